@@ -29,7 +29,7 @@ NOTEBOOKS = {
 }
 HEAVY = (
     *("tensorflow", "faiss", "pyarrow", "tantivy", "ray", "google.protobuf", "rich", "matplotlib"),
-    *("sentencepiece", "re2", "regex", "unicodedataplus", "tokenizers", "pandas"),
+    *("sentencepiece", "re2", "regex", "unicodedataplus", "tokenizers", "pandas", "haystack"),
 )
 
 

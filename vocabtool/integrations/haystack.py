@@ -219,7 +219,7 @@ class VocabtoolDocumentEmbedder(_Embedder):
         meta_fields_to_embed: list[str] | None = None,
         embedding_separator: str = "\n",
     ) -> None:
-        super().__init__(model, options)
+        _Embedder.__init__(self, model, options)  # Haystack makes another class of this one
         self.meta_fields_to_embed = meta_fields_to_embed
         self.embedding_separator = embedding_separator
 

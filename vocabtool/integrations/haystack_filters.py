@@ -7,6 +7,7 @@ than any. Texts that are dates are compared as points in time; a time without of
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Any, Final, NoReturn
@@ -16,7 +17,6 @@ from haystack.errors import FilterError
 from vocabtool.documents.batch import Kind
 from vocabtool.integrations.filters import (
     ALWAYS,
-    MAX_SHOWN,
     NEVER,
     Operator,
     comparison,
@@ -132,4 +132,4 @@ def _moment(value: object) -> str | None:
 
 
 def _refuse(what: str, asked: object) -> NoReturn:
-    raise FilterError(f"filters: {what}: {repr(asked)[:MAX_SHOWN]}")
+    raise FilterError(f"filters: {what}: {reprlib.repr(asked)}")
