@@ -16,6 +16,7 @@ from vocabtool.system.native_import import load_triton
 if TYPE_CHECKING:
     from tests.builders.text_models import TextTruth
 
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # before a test imports Haystack
 load_triton()  # before a test file imports TensorFlow
 
 settings.register_profile("part", deadline=None, max_examples=25)  # machines are shared

@@ -29,7 +29,8 @@ NOTEBOOKS = {
 }
 HEAVY = (
     *("tensorflow", "faiss", "pyarrow", "tantivy", "ray", "google.protobuf", "rich", "matplotlib"),
-    *("sentencepiece", "re2", "regex", "unicodedataplus", "tokenizers", "pandas", "langchain_core"),
+    *("sentencepiece", "re2", "regex", "unicodedataplus", "tokenizers", "pandas"),
+    *("langchain_core", "haystack", "llama_index"),
 )
 
 

@@ -394,6 +394,16 @@ class Index:
         rows = snapshot.rows_in_order(where)
         return (each for _, found in contents.blocks(snapshot, rows) for each in found)
 
+    def vectors(self, ids: Iterable[str]) -> dict[str, Vectors]:
+        """Return the stored vectors of those of these documents that exist, by id.
+
+        Each is float32, shape (dim,); for ``cosine`` of length 1; zero for a document without a
+        vector.
+        """
+        rows = self._snapshot.rows_of([*map(id_in_utf8, ids)])
+        found = self._snapshot.vectors.take(np.array([*rows.values()], np.int64))
+        return dict(zip(rows, found, strict=True))
+
     def stats(self, *, unknown: bool = False, progress: Progress | None = None) -> IndexStats:
         """Return what the index contains: documents, values of fields, and sizes of files.
 
