@@ -172,6 +172,7 @@ def test_hybrid_and_words(store: VocabtoolVectorStore) -> None:
         assert found.nodes is not None
         told = found.nodes[0].metadata["_vocabtool"]
         assert (told["tier"], told["bm25"]) == (hits[0].tier, hits[0].bm25)
+        assert told["tier"] == int(mode is Mode.HYBRID)
     query.mode, query.alpha, query.hybrid_top_k = Mode.HYBRID, 1.0, 2
     hits = store.client.search("birch SKU-107", k=2, vector=vector(3), a=0.0)
     assert store.query(query).similarities == [hit.score for hit in hits]
