@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.builders.small_indexes import add, made
 from vocabtool.errors import InvalidCondition
-from vocabtool.index import conditions
-from vocabtool.index.conditions import Moment, parse
 from vocabtool.integrations.filters import comparison, joined, negated, quoted
+from vocabtool.search import conditions
+from vocabtool.search.conditions import Moment, parse
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 NUMBERS = st.integers(1 - (1 << 63), (1 << 63) - 1) | st.floats(

@@ -27,10 +27,10 @@ from vocabtool.documents.batch import Kind
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.errors import NotFound, VocabtoolError
-from vocabtool.search.conditions import MAX_DEPTH
-from vocabtool.index.documents import LEAST, MAX_NAME_BYTES, MOST
+from vocabtool.index.documents import MAX_NAME_BYTES
 from vocabtool.index.index import Index
 from vocabtool.integrations.filters import Operator, comparison, joined, negated, refused
+from vocabtool.search.conditions import LEAST, MAX_DEPTH, MOST
 from vocabtool.search.hits import Hit, Hits
 
 if TYPE_CHECKING:
