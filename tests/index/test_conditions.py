@@ -427,6 +427,14 @@ def test_a_month_and_other_spellings_of_dates(tmp_path: Path, condition: str, id
     assert fulfilled(index_of(tmp_path, documents), condition) == ids
 
 
+def test_ids_and_texts_that_are_no_dates(tmp_path: Path) -> None:
+    """They are like missing values, as those of a field are."""
+    index = index_of(tmp_path, [Document("2024", "2023-05"), Document("b", "no date")])
+    assert fulfilled(index, "text < 2024-01") == fulfilled(index, "id >= 2024-01") == "2024"
+    assert fulfilled(index, "not text < 2024-01 or not id in (2023-01)") == "2024"
+    assert fulfilled(index, "not text < 2024-01") == ""
+
+
 def like(text: str, pattern: str) -> bool:
     """What LIKE means, in a regular expression."""
     signs = {"%": ".*", "_": "."}

@@ -1,13 +1,16 @@
-"""Find the rows that satisfy a condition: translate its tree to SQL.
+"""Translate a condition to SQL: what a test means here, how a database says it in a dialect.
 
 As in SQL, a comparison with null is neither true nor false, and ``not`` does not change that
 (ISO/IEC 9075-2, 8.1 and 6.39). Strings are compared by their UTF-8 bytes. No user input becomes
 SQL: values are parameters, and columns have numbers.
+
+The dialect of SQLite is here; it finds the rows of an index's folder that satisfy a condition.
 """
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NoReturn, assert_never, cast
@@ -47,41 +50,96 @@ LISTS: Final = (
 ELEMENT: Final = "EXISTS (SELECT 1 FROM json_each({0}) WHERE {1})"
 BYTES: Final = "CAST({0} AS BLOB)"
 # Comparisons with the start and the end of a DATE, or with one of them.
-INSIDE: Final = {"=": "({0} >= ? AND {0} < ?)", "!=": "({0} < ? OR {0} >= ?)"}
+INSIDE: Final = {"=": "({0} >= {1} AND {0} < {2})", "!=": "({0} < {1} OR {0} >= {2})"}
 BESIDE: Final = {"<": ("<", 0), "<=": ("<", 1), ">": (">=", 1), ">=": (">=", 0)}
 
 
-def rows_where(database: Database, rows: int, fields: Fields, condition: Where) -> Mask:
-    """Return which rows satisfy a condition. Raises :class:`InvalidCondition`."""
-    statement = _Statement(database, rows, fields, condition.text)
-    where = statement.of(condition.tree)
-    with database.statements() as connection:
-        for name, count, function in FUNCTIONS:
-            connection.create_function(name, count, function, deterministic=True)
-    found = database.fetch_rows(f"SELECT row FROM fields WHERE {where}", statement.values)
-    mask = np.zeros(rows, np.bool_)
-    mask[found[found < rows]] = True
-    mask.flags.writeable = False
-    return mask
+class Dialect(ABC):
+    """How a database says a test of one column in SQL.
+
+    ``values``: the parameters, in the order of their marks. ``name``: of a column: ``id``,
+    ``text``, or ``field_`` and a number. Every test is null if the value of the column is null.
+    """
+
+    mark = "?"
+
+    def __init__(self) -> None:
+        self.values: list[object] = []
+
+    def put(self, *values: object) -> str:
+        """Add parameters; return their marks, with commas."""
+        self.values += values
+        return ", ".join([self.mark] * len(values))
+
+    @abstractmethod
+    def negation(self, test: str) -> str: ...
+
+    @abstractmethod
+    def of_document(self, test: str, has_null: bool) -> str:
+        """Place a test of the id or the text. ``has_null``: whether it may be null."""
+
+    def comparison(self, name: str, sign: Comparison, value: Value) -> str:
+        return f"{name} {sign} {self.put(value)}"
+
+    def any_of(self, name: str, values: Sequence[Value]) -> str:
+        return f"{name} IN ({self.put(*values)})"
+
+    @abstractmethod
+    def instant(self, name: str) -> str:
+        """The start of the date or time in a string, in microseconds; null if it is none."""
+
+    @abstractmethod
+    def like(self, name: str, pattern: str) -> str: ...
+
+    @abstractmethod
+    def folded_like(self, name: str, pattern: str) -> str:
+        """Compare the case-folded string. ``pattern``: case-folded."""
+
+    @abstractmethod
+    def starts_with(self, name: str, start: str) -> str: ...
+
+    @abstractmethod
+    def has_substring(self, name: str, part: str) -> str: ...
+
+    @abstractmethod
+    def has_word(self, name: str, word: str) -> str: ...
+
+    @abstractmethod
+    def has_lists(self, name: str, value: Value) -> bool:
+        """Return whether a column has JSON lists, and ``contains`` is needed to find a value."""
+
+    @abstractmethod
+    def has_element(self, name: str, values: Sequence[Value]) -> str:
+        """Any of the values is an element of the list; false for a string that is no list."""
+
+    @abstractmethod
+    def contains(self, name: str, value: Value) -> str:
+        """The value is an element of the list, or a part of a string that is no list."""
+
+    @abstractmethod
+    def first_non_number(self, name: str) -> tuple[str, str] | None:
+        """Return the id of the first document whose value is not a number, and this value."""
 
 
-class _Statement:
-    def __init__(self, database: Database, rows: int, fields: Fields, condition: str) -> None:
-        self.values: list[Value] = []
-        self._database = database
-        self._rows = rows
+class Compiler:
+    """Translates conditions on the fields of an index."""
+
+    def __init__(self, dialect: Dialect, fields: Fields, text: str) -> None:
+        self._dialect = dialect
         self._fields = fields
-        self._condition = condition
+        self._text = text
 
     def of(self, asked: Condition) -> str:
+        """Return the SQL of a condition; its parameters are added to ``dialect.values``."""
         match asked:
             case Not(condition):
-                return f"({self.of(condition)}) = 0"  # "NOT" takes more of SQLite's parser stack
+                return self._dialect.negation(self.of(condition))
             case Junction(word, conditions):
                 return _join_balanced([self.of(each) for each in conditions], word)
             case Test():
                 if asked.field in (ID, TEXT):
-                    return f"row IN (SELECT row FROM documents WHERE {self._test(asked)})"
+                    has_null = any(isinstance(each, Moment) for each in asked.values)
+                    return self._dialect.of_document(self._test(asked), has_null)
                 return self._test(asked)
             case _:
                 assert_never(asked)
@@ -93,10 +151,10 @@ class _Statement:
         kind = kinds[name]
         if name not in (ID, TEXT):
             name = column(self._fields, name)
+        if kind == "null":
+            return "TRUE" if asked.operator == "is null" else "NULL"
         if asked.operator == "is null":
             return f"{name} IS NULL"
-        if kind == "null":
-            return "NULL"
         if asked.operator == "is true":
             if kind != "boolean":
                 what = f"the field {asked.field!r} is not a boolean: compare it with a value"
@@ -107,37 +165,34 @@ class _Statement:
         self._check(asked, kind, name)
         moments = [each for each in asked.values if isinstance(each, Moment)]
         others = [each for each in asked.values if not isinstance(each, Moment)]
-        self.values += others
         match asked.operator:
             case "in":
-                tests = [f"{name} IN ({', '.join('?' * len(others))})"] if others else []
+                tests = [self._dialect.any_of(name, others)] if others else []
                 tests += [self._moment(name, "=", each) for each in moments]
                 return _join_balanced(tests, "or")
             case "startswith":
-                return f"instr({name}, ?) = 1"
+                return self._dialect.starts_with(name, str(others[0]))
             case "has word":
-                return f"has_word({BYTES.format(name)}, ?)"
+                return self._dialect.has_word(name, str(others[0]))
             case "ilike":
-                pattern = str(self.values.pop()).casefold()
+                pattern = str(others[0]).casefold()
                 if len(pattern.encode()) > MAX_PATTERN:
                     self._refuse(f"the pattern has more than {MAX_PATTERN:,} bytes", asked.position)
-                self.values.append(pattern)
-                return f"CAST(fold({BYTES.format(name)}) AS TEXT) LIKE ?"
+                return self._dialect.folded_like(name, pattern)
             case "like":
-                return f"{name} LIKE ?"
+                return self._dialect.like(name, str(others[0]))
             case comparison:
+                sign = cast(Comparison, comparison)
                 if moments:
-                    return self._moment(name, cast(Comparison, comparison), moments[0])
-                return f"{name} {comparison} ?"
+                    return self._moment(name, sign, moments[0])
+                return self._dialect.comparison(name, sign, others[0])
 
     def _moment(self, name: str, comparison: Comparison, moment: Moment) -> str:
-        at = f"instant({BYTES.format(name)})"
+        at, put = self._dialect.instant(name), self._dialect.put
         if comparison in ("=", "!="):
-            self.values += moment
-            return INSIDE[comparison].format(at)
+            return INSIDE[comparison].format(at, put(moment.start), put(moment.end))
         sign, bound = BESIDE[comparison]
-        self.values.append(moment[bound])
-        return f"{at} {sign} ?"
+        return f"{at} {sign} {put(moment[bound])}"
 
     def _elements(self, asked: Test, kind: Kind, name: str) -> str:
         """Translate ``has`` and ``contains``, which test the elements of a JSON list.
@@ -154,35 +209,12 @@ class _Statement:
                 self._refuse(
                     f"{operator!r} compares texts: write the date in single quotes", position
                 )
-        lists = LISTS.format(name, self._rows)
         if operator == "has":
-            having = self._lists_having(lists, name, asked.values)
-            return f"CASE WHEN {name} IS NULL THEN NULL ELSE {name} IN ({having}) END"
-        if is_own or not self._database.fetch(f"{lists} LIMIT 1"):
+            return self._dialect.has_element(name, asked.values)
+        if is_own or not self._dialect.has_lists(name, asked.values[0]):
             self._check(asked, kind, name)
-            self.values += asked.values
-            return f"instr({name}, ?) > 0"
-        having, otherwise = self._lists_having(lists, name, asked.values), "0"
-        if isinstance(asked.values[0], str):
-            otherwise = f"instr({name}, ?) > 0"
-            self.values += asked.values
-        return (
-            f"CASE WHEN {name} IS NULL THEN NULL WHEN {name} IN ({having}) THEN 1"
-            f" WHEN {name} IN ({lists}) THEN 0 ELSE {otherwise} END"
-        )
-
-    def _lists_having(self, lists: str, name: str, values: Sequence[Value]) -> str:
-        of_types: dict[str, list[Value]] = {}
-        for value in values:
-            types = "'text'" if isinstance(value, str) else "'integer', 'real'"
-            types = f"'{str(value).lower()}'" if isinstance(value, bool) else types
-            of_types.setdefault(types, []).append(value)
-        tests = []
-        for types, group in of_types.items():
-            tests.append(f"type IN ({types}) AND atom IN ({', '.join('?' * len(group))})")
-            self.values += group
-        element = ELEMENT.format("list", " OR ".join(tests))
-        return f"SELECT list FROM (SELECT {name} AS list FROM ({lists})) WHERE {element}"
+            return self._dialect.has_substring(name, str(asked.values[0]))
+        return self._dialect.contains(name, asked.values[0])
 
     def _check(self, asked: Test, kind: Kind, name: str) -> None:
         numbers = kind in ("integer", "number")
@@ -196,30 +228,110 @@ class _Statement:
                 continue
             content = PLAIN[kind] + HINTS.get(kind, "")
             if kind == "string" and not isinstance(value, bool):
-                content = NO_NUMBERS + self._first_non_number(asked, name)
+                content = NO_NUMBERS
+                if (first := self._dialect.first_non_number(name)) is not None:
+                    content += f". Document {first[0]!r} has {first[1][:50]!r}"
             self._refuse(f"the field {asked.field!r} contains {content}", position)
 
-    def _first_non_number(self, asked: Test, name: str) -> str:
-        table = "documents" if asked.field in (ID, TEXT) else "fields"
+    def _refuse(self, what: str, position: int) -> NoReturn:
+        raise InvalidCondition(f"where: {what}", self._text, position)
+
+
+def _join_balanced(parts: list[str], word: str) -> str:
+    """Join SQL conditions as a balanced tree, because databases limit their depth."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return f"({_join_balanced(parts[:half], word)} {word} {_join_balanced(parts[half:], word)})"
+
+
+def rows_where(database: Database, rows: int, fields: Fields, condition: Where) -> Mask:
+    """Return which rows satisfy a condition. Raises :class:`InvalidCondition`."""
+    dialect = Sqlite(database, rows)
+    where = Compiler(dialect, fields, condition.text).of(condition.tree)
+    with database.statements() as connection:
+        for name, count, function in FUNCTIONS:
+            connection.create_function(name, count, function, deterministic=True)
+    found = database.fetch_rows(f"SELECT row FROM fields WHERE {where}", dialect.values)
+    mask = np.zeros(rows, np.bool_)
+    mask[found[found < rows]] = True
+    mask.flags.writeable = False
+    return mask
+
+
+class Sqlite(Dialect):
+    """Conditions on the table ``fields``, with functions of ours."""
+
+    def __init__(self, database: Database, rows: int) -> None:
+        super().__init__()
+        self._database = database
+        self._rows = rows
+
+    def negation(self, test: str) -> str:
+        return f"({test}) = 0"  # "NOT" takes more of SQLite's parser stack
+
+    def of_document(self, test: str, has_null: bool) -> str:
+        if has_null:
+            return f"(SELECT {test} FROM documents WHERE documents.row = fields.row)"
+        return f"row IN (SELECT row FROM documents WHERE {test})"
+
+    def instant(self, name: str) -> str:
+        return f"instant({BYTES.format(name)})"
+
+    def like(self, name: str, pattern: str) -> str:
+        return f"{name} LIKE {self.put(pattern)}"
+
+    def folded_like(self, name: str, pattern: str) -> str:
+        return f"CAST(fold({BYTES.format(name)}) AS TEXT) LIKE {self.put(pattern)}"
+
+    def starts_with(self, name: str, start: str) -> str:
+        return f"instr({name}, {self.put(start)}) = 1"
+
+    def has_substring(self, name: str, part: str) -> str:
+        return f"instr({name}, {self.put(part)}) > 0"
+
+    def has_word(self, name: str, word: str) -> str:
+        return f"has_word({BYTES.format(name)}, {self.put(word)})"
+
+    def has_lists(self, name: str, value: Value) -> bool:
+        return bool(self._database.fetch(f"{LISTS.format(name, self._rows)} LIMIT 1"))
+
+    def has_element(self, name: str, values: Sequence[Value]) -> str:
+        having = self._lists_having(name, values)
+        return f"CASE WHEN {name} IS NULL THEN NULL ELSE {name} IN ({having}) END"
+
+    def contains(self, name: str, value: Value) -> str:
+        having = self._lists_having(name, [value])
+        otherwise = self.has_substring(name, value) if isinstance(value, str) else "0"
+        return (
+            f"CASE WHEN {name} IS NULL THEN NULL WHEN {name} IN ({having}) THEN 1"
+            f" WHEN {name} IN ({LISTS.format(name, self._rows)}) THEN 0 ELSE {otherwise} END"
+        )
+
+    def _lists_having(self, name: str, values: Sequence[Value]) -> str:
+        of_types: dict[str, list[Value]] = {}
+        for value in values:
+            types = "'text'" if isinstance(value, str) else "'integer', 'real'"
+            types = f"'{str(value).lower()}'" if isinstance(value, bool) else types
+            of_types.setdefault(types, []).append(value)
+        tests = [
+            f"type IN ({types}) AND atom IN ({self.put(*group)})"
+            for types, group in of_types.items()
+        ]
+        element = ELEMENT.format("list", " OR ".join(tests))
+        lists = LISTS.format(name, self._rows)
+        return f"SELECT list FROM (SELECT {name} AS list FROM ({lists})) WHERE {element}"
+
+    def first_non_number(self, name: str) -> tuple[str, str] | None:
+        table = "documents" if name in (ID, TEXT) else "fields"
         statement = f"SELECT row, {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY row"
         with self._database.statements() as connection:
             found = connection.execute(statement)
             first = next((each for each in found if not re.fullmatch(NUMBER, each[1])), None)
         if first is None:
-            return ""
+            return None
         (id_,) = Documents(self._database, {}).ids(np.array(first[:1]))
-        return f". Document {id_!r} has {first[1][:50]!r}"
-
-    def _refuse(self, what: str, position: int) -> NoReturn:
-        raise InvalidCondition(f"where: {what}", self._condition, position)
-
-
-def _join_balanced(parts: list[str], word: str) -> str:
-    """Join SQL conditions as a balanced tree, because SQLite limits their depth."""
-    if len(parts) == 1:
-        return parts[0]
-    half = len(parts) // 2
-    return f"({_join_balanced(parts[:half], word)} {word} {_join_balanced(parts[half:], word)})"
+        return id_, first[1]
 
 
 @lru_cache(MAX_REMEMBERED)
@@ -247,21 +359,27 @@ def has_word(value: bytes | None, word: str) -> bool | None:
     """
     if value is None:
         return None
-    text = _plain(value.decode("utf-8", "replace"))
+    text = plain_form(value.decode("utf-8", "replace"))
     plain, pattern = _pattern_of(word)
     return plain in text and pattern.search(text) is not None  # the first test is faster
 
 
 @lru_cache(1)
 def _pattern_of(word: str) -> tuple[str, re.Pattern[str]]:
-    plain = _plain(word)
-    first, last = plain[:1].translate(SHAPES), plain[-1:].translate(SHAPES)
-    before, after = "" if first == "c" else r"(?<!\w)", "" if last == "c" else r"(?!\w)"
-    return plain, re.compile(f"{before}{re.escape(plain)}{after}")
+    plain = plain_form(word)
+    before, after = may_touch(plain)
+    left, right = "" if before else r"(?<!\w)", "" if after else r"(?!\w)"
+    return plain, re.compile(f"{left}{re.escape(plain)}{right}")
 
 
-def _plain(text: str) -> str:
+def plain_form(text: str) -> str:
+    """Return a text without differences of case, width and accents."""
     return without_marks(case_folded(text))
+
+
+def may_touch(plain: str) -> tuple[bool, bool]:
+    """Return whether letters may stand before and after a word: in scripts without spaces."""
+    return plain[:1].translate(SHAPES) == "c", plain[-1:].translate(SHAPES) == "c"
 
 
 FUNCTIONS: Final = (("instant", 1, instant), ("fold", 1, fold), ("has_word", 2, has_word))

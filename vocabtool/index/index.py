@@ -42,6 +42,7 @@ from vocabtool.index import contents, folder
 from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.contents import IndexStats
 from vocabtool.index.documents import id_in_utf8
+from vocabtool.index.engines import is_address
 from vocabtool.index.folder import Commit, Configuration, Manifest
 from vocabtool.index.folder_writer import FolderWriter
 from vocabtool.index.generation import (
@@ -134,6 +135,8 @@ class Index:
     ) -> Index:
         """Create an empty index in a new folder.
 
+        - ``path``: a new folder, or the address of an engine, such as
+          ``postgresql://user@host/database?index=NAME``.
         - ``model``: the model that makes the vectors, as in :func:`open_encoder`, with its
           ``options``.
         - ``dim``: the length of your own vectors, instead of a model.
@@ -187,6 +190,11 @@ class Index:
             rule=opened.rule,
             weights=weights.fingerprint if weights is not None else None,
         )
+        if is_address(path):
+            from vocabtool.index.store_index import StoreIndex
+
+            manifest = Manifest(index=uuid.uuid4().hex, configuration=configuration)
+            return StoreIndex.create_in(str(path), manifest, opened, replaces=force)
         where = Path(path)
         replaces = force and folder.is_index(where)
         if replaces:
@@ -237,7 +245,7 @@ class Index:
         Word weights are fitted on a sample of the files, or taken from the folder of :func:`embed`.
         Unreadable files are found before anything is created.
         """
-        outside = folder.home(Path(path))
+        outside = folder.home(Path(path))  # an address is no folder that a FILE could be in
         shards = shards_in(sources)
         texts, dim = None, None
         if model is None:
@@ -289,7 +297,12 @@ class Index:
         is opened, raises :class:`OtherModel` with both fingerprints; for your own vectors, with the
         cosine.
         """
-        index = cls(Path(path), model, options)
+        if is_address(path):
+            from vocabtool.index.store_index import StoreIndex
+
+            index: Index = StoreIndex.open_at(str(path), model, options)
+        else:
+            index = cls(Path(path), model, options)
         if options.get("vocabulary") is not None:
             _ = index.snapshot().known_words  # another vocabulary is refused at once
         return index
@@ -825,7 +838,7 @@ class Index:
             raise VocabtoolError(f"{self.name}: it was replaced by another index; open it again")
         return newest
 
-    def _newest(self) -> Snapshot:
+    def _newest(self) -> CommitStore:
         return open_snapshot(self.path, self._in_folder)
 
 

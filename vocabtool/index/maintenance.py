@@ -35,6 +35,7 @@ from vocabtool.documents.options import ReadOptions
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
 from vocabtool.index.canaries import Agreement, compare_canaries
+from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.database import JOURNALS, NAME, Database
 from vocabtool.index.documents import ID, TEXT, union
 from vocabtool.index.folder import (
@@ -181,7 +182,7 @@ class Verification:
 
 
 def keep_verification(
-    path: Path, snapshot: Snapshot, *, recall: float | None = None, problem: str | None = None
+    path: Path, snapshot: CommitStore, *, recall: float | None = None, problem: str | None = None
 ) -> None:
     """Write what a verification found beside the index."""
     manifest = snapshot.manifest
@@ -189,7 +190,7 @@ def keep_verification(
         index=manifest.index,
         time=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         commit=manifest.commit,
-        generation=snapshot.commit.number,
+        generation=snapshot.number,
         documents=manifest.live,
         recall=recall,
         problem=problem,

@@ -1,0 +1,100 @@
+"""An index in PostgreSQL and its writers; run as a program, a loader that others kill.
+
+The loader prints what it is about to commit, and that it did: ``B {"id": text}``, ``C {...}``, one
+line each. A text of ``null`` deletes the document.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from vocabtool import Document
+from vocabtool.index.documents import batch_in_utf8, batches_of
+from vocabtool.index.folder import Configuration, Manifest
+from vocabtool.index.raw_vectors import prepare
+from vocabtool.keywords.cutter import Cutter
+from vocabtool.stores.postgres.connection import Connections
+from vocabtool.stores.postgres.recount import recount
+from vocabtool.stores.postgres.schema import SCHEMA, create_index, find_index
+from vocabtool.stores.postgres.writer import PostgresWriter
+
+DIM: Final = 4
+IDS: Final = 60  # of each loader
+BATCH: Final = 8
+Texts = Mapping[str, str | None]
+
+
+def new_index(address: str, name: str = "test") -> Connections:
+    """An empty index in a new database, which gets the extension."""
+    connections = Connections(address)
+    configuration = Configuration(
+        dim=DIM, metric="cosine", dtype="float16", language="english", cutter="test"
+    )
+    with connections.connect() as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
+        manifest = Manifest(index="0" * 32, configuration=configuration)
+        create_index(connection, SCHEMA, name, manifest, connections.where)
+    return connections
+
+
+def open_writer(connections: Connections, name: str = "test", **options: Any) -> PostgresWriter:
+    with connections.connect() as connection:
+        tables, _ = find_index(connection, SCHEMA, name, connections.where)
+    return PostgresWriter(connections, tables, Cutter("english"), **options)
+
+
+def put(writer: PostgresWriter, documents: Sequence[Document]) -> None:
+    """Add documents, in place of those with the same ids; the vector is from the text's length."""
+    for batch in batches_of(documents):
+        vectors = np.array([[len(str(text)), 1, 2, 3] for text in batch.texts], np.float32)
+        told = batch_in_utf8(batch)
+        writer.delete(np.array([*writer.existing(told.id_array().to_pylist()).values()], np.int64))
+        writer.append(told, prepare(vectors, "cosine"), [0] * len(told))
+
+
+def delete(writer: PostgresWriter, ids: Sequence[str]) -> None:
+    writer.delete(np.array([*writer.existing(ids).values()], np.int64))
+
+
+def commit(writer: PostgresWriter, codes: bool = False) -> None:
+    writer.commit_changes(writer.manifest, codes=codes)
+
+
+def texts_in(connections: Connections, name: str = "test") -> dict[str, str]:
+    """All documents; fails if an id is there twice, or a statistic differs from a recount."""
+    with connections.connect() as connection:
+        tables, _ = find_index(connection, SCHEMA, name, connections.where)
+        assert recount(connection, tables) == []
+        found = connection.execute(tables.sql("SELECT id, text FROM {documents}")).fetchall()
+    assert len({id_ for id_, _ in found}) == len(found)
+    return dict(found)
+
+
+def load(address: str, owner: str, batches: int) -> None:
+    draw = random.Random(owner)
+    writer = open_writer(Connections(address))
+    for number in range(batches):
+        ids = draw.sample(range(IDS), BATCH)
+        changed: dict[str, str | None] = {
+            f"{owner}-{at}": f"amber {owner} birch{number} SKU-{at}-{number} word{draw.random()}"
+            for at in ids
+        }
+        changed |= dict.fromkeys([f"{owner}-{at}" for at in ids[: BATCH // 4]])
+        sys.stdout.write(f"B {json.dumps(changed)}\n")
+        sys.stdout.flush()
+        put(writer, [Document(id_, text) for id_, text in changed.items() if text is not None])
+        delete(writer, [id_ for id_, text in changed.items() if text is None])
+        commit(writer)
+        sys.stdout.write(f"C {json.dumps(changed)}\n")
+        sys.stdout.flush()
+    writer.close()
+
+
+if __name__ == "__main__":
+    load(sys.argv[1], sys.argv[2], int(sys.argv[3]))

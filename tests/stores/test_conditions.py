@@ -1,0 +1,335 @@
+"""Conditions in PostgreSQL find what the embedded index finds, on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.builders.postgres_server import PostgresServer
+from tests.builders.small_indexes import temporary_folder
+from tests.index.test_conditions import (
+    CONDITIONS,
+    DOCUMENTS,
+    LISTS,
+    ROWS,
+    WRITTEN,
+    date_texts,
+    index_of,
+    literal,
+)
+from vocabtool import Document, Index, InvalidCondition
+from vocabtool.search.conditions import Where
+from vocabtool.stores.postgres.condition_sql import (
+    OWN_COLUMNS,
+    columns_of,
+    columns_of_text,
+    columns_of_value,
+    indexes_of,
+    sql_of,
+    storable,
+    value_of_column,
+)
+
+TABLES: Final = count()
+
+
+@pytest.fixture(scope="module", params=["C", "C.UTF-8"])
+def connection(postgres_server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """To a database of each locale."""
+    import psycopg
+
+    address = postgres_server.new_database(request.param)
+    with psycopg.connect(address, autocommit=True) as opened:
+        yield opened
+
+
+class Copy:
+    """The documents of an embedded index in a table of PostgreSQL."""
+
+    def __init__(self, index: Index, connection: Any) -> None:
+        self.connection = connection
+        self.snapshot = index.snapshot()
+        self.fields = self.snapshot.fields
+        self.table = f"documents_{next(TABLES)}"
+        columns = [("doc", "bigint"), ("id", 'text COLLATE "C"'), ("text", 'text COLLATE "C"')]
+        columns += OWN_COLUMNS
+        for at, kind in enumerate(self.fields.values()):
+            columns += columns_of(f"field_{at}", kind)
+        named = ", ".join(f"{name} {type_}" for name, type_ in columns)
+        connection.execute(f"CREATE TABLE {self.table} ({named})")
+        for at, kind in enumerate(self.fields.values()):
+            for what in indexes_of(f"field_{at}", kind):
+                connection.execute(f"CREATE INDEX ON {self.table} {what}")
+        rows = np.flatnonzero(self.snapshot.live)
+        self.documents = self.snapshot.documents.fetch_documents(rows)
+        marks = ", ".join(["%s"] * len(columns))
+        with connection.cursor() as cursor:
+            written = [self._row(*each) for each in zip(rows.tolist(), self.documents, strict=True)]
+            cursor.executemany(f"INSERT INTO {self.table} VALUES ({marks})", written)
+
+    def _row(self, doc: int, document: Document) -> list[object]:
+        own = [storable(each.encode()) for each in (document.id, document.text)]
+        row: list[object] = [doc, *own, *columns_of_text(own[0]), *columns_of_text(own[1])]
+        for name, kind in self.fields.items():
+            value: Any = document.fields.get(name)
+            given = value.encode(errors="surrogateescape") if isinstance(value, str) else value
+            row += columns_of_value(given, kind)
+        return row
+
+    def fetch(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = self.connection.execute(statement, values).fetchall()
+        return found
+
+    def found(self, condition: str) -> list[int]:
+        """Numbers of the rows that PostgreSQL finds."""
+        test, values = sql_of(Where.of(condition), self.fields, self.table, self.fetch)
+        assert test.count("%s") == len(values)
+        statement = f"SELECT doc FROM {self.table} WHERE {test} ORDER BY doc"
+        return [doc for (doc,) in self.fetch(statement, values)]
+
+    def ids(self, condition: str) -> str:
+        return "".join(self.documents[doc].id for doc in self.found(condition))
+
+    def agrees(self, condition: str) -> None:
+        """Both find the same rows, or refuse the condition with the same message."""
+        wanted: object
+        try:
+            wanted = self.snapshot.rows_in_order(condition).tolist()
+        except InvalidCondition as refused:
+            with pytest.raises(InvalidCondition) as raised:
+                self.found(condition)
+            assert str(raised.value) == str(refused)
+        else:
+            assert self.found(condition) == wanted, condition
+
+
+@contextmanager
+def copied(documents: Sequence[Document], connection: Any) -> Iterator[Copy]:
+    """An index and its copy, removed at the end."""
+    with temporary_folder() as folder:
+        made = Copy(index_of(Path(folder), documents), connection)
+        yield made
+        connection.execute(f"DROP TABLE {made.table}")
+
+
+@given(rows=ROWS, conditions=st.lists(CONDITIONS, min_size=9, max_size=25))
+@settings(max_examples=20, deadline=None)
+def test_the_same_rows(connection: Any, rows: list[Any], conditions: list[tuple[str, str]]) -> None:
+    """Nulls, precedence, patterns, quotes."""
+    with copied([Document(*row) for row in rows], connection) as both:
+        for ours, _ in conditions:
+            both.agrees(ours)
+
+
+SCRIPTS: Final = st.text(
+    "aB_1é\u0301ßİ\u0131\u017fK中文\u0e01\u0e34\u0e32-—.'%\x01\x02\x03\x04ABCD \n\u0663ªΣς",
+    max_size=6,
+)
+ELEMENTS: Final = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.sampled_from([1.0, 0.5, 1e300, 2**63, 1e16])
+    | st.sampled_from(["a", "1", "true", "'", "é", "\\", '"']),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.just("a"), inner, max_size=1),
+    max_leaves=4,
+)
+HOSTILE_LISTS: Final = (
+    *("[1", "[1,]", "[NaN]", "[01]", " [1] ", "[[1]]", '{"a": [1]}', "a[1]", '["\\ud800", "a"]'),
+    *('["a\nb"]', "[1e999, 0.1]", "[9223372036854775808, 9007199254740993]", "[-0.0, 1E2]"),
+    *('["\\u0000", 1]', "[" * 999 + "]" * 999, "[" * 1100 + "]" * 1100, "[" + "9" * 5000 + "]", ""),
+)
+STRINGS: Final = SCRIPTS | WRITTEN | date_texts() | st.sampled_from(HOSTILE_LISTS)
+ASKED: Final = st.sampled_from(
+    [
+        *("1", "1.0", "0.1", "1e16", "true", "false", "0", "-0.0", "1e999", "100", "1e300"),
+        *("9223372036854775808", "9007199254740993"),
+    ]
+) | (STRINGS | st.sampled_from(["a", "é", "true", "1", "'"])).map(literal)
+
+
+@st.composite
+def string_tests(draw: st.DrawFn) -> str:
+    """A test of a string, an id or a text, with each operator."""
+    field = draw(st.sampled_from(["name", "name", "name", "tags", "tags", "id", "text"]))
+    text, value, no = literal(draw(STRINGS)), draw(ASKED), draw(st.sampled_from(["", "not "]))
+    one, other = (draw(date_texts()) for _ in range(2))
+    shape = draw(
+        st.sampled_from(
+            [
+                *(f"{no}like {text}", f"{no}ilike {text}", f"{no}startswith {text}"),
+                *(f"{no}has word {text}",) * 4,
+                *(f"{no}contains {value}", f"{no}has {value}", f"{no}has any ({value}, 'a', 1)"),
+                *(f"> {text}", f"<= {text}", f"!= {text}", f"{no}in ({text}, 'é', {one})"),
+                *(f"< {one}", f"!= {one}", f"= {one}", f"{no}between {one} and {other}"),
+            ]
+        )
+    )
+    return f"{draw(st.sampled_from(['', 'not ', 'not not ']))}{field} {shape}"
+
+
+@given(
+    st.lists(st.tuples(st.none() | STRINGS, st.none() | st.lists(ELEMENTS, max_size=4), SCRIPTS)),
+    st.lists(string_tests(), min_size=10, max_size=30),
+)
+@settings(max_examples=40, deadline=None)
+def test_the_same_strings_lists_words_and_dates(
+    connection: Any, rows: list[Any], conditions: list[str]
+) -> None:
+    """In scripts with and without spaces, with signs that our own forms use, and broken lists."""
+    documents = [
+        Document(f"{text}{at}", text, {"name": name, "tags": tags})
+        for at, (name, tags, text) in enumerate(rows)
+    ]
+    documents.append(Document("x", "2024-01-31", {"name": "x", "tags": "x"}))
+    with copied(documents, connection) as both:
+        for each in conditions:
+            both.agrees(each)
+
+
+NUMBERS: Final = (
+    *(0, 1, -1, 2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, 2**63 - 2, -(2**63)),
+    *(0.0, -0.0, 0.1, 0.30000000000000004, 1.5, 2.0**53, 2.0**63, -(2.0**63), 5e-324, 1e300),
+    *(-1e300, 1e16, float("inf"), 9223372036854774784.0, 4503599627370495.5, 9007199254740994.0),
+)
+
+
+def test_the_same_numbers(connection: Any) -> None:
+    """Whole numbers and fractions are compared exactly, and are read back as they were."""
+    documents = [Document(str(at), "x", {"n": each}) for at, each in enumerate(NUMBERS)]
+    documents += [Document(f"i{at}", "x", {"i": at}) for at in (2**53 + 1, -3, 2**63 - 1)]
+    with copied(documents, connection) as both:
+        assert both.fields == {"n": "number", "i": "integer"}
+        for each in (*map(repr, NUMBERS[:-4]), *map(repr, NUMBERS[-3:]), "1e999", "-1e999"):
+            for field in "ni":
+                for sign in ("=", "!=", "<", "<=", ">", ">="):
+                    both.agrees(f"{field} {sign} {each}")
+                both.agrees(f"not {field} in ({each}, 3, 0.5)")
+        statement = f"SELECT field_0 FROM {both.table} WHERE field_0 IS NOT NULL ORDER BY doc"
+        found = [value_of_column(value) for (value,) in both.fetch(statement, ())]
+    assert found == [*NUMBERS]
+    assert [*map(type, found)] == [*map(type, NUMBERS)]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        *("lang > 3", "lang contains 3", "open = 1", "year like '2%'", "yaer = 1", "tags has 1"),
+        *("none is null", "not none is null", "none = 3 or open", "not (none = 3)", "tags = '[1]'"),
+        *(
+            "year has 1",
+            "text has 'o'",
+            "lang has 2024-01",
+            "tags contains 3",
+            "year",
+            "lang in (3)",
+        ),
+        *("(open and " * 20 + "open" + ")" * 20, "not " * 20 + "open"),
+        *(" or ".join(["id = 'b'"] * 500), "lang not like '" + "_%" * 4900 + "'"),
+        *("lang has word '" + "(*" * 4900 + "'", "lang ilike '" + "%_" * 4900 + "'"),
+        *("lang in (" + ", ".join(["'x'"] * 1900) + ")", "year in (" + "1," * 4000 + "1)"),
+    ],
+)
+def test_the_same_refusals_and_limits(connection: Any, condition: str) -> None:
+    """And the same message where a condition does not fit a field."""
+    with copied([*DOCUMENTS, *LISTS[3:]], connection) as both:
+        both.agrees(condition)
+
+
+INJECTIONS: Final = (
+    *("'; DROP TABLE {0}; --", '"; DROP TABLE {0}; --', "%s", "%(a)s", "%%", "{{}}", "$1", "\\'"),
+    *("') OR TRUE --", '") OR TRUE --', "E'\\x27", "/*", "--", "$$", "?", ":a", "{0}", "\\"),
+)
+
+
+def test_no_text_becomes_sql(connection: Any) -> None:
+    """Names of fields, values, ids and conditions that try: they are found as they are."""
+    hostile = [each.format("documents_0") for each in INJECTIONS]
+    documents = [
+        Document(each, each, dict.fromkeys(hostile, each) | {"list": [each]}) for each in hostile
+    ]
+    with copied(documents, connection) as both:
+        for each in hostile:
+            for name in (*hostile, "id", "text"):
+                field, value = '"' + name.replace('"', '""') + '"', literal(each)
+                tests = [f"{field} {sign} {value}" for sign in ("=", "contains", "startswith")]
+                tests += [f"{field} in ({value})", f"{field} > {value}", f"{field} like {value}"]
+                for test in (*tests, f"{field} ilike {value}", f"{field} has word {value}"):
+                    both.agrees(test)
+                assert both.documents[both.found(tests[0])[0]].id == each
+            assert both.ids(f"list has {literal(each)}") == each
+            both.agrees(each)
+        assert len(both.found("id is not null")) == len(hostile)
+
+
+LONG: Final = "long " * 2000
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("name = 'a\0b'", ""),
+        ("name != 'a\0b'", "abcd"),
+        ("not name = 'a\0b'", "abcd"),
+        ("name in ('a\0b', 'ab')", "c"),
+        ("name < 'a\0b' or name is null", "be"),
+        ("name >= 'a\0b'", "acd"),
+        ("name like '%\0%' or name ilike '\0' or name startswith 'a\0'", ""),
+        ("not (name contains '\0' or name has '\0' or name has word 'a\0b')", "abcd"),
+        ("name has any ('\0', 'x')", ""),
+        ("name = 'a\ufffdb'", "a"),
+        (f"name > '{LONG[:9000]}'", "d"),
+        (f"name startswith '{LONG[:200]}' and name < '{LONG[:300]}z'", "d"),
+        (f"name = '{LONG[:9000]}'", ""),
+    ],
+)
+def test_what_postgresql_cannot_store(connection: Any, condition: str, ids: str) -> None:
+    """U+0000 is found by no condition, and long texts fit into the indexes."""
+    names = ("a\0b", "a", "ab", LONG, None)
+    documents = [Document(i, "x\0", {"name": name}) for i, name in zip("abcde", names, strict=True)]
+    with copied(documents, connection) as both:
+        assert both.ids(condition) == ids
+        both.agrees("name has word 'a' or text has word 'x'")
+
+
+def test_invalid_utf8_is_replaced(connection: Any) -> None:
+    """And the rest of the text is found."""
+    bad: Mapping[str, object] = {"bad": "\udcff É", "b2": "\udcff [1]"}
+    with copied([Document("a", "x", bad)], connection) as both:
+        assert both.ids("bad ilike '% é' and bad has word 'e' and bad contains '\ufffd'") == "a"
+        assert both.ids("bad >= 2024-01 or bad startswith 'É' or b2 has 1") == ""
+
+
+@pytest.mark.parametrize(
+    ("condition", "index"),
+    [
+        ("n = 5", "Index Cond: (field_0 = '5'::"),
+        ("name = 'v5'", "Index Cond: (\"left\"(field_1, 128) = 'v5'"),
+        ("name in ('v5', 'v6')", 'Index Cond: ("left"(field_1, 128) = ANY'),
+        ("name >= 'v5' and name < 'v6'", "Index Cond: ((\"left\"(field_1, 128) >= 'v5'"),
+        ("day = 2024-01-05", "Index Cond: ((field_2_instant >= "),
+        ("tags has 't5'", "Index Cond: (field_3_items && "),
+        ("tags has any ('t5', 3) and name != 'x'", "Index Cond: (field_3_items && "),
+    ],
+)
+def test_indexes_are_used(connection: Any, condition: str, index: str) -> None:
+    """By PostgreSQL's own plan, where a scan of all rows is the last resort."""
+    documents = [
+        Document(
+            str(n), "x", {"n": n, "name": f"v{n}", "day": f"2024-01-{n:02}", "tags": [f"t{n}"]}
+        )
+        for n in range(1, 29)
+    ]
+    with copied(documents, connection) as both, connection.transaction():
+        test, values = sql_of(Where.of(condition), both.fields, both.table, both.fetch)
+        connection.execute("SET LOCAL enable_seqscan = off")
+        plan = both.fetch(f"EXPLAIN SELECT doc FROM {both.table} WHERE {test}", values)
+        assert index in "\n".join(line for (line,) in plan)

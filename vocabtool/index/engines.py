@@ -1,0 +1,105 @@
+"""Engines that keep an index in the place of a folder, and how an address finds one.
+
+    postgresql://user@host/database?index=NAME
+
+The scheme of an address names the engine. Other packages add engines by entry points of the group
+``vocabtool.stores``, which name a class that fulfils :class:`Engine`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from vocabtool.errors import UnsupportedFormat
+from vocabtool.index.commit_store import CommitStore
+from vocabtool.index.folder import Manifest
+from vocabtool.index.generation import Progress
+from vocabtool.index.maintenance import VerifyReport
+from vocabtool.index.model import IndexModel
+from vocabtool.index.writer import StoreWriter
+from vocabtool.keywords.cutter import Cutter
+
+GROUP: Final = "vocabtool.stores"
+ADDRESS: Final = re.compile(r"([a-z][a-z0-9+.-]+)://")
+OURS: Final = {
+    "postgresql": "vocabtool.stores.postgres.engine:PostgresEngine",
+    "postgres": "vocabtool.stores.postgres.engine:PostgresEngine",
+}
+
+
+class Engine(Protocol):
+    """One index in an engine.
+
+    ``name``: its address without secrets, for messages. ``is_build``: whether it will replace
+    another index.
+    """
+
+    name: str
+    is_build: bool
+
+    @classmethod
+    def create(
+        cls, address: str, manifest: Manifest, files: Mapping[str, bytes], *, replaces: bool
+    ) -> Engine:
+        """Create an empty index. ``files``: those of its model, by name.
+
+        ``replaces``: it takes the name of an existing index in :meth:`put_in_place`. Otherwise
+        raises :class:`FolderNotEmpty` if there is one.
+        """
+
+    @classmethod
+    def open(cls, address: str) -> Engine:
+        """Open an index; writes nothing. Raises :class:`NotFound`."""
+
+    def manifest(self) -> Manifest:
+        """Return the manifest of the newest commit."""
+
+    def model_file(self, name: str) -> bytes: ...
+
+    def snapshot(self, model: IndexModel, cutter: Cutter) -> CommitStore:
+        """Return what searches read: always the newest commit, or one commit."""
+
+    def writer(self, cutter: Cutter, memory: int | None) -> StoreWriter: ...
+
+    def put_in_place(self) -> None: ...
+
+    def compact(self, progress: Progress | None) -> int:
+        """Give back the space of deleted documents; return how many there were."""
+
+    def verify(self, progress: Progress | None) -> VerifyReport:
+        """Compare statistics, postings and documents. Raises :class:`InvalidFile`."""
+
+    def sizes(self) -> Mapping[str, int]:
+        """Return the bytes on disk by purpose."""
+
+    def remove(self) -> None:
+        """Remove the index with everything that belongs to it."""
+
+
+def is_address(path: str | os.PathLike[str]) -> bool:
+    """Whether a text is the address of an engine. A folder of this name wins."""
+    return isinstance(path, str) and ADDRESS.match(path) is not None and not Path(path).exists()
+
+
+def engine_class(address: str) -> type[Engine]:
+    """Return the class for an address. Raises :class:`UnsupportedFormat`."""
+    match = ADDRESS.match(address)
+    scheme = match[1] if match is not None else ""
+    if scheme in OURS:
+        module, _, name = OURS[scheme].partition(":")
+        ours: type[Engine] = getattr(import_module(module), name)
+        return ours
+    others = {each.name: each for each in entry_points(group=GROUP)}
+    if scheme not in others:
+        there = ", ".join(sorted({*OURS, *others}))
+        what = f"no engine for the scheme {scheme!r}; there are {there}. Is its package installed?"
+        raise UnsupportedFormat(what)
+    theirs: Any = others[scheme].load()
+    checked: type[Engine] = theirs
+    return checked

@@ -1,0 +1,170 @@
+"""An index in an engine, such as PostgreSQL, with the methods of an index in a folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+import google_crc32c
+
+from vocabtool.encoders.open_encoder import Model
+from vocabtool.errors import ChangedModel, InvalidFile, VocabtoolError
+from vocabtool.index import contents
+from vocabtool.index.canaries import Canaries, compare_canaries
+from vocabtool.index.commit_store import CommitStore
+from vocabtool.index.engines import Engine, engine_class
+from vocabtool.index.folder import MODEL_FILE, Manifest
+from vocabtool.index.generation import Progress
+from vocabtool.index.index import Index
+from vocabtool.index.maintenance import VerifyReport, keep_verification
+from vocabtool.index.model import IndexModel, OpenedModel
+from vocabtool.index.writer import Writer
+from vocabtool.keywords.cutter import Cutter
+from vocabtool.system.own_files import whole_file
+
+CACHE: Final = "VOCABTOOL_CACHE"  # environment variable: the folder of copies
+
+
+class StoreIndex(Index):
+    """An index in an engine; made by :meth:`Index.create` and :meth:`Index.open`.
+
+    It may have several writers, on several machines. ``path``: a folder in the user's cache, with
+    copies of the model's files and the last verification.
+    """
+
+    def __init__(
+        self, engine: Engine, model: Model | None = None, options: Mapping[str, Any] | None = None
+    ) -> None:
+        self._engine, self.name = engine, engine.name
+        self._refreshing = Lock()
+        manifest = engine.manifest()
+        self.path = _copied(engine, manifest)
+        held = IndexModel(self.path, manifest, self._canaries, model, options, self.name)
+        cutter = Cutter(manifest.configuration.language)
+        self._snapshot = engine.snapshot(held, cutter)
+        self._model = held
+
+    @classmethod
+    def create_in(
+        cls, address: str, manifest: Manifest, opened: OpenedModel, *, replaces: bool
+    ) -> StoreIndex:
+        """Create an empty index. Raises the errors of :meth:`Index.create`."""
+        with tempfile.TemporaryDirectory() as folder:
+            crcs = opened.save(Path(folder))
+            files = {name: (Path(folder) / name).read_bytes() for name in crcs}
+        manifest = replace(manifest, model_files=crcs)
+        engine = engine_class(address).create(address, manifest, files, replaces=replaces)
+        return cls(engine, opened.encoder, {"vocabulary": None})
+
+    @classmethod
+    def open_at(
+        cls, address: str, model: Model | None, options: Mapping[str, Any] | None
+    ) -> StoreIndex:
+        """Open an index. Raises the errors of :meth:`Index.open`."""
+        return cls(engine_class(address).open(address), model, options)
+
+    @property
+    def is_build(self) -> bool:
+        """Whether this index will replace another one."""
+        return self._engine.is_build
+
+    def stats(
+        self, *, unknown: bool = False, progress: Progress | None = None
+    ) -> contents.IndexStats:
+        sizes = self._engine.sizes()
+        return contents.stats(self.path, self._snapshot, sizes, unknown=unknown, progress=progress)
+
+    def refresh(self) -> bool:
+        with self._refreshing:
+            before = self._snapshot.manifest.commit
+            self._snapshot = self._newest()
+            return self._snapshot.manifest.commit != before
+
+    @contextmanager
+    def writer(
+        self, progress: Progress | None = None, *, memory: int | None = None
+    ) -> Iterator[Writer]:
+        self._check_same()
+        files = self._engine.writer(self._snapshot.cutter, memory)
+        writer = Writer(self.name, files, self._model, progress)
+        try:
+            yield writer
+            writer.commit()
+        finally:
+            writer.close()
+        self.refresh()
+
+    def compact(self, progress: Progress | None = None) -> int:
+        """Give back the space of deleted documents; return how many there were."""
+        self._check_same()
+        removed = self._engine.compact(progress)
+        self.refresh()
+        return removed
+
+    def verify(self, progress: Progress | None = None, *, model: bool = False) -> VerifyReport:
+        encoder = self.encoder if model else None
+        self.refresh()
+        try:
+            found = self._engine.verify(progress)
+            if encoder is not None:
+                metric = self.configuration.metric
+                agreement = compare_canaries(self.name, self._canaries(), encoder, metric)
+                found = replace(found, encoded=agreement)
+        except (InvalidFile, ChangedModel) as error:
+            keep_verification(self.path, self._snapshot, problem=str(error))
+            raise
+        keep_verification(self.path, self._snapshot, recall=found.recall)
+        return found
+
+    def put_in_place(self) -> StoreIndex:
+        """Give this index the name of the one that it replaces."""
+        self._engine.put_in_place()
+        self.name = self._engine.name
+        self.refresh()
+        return self
+
+    def remove(self) -> None:
+        """Remove the index from its engine, with everything that belongs to it."""
+        self._engine.remove()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _newest(self) -> CommitStore:
+        self._check_same()
+        return self._engine.snapshot(self._model, self._snapshot.cutter)
+
+    def _check_same(self) -> None:
+        if self._engine.manifest().index != self._snapshot.manifest.index:
+            raise VocabtoolError(f"{self.name}: it was replaced by another index; open it again")
+
+    def _canaries(self) -> Canaries:
+        return self._snapshot.canaries()
+
+
+def _copied(engine: Engine, manifest: Manifest) -> Path:
+    """Copy the files of the model that are not here yet to the user's cache."""
+    shared = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "vocabtool")
+    folder = Path(os.environ.get(CACHE) or shared).expanduser() / "stores" / manifest.index
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        what = f"cannot keep copies of the model's files: {error}; name a folder in ${CACHE}"
+        raise VocabtoolError(f"{engine.name}: {what}") from error
+    for name, crc32c in manifest.model_files.items():
+        if MODEL_FILE.fullmatch(name) is None:  # no path is taken from a database
+            raise InvalidFile(f"no name of a model's file: {name[:100]!r}", file=engine.name)
+        file = folder / name
+        if file.exists() and google_crc32c.value(file.read_bytes()) == crc32c:
+            continue
+        content = engine.model_file(name)
+        if google_crc32c.value(content) != crc32c:
+            raise InvalidFile(f"damaged: {name} has another checksum", file=engine.name)
+        with whole_file(file) as out:
+            out.write(content)
+    return folder

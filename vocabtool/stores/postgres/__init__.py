@@ -1,0 +1,1 @@
+"""The store in PostgreSQL with pgvector. Read ``schema.py`` first, then ``writer.py``."""

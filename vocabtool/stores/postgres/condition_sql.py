@@ -1,0 +1,312 @@
+"""Fields of documents as columns of PostgreSQL, and conditions on them.
+
+    integer   numeric, so that a field may become one of numbers without a change
+    number    numeric: integers beyond 2^53 stay exact; fractions as their shortest decimals
+    boolean   boolean
+    string    text COLLATE "C", and what PostgreSQL cannot compute itself in any locale:
+      _folded   case-folded text; null if that is the text with a-z for A-Z
+      _words    plain text with marks at the edges of words; null if all words are ASCII
+      _instant  bigint: the start of the date or time that the text is; null if it is none
+      _items    text[]: the elements of a JSON list; null if the text is none
+
+Ids and texts have the same companions, but no items. A field without values (``null``) has no
+column. Texts with null in ``_folded`` and ``_words``, such as all of ASCII, take no more space.
+
+PostgreSQL stores neither U+0000 nor invalid UTF-8: both are replaced by U+FFFD when written
+(:func:`storable`). No text equals or contains a value with U+0000.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from threading import local
+from typing import Any, Final
+
+from vocabtool.documents.batch import Kind
+from vocabtool.index.condition_sql import Compiler, Dialect, instant, may_touch, plain_form
+from vocabtool.index.database import Fields
+from vocabtool.index.documents import ID, NUMBER, TEXT
+from vocabtool.search.conditions import LEAST, MOST, Comparison, Moment, Value, Where
+
+Fetch = Callable[[str, Sequence[object]], Sequence[Sequence[Any]]]
+
+STRING: Final = 'text COLLATE "C"'
+TYPES: Final[dict[Kind, str]] = {
+    "integer": "numeric",
+    "number": "numeric",
+    "boolean": "boolean",
+    "string": STRING,
+}
+COMPANIONS: Final[tuple[tuple[str, str], ...]] = (
+    ("_folded", STRING),
+    ("_words", STRING),
+    ("_instant", "bigint"),
+)
+ITEMS: Final = ("_items", "text[]")
+OWN_COLUMNS: Final = tuple(
+    (f"{name}{ending}", type_) for name in (ID, TEXT) for ending, type_ in COMPANIONS
+)
+INDEXED: Final = 128  # characters of a string in its index, whose rows have at most 2,704 bytes
+EXACT: Final = 2.0**63  # whole floating-point numbers up to here are compared with integers
+NUL, REPLACEMENT = "\0", "\ufffd"
+# Edges of words: before one, after one, between two other characters.
+BEFORE, AFTER, BETWEEN = "\x01", "\x02", "\x03"
+OTHERS: Final = re.compile(r"\W+")
+NON_ASCII_WORD: Final = re.compile(r"[^\W\x00-\x7f]")
+# Characters of a text that look like edges; a lower-case text has no such pairs otherwise.
+ESCAPES: Final = str.maketrans({"\x01": "\x04A", "\x02": "\x04B", "\x03": "\x04C", "\x04": "\x04D"})
+NO_LETTER_BEFORE, NO_LETTER_AFTER = "(?<![0-9a-z_])", "(?![0-9a-z_])"
+UNKNOWN: Final = "({0} IS NULL AND NULL)"  # false, or null for null
+_LISTS: Final = local()
+
+
+def columns_of(name: str, kind: Kind) -> list[tuple[str, str]]:
+    """Return names and types of the columns of a field. ``name``: ``field_`` and its number."""
+    if kind == "null":
+        return []
+    endings = (*COMPANIONS, ITEMS) if kind == "string" else ()
+    return [(name, TYPES[kind]), *((f"{name}{ending}", type_) for ending, type_ in endings)]
+
+
+def indexes_of(name: str, kind: Kind) -> list[str]:
+    """Return which indexes conditions on a field use, in SQL, to follow ``CREATE INDEX ON ...``."""
+    if kind in ("integer", "number"):
+        return [f"({name})"]
+    if kind != "string":
+        return []
+    return [
+        f"(left({name}, {INDEXED}))",  # a B-tree cannot contain long texts
+        f"({name}_instant) WHERE {name}_instant IS NOT NULL",
+        f"USING gin ({name}_items) WHERE {name}_items IS NOT NULL",
+    ]
+
+
+def columns_of_text(text: str) -> tuple[str | None, str | None, int | None]:
+    """Return the companions of an id or text. ``text``: storable."""
+    encoded = text.encode()
+    if text.isascii():
+        return None, None, instant(encoded)
+    lower, folded, plain = encoded.lower().decode(), text.casefold(), plain_form(text)
+    is_simple = plain == lower and not NON_ASCII_WORD.search(plain)
+    return (
+        None if folded == lower else folded,
+        None if is_simple else with_edges(plain),
+        instant(encoded),
+    )
+
+
+def columns_of_value(value: bytes | int | float | None, kind: Kind) -> tuple[object, ...]:
+    """Return the values of all columns of a field. ``value``: as an index's folder stores it."""
+    if kind == "null":
+        return ()
+    if value is None:
+        return (None,) * (5 if kind == "string" else 1)
+    if isinstance(value, bytes):
+        text = storable(value)
+        return text, *columns_of_text(text), items_of(text)
+    if kind == "boolean":
+        return (bool(value),)
+    return (as_decimal(value) if kind == "number" else value,)
+
+
+def value_of_column(value: object) -> object:
+    """Return the value of a field from that of its column: an ``int`` or ``float`` for numeric."""
+    if not isinstance(value, Decimal):
+        return value
+    is_whole = value.is_finite() and value.as_tuple().exponent == 0
+    return int(value) if is_whole and LEAST <= value <= MOST else float(value)
+
+
+def storable(text: bytes) -> str:
+    """Decode a text for PostgreSQL: U+0000 and invalid UTF-8 become U+FFFD."""
+    return text.decode("utf-8", "replace").replace(NUL, REPLACEMENT)
+
+
+def as_decimal(number: int | float) -> Decimal:
+    """Return a number so that decimals compare as the numbers do; a ``float`` keeps its point.
+
+    The order of shortest decimals is that of the numbers, and no fraction becomes a whole number.
+    """
+    if isinstance(number, float) and number.is_integer() and abs(number) <= EXACT:
+        return Decimal(f"{int(number)}.0")
+    return Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
+
+
+def items_of(text: str) -> list[str] | None:
+    """Return keys of the elements of a JSON list, as SQLite reads it; ``None`` if it is none."""
+    if "[" not in text:
+        return None
+    if not hasattr(_LISTS, "reader"):
+        _LISTS.reader = sqlite3.connect(":memory:")
+        _LISTS.reader.text_factory = bytes
+    if _LISTS.reader.execute("SELECT json_valid(?)", (text,)).fetchone() != (1,):
+        return None
+    if _LISTS.reader.execute("SELECT json_type(?)", (text,)).fetchone() != (b"array",):
+        return None
+    found = set()
+    for type_, atom in _LISTS.reader.execute("SELECT type, atom FROM json_each(?)", (text,)):
+        if type_ in (b"true", b"false"):
+            found.add(key_of(type_ == b"true"))
+        elif type_ in (b"integer", b"real"):
+            found.add(key_of(atom))
+        elif type_ == b"text" and NUL.encode() not in atom:
+            with suppress(UnicodeDecodeError):  # half a surrogate pair, which no condition has
+                found.add(key_of(atom.decode()))
+    return sorted(found)
+
+
+def key_of(value: str | int | float | bool) -> str:
+    """Return a text that is the same for equal elements of lists only."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"'{value}" if isinstance(value, str) else f"{as_decimal(value):f}".removesuffix(".0")
+
+
+def with_edges(plain: str) -> str:
+    """Mark all places in a text but those between two letters or digits of a word.
+
+    With the marks, a whole word is a substring. ``plain``: in the form of :func:`plain_form`.
+    """
+
+    def marked(others: re.Match[str]) -> str:
+        return AFTER + BETWEEN.join(each.translate(ESCAPES) for each in others[0]) + BEFORE
+
+    return OTHERS.sub(marked, f" {plain} ")[2:-2]
+
+
+def edges_of(word: str) -> str:
+    """Return what texts ``with_edges`` contain if they contain a word."""
+    plain = plain_form(word)
+    before, after = may_touch(plain)
+    marked = with_edges(plain)
+    return marked[before : len(marked) - after]
+
+
+def sql_of(where: Where, fields: Fields, table: str, fetch: Fetch) -> tuple[str, list[object]]:
+    """Return a condition on the rows of a table, and its parameters for psycopg (``%s``).
+
+    ``table``: name of the table of documents, no user text. ``fetch``: runs a statement; used only
+    for what an error message shows, and for ``contains`` with a number. Raises
+    :class:`InvalidCondition`.
+    """
+    dialect = Postgres(table, fetch)
+    return Compiler(dialect, fields, where.text).of(where.tree), dialect.values
+
+
+def _parameter(value: object) -> object:
+    if not isinstance(value, float):
+        return value
+    return int(value) if value.is_integer() and abs(value) <= EXACT else as_decimal(value)
+
+
+class Postgres(Dialect):
+    """Conditions on a table whose columns are those of :func:`columns_of`."""
+
+    mark = "%s"
+
+    def __init__(self, table: str, fetch: Fetch) -> None:
+        super().__init__()
+        self._table = table
+        self._fetch = fetch
+
+    def put(self, *values: object) -> str:
+        return super().put(*map(_parameter, values))
+
+    def negation(self, test: str) -> str:
+        return f"(NOT {test})"
+
+    def of_document(self, test: str, has_null: bool) -> str:
+        return test
+
+    def comparison(self, name: str, sign: Comparison, value: Value) -> str:
+        if not isinstance(value, str):
+            return super().comparison(name, sign, value)
+        start, nul, _ = value.partition(NUL)
+        if nul and sign in ("=", "!="):
+            return self._never(name) if sign == "=" else f"({name} = {name})"
+        if nul:  # what begins with ``start`` and is longer comes after the value
+            sign, value = "<=" if sign in ("<", "<=") else ">", start
+        test = f"{name} {sign} {self.put(value)}"
+        if sign == "!=" or name in (ID, TEXT):
+            return test
+        wide = sign if "=" in sign else f"{sign}="
+        return f"({test} AND left({name}, {INDEXED}) {wide} {self.put(value[:INDEXED])})"
+
+    def any_of(self, name: str, values: Sequence[Value]) -> str:
+        if not any(isinstance(each, str) for each in values):
+            return super().any_of(name, values)
+        texts = [str(each) for each in values if NUL not in str(each)]
+        if not texts:
+            return self._never(name)
+        test = f"{name} IN ({self.put(*texts)})"
+        if name in (ID, TEXT):
+            return test
+        starts = dict.fromkeys(each[:INDEXED] for each in texts)
+        return f"({test} AND left({name}, {INDEXED}) IN ({self.put(*starts)}))"
+
+    def instant(self, name: str) -> str:
+        return f"{name}_instant"
+
+    def like(self, name: str, pattern: str) -> str:
+        if NUL in pattern:
+            return self._never(name)
+        return f"({name} LIKE {self.put(pattern)} ESCAPE '')"
+
+    def folded_like(self, name: str, pattern: str) -> str:
+        if NUL in pattern:
+            return self._never(name)
+        return f"(coalesce({name}_folded, lower({name})) LIKE {self.put(pattern)} ESCAPE '')"
+
+    def starts_with(self, name: str, start: str) -> str:
+        return self._never(name) if NUL in start else f"starts_with({name}, {self.put(start)})"
+
+    def has_substring(self, name: str, part: str) -> str:
+        return self._never(name) if NUL in part else f"(strpos({name}, {self.put(part)}) > 0)"
+
+    def has_word(self, name: str, word: str) -> str:
+        if NUL in word:
+            return self._never(name)
+        plain = plain_form(word)
+        before, after = may_touch(plain)
+        left, right = "" if before else NO_LETTER_BEFORE, "" if after else NO_LETTER_AFTER
+        pattern = self.put(f"{left}{re.escape(plain)}{right}")
+        return (
+            f"(CASE WHEN {name}_words IS NULL THEN lower({name}) ~ {pattern}"
+            f" ELSE strpos({name}_words, {self.put(edges_of(word))}) > 0 END)"
+        )
+
+    def has_lists(self, name: str, value: Value) -> bool:
+        if isinstance(value, str):  # the same test finds it with lists and without
+            return True
+        lists = f"SELECT 1 FROM {self._table} WHERE {name}_items IS NOT NULL LIMIT 1"
+        return bool(self._fetch(lists, ()))
+
+    def has_element(self, name: str, values: Sequence[Value]) -> str:
+        # PostgreSQL sees that the index of the lists suffices, where null and false are the same.
+        any_ = self._any_item(name, values)
+        return f"(({name}_items IS NOT NULL AND {any_}) OR {UNKNOWN.format(name)})"
+
+    def contains(self, name: str, value: Value) -> str:
+        otherwise = self._never(name)
+        any_ = self._any_item(name, [value])
+        if isinstance(value, str):
+            otherwise = self.has_substring(name, value)
+        return f"(CASE WHEN {name}_items IS NOT NULL THEN {any_} ELSE {otherwise} END)"
+
+    def _any_item(self, name: str, values: Sequence[Value]) -> str:
+        keys = [key_of(each) for each in values if not isinstance(each, Moment)]
+        keys = [key for key in keys if NUL not in key]
+        return f"{name}_items && {self.put(keys)}::text[]"
+
+    def _never(self, name: str) -> str:
+        return UNKNOWN.format(name)
+
+    def first_non_number(self, name: str) -> tuple[str, str] | None:
+        not_null = f"SELECT id, left({name}, 50) FROM {self._table} WHERE {name} IS NOT NULL"
+        statement = f"{not_null} AND {name} !~ %s ORDER BY doc LIMIT 1"
+        found = self._fetch(statement, (f"^(?:{NUMBER})$",))
+        return (found[0][0], found[0][1]) if found else None

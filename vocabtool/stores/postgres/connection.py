@@ -1,0 +1,247 @@
+"""Connections to a PostgreSQL database: their errors in our words, and when to try again.
+
+A password may be in the address, in PGPASSWORD or in the file PGPASSFILE. It is in no message.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
+from vocabtool.stores.postgres.schema import SCHEMA
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import Connection
+    from psycopg.sql import Composed
+    from psycopg_pool import ConnectionPool
+
+INSTALL: Final = "PostgreSQL needs psycopg: pip install 'vocabtool[postgres]'"
+WAIT_SECONDS: Final = 60.0  # for a server that restarts
+FIRST_PAUSE: Final = 0.05  # seconds before another try; each pause is twice the one before
+LAST_PAUSE: Final = 2.0
+POOL_SIZE: Final = 16
+# What an address does not say. A server that is gone without a word is noticed within a minute.
+DEFAULTS: Final[Mapping[str, str | int]] = {
+    "application_name": "vocabtool",
+    "connect_timeout": 10,
+    "keepalives_idle": 20,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
+# What libpq or the server says, and what to do. Libpq gives no code for errors while connecting.
+REFUSALS: Final = (
+    ("password", "check the user's password: in the address, PGPASSWORD or PGPASSFILE"),
+    ("does not exist", "check the names of the database and the role, or create them"),
+    ("pg_hba.conf", "the server's pg_hba.conf must allow this role, database and host"),
+    ("certificate", "check sslmode, sslrootcert, sslcert and sslkey"),
+    ("SSL", "check sslmode, sslrootcert, sslcert and sslkey"),
+    ("permission denied", "grant the role the right CONNECT on the database"),
+)
+UNREACHABLE: Final = "check that the server runs, and the host and port of the address"
+OF_STATES: Final = {
+    "42501": "grant the role the right that is missing",
+    "57014": "raise statement_timeout, or ask for less",
+    "25006": "use the primary server, and a role that may write",
+    "53100": "free space on the server's disk",
+    "53200": "give the server more memory",
+    "53300": "raise max_connections, or use fewer clients",
+    "55P03": "another transaction holds a lock: run it again later",
+}
+GOING_DOWN: Final = ("57P01", "57P02", "57P03")
+
+Result = TypeVar("Result")
+
+
+class Connections:
+    """The connections of this process to one database.
+
+    ``where``: host and database, for messages. ``schema``: the one with our tables. Threads may
+    share it; a forked process opens its own connections.
+    """
+
+    def __init__(self, conninfo: str, *, schema: str = SCHEMA) -> None:
+        """``conninfo``: a URI, or names and values, as libpq reads them.
+
+        Raises :class:`UnsupportedFormat` without psycopg, :class:`VocabtoolError` for text that is
+        no conninfo.
+        """
+        try:
+            from psycopg import ProgrammingError
+            from psycopg.conninfo import conninfo_to_dict
+        except ImportError as error:
+            raise UnsupportedFormat(INSTALL) from error
+        try:
+            given = conninfo_to_dict(conninfo)
+        except ProgrammingError:
+            given = None  # libpq's message may quote the password
+        if given is None:
+            wanted = "postgresql://USER@HOST:PORT/DATABASE, with %-escapes"
+            raise VocabtoolError(f"not an address of PostgreSQL: wanted {wanted}")
+        self.schema = schema
+        self._secret = str(given.get("password") or "")
+        self._parameters: dict[str, Any] = {**DEFAULTS, **given}
+        host = given.get("host") or given.get("hostaddr") or os.environ.get("PGHOST", "localhost")
+        port = given.get("port") or os.environ.get("PGPORT", "5432")
+        name = given.get("dbname") or os.environ.get("PGDATABASE", "")
+        self.where = f"postgresql://{host}:{port}/{name}"
+        self._pool: ConnectionPool[Any] | None = None
+        self._process = os.getpid()
+        self._lock = Lock()
+
+    def __repr__(self) -> str:
+        return f"Connections({self.where!r})"
+
+    def __reduce__(self) -> str:
+        raise TypeError("connections cannot be pickled: they may have a password")
+
+    def connect(self, wait: float = 0.0) -> Connection:
+        """Open a connection in autocommit mode; close it yourself.
+
+        ``wait``: seconds to go on trying while the server cannot be reached.
+        """
+        from psycopg import Connection, OperationalError
+
+        until = time.monotonic() + wait
+        for pause in pauses():
+            try:
+                connection = Connection.connect(**self._parameters, autocommit=True)
+            except OperationalError as error:
+                is_final = any(said in str(error) for said, _ in REFUSALS)
+                if is_final or time.monotonic() + pause > until:
+                    raise self._not_connected(error) from None
+                time.sleep(pause)
+                continue
+            try:
+                self._configure(connection)
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+        raise AssertionError  # the pauses never end
+
+    def read(self, work: Callable[[Connection], Result]) -> Result:
+        """Call ``work`` with a connection of the pool; again if the connection was lost.
+
+        It must only read, and may be called several times. Raises :class:`VocabtoolError`.
+        """
+        import psycopg
+        from psycopg_pool import PoolTimeout
+
+        until = time.monotonic() + WAIT_SECONDS
+        for pause in pauses():
+            pool = self._open_pool()
+            try:
+                with pool.connection() as connection:
+                    try:
+                        return work(connection)
+                    except psycopg.Error as error:
+                        if not is_lost(error, connection) and not is_conflict(error):
+                            raise
+                        if time.monotonic() + pause > until:
+                            raise
+            except PoolTimeout:
+                self.connect().close()  # raises an error that says why
+                continue
+            except psycopg.Error as error:
+                raise self.explain(error) from error
+            time.sleep(pause)
+            with suppress(psycopg.Error):
+                pool.check()  # removes the other connections that were lost
+        raise AssertionError  # the pauses never end
+
+    def fetch(
+        self, statement: Composed, parameters: Sequence[object] | Mapping[str, object] = ()
+    ) -> list[tuple[Any, ...]]:
+        return self.read(lambda connection: connection.execute(statement, parameters).fetchall())
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Raise errors of psycopg in the ``with`` block as :class:`VocabtoolError`."""
+        import psycopg
+
+        try:
+            yield
+        except psycopg.Error as error:
+            raise self.explain(error) from error
+
+    def explain(self, error: psycopg.Error, written: str = "") -> VocabtoolError:
+        """Return an error that says what happened, where, what was ``written``, and what next."""
+        state = error.sqlstate or ""
+        what = error.diag.message_primary or " ".join(str(error).split())
+        if self._secret:
+            what = what.replace(self._secret, "***")
+        what = f"{self.where}: {what}" + (f" (SQLSTATE {state})" if state else "")
+        what += f". {written}" if written else ""
+        if state == "42P01":
+            return NotFound(f"{what}. The index was removed meanwhile: open it again")
+        advice = OF_STATES.get(state) or ("" if state else UNREACHABLE)
+        return VocabtoolError(f"{what}. {advice[:1].upper()}{advice[1:]}" if advice else what)
+
+    def close(self) -> None:
+        with self._lock:
+            pool, self._pool = self._pool, None
+            if pool is not None and self._process == os.getpid():
+                pool.close()
+
+    def _open_pool(self) -> ConnectionPool[Any]:
+        from psycopg_pool import ConnectionPool
+
+        with self._lock:
+            if self._pool is None or self._process != os.getpid():
+                self.connect().close()  # the pool would tell no reason
+                self._process = os.getpid()
+                self._pool = ConnectionPool(
+                    kwargs={**self._parameters, "autocommit": True},
+                    configure=self._configure,
+                    min_size=0,
+                    max_size=POOL_SIZE,
+                    timeout=WAIT_SECONDS,
+                    name="vocabtool",
+                    open=True,
+                )
+            return self._pool
+
+    def _configure(self, connection: Connection) -> None:
+        """Find the types and operators of pgvector, wherever they were installed."""
+        connection.execute(
+            "SELECT set_config('search_path', concat_ws(', ', quote_ident(%s), coalesce("
+            "(SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n"
+            " ON n.oid = extnamespace WHERE extname = 'vector'), 'public'), 'pg_temp'), false)",
+            [self.schema],
+        )
+
+    def _not_connected(self, error: psycopg.Error) -> VocabtoolError:
+        said = " ".join(str(error).split())
+        if self._secret:
+            said = said.replace(self._secret, "***")
+        advice = next((advice for part, advice in REFUSALS if part in said), UNREACHABLE)
+        return VocabtoolError(f"{self.where}: cannot connect: {said}. Next: {advice}")
+
+
+def is_lost(error: psycopg.Error, connection: Connection) -> bool:
+    """Whether an error means that the connection, and its transaction, are gone."""
+    import psycopg
+
+    is_ours = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return is_ours and (connection.closed or error.sqlstate in GOING_DOWN)
+
+
+def is_conflict(error: psycopg.Error) -> bool:
+    """Whether another transaction was in the way, so that the same one may succeed now."""
+    from psycopg.errors import DeadlockDetected, SerializationFailure
+
+    return isinstance(error, DeadlockDetected | SerializationFailure)
+
+
+def pauses() -> Iterator[float]:
+    """Yield seconds to wait before each next try, without end."""
+    pause = FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(2 * pause, LAST_PAUSE)

@@ -1,0 +1,293 @@
+"""An index in PostgreSQL with pgvector, under an address.
+
+    postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME&schema=SCHEMA&sslmode=verify-full
+
+``index`` names the index, and ``schema`` the schema with our tables (default: vocabtool). All other
+parameters are libpq's, which also reads PGPASSWORD, PGPASSFILE and other environment variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, LiteralString, cast
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+import numpy as np
+
+from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
+from vocabtool.index.canaries import Canaries
+from vocabtool.index.database import text_hash
+from vocabtool.index.folder import Manifest
+from vocabtool.index.generation import Progress
+from vocabtool.index.maintenance import VerifyReport
+from vocabtool.index.model import IndexModel
+from vocabtool.keywords.cutter import Cutter
+from vocabtool.search.conditions import Where
+from vocabtool.search.store import FieldValue, ValueCount, ValueCounts
+from vocabtool.stores.postgres.condition_sql import value_of_column
+from vocabtool.stores.postgres.connection import Connections
+from vocabtool.stores.postgres.keywords import TRUE, Part
+from vocabtool.stores.postgres.reader import PostgresStore
+from vocabtool.stores.postgres.recount import recount
+from vocabtool.stores.postgres.schema import (
+    MAX_NAME,
+    SCHEMA,
+    TABLES,
+    Tables,
+    create_index,
+    drop_index,
+    find_index,
+    read_manifest,
+    replace_index,
+    stored_text,
+)
+from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, build_vectors
+from vocabtool.stores.postgres.writer import PostgresWriter, canaries_of
+from vocabtool.system.ranking import Rows
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+BUILD: Final = ".new"  # ends the name of an index that will replace another one
+OF_KEYWORDS: Final = ("postings", "terms", "counts")
+BUFFER_SHARE: Final = 4  # of the memory for building, for documents that wait for the commit
+OUTGROWN: Final = 4  # measured again when there are this many times the documents
+
+
+class PostgresEngine:
+    """One index in a database. Threads may share it."""
+
+    def __init__(self, connections: Connections, index: str, tables: Tables) -> None:
+        self.connections, self.tables, self._index = connections, tables, index
+        self.is_build = index.endswith(BUILD)
+        self.name = f"{connections.where}?index={quote(index.removesuffix(BUILD))}"
+
+    @classmethod
+    def create(
+        cls, address: str, manifest: Manifest, files: Mapping[str, bytes], *, replaces: bool
+    ) -> PostgresEngine:
+        connections, index = _parse(address)
+        with connections.explained(), connections.connect() as connection:
+            schema, where = connections.schema, connections.where
+            if replaces:
+                index += BUILD
+                _drop(connection, connections, index)
+            tables = create_index(connection, schema, index, manifest, where, files=files)
+        return cls(connections, index, tables)
+
+    @classmethod
+    def open(cls, address: str) -> PostgresEngine:
+        connections, index = _parse(address)
+        schema, where = connections.schema, connections.where
+        tables, _ = connections.read(lambda held: find_index(held, schema, index, where))
+        return cls(connections, index, tables)
+
+    def manifest(self) -> Manifest:
+        where = self.connections.where
+        return self.connections.read(lambda held: read_manifest(held, self.tables, where))
+
+    def model_file(self, name: str) -> bytes:
+        found = self._ask("SELECT value FROM {facts} WHERE name = %s", name)
+        if not found:
+            raise InvalidFile(f"damaged: the model's file {name} is missing", file=self.name)
+        return bytes(found[0][0])
+
+    def snapshot(self, model: IndexModel, cutter: Cutter) -> PostgresCommit:
+        return PostgresCommit(self.connections, self.tables, model, cutter)
+
+    def writer(self, cutter: Cutter, memory: int | None) -> IndexingWriter:
+        buffer = {} if memory is None else {"buffer_bytes": memory // BUFFER_SHARE}
+        writer = IndexingWriter(self.connections, self.tables, cutter, **buffer)
+        writer.engine = self
+        return writer
+
+    def put_in_place(self) -> None:
+        self._index = self._index.removesuffix(BUILD)
+        with self.connections.explained(), self.connections.connect() as connection:
+            replace_index(connection, self.tables, self._index)
+        self.is_build = False
+
+    def compact(self, progress: Progress | None) -> int:
+        """Remove dead rows of the tables and measure the vectors again; return 0.
+
+        Deleted documents take no part in a search, and PostgreSQL uses their space again.
+        """
+        report = progress or (lambda what, share: None)
+        with self.connections.explained(), self.connections.connect() as connection:
+            for share, table in enumerate(("{documents}", "{postings}", "{terms}", "{counts}")):
+                report("tables vacuumed", share / 4)
+                connection.execute(self.tables.sql(f"VACUUM (ANALYZE) {table}"))
+            self.index_vectors(connection, progress, again=True)
+        return 0
+
+    def verify(self, progress: Progress | None) -> VerifyReport:
+        report = progress or (lambda what, share: None)
+        report("statistics recounted", 0.0)
+        with self.connections.explained(), self.connections.connect() as connection:
+            differences = recount(connection, self.tables)
+        if differences:
+            raise InvalidFile(f"damaged: {'; '.join(differences)}", file=self.name)
+        manifest, facts = self.manifest(), self.vector_facts()
+        load = manifest.load
+        return VerifyReport(
+            documents=manifest.live,
+            deleted=0,
+            commit=manifest.commit,
+            recall=1.0 if facts is None else facts.recall,
+            approximate=facts is not None and facts.method != "exact",
+            loading=load is not None and not load.finished,
+            others=(),
+        )
+
+    def sizes(self) -> Mapping[str, int]:
+        from psycopg.sql import SQL
+
+        statement = (
+            "SELECT c.relname::text, pg_total_relation_size(c.oid),"
+            " coalesce((SELECT sum(pg_relation_size(i.indexrelid)) FROM pg_index i WHERE"
+            " i.indrelid = c.oid AND i.indexrelid = to_regclass(format('%%I.%%I', %s, %s))), 0)"
+            " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = %s AND c.relname = ANY(%s)"
+        )
+        n, schema = self.tables.number, self.connections.schema
+        names = [f"{table}_{n}" for table in TABLES]
+        asked = [schema, f"vectors_{n}", schema, names]
+        found = dict.fromkeys(("documents", "keywords", "codes", "other"), 0)
+        for name, size, of_vectors in self.connections.fetch(SQL(statement).format(), asked):
+            table = name.rpartition("_")[0]
+            purpose = "keywords" if table in OF_KEYWORDS else table if table in found else "other"
+            found[purpose] += int(size) - int(of_vectors)
+            found["codes"] += int(of_vectors)
+        return found
+
+    def remove(self) -> None:
+        with self.connections.explained(), self.connections.connect() as connection:
+            drop_index(connection, self.tables)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to say at every opening: that the recall which was asked for is not reached."""
+        facts = self.vector_facts()
+        return (facts.note,) if facts is not None and facts.note is not None else ()
+
+    def vector_facts(self) -> VectorFacts | None:
+        found = self._ask("SELECT value FROM {facts} WHERE name = %s", FACTS)
+        return VectorFacts.decode(bytes(found[0][0])) if found else None
+
+    def index_vectors(
+        self, connection: Connection, progress: Progress | None, *, again: bool = False
+    ) -> None:
+        """Index the vectors and measure recall, if there are enough documents and many new ones."""
+        manifest, facts = self.manifest(), self.vector_facts()
+        held = manifest.configuration
+        if manifest.rows <= held.exact_below:
+            return
+        if facts is not None and manifest.rows < OUTGROWN * facts.documents and not again:
+            return
+        if progress is not None:
+            progress("building the index of vectors", 0.0)
+        store = PostgresStore(self.connections, self.tables, None, Cutter(held.language))
+        build_vectors(connection, store.vector_sql, recall=held.recall)
+
+    def _ask(self, statement: LiteralString, *values: object) -> list[tuple[Any, ...]]:
+        return self.connections.fetch(self.tables.sql(statement), values)
+
+
+class IndexingWriter(PostgresWriter):
+    """Also indexes the vectors at the end of a load. ``engine``: of the index."""
+
+    engine: PostgresEngine
+
+    def commit_changes(
+        self, manifest: Manifest, *, codes: bool, progress: Progress | None = None
+    ) -> None:
+        super().commit_changes(manifest, codes=codes, progress=progress)
+        if codes:
+            connections = self.engine.connections
+            with connections.explained(), connections.connect() as connection:
+                self.engine.index_vectors(connection, progress)
+
+
+class PostgresCommit(PostgresStore):
+    """The newest commit, with what an index asks of it besides searches."""
+
+    model: IndexModel
+    number = 0
+
+    def rows_in_order(self, where: str | None = None) -> Rows:
+        selection = TRUE if where is None else self.select([Where.of(where)])
+        (found,) = self._ask(self._docs(selection).then(" ORDER BY d.doc"))
+        return np.array([doc for (doc,) in found], np.int64)
+
+    def stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
+        found = self.rows_of(ids)
+        rows = [*found.values()]
+        documents = self.fetch_documents(np.array(rows, np.int64))
+        return {
+            id_: (row, [each.text, *map(each.fields.get, self.fields)])
+            for (id_, row), each in zip(found.items(), documents, strict=True)
+        }
+
+    def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
+        n = self.tables.number
+        statement = (
+            "SELECT given.place, max(d.doc) FROM unnest(%s::bigint[], %s::text[]) WITH ORDINALITY"
+            f" AS given(hash, text, place) JOIN documents_{n} d ON d.text_hash = given.hash"
+            " AND d.text = given.text AND d.source > 0 GROUP BY given.place"
+        )
+        held = [stored_text(text.decode("utf-8", "replace")) for text in texts]
+        hashes = [text_hash(text.encode()) for text in held]
+        (found,) = self._ask(Part(statement, (hashes, held)))
+        rows = np.full(len(texts), -1, np.int64)
+        for place, doc in found:
+            rows[place - 1] = doc
+        return rows
+
+    def canaries(self) -> Canaries:
+        return self.connections.read(
+            lambda connection: canaries_of(connection, self.tables, self.manifest)
+        )
+
+    def value_facts(self, name: str, limit: int) -> tuple[int, ValueCounts]:
+        kind = self.fields[name]
+        if kind == "null":
+            return 0, ValueCounts((), 0)
+        at = [*self.fields].index(name)
+        counts = (
+            f"SELECT field_{at} AS value, count(*) AS n FROM documents_{self.tables.number}"
+            f" WHERE field_{at} IS NOT NULL GROUP BY 1"
+        )
+        totals, frequent = self._ask(
+            Part(f"SELECT coalesce(sum(n), 0)::bigint, count(*) FROM ({counts}) c"),
+            Part(
+                f"SELECT value, n FROM ({counts}) c WHERE n > 1 ORDER BY n DESC, value LIMIT %s",
+                (limit,),
+            ),
+        )
+        ((documents, distinct),) = totals
+        values = [ValueCount(cast(FieldValue, value_of_column(value)), n) for value, n in frequent]
+        return documents, ValueCounts((*values,), distinct)
+
+
+def _drop(connection: Connection, connections: Connections, index: str) -> None:
+    with suppress(NotFound):
+        tables, _ = find_index(connection, connections.schema, index, connections.where)
+        drop_index(connection, tables)
+
+
+def _parse(address: str) -> tuple[Connections, str]:
+    """Return the connections and the name of the index. Raises :class:`VocabtoolError`."""
+    parts = urlsplit(address)
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    own = {name: value for name, value in given if name in ("index", "schema")}
+    others = urlencode([each for each in given if each[0] not in own])
+    index = own.get("index", "")
+    if not 0 < len(index) <= MAX_NAME or not index.isprintable() or index.endswith(BUILD):
+        wanted = f"1 to {MAX_NAME} printable characters that do not end in {BUILD!r}"
+        raise VocabtoolError(
+            f"the address needs index=NAME, {wanted}; got {index[:50]!r}. For example: "
+            "postgresql://user@host/database?index=articles"
+        )
+    conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, others, ""))
+    return Connections(conninfo, schema=own.get("schema", SCHEMA)), index

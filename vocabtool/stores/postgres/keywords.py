@@ -1,0 +1,227 @@
+"""The keyword leg as SQL: exact BM25 over the table of postings.
+
+All parts of a statement are built of our own words and numbers; terms are numbers or parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from vocabtool.keywords.bm25 import K1, B, Clause, KeywordQuery, Term, idf
+from vocabtool.search.conditions import Where
+from vocabtool.search.query import Query
+from vocabtool.search.store import Asked, Combination, Exclusion
+from vocabtool.stores.postgres.schema import FIELD_CODES, Tables, stored_term
+
+MAX_JOINED: Final = 4  # terms of a phrase that are joined; the rest is seen in the sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a statement. ``values``: its parameters, in the order of their marks ``%s``."""
+
+    text: str
+    values: tuple[object, ...] = ()
+
+    def __and__(self, other: Part) -> Part:
+        if TRUE in (self, other):
+            return other if self == TRUE else self
+        return Part(f"({self.text} AND {other.text})", self.values + other.values)
+
+    def then(self, *others: Part | str) -> Part:
+        parts = [Part(each) if isinstance(each, str) else each for each in others]
+        text = "".join([self.text, *(each.text for each in parts)])
+        return Part(text, self.values + tuple(chain.from_iterable(p.values for p in parts)))
+
+
+TRUE: Final = Part("TRUE")
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The numbers that BM25 needs, of one commit. ``frequencies``: number and document frequency
+    of each term that was asked for; number 0 if there is no such term.
+    """
+
+    documents: int
+    words: int
+    frequencies: Mapping[Term, tuple[int, int]]
+
+    def idf(self, clause: Clause) -> float:
+        """The idf of a term, or the sum of those of a phrase."""
+        return sum(idf(self.documents, self.frequencies[term][1]) for term in clause.terms)
+
+    @property
+    def norms(self) -> tuple[float, float]:
+        """``a`` and ``b`` of the saturation f / (f + a + b length)."""
+        mean = self.words / max(self.documents, 1)
+        return K1 * (1 - B), K1 * B / mean if mean else 0.0
+
+
+def select_part(tables: Tables, asked: Asked, where: Mapping[Where, Part]) -> Part:
+    """A condition on the row ``d`` of the documents, true or false. ``where``: as compiled."""
+    match asked:
+        case Clause():
+            return _holds(tables, asked)
+        case Where():
+            return Part("coalesce(").then(where[asked], ", FALSE)")
+        case Exclusion(part):
+            return Part("NOT ").then(select_part(tables, part, where))
+        case Combination(word, parts):
+            joined = Part("TRUE" if word == "all" else "FALSE")
+            sign = " AND " if word == "all" else " OR "
+            for part in parts:
+                joined = joined.then(sign, select_part(tables, part, where))
+            return Part("(").then(joined, ")")
+
+
+def _holds(tables: Tables, clause: Clause) -> Part:
+    """The numbers of terms are looked up by the statement."""
+    number = f"(SELECT term FROM terms_{tables.number} WHERE field = %s AND text = %s)"
+    terms = [(FIELD_CODES[term.field], stored_term(term.text)) for term in clause.terms]
+    postings = f"SELECT doc FROM postings_{tables.number} WHERE term = {number}"
+    held = Part("")
+    for at, term in enumerate(dict.fromkeys(terms)):
+        held = held.then(" AND " if at else "", Part(f"d.doc IN ({postings})", term))
+    if len(terms) > 1:
+        numbers = " || ' ' || ".join([number] * len(terms))
+        pattern = f"d.sequence LIKE '%% ' || {numbers} || ' %%'"
+        held = held.then(Part(f" AND coalesce({pattern}, FALSE)", tuple(chain(*terms))))
+    return Part("(").then(held, ")")
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A clause of a statement and what it adds: to the score, to that of codes, to the tier."""
+
+    clause: Clause
+    score: float | None = None
+    code: float | None = None
+    is_unstemmed: bool = False
+    is_must: bool = False
+
+
+def weighed(
+    statistics: Statistics,
+    should: Sequence[Clause],
+    *,
+    must: Sequence[Clause] = (),
+    codes: Sequence[Clause] = (),
+    unstemmed: Sequence[Clause] = (),
+) -> list[Weighed]:
+    """Return each distinct clause once, without those that no document can have."""
+    made: dict[tuple[Term, ...], Weighed] = {}
+    known = statistics.frequencies
+
+    def weight(clause: Clause) -> float:
+        saturated = K1 + 1 if clause.terms[0].field == "words" else 1.0
+        return clause.boost * statistics.idf(clause) * saturated
+
+    score = {each.terms: weight(each) for each in should}
+    for each in must:
+        score[each.terms] = score.get(each.terms, 0.0) + weight(each)
+    code = {each.terms: weight(each) for each in codes}
+    exact, musts = {each.terms for each in unstemmed}, {each.terms for each in must}
+    for clause in (*should, *must, *codes, *unstemmed):
+        terms = clause.terms
+        if terms not in made and all(known[term][0] for term in terms):
+            made[terms] = Weighed(
+                clause, score.get(terms), code.get(terms), terms in exact, terms in musts
+            )
+    return list(made.values())
+
+
+def totals(
+    tables: Tables, statistics: Statistics, clauses: Sequence[Weighed], must: int = 0
+) -> Part:
+    """Select ``doc``, ``score``, ``code`` and ``exact`` of each document with a clause.
+
+    ``score`` and ``code``: null if it has no clause that adds to them. ``exact``: whether it has an
+    unstemmed one. ``must``: how many clauses it must have.
+    """
+    of = statistics.frequencies
+    single = [(n, each) for n, each in enumerate(clauses) if len(each.clause.terms) == 1]
+    a, b = statistics.norms
+    saturation = "{0} / ({0} + %s::float8 + %s::float8 * {1})"
+    of_words = saturation.format("p.frequency::float8", "p.length")
+    hits = Part(
+        "SELECT p.doc, w.n, w.score, w.code, w.exact, w.must,"
+        f" CASE WHEN w.word THEN {of_words} ELSE 1::float8 END AS x"
+        " FROM unnest(%s::int[], %s::int[], %s::bool[], %s::float8[], %s::float8[], %s::bool[],"
+        " %s::bool[]) w(n, term, word, score, code, exact, must)"
+        f" JOIN postings_{tables.number} p ON p.term = w.term",
+        (
+            *(a, b),
+            [n for n, _ in single],
+            [of[each.clause.terms[0]][0] for _, each in single],
+            [each.clause.terms[0].field == "words" for _, each in single],
+            [each.score for _, each in single],
+            [each.code for _, each in single],
+            [each.is_unstemmed for _, each in single],
+            [each.is_must for _, each in single],
+        ),
+    )
+    for n, each in enumerate(clauses):
+        if len(each.clause.terms) > 1:
+            hits = hits.then(" UNION ALL ", _phrase(tables, statistics, n, each))
+    wanted = Part(" HAVING count(*) FILTER (WHERE must) = %s", (must,)) if must else Part("")
+    columns = Part("SELECT doc, ").then(
+        _score(clauses), "::float4 AS score, sum(code * x)::float4 AS code, bool_or(exact) AS exact"
+    )
+    return columns.then(" FROM (", hits, ") hits GROUP BY doc", wanted)
+
+
+def _phrase(tables: Tables, statistics: Statistics, n: int, each: Weighed) -> Part:
+    a, b = statistics.norms
+    terms = [statistics.frequencies[term] for term in each.clause.terms]
+    rarest = sorted(dict.fromkeys(terms), key=lambda term: term[1])[:MAX_JOINED]
+    joined = "".join(
+        f" JOIN postings_{tables.number} p{at} ON p{at}.doc = d.doc AND p{at}.term = {number:d}"
+        for at, (number, _) in enumerate(rarest)
+    )
+    in_a_row = f" {' '.join(str(number) for number, _ in terms)} "
+    # A look-ahead finds occurrences that share a term.
+    count = "(SELECT count(*)::float8 FROM regexp_matches(d.sequence, %s, 'g'))"
+    return Part(
+        "SELECT d.doc, %s::int, %s::float8, %s::float8, %s::bool, %s::bool,"
+        f" {count} / ({count} + %s::float8 + %s::float8 * d.words)"
+        f" FROM documents_{tables.number} d{joined} WHERE d.sequence LIKE %s",
+        (
+            *(n, each.score, each.code, each.is_unstemmed, each.is_must),
+            *(f"(?={in_a_row})", f"(?={in_a_row})", a, b, f"%{in_a_row}%"),
+        ),
+    )
+
+
+def _score(clauses: Sequence[Weighed]) -> Part:
+    """The sum of the scores. A clause with ``parts`` adds only what is above their sum."""
+    at = {each.clause.terms: n for n, each in enumerate(clauses)}
+    owners = {
+        n: [at[term,] for term in each.clause.parts if (term,) in at]
+        for n, each in enumerate(clauses)
+        if each.clause.parts
+    }
+    if not owners:
+        return Part("sum(score * x)")
+    score = Part("CASE WHEN count(score) > 0 THEN coalesce(sum(score * x)").then(
+        Part(" FILTER (WHERE n <> ALL(%s)), 0)", ([*owners],))
+    )
+    for n, parts in owners.items():
+        above = (
+            " + greatest(coalesce(sum(score * x) FILTER (WHERE n = %s), 0)"
+            " - coalesce(sum(score * x) FILTER (WHERE n = ANY(%s)), 0), 0)"
+        )
+        score = score.then(Part(above, (n, parts)))
+    return score.then(" END")
+
+
+def query_terms(query: Query | KeywordQuery) -> list[Term]:
+    """Return the terms of all clauses of a query."""
+    if isinstance(query, KeywordQuery):
+        clauses = (*query.should, *query.must)
+    else:
+        clauses = (*query.should, *query.codes, *query.unstemmed)
+    return [term for clause in clauses for term in clause.terms]

@@ -1,0 +1,569 @@
+"""An index in PostgreSQL, open for reading: both legs of a query in one round trip.
+
+A search sees the latest commit. What BM25 needs of the whole index (how many documents have a
+term) is kept until a commit is noticed, which each answer of the legs tells, or for ten seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.documents.batch import Document, Kind
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.index.folder import Manifest
+from vocabtool.index.model import IndexModel
+from vocabtool.index.raw_vectors import prepare
+from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
+from vocabtool.keywords.cutter import Cutter
+from vocabtool.keywords.tantivy_index import MAX_TERMS_COMPARED, nearest
+from vocabtool.search.conditions import Where
+from vocabtool.search.fusion import Candidates
+from vocabtool.search.query import Query
+from vocabtool.search.store import (
+    Asked,
+    Combination,
+    Exactness,
+    Exclusion,
+    FieldColumn,
+    KnownWords,
+    ValueCount,
+    ValueCounts,
+)
+from vocabtool.stores.postgres.condition_sql import sql_of
+from vocabtool.stores.postgres.connection import Connections
+from vocabtool.stores.postgres.keywords import (
+    TRUE,
+    Part,
+    Statistics,
+    query_terms,
+    select_part,
+    totals,
+    weighed,
+)
+from vocabtool.stores.postgres.schema import FIELD_CODES, Tables, key_of, number_of, stored_term
+from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, VectorSql, as_text, from_bytes
+from vocabtool.system.ranking import Near, RankedRows, Rows
+
+MAX_AGE: Final = 10.0  # seconds that frequencies are used without asking
+MAX_FREQUENCIES: Final = 1 << 16  # terms; then all are asked for again
+MAX_IDS: Final = 1 << 16  # ids of documents that are kept
+SPELLING: Final = 2  # letters by which the length of a similar word may differ
+
+Answers = list[tuple[Any, ...]]
+
+
+class DocumentsChanged(VocabtoolError):
+    """A document was deleted between two steps of a search: search again."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What was read of one commit. ``at``: when, by the monotonic clock."""
+
+    manifest: Manifest
+    facts: VectorFacts | None
+    at: float
+    frequencies: dict[Term, tuple[int, int]] = field(default_factory=dict)
+
+
+class PostgresStore:
+    """The latest commit of an index. Threads may share it."""
+
+    exactness = Exactness(lengths=True, frequencies=True, similarities=True)
+    live = TRUE
+
+    def __init__(
+        self,
+        connections: Connections,
+        tables: Tables,
+        model: IndexModel | None,
+        cutter: Cutter,
+    ) -> None:
+        self.keywords = self.vectors = self.documents = self
+        self.connections, self.tables, self.model, self.cutter = connections, tables, model, cutter
+        self._ids: dict[int, str] = {}
+        self._stale = False
+        (found,) = self._ask(
+            Part(
+                "SELECT (SELECT extversion FROM pg_extension WHERE extname = 'vector'),"
+                " (SELECT atttypid::regtype::text LIKE '%%halfvec' FROM pg_attribute"
+                " WHERE attrelid = %s::regclass AND attname = 'vector')",
+                (f"documents_{tables.number:d}",),
+            )
+        )
+        version, is_half = found[0]
+        self._state = self._read_state(())
+        held = self._state.manifest.configuration
+        numbers = tuple(int(part) for part in version.split(".") if part.isdigit())
+        self.vector_sql = VectorSql(tables, held.metric, held.dim, bool(is_half), numbers)
+
+    # What is known of the commit
+
+    @property
+    def manifest(self) -> Manifest:
+        return self._state.manifest
+
+    @property
+    def version(self) -> tuple[str, int]:
+        return self.manifest.index, self.manifest.commit
+
+    @property
+    def rows(self) -> int:
+        return self.manifest.rows
+
+    @property
+    def fields(self) -> Mapping[str, Kind]:
+        return self.manifest.fields
+
+    @property
+    def searched_fields(self) -> tuple[str, ...]:
+        return self.manifest.searched_fields
+
+    @property
+    def known_words(self) -> KnownWords | None:
+        return self.model.known_words if self.model is not None else None
+
+    @property
+    def mean_lengths(self) -> tuple[float, float]:
+        """The mean number of terms per document in ``words`` and ``surfaces``."""
+        rows = max(self.rows, 1)
+        return self.manifest.words / rows, self.manifest.surfaces / rows
+
+    @property
+    def vector_facts(self) -> VectorFacts | None:
+        return self._state.facts
+
+    def refresh(self) -> None:
+        """Read what the latest commit says."""
+        self._state = self._read_state(())
+
+    def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
+        asked = [*terms]
+        known = self._statistics(asked).frequencies
+        return {term: known[term][1] for term in asked}
+
+    def _statistics(self, terms: Sequence[Term]) -> Statistics:
+        """Return the numbers of one commit; ask for those that are not known, or are old."""
+        state, wanted = self._state, [*dict.fromkeys(terms)]
+        is_full = len(state.frequencies) > MAX_FREQUENCIES
+        is_old = self._stale or is_full or time.monotonic() - state.at > MAX_AGE
+        new = wanted if is_old else [term for term in wanted if term not in state.frequencies]
+        if is_old or new:
+            read = self._read_state(new)
+            if read.manifest.commit == state.manifest.commit and not is_full:
+                read.frequencies.update({**state.frequencies, **read.frequencies})
+            elif len(new) < len(wanted):
+                read = self._read_state(wanted)
+            self._state, self._stale = read, False
+            state = read
+        manifest = state.manifest
+        return Statistics(manifest.rows, manifest.words, state.frequencies)
+
+    def _read_state(self, terms: Sequence[Term]) -> State:
+        """Read the sums over all slots and the frequencies of terms, in one statement."""
+        n = self.tables.number
+        statement = (
+            "SELECT i.record, t.documents, t.words, t.surfaces, t.commits,"
+            f" (SELECT value FROM facts_{n} WHERE name = %s), w.place, w.term, w.documents"
+            " FROM (SELECT coalesce(sum(documents), 0)::bigint AS documents,"
+            " coalesce(sum(words), 0)::bigint AS words,"
+            " coalesce(sum(surfaces), 0)::bigint AS surfaces,"
+            f" coalesce(sum(commits), 0)::bigint AS commits FROM totals_{n}) t"
+            " JOIN indexes i ON i.number = %s LEFT JOIN (SELECT a.place, e.term,"
+            f" (SELECT coalesce(sum(documents), 0)::bigint FROM counts_{n} c"
+            " WHERE c.term = e.term) AS documents"
+            " FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY a(field, text, place)"
+            f' JOIN terms_{n} e ON e.field = a.field::"char" AND e.text = a.text) w ON TRUE'
+        )
+        codes = [FIELD_CODES[term.field] for term in terms]
+        texts = [stored_term(term.text) for term in terms]
+        (found,) = self._ask(Part(statement, (FACTS, n, codes, texts)))
+        if not found:
+            raise NotFound(f"{self.connections.where}: the index was removed: open it again")
+        record, documents, words, surfaces, commits, facts, *_ = found[0]
+        manifest = replace(
+            Manifest.decode(bytes(record)),
+            rows=documents,
+            words=words,
+            surfaces=surfaces,
+            commit=commits,
+        )
+        frequencies = dict.fromkeys(terms, (0, 0))
+        for *_, place, number, count in found:
+            if place is not None:
+                frequencies[terms[place - 1]] = (number, count)
+        kept = VectorFacts.decode(bytes(facts)) if facts is not None else None
+        return State(manifest, kept, time.monotonic(), frequencies)
+
+    # What may be found
+
+    def select(self, asked: Sequence[Asked], without: int | None = None) -> Part:
+        selected = TRUE
+        for each in asked:
+            where = {condition: self._compile(condition) for condition in _conditions(each)}
+            selected &= select_part(self.tables, each, where)
+        return selected if without is None else selected & Part("d.doc <> %s", (without,))
+
+    def _compile(self, condition: Where) -> Part:
+        def fetch(statement: str, values: Sequence[object]) -> Answers:
+            return self._ask(Part(statement, tuple(values)))[0]
+
+        text, values = sql_of(condition, self.fields, f"documents_{self.tables.number:d}", fetch)
+        return Part(text, tuple(values))
+
+    def only(self, rows: Rows) -> Part:
+        return Part("d.doc = ANY(%s)", (rows.tolist(),))
+
+    def is_empty(self, selection: Part) -> bool:
+        (((found,),),) = self._ask(Part("SELECT EXISTS (").then(self._docs(selection), ")"))
+        return not found
+
+    def in_order(self, selection: Part) -> Rows:
+        (found,) = self._ask(self._docs(selection).then(" ORDER BY d.id"))
+        return np.array([doc for (doc,) in found], np.int64)
+
+    def _docs(self, selection: Part) -> Part:
+        start = f"SELECT d.doc FROM documents_{self.tables.number:d} d WHERE "
+        return Part(start).then(selection)
+
+    def _inside(self, selection: Part, name: str = "doc") -> Part:
+        if selection == TRUE:
+            return TRUE
+        return Part(f"{name} IN (").then(self._docs(selection), ")")
+
+    # The legs
+
+    def legs(
+        self, query: Query, vector: Vectors | None, limit: int, among: Part
+    ) -> tuple[Candidates, NDArray[np.int8]]:
+        """Return candidates and tiers; see :meth:`MaskStore.legs`. One round trip."""
+        statistics = self._statistics(query_terms(query))
+        clauses = weighed(statistics, query.should, codes=query.codes, unstemmed=query.unstemmed)
+        if not query.should:
+            clauses = []
+        statement = self._legs_statement(statistics, clauses, vector, limit, among)
+        settings = self.vector_sql.settings(self._facts(), limit) if vector is not None else []
+        found = self._ask(*map(Part, settings), statement)[-1]
+        if found and found[0][0] != self.manifest.commit:
+            self._stale = True
+        found = [each[1:] for each in found if each[1] is not None]
+        docs = np.array([each[0] for each in found], np.int64)
+        self._keep_ids(docs.tolist(), [each[1] for each in found])
+        scores, similarities, codes, exact, places, near, held = (
+            (list(column) for column in zip(*(each[2:] for each in found), strict=True))
+            if found
+            else ([], [], [], [], [], [], [])
+        )
+        keyword = np.array([place is not None for place in places], np.bool_)
+        bm25 = np.array([score or 0.0 for score in scores], np.float32)
+        similar = np.array([np.nan if s is None else s for s in similarities], np.float32)
+        if self.manifest.configuration.metric == "cosine":
+            similar = np.clip(similar, -1, 1)
+        is_near = np.array(near, np.bool_)
+        nearest_ones = RankedRows.of(docs[is_near], similar[is_near], limit)
+        listed = keyword & (np.array([place or 0 for place in places]) <= limit)
+        by_score = RankedRows.of(docs[listed], bm25[listed], limit)
+        more = RankedRows.of(docs[keyword & ~listed], bm25[keyword & ~listed], len(docs))
+        words = RankedRows(
+            np.concatenate((by_score.rows, more.rows)),
+            np.concatenate((by_score.scores, more.scores)),
+        )
+        ascending = docs.argsort()
+        at = ascending[docs[ascending].searchsorted(words.rows)] if len(docs) else words.rows
+        candidates = Candidates.union(Near(nearest_ones, similar[at]), words, len(by_score.rows))
+        tiers = np.zeros(len(docs), np.int8)
+        if found and held[0]:
+            tiers += np.array([code is not None for code in codes], np.int8)
+            if query.unstemmed:
+                tiers += np.array([bool(each) for each in exact], np.int8)
+        order = ascending[docs[ascending].searchsorted(candidates.rows)] if len(docs) else ascending
+        return candidates, tiers[order]
+
+    def _legs_statement(
+        self,
+        statistics: Statistics,
+        clauses: Sequence[Any],
+        vector: Vectors | None,
+        limit: int,
+        among: Part,
+    ) -> Part:
+        """Select commit, then of each candidate: doc, id, score, similarity, code, exact, its place
+        in the keyword leg, whether it is in the vector leg, whether any document has a code.
+        """
+        n = self.tables.number
+        none = "SELECT NULL::bigint AS doc, NULL::float4 AS score, NULL::float4 AS code, FALSE"
+        scored = (
+            totals(self.tables, statistics, clauses)
+            if clauses
+            else Part(f"{none} AS exact WHERE FALSE")
+        )
+        every = Part("SELECT * FROM (").then(scored, ") s WHERE ", self._inside(among))
+        near = Part("SELECT NULL::bigint AS doc, NULL::float4 AS similarity WHERE FALSE")
+        similarity = Part("NULL::float4")
+        if vector is not None:
+            text = as_text(self._prepared(vector))
+            near = self.vector_sql.near(text, limit, among, self._facts(), self.rows)
+            similarity = Part("coalesce(n.similarity, ").then(
+                self.vector_sql.similarity(text), "::float4)"
+            )
+        ranked = (
+            "SELECT doc, row_number() OVER (ORDER BY score DESC, doc) AS place FROM every"
+            " WHERE score IS NOT NULL ORDER BY score DESC, doc LIMIT %s"
+        )
+        holding = "SELECT doc FROM every WHERE code IS NOT NULL ORDER BY code DESC, doc LIMIT %s"
+        more = (
+            "SELECT e.doc, %s::bigint + 1 AS place FROM every e"
+            f" WHERE e.score IS NOT NULL AND e.doc IN ({holding})"
+            " AND e.doc NOT IN (SELECT doc FROM ranked)"
+        )
+        return (
+            Part("WITH every AS MATERIALIZED (")
+            .then(every, "), ranked AS MATERIALIZED (", Part(ranked, (limit,)), ")")
+            .then(", words AS (SELECT * FROM ranked UNION ALL ", Part(more, (limit, limit)), ")")
+            .then(", near AS MATERIALIZED (", near, ")")
+            .then(", candidates AS (SELECT doc FROM words UNION SELECT doc FROM near)")
+            .then(f" SELECT (SELECT sum(commits)::bigint FROM totals_{n}), x.*")
+            .then(" FROM (SELECT 1) one LEFT JOIN (SELECT d.doc, d.id, e.score, ", similarity)
+            .then(", e.code, e.exact, w.place, n.doc IS NOT NULL,")
+            .then(" EXISTS (SELECT FROM every WHERE code IS NOT NULL)")
+            .then(f" FROM candidates c JOIN documents_{n} d ON d.doc = c.doc")
+            .then(" LEFT JOIN words w ON w.doc = c.doc LEFT JOIN near n ON n.doc = c.doc")
+            .then(" LEFT JOIN every e ON e.doc = c.doc) x ON TRUE")
+        )
+
+    def search(self, query: KeywordQuery, limit: int, among: Part) -> RankedRows:
+        return self.search_each([query], limit, among)[0]
+
+    def search_each(
+        self, queries: Sequence[KeywordQuery], limit: int, among: Part
+    ) -> list[RankedRows]:
+        statistics = self._statistics([term for each in queries for term in query_terms(each)])
+        statements = [self._search_statement(statistics, each, limit, among) for each in queries]
+        asked = [each for each in statements if each is not None]
+        answers = iter(self._ask(*asked) if asked else [])
+        return [
+            RankedRows.none() if each is None else _ranked(next(answers), limit)
+            for each in statements
+        ]
+
+    def _search_statement(
+        self, statistics: Statistics, query: KeywordQuery, limit: int, among: Part
+    ) -> Part | None:
+        clauses = weighed(statistics, query.should, must=query.must)
+        must = len({each.terms for each in query.must})
+        if limit < 1 or not clauses or sum(each.is_must for each in clauses) < must:
+            return None
+        scored = totals(self.tables, statistics, clauses, must)
+        start = Part("SELECT doc, score FROM (").then(scored, ") s WHERE ", self._inside(among))
+        return start.then(Part(" ORDER BY score DESC, doc LIMIT %s", (limit,)))
+
+    def near_spellings(self, word: str, limit: int) -> list[str]:
+        """Return stems that are spelled like a folded and stemmed word, nearest first."""
+        n = self.tables.number
+        statement = (
+            "SELECT e.text, sum(c.documents)::bigint AS documents"
+            f" FROM terms_{n} e JOIN counts_{n} c USING (term)"
+            " WHERE e.field = 'w' AND e.text ^@ %s AND char_length(e.text) BETWEEN %s AND %s"
+            " GROUP BY e.text HAVING sum(c.documents) > 0 ORDER BY 2 DESC, 1 LIMIT %s"
+        )
+        lengths = len(word) - SPELLING, len(word) + SPELLING
+        initials = [each for each in dict.fromkeys(word[:2]) if each != "\0"]
+        asked = [Part(statement, (each, *lengths, MAX_TERMS_COMPARED)) for each in initials]
+        found = self._ask(*asked) if asked else []
+        return nearest(word, dict(pair for answer in found for pair in answer), limit)
+
+    def near(self, vector: Vectors, rows: Rows, limit: int, among: Part) -> Near:
+        query = self._prepared(vector)
+        if not np.count_nonzero(query):
+            return Near(RankedRows.none(), np.full(len(rows), np.nan, np.float32))
+        text, n = as_text(query), self.tables.number
+        nearest_ones = self.vector_sql.near(text, max(limit, 0), among, self._facts(), self.rows)
+        of_rows = Part("SELECT d.doc, ").then(
+            self.vector_sql.similarity(text),
+            f"::float4 FROM documents_{n} d WHERE d.vector IS NOT NULL AND ",
+            self.only(rows),
+        )
+        settings = self.vector_sql.settings(self._facts(), limit)
+        *_, best, others = self._ask(*map(Part, settings), nearest_ones, of_rows)
+        held: dict[int, float] = dict(others)
+        similar = np.array([held.get(row, np.nan) for row in rows.tolist()], np.float32)
+        ranked = _ranked(best, limit)
+        if self.manifest.configuration.metric == "cosine":
+            ranked = RankedRows(ranked.rows, np.clip(ranked.scores, -1, 1))
+            similar = np.clip(similar, -1, 1)
+        return Near(ranked, similar)
+
+    def take(self, rows: Rows) -> Vectors:
+        n = self.tables.number
+        statement = f"SELECT doc, vector_send(vector::vector) FROM documents_{n} d WHERE "
+        (found,) = self._ask(Part(statement).then(self.only(rows)))
+        held: dict[int, bytes] = dict(found)
+        sent = [held.get(row) for row in rows.tolist()]
+        return from_bytes(sent, self.manifest.configuration.dim)
+
+    def _facts(self) -> VectorFacts | None:
+        held = self._state
+        is_small = held.manifest.rows <= held.manifest.configuration.exact_below
+        return None if is_small else held.facts
+
+    def _prepared(self, vector: Vectors) -> Vectors:
+        held = self.manifest.configuration
+        if np.shape(vector) != (held.dim,):
+            raise ValueError(f"vector must have {held.dim:,} numbers, got shape {np.shape(vector)}")
+        return prepare(vector, held.metric)
+
+    # Documents
+
+    def ids(self, rows: Rows) -> list[str]:
+        """Return the ids. Those of a search's candidates are known already."""
+        wanted = rows.tolist()
+        kept = self._ids
+        if any(row not in kept for row in wanted):
+            statement = f"SELECT doc, id FROM documents_{self.tables.number:d} d WHERE "
+            (found,) = self._ask(Part(statement).then(self.only(rows)))
+            kept = dict(found)
+            self._keep_ids([*kept], [*kept.values()])
+        try:
+            return [kept[row] for row in wanted]
+        except KeyError as error:
+            raise self._changed(error.args[0]) from None
+
+    def _keep_ids(self, docs: Sequence[int], ids: Sequence[str]) -> None:
+        # Another thread may still read the old dictionary, so it is replaced, never cleared.
+        earlier = self._ids if len(self._ids) + len(docs) <= MAX_IDS else {}
+        self._ids = {**earlier, **dict(zip(docs, ids, strict=True))}
+
+    def fetch_documents(self, rows: Rows) -> list[Document]:
+        """Return documents without null fields. Raises :class:`DocumentsChanged`."""
+        held = [(at, name) for at, (name, kind) in enumerate(self.fields.items()) if kind != "null"]
+        columns = "".join(f", field_{at}" for at, _ in held)
+        statement = f"SELECT doc, id, text{columns} FROM documents_{self.tables.number:d} d WHERE "
+        (found,) = self._ask(Part(statement).then(self.only(rows)))
+        by_row = {}
+        for row, id_, text, *values in found:
+            named = zip(held, values, strict=True)
+            fields = {name: _value(value) for (_, name), value in named if value is not None}
+            by_row[row] = Document(id_, text, fields)
+        try:
+            return [by_row[row] for row in rows.tolist()]
+        except KeyError as error:
+            raise self._changed(error.args[0]) from None
+
+    def _changed(self, row: int) -> DocumentsChanged:
+        where = self.connections.where
+        return DocumentsChanged(f"{where}: document {row:,} was deleted meanwhile: search again")
+
+    def row_of(self, id_: str) -> int | None:
+        return self.rows_of([id_]).get(id_)
+
+    def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the row of each id that exists."""
+        by_key = {key_of(id_): id_ for id_ in ids}
+        statement = f"SELECT key, doc FROM documents_{self.tables.number:d} WHERE key = ANY(%s)"
+        (found,) = self._ask(Part(statement, ([*by_key],)))
+        return {by_key[key]: doc for key, doc in found}
+
+    # Values of fields
+
+    def value_ranks(self, name: str, rows: Rows) -> NDArray[np.int64]:
+        """Return the rank of each row's value among those of all ``rows``; -1 without a value."""
+        found = np.full(len(rows), -1, np.int64)
+        if self.fields[name] == "null":
+            return found
+        column = f"field_{[*self.fields].index(name)}"
+        statement = (
+            f"SELECT doc, dense_rank() OVER (ORDER BY {column}) - 1"
+            f" FROM documents_{self.tables.number:d} d WHERE {column} IS NOT NULL AND "
+        )
+        (ranks,) = self._ask(Part(statement).then(self.only(rows)))
+        held: dict[int, int] = dict(ranks)
+        return np.array([held.get(row, -1) for row in rows.tolist()], np.int64)
+
+    def count_values(
+        self, names: Sequence[str], terms: Sequence[Term], among: Part, limit: int
+    ) -> dict[str, ValueCounts]:
+        """Count values in one round trip. Elements of lists are counted here."""
+        if terms:
+            holding = tuple(Clause((term,)) for term in terms)
+            among = among & select_part(self.tables, Combination("any", holding), {})
+        n, places = self.tables.number, [*self.fields]
+        counted = [name for name in names if self.fields[name] != "null"]
+        statements = []
+        for name in counted:
+            column = f"field_{places.index(name)}"
+            grouped = Part(
+                f"WITH g AS MATERIALIZED (SELECT {column} AS v, count(*) AS c"
+                f" FROM documents_{n} d WHERE {column} IS NOT NULL AND "
+            ).then(among, " GROUP BY 1)")
+            is_list = "EXISTS (SELECT FROM g WHERE v ^@ '[')"
+            fewer = (
+                "%s" if self.fields[name] != "string" else f"CASE WHEN NOT {is_list} THEN %s END"
+            )
+            best = f" SELECT v, c, (SELECT count(*) FROM g) FROM g ORDER BY c DESC, v LIMIT {fewer}"
+            statements.append(grouped.then(Part(best, (limit,))))
+        answers = self._ask(*statements) if statements else []
+        found = dict.fromkeys(names, ValueCounts((), 0))
+        for name, answer in zip(counted, answers, strict=True):
+            found[name] = _count_parts(answer, self.fields[name], limit)
+        return found
+
+    def _ask(self, *parts: Part) -> list[Answers]:
+        """Run statements in one round trip; return the rows of each."""
+
+        def work(connection: Any) -> list[Answers]:
+            if len(parts) == 1:
+                (only,) = parts
+                found = connection.execute(only.text, only.values, binary=True)
+                return [found.fetchall()]
+            with connection.pipeline(), connection.transaction():
+                cursors = [
+                    connection.execute(each.text, each.values or None, binary=bool(each.values))
+                    for each in parts
+                ]
+            return [each.fetchall() if each.description else [] for each in cursors]
+
+        return self.connections.read(work)
+
+
+def _conditions(asked: Asked) -> Iterable[Where]:
+    match asked:
+        case Where():
+            yield asked
+        case Exclusion(part):
+            yield from _conditions(part)
+        case Combination(_, parts):
+            for part in parts:
+                yield from _conditions(part)
+
+
+def _ranked(found: Answers, limit: int) -> RankedRows:
+    rows = np.array([row for row, _ in found], np.int64)
+    # A document with none but terms that add nothing.
+    scores = np.array([score or 0.0 for _, score in found], np.float32)
+    return RankedRows.of(rows, scores, limit)
+
+
+def _value(value: Any) -> Any:
+    return number_of(value) if isinstance(value, Decimal) else value
+
+
+def _count_parts(answer: Answers, kind: Kind, limit: int) -> ValueCounts:
+    values = [_value(value) for value, *_ in answer]
+    counts = [count for _, count, _ in answer]
+    if not any(isinstance(value, str) and value.startswith("[") for value in values):
+        pairs = zip(values[:limit], counts[:limit], strict=True)
+        distinct = answer[0][2] if answer else 0
+        return ValueCounts(tuple(ValueCount(value, count) for value, count in pairs), distinct)
+    order = sorted(range(len(values)), key=values.__getitem__)
+    column = FieldColumn.of(
+        np.arange(len(values), dtype=np.int32), [values[at] for at in order], kind
+    )
+    return column.count(np.repeat(np.arange(len(values)), [counts[at] for at in order]), limit)

@@ -1,0 +1,305 @@
+"""The vector leg as SQL: candidates of pgvector's index, ranked by their exact similarity.
+
+An index of pgvector compares rounded vectors and misses documents, so the builder measures recall
+with synthetic queries and keeps the cheapest setting that reaches the target.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from vocabtool.choices import Metric
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.index.raw_vectors import (
+    NEAREST,
+    REMEASURED_SAMPLE,
+    QuerySample,
+    nearest_rows,
+    queries_unlike_documents,
+    recall_by_count,
+)
+from vocabtool.index.vector_codes import EASIER
+from vocabtool.stores.postgres.keywords import TRUE, Part
+from vocabtool.stores.postgres.schema import HALF, Tables
+from vocabtool.system.own_files import decode_record, encode_record
+from vocabtool.system.ranking import Rows
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+Method = Literal["exact", "hnsw", "ivfflat"]
+
+FACTS: Final = "vector index"  # its name in the table of facts
+KIND: Final = "a vector index in PostgreSQL"
+VERSION: Final = 1
+ADVICE: Final = "build the vector index again"
+MAX_DIMENSIONS: Final = 2000  # of an index of single precision; of half precision twice as many
+ITERATIVE: Final = (0, 8)  # the version of pgvector that goes on where a filter leaves too few
+SETTINGS: Final[dict[Method, tuple[int, ...]]] = {
+    "exact": (),
+    "hnsw": (40, 64, 100, 200, 400, 700, 1000),
+    "ivfflat": (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
+}
+NAMES: Final[dict[Method, str]] = {"hnsw": "hnsw.ef_search", "ivfflat": "ivfflat.probes"}
+BLOCK: Final = 10_000  # vectors fetched at a time
+# Costs of a document in about the same unit: visited by a filtered index, or compared exactly.
+VISITED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class VectorFacts:
+    """How the vectors of an index were indexed, and what was measured then.
+
+    - ``setting``: ``hnsw.ef_search`` or ``ivfflat.probes``.
+    - ``recall``: recall@10 with ``queries`` synthetic queries, of the worst kind.
+    - ``documents``: number of documents with a vector at that time.
+    """
+
+    method: Method
+    setting: int
+    recall_asked: float
+    recall: float
+    queries: int
+    documents: int
+    seconds: float
+
+    @property
+    def note(self) -> str | None:
+        """What to say at every opening if no setting reached the recall that was asked for."""
+        if self.recall >= self.recall_asked:
+            return None
+        return (
+            f"vectors: recall@10 is {self.recall:.3f} with {NAMES[self.method]} = {self.setting},"
+            f" {self.recall_asked:.3f} was asked for: build the other kind of index, or search"
+            " exactly"
+        )
+
+    def encode(self) -> bytes:
+        return encode_record(self, kind=KIND, version=VERSION)
+
+    @classmethod
+    def decode(cls, data: bytes) -> VectorFacts:
+        return decode_record(data, cls, kind=KIND, version=VERSION, advice=ADVICE)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSql:
+    """The statements for the vectors of an index. ``version``: of pgvector."""
+
+    tables: Tables
+    metric: Metric
+    dim: int
+    is_half: bool
+    version: tuple[int, ...]
+
+    @property
+    def documents(self) -> str:
+        return f"documents_{self.tables.number}"
+
+    @property
+    def _indexed(self) -> tuple[str, str] | None:
+        """What is indexed, and its type."""
+        if self.is_half or self.dim <= MAX_DIMENSIONS:
+            fits = self.dim <= MAX_DIMENSIONS * (2 if self.is_half else 1)
+            return ("vector", "halfvec" if self.is_half else "vector") if fits else None
+        if self.version >= HALF and self.dim <= 2 * MAX_DIMENSIONS:
+            return f"(vector::halfvec({self.dim:d}))", "halfvec"
+        return None
+
+    def create(self, method: Method, lists: int) -> str | None:
+        """The statement that builds an index; ``None`` for vectors that pgvector cannot index."""
+        if (indexed := self._indexed) is None or method == "exact":
+            return None
+        what, type_ = indexed
+        kind = "l2" if self.metric == "l2" else "ip"
+        given = f" WITH (lists = {lists:d})" if method == "ivfflat" else ""
+        name = f"vectors_{self.tables.number:d}"
+        return (
+            f"CREATE INDEX {name} ON {self.documents} USING {method}"
+            f" ({what} {type_}_{kind}_ops){given}"
+        )
+
+    def similarity(self, vector: str) -> Part:
+        """The exact similarity of the vector ``d.vector`` to one of single precision."""
+        if self.metric == "l2":
+            return Part("(-vector_l2_squared_distance(d.vector::vector, %s::vector))", (vector,))
+        return Part("inner_product(d.vector::vector, %s::vector)", (vector,))
+
+    def near(
+        self, vector: str, limit: int, among: Part, facts: VectorFacts | None, rows: int
+    ) -> Part:
+        """Select ``doc`` and ``similarity`` of the nearest documents.
+
+        ``facts``: ``None`` to compare with all. ``rows``: number of documents.
+        """
+        source = f" AS similarity FROM {self.documents} d WHERE d.vector IS NOT NULL AND "
+        best = Part(" ORDER BY similarity DESC, doc LIMIT %s", (limit,))
+        start = Part("SELECT d.doc, ").then(self.similarity(vector), "::float4")
+        indexed = self._indexed
+        if facts is None or facts.method == "exact" or indexed is None:
+            return start.then(source, among, best)
+        count = max(limit, facts.setting) if facts.method == "hnsw" else 2 * limit
+        what, type_ = indexed
+        sign = "<->" if self.metric == "l2" else "<#>"
+        order = Part(f" ORDER BY {what} {sign} %s::{type_}({self.dim:d}) LIMIT %s", (vector, count))
+        one = Part(f"SELECT doc, vector FROM {self.documents} d WHERE vector IS NOT NULL AND ")
+        if among == TRUE:
+            return start.then(" AS similarity FROM (", one, among, order, ") d", best)
+        few = math.isqrt(VISITED * count * max(rows, 1))
+        allowed = Part(
+            f"WITH allowed AS MATERIALIZED (SELECT d.doc FROM {self.documents} d WHERE "
+        ).then(among, Part(" LIMIT %s)", (few + 1,)))
+        allowed = allowed.then(
+            Part(", few AS MATERIALIZED (SELECT count(*) <= %s AS it FROM allowed) ", (few,))
+        )
+        exactly = start.then(source, "(SELECT it FROM few) AND d.doc IN (SELECT doc FROM allowed)")
+        by_index = start.then(
+            " AS similarity FROM (", one, "NOT (SELECT it FROM few) AND ", among, order, ") d"
+        )
+        return allowed.then("SELECT * FROM ((", exactly, ") UNION ALL (", by_index, ")) n", best)
+
+    def settings(self, facts: VectorFacts | None, limit: int) -> list[str]:
+        """The statements that set how the index is searched, in a transaction."""
+        if facts is None or facts.method == "exact":
+            return []
+        setting = facts.setting
+        if facts.method == "hnsw":
+            setting = min(max(setting, limit), SETTINGS["hnsw"][-1])
+        made = [f"SET LOCAL {NAMES[facts.method]} = {setting:d}"]
+        if self.version >= ITERATIVE:
+            made.append(f"SET LOCAL {facts.method}.iterative_scan = relaxed_order")
+        return made
+
+
+def as_text(vector: Vectors) -> str:
+    """Return a vector as pgvector reads it, with all digits."""
+    return f"[{','.join(map(repr, vector.tolist()))}]"
+
+
+def from_bytes(sent: Sequence[bytes | None], dim: int) -> Vectors:
+    """Return vectors from the results of ``vector_send``, shape (n, dim); zero for ``None``."""
+    found = np.zeros((len(sent), dim), np.float32)
+    for place, data in enumerate(sent):
+        if data is not None:
+            found[place] = np.frombuffer(data, ">f4", dim, offset=4)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """The vectors of all documents, fetched block by block in the order of their numbers."""
+
+    connection: Connection
+    sql: VectorSql
+
+    def blocks(self) -> Iterator[tuple[int, Vectors]]:
+        statement = (
+            f"SELECT doc, vector_send(vector::vector) FROM {self.sql.documents}"
+            " WHERE vector IS NOT NULL AND doc > %s ORDER BY doc LIMIT %s"
+        )
+        last, first = -1, 0
+        while found := _rows(self.connection, statement, last, BLOCK):
+            yield first, from_bytes([sent for _, sent in found], self.sql.dim)
+            last, first = found[-1][0], first + len(found)
+
+
+def build_vectors(
+    connection: Connection,
+    sql: VectorSql,
+    *,
+    recall: float = 0.95,
+    method: Method = "hnsw",
+    seed: int = 0,
+) -> VectorFacts:
+    """Index the vectors, measure recall@10, and keep facts with the cheapest setting in the index.
+
+    The target is halfway between ``recall`` and 1, because synthetic queries are easy. If no
+    setting reaches it, the best one is kept; see :attr:`VectorFacts.note`.
+    """
+    began = perf_counter()
+    name = f"vectors_{sql.tables.number:d}"
+    _do(connection, f"DROP INDEX IF EXISTS {name}")
+    where = f"FROM {sql.documents} WHERE vector IS NOT NULL"
+    ((count,),) = _rows(connection, f"SELECT count(*) {where}")
+    lists = max(1, math.isqrt(count))
+    statement = sql.create(method, lists) if count else None
+    if statement is None:
+        facts = VectorFacts("exact", 0, recall, 1.0, 0, count, 0.0)
+    else:
+        _do(connection, statement)
+        docs = np.array([doc for (doc,) in _rows(connection, f"SELECT doc {where} ORDER BY 1")])
+        kinds = _queries(connection, sql, docs, seed)
+        fetched: Any = _Fetched(connection, sql)
+        wanted = 1 - (1 - recall) / EASIER
+        truths = [nearest_rows(fetched, kind, sql.metric) for kind in kinds]
+        best = (0, -1.0)
+        steps = [step for step in SETTINGS[method] if method == "hnsw" or step < lists]
+        for setting in [*steps, *([lists] if method == "ivfflat" else [])]:
+            trial = VectorFacts(method, setting, recall, 1.0, 0, count, 0.0)
+            measured = [
+                recall_by_count(truth, _found(connection, sql, trial, kind, docs), [NEAREST])[0]
+                for kind, truth in zip(kinds, truths, strict=True)
+            ]
+            best = max(best, (setting, round(min(mean for mean, _ in measured), 4)), key=_recall)
+            if min(mean - error for mean, error in measured) >= wanted:
+                best = (setting, round(min(mean for mean, _ in measured), 4))
+                break
+        asked = sum(len(kind.queries) for kind in kinds)
+        seconds = round(perf_counter() - began, 3)
+        facts = VectorFacts(method, best[0], recall, best[1], asked, count, seconds)
+    table = f"facts_{sql.tables.number:d}"
+    _do(
+        connection,
+        f"INSERT INTO {table} VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = %s",
+        FACTS,
+        facts.encode(),
+        facts.encode(),
+    )
+    return facts
+
+
+def _recall(setting: tuple[int, float]) -> float:
+    return setting[1]
+
+
+def _queries(connection: Connection, sql: VectorSql, docs: Rows, seed: int) -> list[QuerySample]:
+    """Return synthetic queries. Their ``rows`` are places in ``docs``."""
+    random = np.random.default_rng(seed)
+    size = min(REMEASURED_SAMPLE, len(docs))
+    places = np.sort(random.choice(len(docs), size, replace=False, shuffle=False))
+    statement = (
+        f"SELECT vector_send(vector::vector) FROM {sql.documents} WHERE doc = ANY(%s) ORDER BY doc"
+    )
+    sent = _rows(connection, statement, docs[places].tolist())
+    sample = from_bytes([each for (each,) in sent], sql.dim)
+    return queries_unlike_documents(sample, places, sql.metric, random)
+
+
+def _found(
+    connection: Connection, sql: VectorSql, facts: VectorFacts, kind: QuerySample, docs: Rows
+) -> Rows:
+    found = np.full((len(kind.queries), NEAREST), -1)
+    with connection.transaction():
+        for statement in sql.settings(facts, NEAREST + 1):
+            _do(connection, statement)
+        for place, (query, own) in enumerate(zip(kind.queries, kind.rows.tolist(), strict=True)):
+            part = sql.near(as_text(query), NEAREST + 1, TRUE, facts, len(docs))
+            near = [doc for doc, _ in _rows(connection, part.text, *part.values)]
+            rows = np.searchsorted(docs, near)
+            rows = rows[rows != own][:NEAREST]  # as in the truth
+            found[place, : len(rows)] = rows
+    return found
+
+
+def _rows(connection: Connection, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    return connection.execute(statement.encode(), values or None, binary=True).fetchall()
+
+
+def _do(connection: Connection, statement: str, *values: object) -> None:
+    connection.execute(statement.encode(), values or None)

@@ -1,0 +1,553 @@
+"""The writer of an index in PostgreSQL: it keeps changes in memory and writes one transaction.
+
+So a transaction that another one was in the way of, or whose connection was lost, is written again.
+Its first statement inserts a token. If the answer to COMMIT is lost, the token is inserted again:
+it waits for the lost transaction to end, and is there already if that one was committed.
+
+Several writers may change an index. Of two documents with the same id, the one that is committed
+last remains. Columns and the record of the index change in short transactions of their own, alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import blake2b
+from random import randrange
+from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeVar
+from uuid import UUID, uuid4
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from vocabtool.documents.batch import Batch, Kind
+from vocabtool.documents.options import weights_of
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.index.canaries import CANDIDATES, Canaries, spread
+from vocabtool.index.database import text_hash
+from vocabtool.index.documents import MAX_FIELDS, PLAIN, union
+from vocabtool.index.folder import Load, Manifest
+from vocabtool.index.generation import Progress
+from vocabtool.index.raw_vectors import as_stored
+from vocabtool.index.sources import Source
+from vocabtool.keywords.cutter import Cutter
+from vocabtool.keywords.fields import weighted_terms
+from vocabtool.stores.postgres.changes import (
+    Changes,
+    NewDocument,
+    TermNumbers,
+    take_slot,
+    write_changes,
+    write_load,
+)
+from vocabtool.stores.postgres.connection import (
+    WAIT_SECONDS,
+    Connections,
+    is_conflict,
+    is_lost,
+    pauses,
+)
+from vocabtool.stores.postgres.schema import (
+    SLOTS,
+    Tables,
+    add_fields,
+    key_of,
+    lock,
+    lock_of,
+    read_manifest,
+    record_of,
+    stored_text,
+)
+from vocabtool.system.ranking import Rows
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import Connection
+
+BUFFER_BYTES: Final = 256 << 20
+MAX_TRIES: Final = 20  # of a transaction that others are in the way of
+SHARED_TRIES: Final = 2  # then this writer writes alone
+TOKEN_WAIT: Final = 60_000  # milliseconds for a transaction whose connection was lost
+KEPT_TOKENS: Final = "1 day"
+VACUUM_SHARE: Final = 0.05  # of the documents changed: then vacuum at the end of a load
+VACUUM_ROWS: Final = 1000
+MERGED: Final = (
+    "configuration",
+    "codes",
+    "model_files",
+    "calibration",
+    "chance",
+    "searched_fields",
+)
+NOTHING: Final = (
+    "Nothing of this commit was written ({0}); earlier commits are complete. Run it again"
+)
+UNKNOWN: Final = (
+    "Whether the last commit was written ({0}) is unknown, because its answer was lost; earlier "
+    "commits are complete. Look whether its documents are there before you run it again"
+)
+
+Result = TypeVar("Result")
+
+
+class PostgresWriter:
+    """Collects changes of an index, and commits them. One thread may use it at a time.
+
+    - ``manifest``: of the newest commit that this writer knows.
+    - ``rows``: number of documents when the writer was opened, and those appended since then.
+    - ``searched_fields``: as in the manifest; may be set while there are no rows.
+
+    Methods raise :class:`VocabtoolError`. After an error of :meth:`commit_changes` or
+    :meth:`flush`, close the writer; the message says what was written.
+    """
+
+    def __init__(
+        self,
+        connections: Connections,
+        tables: Tables,
+        cutter: Cutter,
+        *,
+        buffer_bytes: int = BUFFER_BYTES,
+    ) -> None:
+        self._connections = connections
+        self._tables = tables
+        self._cutter = cutter
+        self._limit = buffer_bytes
+        self._numbers = TermNumbers(tables)
+        self._changes = Changes()
+        self._size = 0  # bytes of the new documents in the buffer
+        self._flushed = 0  # documents in the open transaction, which cannot be written again
+        self._slot: int | None = None  # of the open transaction
+        self._token = uuid4()
+        self._connection = connections.connect(WAIT_SECONDS)
+        self.manifest = self._newest()
+        self.rows = self.manifest.rows
+        ((self._last,),) = self._ask("SELECT coalesce(max(doc), 0) FROM {documents}")
+        self.searched_fields = self.manifest.searched_fields
+        self._kinds: dict[str, Kind] = dict(self.manifest.fields)
+        self._changed = 0  # documents since the last VACUUM
+        self._ask(
+            "DELETE FROM {commits} WHERE token IN (SELECT token FROM {commits}"
+            " WHERE time < now() - %s::interval FOR UPDATE SKIP LOCKED) RETURNING 1",
+            KEPT_TOKENS,
+        )
+
+    def existing(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the row of each id that exists, after the changes so far."""
+        keys = {id_: key_of(id_) for id_ in ids}
+        found: dict[UUID, int] = {}
+        asked = [*{key for key in keys.values() if key not in self._changes.documents}]
+        if asked:
+            held = self._ask("SELECT key, doc FROM {documents} WHERE key = ANY(%s)", asked)
+            found = {key: doc for key, doc in held if doc not in self._changes.deleted}
+        new = self._changes.documents
+        found |= {key: new[key].doc for key in keys.values() if key in new}
+        return {id_: found[key] for id_, key in keys.items() if key in found}
+
+    def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
+        """Add documents with their vectors, as :meth:`GenerationWriter.append` does."""
+        for name in batch.columns:
+            self._kinds[name] = union(self._kinds.get(name, "null"), batch.kinds[name])
+        if len(self._kinds) > MAX_FIELDS:
+            found = f"{len(self._kinds):,}"
+            raise VocabtoolError(f"{found} fields in the index, the limit is {MAX_FIELDS}")
+        columns = {name: _texts(values) for name, values in batch.columns.items()}
+        values = [
+            dict(zip(columns, each, strict=True)) for each in zip(*columns.values(), strict=True)
+        ] or [{}] * len(batch)
+        texts: list[str] = [*map(stored_text, batch.texts.to_pylist())]
+        names = weights_of(self.searched_fields)
+        searched = ({name: each[name] for name in names if name in each} for each in values)
+        terms = weighted_terms(self._cutter, texts, searched, self.searched_fields)
+        held = as_stored(vectors, self.manifest.configuration.dtype)
+        has_vector = np.asarray(vectors.any(axis=1))
+        numbers = self._take_numbers(len(batch))
+        for at, id_ in enumerate(batch.id_array().to_pylist()):
+            document = NewDocument(
+                doc=numbers[at],
+                key=key_of(id_),
+                id=id_,
+                text=texts[at],
+                source=sources[at],
+                text_hash=text_hash(texts[at].encode()),
+                terms=terms[at],
+                vector=held[at] if has_vector[at] else None,
+                values=values[at],
+            )
+            before = self._changes.documents.get(document.key)
+            self._size += document.size - (before.size if before else 0)
+            self._changes.documents[document.key] = document
+        self.rows += len(batch)
+        if self._size > self._limit:
+            self.flush()
+
+    def delete(self, rows: Rows) -> None:
+        """Delete documents; those that another writer deleted meanwhile do not matter."""
+        gone = set(rows.tolist())
+        new = self._changes.documents
+        for key in [key for key, each in new.items() if each.doc in gone] if new else ():
+            each = new.pop(key)
+            self._size -= each.size
+            gone.remove(each.doc)
+        self._changes.deleted |= gone
+
+    def set_source(self, rows: Rows, source: int) -> bool:
+        """Record ``source``, the number of a FILE, for rows; return whether a row changed."""
+        others = self._ask(
+            "SELECT doc FROM {documents} WHERE doc = ANY(%s) AND source <> %s",
+            rows.tolist(),
+            source,
+        )
+        self._changes.sources |= dict.fromkeys([doc for (doc,) in others], source)
+        return bool(others)
+
+    def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
+        """Return the rows of these FILEs that were there when the writer was opened, ascending."""
+        held = self._ask(
+            "SELECT doc, source FROM {documents} WHERE doc <= %s AND"
+            " (source = ANY(%s) OR doc = ANY(%s::bigint[])) ORDER BY doc",
+            self._last,
+            [*numbers],
+            [*self._changes.sources],
+        )
+        sources = self._changes.sources
+        found = [doc for doc, source in held if sources.get(doc, source) in numbers]
+        return np.array(found, np.int64)
+
+    def remember(self, key: str, digest: bytes, answer: bytes) -> None:
+        self._changes.answers.append((key, digest, answer))
+
+    def answer_for(self, key: str) -> tuple[bytes, bytes] | None:
+        held = self._ask("SELECT digest, answer FROM {answers} WHERE key = %s", key)
+        found = [(bytes(digest), bytes(answer)) for digest, answer in held]
+        found += [(digest, told) for name, digest, told in self._changes.answers if name == key]
+        return found[0] if found else None
+
+    def load_of(self, plan: str | None) -> Load | None:
+        """Return the state of a load, if it is known."""
+        asked: LiteralString = "SELECT documents, finished, synced FROM {loads} WHERE plan = %s"
+        for documents, finished, synced in self._ask(asked, plan):
+            return Load(
+                plan=str(plan), documents=documents, finished=finished, alone=False, synced=synced
+            )
+        return None
+
+    def canaries(self) -> Canaries:
+        return self._repeat(lambda connection: canaries_of(connection, self._tables, self.manifest))
+
+    def take_shard(self, plan: str, count: int) -> int | None:
+        """Reserve a shard below ``count`` that no process loads or has loaded, or ``None``.
+
+        It is reserved until this writer is closed or its process dies. Then :meth:`add_shard`
+        records it together with its documents.
+        """
+        done = {shard for (shard,) in self._ask("SELECT shard FROM {shards} WHERE plan = %s", plan)}
+        done |= {shard for name, shard, _ in self._changes.shards if name == plan}
+        for shard in range(count):
+            if shard in done:
+                continue
+            told = f"{self._tables.schema}\0{self._tables.number}\0{plan}\0{shard}"
+            digest = blake2b(told.encode(), digest_size=8).digest()
+            key = int.from_bytes(digest, "little", signed=True)
+            if self._ask("SELECT 1 WHERE pg_try_advisory_lock(%s)", key):
+                # Another process may have loaded it since the first question.
+                asked: LiteralString = "SELECT 1 FROM {shards} WHERE plan = %s AND shard = %s"
+                if not self._ask(asked, plan, shard):
+                    return shard
+        return None
+
+    def add_shard(self, plan: str, shard: int, documents: int) -> None:
+        """Record, in the next commit, that a shard is loaded."""
+        self._changes.shards.append((plan, shard, documents))
+
+    def register_sources(
+        self, known: Sequence[Source], sources: Sequence[Source]
+    ) -> tuple[Source, ...]:
+        """Replace the ``known`` FILEs of the index by ``sources``, at once; return those recorded.
+
+        If another writer recorded others meanwhile, these are returned and nothing is changed: then
+        number the FILEs again.
+        """
+
+        def change(held: Manifest) -> Manifest:
+            return replace(held, sources=(*sources,)) if held.sources == (*known,) else held
+
+        self._change_record(change)
+        held: tuple[Source, ...] = self.manifest.sources
+        return held
+
+    def flush(self) -> None:
+        """Write the changes so far in the open transaction, which then cannot be repeated."""
+        count = len(self._changes.documents)
+        self._change_record(self._with_fields)
+        try:
+            with self._connections.explained():
+                if self._slot is None:
+                    self._begin(alone=False)
+                self._write()
+        except VocabtoolError as error:
+            self._roll_back()
+            raise VocabtoolError(f"{error}. {self._told(NOTHING, count)}") from error
+        self._flushed += count
+        self._changes, self._size = Changes(), 0
+
+    def commit_changes(
+        self, manifest: Manifest, *, codes: bool, progress: Progress | None = None
+    ) -> None:
+        """Commit all changes so far, and what ``manifest`` changes in :attr:`manifest`.
+
+        ``codes``: whether the end of the load may take time, to make searches faster.
+        """
+        before = self.manifest
+        manifest = replace(manifest, searched_fields=self.searched_fields)
+        self._change_record(lambda held: self._with_fields(_merged(held, before, manifest)))
+        load = manifest.load if manifest.load != before.load else None
+        if self._changes or self._flushed or load is not None:
+            self._changed += len(self._changes.documents) + len(self._changes.deleted)
+            self._changed += self._flushed
+            self._commit_changes(before.load, load)
+            self._changes, self._size, self._flushed = Changes(), 0, 0
+            self._token = uuid4()
+        self.manifest = self._newest()
+        self._kinds = dict(self.manifest.fields)
+        if codes and self._changed > max(VACUUM_ROWS, VACUUM_SHARE * self.rows):
+            if progress is not None:
+                progress("vacuum", 0.0)
+            self._vacuum()
+
+    def close(self) -> None:
+        """Close the connection; uncommitted changes are lost."""
+        self._roll_back()
+        self._connection.close()
+
+    def _commit_changes(self, before: Load | None, load: Load | None) -> None:
+        """Write the transaction, again if need be, until it is committed."""
+        import psycopg
+
+        count, sent = len(self._changes.documents), False
+        for tried, pause in enumerate(pauses(), 1):
+            try:
+                if self._connection.closed:
+                    self._reconnect()
+                if self._slot is None:
+                    self._begin(alone=tried > SHARED_TRIES, again=tried > 1)
+                    if self._flushed:
+                        raise VocabtoolError(f"{self._connections.where}: the connection was lost")
+                if self._changes:
+                    self._write()
+                if load is not None:
+                    write_load(self._connection, self._tables, before, load)
+                self._run("UPDATE {totals} SET commits = commits + 1 WHERE slot = %s", self._slot)
+                sent = True
+                self._connection.execute("COMMIT")
+                self._slot = None
+                return
+            except psycopg.Error as error:
+                is_committed = tried > 1 and _table_of(error).startswith("commits_")
+                lost = is_lost(error, self._connection)
+                again = lost or is_conflict(error) or _is_same_key(error)
+                self._roll_back()
+                if is_committed:
+                    return
+                sent = sent and (lost or error.sqlstate == "55P03")  # the token could not be tried
+                if not again or tried == MAX_TRIES or (self._flushed and not sent):
+                    told = self._told(UNKNOWN if sent else NOTHING, count)
+                    raise self._connections.explain(error, told) from error
+            except VocabtoolError as error:
+                self._roll_back()
+                told = self._told(UNKNOWN if sent and not self._flushed else NOTHING, count)
+                raise VocabtoolError(f"{error}. {told}") from error
+            time.sleep(pause)
+
+    def _begin(self, *, alone: bool, again: bool = False) -> None:
+        """Begin a transaction: insert the token, take locks and a slot."""
+        connection = self._connection
+        connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        connection.execute(
+            "SELECT set_config('synchronous_commit', 'on', true)"
+            " WHERE current_setting('synchronous_commit') = 'off'"
+        )
+        if again:
+            connection.execute("SELECT set_config('lock_timeout', %s, true)", [str(TOKEN_WAIT)])
+        self._run("INSERT INTO {commits} (token) VALUES (%s)", self._token)
+        if again:
+            connection.execute("SET LOCAL lock_timeout TO DEFAULT")
+        lock(connection, lock_of(self._tables.number), shared=not alone)
+        if not self._run("SELECT 1 FROM {indexes} WHERE number = %s", self._tables.number).rowcount:
+            raise NotFound(f"{self._connections.where}: the index was removed")
+        self._slot = take_slot(connection, self._tables, randrange(SLOTS))  # noqa: S311
+
+    def _write(self) -> None:
+        slot = self._slot
+        assert slot is not None  # noqa: S101
+        write_changes(
+            self._connection,
+            self._tables,
+            self._changes,
+            self._numbers,
+            self.manifest.fields,
+            slot,
+        )
+
+    def _change_record(self, change: Callable[[Manifest], Manifest]) -> None:
+        """Change the record of the index alone, in a short transaction, if it changes."""
+        if change(self.manifest) == self.manifest:
+            return
+
+        def work(connection: Connection) -> Manifest:
+            with connection.transaction():
+                lock(connection, lock_of(self._tables.number))
+                held = read_manifest(connection, self._tables, self._connections.where)
+                made = change(held)
+                if made != held:
+                    add_fields(connection, self._tables, made.fields, held.fields)
+                    self._run(
+                        "UPDATE {indexes} SET record = %s WHERE number = %s",
+                        record_of(made),
+                        self._tables.number,
+                    )
+            return made
+
+        made = self._repeat(work)
+        self.manifest = replace(
+            self.manifest, **{name: getattr(made, name) for name in (*MERGED, "fields", "sources")}
+        )
+
+    def _with_fields(self, held: Manifest) -> Manifest:
+        """Return the manifest with our fields. Raises an error if another writer's kind differs."""
+        fields = dict(held.fields)
+        for name, kind in self._kinds.items():
+            known = fields.get(name, "null")
+            fields[name] = union(known, kind)
+            if known not in ("null", "string") and fields[name] == "string":
+                what = f"another writer gave the field {name!r} {PLAIN[known]}, got {PLAIN[kind]}"
+                told = NOTHING.format(f"{len(self._changes.documents):,} documents")
+                raise VocabtoolError(f"{self._connections.where}: {what} meanwhile. {told}")
+        if len(fields) > MAX_FIELDS:
+            raise VocabtoolError(f"{len(fields):,} fields in the index, the limit is {MAX_FIELDS}")
+        return held if fields == held.fields else replace(held, fields=fields)
+
+    def _newest(self) -> Manifest:
+        where = self._connections.where
+        return self._repeat(lambda connection: read_manifest(connection, self._tables, where))
+
+    def _take_numbers(self, count: int) -> list[int]:
+        """Return unused numbers for documents."""
+        name = self._tables.sql("{documents}").as_string(None)
+        found = self._ask(
+            "SELECT nextval(pg_get_serial_sequence(%s, 'doc')) FROM generate_series(1, %s)",
+            name,
+            count,
+        )
+        return [number for (number,) in found]
+
+    def _ask(self, statement: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
+        return self._repeat(lambda _: self._run(statement, *parameters).fetchall())
+
+    def _run(self, statement: LiteralString, *parameters: object) -> psycopg.Cursor[Any]:
+        return self._connection.execute(self._tables.sql(statement), parameters)
+
+    def _repeat(self, work: Callable[[Connection], Result]) -> Result:
+        """Do what may be done twice, again if the connection was lost."""
+        import psycopg
+
+        for tried, pause in enumerate(pauses(), 1):
+            try:
+                if self._connection.closed and self._slot is None:
+                    self._reconnect()
+                return work(self._connection)
+            except psycopg.Error as error:
+                again = is_lost(error, self._connection) or is_conflict(error)
+                if self._slot is not None or not again or tried == MAX_TRIES:
+                    raise self._connections.explain(error) from error
+            time.sleep(pause)
+        raise AssertionError  # the pauses never end
+
+    def _reconnect(self) -> None:
+        self._numbers.clear()
+        self._connection = self._connections.connect(WAIT_SECONDS)
+
+    def _roll_back(self) -> None:
+        import psycopg
+
+        self._slot = None
+        with suppress(psycopg.Error):
+            if not self._connection.closed:
+                self._connection.execute("ROLLBACK")
+        if self._flushed:
+            self._numbers.clear()  # some were in the transaction
+
+    def _told(self, sentence: str, count: int) -> str:
+        gone = len(self._changes.deleted)
+        return sentence.format(f"{count + self._flushed:,} documents to add, {gone:,} to delete")
+
+    def _vacuum(self) -> None:
+        """Help PostgreSQL to find by indexes alone; a failure changes no document."""
+        import psycopg
+
+        with suppress(psycopg.Error):
+            for table in ("{postings}", "{counts}", "{terms}", "{documents}"):
+                self._run(f"VACUUM (ANALYZE) {table}")
+            self._changed = 0
+
+
+def canaries_of(connection: Connection, tables: Tables, manifest: Manifest) -> Canaries:
+    """Return some documents with their vectors, spread over the index: see ``Canaries``.
+
+    Vectors that the user gave in Python are left out, unless the index has no model.
+    """
+    of_model: LiteralString = "true"
+    if manifest.configuration.encoder is not None:
+        of_model = "source <> 0"
+    (ends,) = connection.execute(tables.sql("SELECT min(doc), max(doc) FROM {documents}"))
+    wanted = [] if ends[0] is None else spread(ends[1] - ends[0] + 1, CANDIDATES) + ends[0]
+    statement: LiteralString = (
+        "SELECT DISTINCT doc, id, text, vector::text FROM unnest(%s::bigint[]) AS wanted, LATERAL"
+        " (SELECT * FROM {documents} WHERE doc >= wanted AND " + of_model + " ORDER BY doc LIMIT 1)"
+        " AS held ORDER BY doc"
+    )
+    found = connection.execute(tables.sql(statement), [[*map(int, wanted)]]).fetchall()
+    vectors = np.zeros((len(found), manifest.configuration.dim), np.float32)
+    for at, (*_, vector) in enumerate(found):
+        if vector is not None:
+            vectors[at] = orjson.loads(vector)
+    return Canaries([each[1] for each in found], [each[2] for each in found], vectors)
+
+
+def _merged(held: Manifest, before: Manifest, given: Manifest) -> Manifest:
+    """Return the record that is ``held`` with what changed from ``before`` to ``given``."""
+    changed = {
+        name: getattr(given, name)
+        for name in MERGED
+        if getattr(given, name) != getattr(before, name)
+    }
+    if given.sources not in (before.sources, held.sources):
+        if held.sources != before.sources:
+            raise VocabtoolError(
+                "another writer recorded other FILEs meanwhile. "
+                + NOTHING.format("all documents of this run since then")
+            )
+        changed["sources"] = given.sources
+    return replace(held, **changed) if changed else held
+
+
+def _texts(values: pa.StringArray) -> list[str | None]:
+    held: list[bytes | None] = values.view(pa.binary()).to_pylist()
+    return [None if each is None else each.decode("utf-8", "replace") for each in held]
+
+
+def _table_of(error: psycopg.Error) -> str:
+    """Return the table of a violated key, or an empty text."""
+    from psycopg.errors import UniqueViolation
+
+    return (error.diag.table_name or "") if isinstance(error, UniqueViolation) else ""
+
+
+def _is_same_key(error: psycopg.Error) -> bool:
+    """Whether another writer added a document with the same id meanwhile."""
+    is_ours = _table_of(error).startswith("documents_")
+    return is_ours and (error.diag.constraint_name or "").endswith("_key_key")
