@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.builders.small_indexes import add, made
 from vocabtool.errors import InvalidCondition
-from vocabtool.integrations.filters import comparison, joined, negated, quoted
+from vocabtool.integrations.filters import comparison, join, negate, quote_value
 from vocabtool.search import conditions
 from vocabtool.search.conditions import Moment, parse
 
@@ -43,12 +43,12 @@ def test_lists(values: list[Any]) -> None:
 
 
 def test_dates() -> None:
-    assert quoted(date(2024, 3, 31)) == "2024-03-31"
+    assert quote_value(date(2024, 3, 31)) == "2024-03-31"
     late = datetime(2024, 3, 31, 18, 0, 0, 120_000, UTC)
     found = parse(comparison("day", "<=", late))
     assert isinstance(found, conditions.Test)
     assert found.values == (Moment.of("2024-03-31T18:00:00.120000Z"),)
-    assert quoted(np.float32(0.5)) == "0.5"
+    assert quote_value(np.float32(0.5)) == "0.5"
 
 
 def test_what_they_find(tmp_path: Path) -> None:
@@ -66,14 +66,14 @@ def test_what_they_find(tmp_path: Path) -> None:
         (comparison("n", "=", None), ["none"]),
         (comparison("n", "!=", None), [*numbers][:-1]),
         (comparison("n", "is not null"), [*numbers][:-1]),
-        (negated(comparison("n", "between", [1, 9])), ["d0"]),
+        (negate(comparison("n", "between", [1, 9])), ["d0"]),
         (
-            joined("and", [comparison("n", "<", 4), negated(joined("or", ['"n" = 1', "even"]))]),
+            join("and", [comparison("n", "<", 4), negate(join("or", ['"n" = 1', "even"]))]),
             ["d3"],
         ),
     ):
         assert sorted(index.ids(condition)) == sorted(wanted), condition
-    assert isinstance(parse(joined("or", ["even", '"n" = 1'])), conditions.Junction)
+    assert isinstance(parse(join("or", ["even", '"n" = 1'])), conditions.Junction)
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_refused(field: str, operator: Any, value: object, named: str) -> None:
 
 def test_nothing_to_join() -> None:
     with pytest.raises(InvalidCondition, match="'or'"):
-        joined("or", [])
+        join("or", [])

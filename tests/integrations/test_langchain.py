@@ -332,7 +332,7 @@ def test_what_the_search_knows(store: VocabtoolVectorStore) -> None:
     (hit,) = store.index.search("foo sku-77", k=1, explain=True)
     own = told.metadata.pop("_vocabtool")
     assert told.metadata == METADATAS[3]
-    assert own["unknown"] == ["sku-77"]
+    assert own["unknown_words"] == ["sku-77"]
     assert (own["score"], own["tier"], own["guesses"]) == (hit.score, 1, False)
     assert own["explanation"] == hit.to_dict()["explanation"]
 

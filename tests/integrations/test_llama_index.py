@@ -189,7 +189,7 @@ def test_unknown_words_travel_and_stay_out_of_prompts() -> None:
         store.add([TextNode(id_="a", text="amber zebra"), TextNode(id_="b", text="birch")])
         (found,) = store.query(asked(Mode.HYBRID, query_str="amber zebra")).nodes or ()
         told = found.metadata["_vocabtool"]
-        assert (found.node_id, told["unknown"], told["guesses"]) == ("a", ["zebra"], False)
+        assert (found.node_id, told["unknown_words"], told["guesses"]) == ("a", ["zebra"], False)
         assert {each["surface"] for each in told["explanation"]["words"]} == {"amber", "zebra"}
         for mode in (MetadataMode.LLM, MetadataMode.EMBED):
             assert found.get_content(mode) == "amber zebra"

@@ -389,6 +389,15 @@ class Index:
             return None
         return snapshot.documents.fetch_documents(np.array([row]))[0]
 
+    def get_many(self, ids: Iterable[str]) -> dict[str, Document]:
+        """Return those of these documents that exist, by id, in the order of ``ids``."""
+        snapshot = self._snapshot
+        asked = [*map(id_in_utf8, ids)]
+        rows = snapshot.rows_of(asked)
+        there = [id_ for id_ in dict.fromkeys(asked) if id_ in rows]
+        found = snapshot.documents.fetch_documents(np.array([rows[id_] for id_ in there], np.int64))
+        return dict(zip(there, found, strict=True))
+
     def ids(self, where: str | None = None) -> Iterator[str]:
         """Yield the ids of all documents, or of those that satisfy a condition, in row order.
 

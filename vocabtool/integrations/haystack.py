@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from threading import Lock
-from typing import Any, Final
+from typing import Any
 
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.document_stores.types import FilterPolicy, apply_filter_policy
@@ -17,13 +17,9 @@ from vocabtool.documents.batch import Document as Stored
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import open_encoder
 from vocabtool.index.index import Index
-from vocabtool.integrations.haystack_filters import condition
-from vocabtool.integrations.haystack_store import (
-    Filters,
-    VocabtoolDocumentStore,
-    as_document,
-    filtering,
-)
+from vocabtool.integrations.haystack_filters import condition, filtering
+from vocabtool.integrations.haystack_store import Filters, VocabtoolDocumentStore, as_document
+from vocabtool.integrations.metadata import EXPLAINED, explanation
 from vocabtool.search.hits import Hits
 
 __all__ = [
@@ -33,8 +29,6 @@ __all__ = [
     "VocabtoolTextEmbedder",
 ]
 
-EXPLAINED: Final = "_vocabtool"  # the key of ``meta`` with the explanation of a result
-
 
 @component
 class VocabtoolHybridRetriever:
@@ -43,9 +37,9 @@ class VocabtoolHybridRetriever:
     - ``document_store``: where to search.
     - ``filters``, ``filter_policy``: of every run, and how those of one run change them.
     - ``top_k``: the number of documents.
-    - ``explain``: add to the ``meta`` of each document the key ``_vocabtool``: its places in both
-      searches, the words that it contains, and ``unknown_words``, the words of the query that the
-      model does not know.
+    - ``explain``: add to the ``meta`` of each document the key ``_vocabtool``, as in
+      :func:`~vocabtool.integrations.metadata.explanation`: its places in both searches, the words
+      that it contains, and the words of the query that the model does not know.
     - ``return_embedding``: return the documents with their embeddings.
     - ``settings``: of :class:`~vocabtool.search.settings.Settings`, such as ``{"fusion": "rrf"}``.
     """
@@ -137,17 +131,14 @@ class VocabtoolHybridRetriever:
 
     def _documents(self, index: Index, hits: Hits, explains: bool) -> list[Document]:
         vectors = index.vectors(hit.id for hit in hits) if self.return_embedding else {}
-        unknown = [word.surface for word in hits.query.words if word.known is False]
         found = []
         for hit in hits:
             stored = Stored(hit.id, hit.text, hit.fields)
             document = as_document(stored, vectors.get(hit.id), score=hit.score)
             if explains:
-                told = hit.to_dict()
-                names = ("tier", "similarity", "bm25", "rerank", "explanation")
-                shown = {name: told[name] for name in names if name in told}
-                shown |= {"unknown_words": unknown, "guesses": hits.guesses}
-                document = replace(document, meta={**document.meta, EXPLAINED: shown})
+                document = replace(
+                    document, meta={**document.meta, EXPLAINED: explanation(hits, hit)}
+                )
             found.append(document)
         return found
 

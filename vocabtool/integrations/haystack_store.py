@@ -1,20 +1,16 @@
 """An index as a document store of Haystack 3.
 
-The flat ``meta`` of a document becomes fields of the index, and keys of nested objects become
-fields with dots: ``meta={"author": {"name": "Ada"}}`` has the field ``author.name``. A ``meta``
-that would not come back from its fields as it went in is also kept as JSON, in ``_metadata``.
+``meta`` is kept as fields, keys of nested objects too, and exactly: see ``metadata.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import wraps
 from itertools import groupby
-from math import isfinite
 from threading import Lock
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
@@ -22,37 +18,34 @@ import numpy as np
 from haystack import Document, default_from_dict, default_to_dict
 from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
-from haystack.errors import FilterError
 from numpy.typing import NDArray
 
 from vocabtool.choices import Language, Metric, OnExisting
 from vocabtool.documents.batch import Document as Stored
 from vocabtool.documents.batch import Kind
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.errors import InvalidCondition, NotFound, VocabtoolError
+from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.index.index import Index
 from vocabtool.index.writer import Writer
 from vocabtool.integrations.filters import ALWAYS
-from vocabtool.integrations.haystack_filters import (
+from vocabtool.integrations.haystack_filters import META, condition, filtering
+from vocabtool.integrations.metadata import (
     EXACT,
-    META,
-    RECORD,
-    RENAMED,
-    column_of,
-    condition,
+    HAYSTACK,
+    RECORDS,
+    as_json,
+    fields_of,
+    metadata_of,
+    name_of,
 )
 
 POLICIES: Final[dict[DuplicatePolicy, OnExisting]] = {
     DuplicatePolicy.SKIP: "skip",
     DuplicatePolicy.OVERWRITE: "update",
 }
-TYPES: Final[dict[Kind, tuple[type, ...]]] = {
-    **{"string": (str,), "boolean": (bool,), "integer": (int,), "number": (int, float)},
-}
 NAMES: Final[dict[Kind, str]] = {  # as Haystack's own store calls them
     **{"string": "keyword", "boolean": "boolean", "integer": "int", "number": "float"},
 }
-MOST: Final = (1 << 63) - 1
 LENGTH_ONE: Final = 1e-6  # vectors whose length differs less from 1 are as long as they were
 
 Filters = dict[str, Any]
@@ -183,8 +176,8 @@ class VocabtoolDocumentStore:
 
         ``policy``: ``NONE`` is ``FAIL``. A ``score`` is not kept.
 
-        Raises ``ValueError`` for anything but documents, for a blob, a sparse embedding or a
-        ``meta`` that is not JSON, and for embeddings of another length;
+        Raises ``ValueError`` for anything but documents, for a blob or a sparse embedding, and for
+        embeddings of another length; :class:`VocabtoolError` for a ``meta`` that is not JSON;
         ``DuplicateDocumentError``; and the errors of :meth:`Writer.add`.
         """
         if not isinstance(documents, list):
@@ -247,9 +240,9 @@ class VocabtoolDocumentStore:
         It is ``keyword``, ``int``, ``float`` or ``boolean``, as the first write determined it.
         """
         return {
-            name.removeprefix(RENAMED): {"type": NAMES[kind]}
+            name_of(name): {"type": NAMES[kind]}
             for name, kind in self.index.manifest.fields.items()
-            if name not in (EXACT, RECORD) and kind in NAMES
+            if name != EXACT and name not in RECORDS and kind in NAMES
         }
 
     def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
@@ -318,8 +311,8 @@ class VocabtoolDocumentStore:
     def _add(self, writer: Writer, documents: list[Document], existing: OnExisting) -> int:
         """Add documents in their order. Call it while nobody else can write."""
         index = self.index
-        columns = [dict(_columns(each.meta)) for each in documents]
-        kinds = _kinds(index.manifest.fields, columns)
+        metas = [each.meta for each in documents]
+        columns = fields_of(metas, index.manifest.fields, nested=True)
         dim, encodes, added = index.configuration.dim, index.can_encode, 0
         shortens = index.configuration.metric == "cosine"
         pairs = zip(documents, columns, strict=True)
@@ -330,112 +323,54 @@ class VocabtoolDocumentStore:
                 if vector.shape != (dim,):
                     what = f"wanted an embedding of {dim} numbers, got shape {vector.shape}"
                     raise ValueError(f"document {each.id!r}: {what}")
-                kept = _kept(each, kinds, vector if shortens else None)
+                kept = _record(each, vector if shortens else None)
                 items.append({"id": each.id, "text": each.content or "", **held, **kept})
                 matrix.append(vector)
             added += writer.add(items, None if alone else np.stack(matrix), on_existing=existing)
         return added
 
     def _repeated(self, documents: Sequence[Document]) -> str | None:
-        index, seen = self.index, set[str]()
+        seen = {*self.index.get_many(each.id for each in documents)}
         for each in documents:
-            if each.id in index or each.id in seen:
+            if each.id in seen:
                 return each.id
             seen.add(each.id)
         return None
 
 
-@contextmanager
-def filtering() -> Iterator[None]:
-    """Raise Haystack's error for a condition that the index refuses."""
-    try:
-        yield
-    except InvalidCondition as error:
-        raise FilterError(f"filters: {error}") from error
-
-
 def _check(document: object, place: int) -> None:
-    """Raise ``ValueError`` for what an index does not keep."""
+    """Raise an error for what an index does not keep."""
     if not isinstance(document, Document):
         raise ValueError(f"documents[{place}]: wanted a Document, got {type(document).__name__}")
     for name in ("blob", "sparse_embedding"):
         if getattr(document, name) is not None:
             what = f"an index keeps no {name}: remove it, or keep it elsewhere and its name in meta"
             raise ValueError(f"document {document.id!r}: {what}")
-    try:
-        json.dumps(document.meta)
-    except (TypeError, ValueError, RecursionError) as error:
-        what = f"meta must be JSON: {error}; write dates as texts, with isoformat()"
-        raise ValueError(f"document {document.id!r}: {what}") from error
+    as_json(document.meta, document.id)
 
 
-def _columns(meta: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a ``meta``: name and value."""
-    for key, value in meta.items():
-        name = before + str(key)
-        if isinstance(value, Mapping):
-            yield from _columns(value, f"{name}.")
-        else:
-            is_number = isinstance(value, float) and not isfinite(value)
-            yield column_of(name), None if is_number else value
-
-
-def _kinds(known: Mapping[str, Kind], columns: Iterable[Mapping[str, Any]]) -> dict[str, Kind]:
-    """Return the kinds that fields have after these columns are written."""
-    types: dict[str, set[type]] = {}
-    for each in columns:
-        for name, value in each.items():
-            types.setdefault(name, set()).update([] if value is None else [type(value)])
-    kinds: dict[str, Kind] = {}
-    for name, there in types.items():
-        fitting = (kind for kind, fits in TYPES.items() if there <= {*fits})
-        held = known.get(name, "null")
-        if held == "integer" and float in there:
-            held = "number"
-        kinds[name] = next(fitting, "string") if held == "null" else held
-    return kinds
-
-
-def _comes_back(name: str, value: object, kind: Kind | None) -> bool:
-    """Whether a key of ``meta`` can be read from the field of its name."""
-    if column_of(name) != name or kind is None or type(value) not in TYPES[kind]:
-        return False
-    if isinstance(value, float):
-        return isfinite(value)
-    return not isinstance(value, int) or -MOST <= value <= MOST
-
-
-def _kept(
-    document: Document, kinds: Mapping[str, Kind], vector: NDArray[Any] | None
-) -> dict[str, str]:
-    """Return the fields with what other fields do not keep.
+def _record(document: Document, vector: NDArray[Any] | None) -> dict[str, str]:
+    """Return the field with what other fields do not keep.
 
     ``vector``: as given, if the index stores it with length 1.
     """
-    fields: dict[str, str] = {}
-    record: dict[str, float | None] = {}
-    if not all(_comes_back(name, value, kinds.get(name)) for name, value in document.meta.items()):
-        fields[EXACT] = json.dumps(document.meta, ensure_ascii=False)
-    if document.content is None:
-        record["content"] = None
+    record: dict[str, float | None] = {} if document.content is not None else {"content": None}
     length = 1.0 if vector is None else float(np.linalg.norm(vector))
     if abs(length - 1) > LENGTH_ONE and length:
         record["length"] = length
-    return fields | ({RECORD: json.dumps(record)} if record else {})
+    return {HAYSTACK: json.dumps(record)} if record else {}
 
 
 def as_document(stored: Stored, vector: Vectors | None = None, **more: Any) -> Document:
     """Return a document of an index as Haystack's. ``vector``: as stored; zero is none."""
-    fields: dict[str, Any] = dict(stored.fields)
-    record = json.loads(fields.pop(RECORD, "{}"))
-    exact = fields.pop(EXACT, None)
+    record = json.loads(str(stored.fields.get(HAYSTACK, "{}")))
     embedding = None
     if vector is not None and vector.any():
         embedding = (vector * np.float32(record.get("length", 1))).tolist()
     return Document(
         id=stored.id,
         content=None if "content" in record else stored.text,
-        meta=fields if exact is None else json.loads(exact),
+        meta=metadata_of(stored.fields),
         embedding=embedding,
         **more,
     )

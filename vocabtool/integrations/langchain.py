@@ -1,15 +1,14 @@
 """An index as a vector store and retriever of LangChain, and an encoder as its embeddings.
 
-Metadata are kept as fields, which filters use. Fields have one kind each and cannot hold all
-metadata, so metadata that fields would change are also kept exactly, as JSON in one field.
+Metadata are kept as fields, which filters use, and exactly: see ``metadata.py``.
 """
 
 from __future__ import annotations
 
 import json
+import reprlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from math import tanh
 from pathlib import Path
@@ -23,14 +22,29 @@ from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore
 from pydantic import Field, PrivateAttr
 
-from vocabtool.documents.batch import Kind
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.errors import NotFound, VocabtoolError
-from vocabtool.index.documents import MAX_NAME_BYTES
 from vocabtool.index.index import Index
-from vocabtool.integrations.filters import Operator, comparison, joined, negated, refused
-from vocabtool.search.conditions import LEAST, MAX_DEPTH, MOST
+from vocabtool.integrations.filters import (
+    ALWAYS,
+    Operator,
+    check_depth,
+    check_operator,
+    comparison,
+    join,
+    negate,
+    refuse,
+)
+from vocabtool.integrations.metadata import (
+    EXPLAINED,
+    WANTED,
+    as_json,
+    explanation,
+    field_of,
+    fields_of,
+    metadata_of,
+)
 from vocabtool.search.hits import Hit, Hits
 
 if TYPE_CHECKING:
@@ -41,17 +55,13 @@ if TYPE_CHECKING:
 
 K: Final = 4  # documents, as in other vector stores of LangChain
 FETCH_K: Final = 20
-EXPLAINED: Final = "_vocabtool"  # in metadata: what the search knows of a document
-EXACT: Final = "_metadata"  # the field with metadata as JSON
-# An index has an id and a text of its own, so metadata of these names have other fields.
-RENAMED: Final = {"id": "metadata.id", "text": "metadata.text"}
-ORIGINAL: Final = {name: original for original, name in RENAMED.items()}
 OPERATORS: Final[dict[str, Operator]] = {
     **{"$eq": "=", "$ne": "!=", "$lt": "<", "$lte": "<=", "$gt": ">", "$gte": ">="},
     **{"$in": "in", "$nin": "not in", "$between": "between"},
     **{"$like": "like", "$ilike": "ilike", "$contains": "contains"},
 }
-THERE: Final = ", ".join((*OPERATORS, "$exists", "$not", "$and", "$or"))
+JUNCTIONS: Final = ("$and", "$or", "$not")
+OF_FIELDS: Final = (*OPERATORS, "$exists", "$not")
 
 Filter = str | Mapping[str, Any] | None
 
@@ -187,11 +197,12 @@ class VocabtoolVectorStore(VectorStore):
             if len(values) != len(texts):
                 raise ValueError(f"{len(values):,} {name} for {len(texts):,} texts")
         ids = [id_ or str(uuid.uuid4()) for id_ in given]
-        exact = [_exact(each, id_) for each, id_ in zip(metadatas, ids, strict=True)]
+        for metadata, id_ in zip(metadatas, ids, strict=True):
+            _check(metadata, id_)
         if vectors is None and self._embedding is not None:
             vectors = self._embedding.embed_documents(texts)
         with self._writing, self.index.writer() as writer:
-            fields = _fields(metadatas, exact, writer.manifest.fields)
+            fields = fields_of(metadatas, writer.manifest.fields)
             documents = [
                 {**each, "id": id_, "text": text}
                 for each, id_, text in zip(fields, ids, texts, strict=True)
@@ -203,11 +214,9 @@ class VocabtoolVectorStore(VectorStore):
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents that exist, in the order of their ids."""
         self.index.refresh()
-        found = (self.index.get(id_) for id_ in dict.fromkeys(ids))
         return [
-            Document(id=each.id, page_content=each.text, metadata=_metadata(each.fields))
-            for each in found
-            if each is not None
+            Document(id=each.id, page_content=each.text, metadata=metadata_of(each.fields))
+            for each in self.index.get_many(ids).values()
         ]
 
     def delete(self, ids: list[str] | None = None, *, filter: Filter = None, **others: Any) -> bool:  # noqa: A002 - as in LangChain
@@ -224,7 +233,7 @@ class VocabtoolVectorStore(VectorStore):
             if ids is not None:
                 self.index.delete(ids)
             else:
-                self.index.delete(where=where or "id is not null", force=True)
+                self.index.delete(where=where or ALWAYS, force=True)
         return True
 
     def search_index(
@@ -362,25 +371,24 @@ def condition(given: Filter, depth: int = 0) -> str | None:
     if given is None or isinstance(given, str):
         return given or None
     if not isinstance(given, Mapping):
-        raise refused("a filter must be a condition or a dictionary", given)
-    if depth > MAX_DEPTH:
-        raise refused(f"more than {MAX_DEPTH} nested conditions", given)
+        refuse("a filter must be a condition or a dictionary", given)
+    check_depth(depth, given)
     parts = [part for name, value in given.items() for part in _parts(name, value, depth)]
-    return joined("and", parts) if parts else None
+    return join("and", parts) if parts else None
 
 
 def _parts(name: str, value: object, depth: int) -> list[str]:
     """Return the conditions of one entry of a filter, all of which must be true."""
-    if name in ("$and", "$or", "$not"):
+    if name in JUNCTIONS:
         several = [value] if isinstance(value, Mapping) and name == "$not" else value
         if not isinstance(several, list | tuple):
-            raise refused(f"{name!r} needs a list of filters", value)
+            refuse(f"{name!r} needs a list of filters", value)
         inner = [part for each in several if (part := condition(each, depth + 1)) is not None]
-        whole = joined("or" if name == "$or" else "and", inner)
-        return [negated(whole) if name == "$not" else whole]
+        whole = join("or" if name == "$or" else "and", inner)
+        return [negate(whole) if name == "$not" else whole]
     if not isinstance(name, str) or name.startswith("$"):
-        raise refused(f"unknown operator {name!r}; there are {THERE}", name)
-    field = RENAMED.get(name, name)
+        check_operator(name, JUNCTIONS, value)
+    field = field_of(name)
     if not isinstance(value, Mapping):
         return [comparison(field, "=", value)]
     parts = []
@@ -388,39 +396,27 @@ def _parts(name: str, value: object, depth: int) -> list[str]:
         if operator == "$exists":
             parts.append(comparison(field, "is not null" if operand else "is null"))
         elif operator == "$not":
-            if depth > MAX_DEPTH:
-                raise refused(f"more than {MAX_DEPTH} nested conditions", name)
-            parts.append(negated(joined("and", _parts(name, operand, depth + 1))))
-        elif operator in OPERATORS:
-            parts.append(comparison(field, OPERATORS[operator], operand))
+            check_depth(depth, name)
+            parts.append(negate(join("and", _parts(name, operand, depth + 1))))
         else:
-            raise refused(
-                f"field {name!r}: unknown operator {operator!r}; there are {THERE}", value
-            )
+            check_operator(operator, OF_FIELDS, {name: value})
+            parts.append(comparison(field, OPERATORS[operator], operand))
     if not parts:
-        raise refused(f"field {name!r} needs a value or an operator", value)
+        refuse(f"field {name!r} needs a value or an operator", value)
     return parts
 
 
 def documents_of(hits: Hits, explained: bool) -> list[Document]:
     """Return hits as documents of LangChain.
 
-    If ``explained``, their metadata have a dictionary ``_vocabtool``: ``score``, ``tier``,
-    ``similarity`` and ``bm25`` as in :class:`Hit`; ``unknown``, the words of the query that the
-    model does not know; ``guesses`` as in :class:`Hits`; and the ``explanation``, if the search was
-    asked for it.
+    If ``explained``, their metadata have a dictionary ``_vocabtool``, as in
+    :func:`~vocabtool.integrations.metadata.explanation`.
     """
-    unknown = [each.surface for each in hits.query.words if each.known is False]
     found = []
     for hit in hits:
-        metadata = _metadata(hit.fields)
+        metadata = metadata_of(hit.fields)
         if explained:
-            told = {
-                name: value
-                for name, value in hit.to_dict().items()
-                if name not in ("id", "text", "fields")
-            }
-            metadata[EXPLAINED] = {**told, "unknown": unknown, "guesses": hits.guesses}
+            metadata[EXPLAINED] = explanation(hits, hit)
         found.append(Document(id=hit.id, page_content=hit.text, metadata=metadata))
     return found
 
@@ -448,71 +444,8 @@ def _embeddings(given: Embeddings | Model | None) -> Embeddings | None:
     return given if given is None or isinstance(given, Embeddings) else VocabtoolEmbeddings(given)
 
 
-def _exact(metadata: Mapping[str, Any], id_: str) -> str:
-    """Return metadata as JSON. Raises :class:`VocabtoolError` if JSON would change them."""
-    what = f"document {id_!r}: its metadata"
-    wanted = "wanted strings as keys, and strings, numbers, booleans, None, lists and dictionaries"
-    try:
-        text = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
-        text.encode()
-        same = json.loads(text) == metadata
-    except (TypeError, ValueError, RecursionError) as error:
-        raise VocabtoolError(f"{what} cannot be written as JSON: {error}; {wanted}") from error
-    if not same:
-        raise VocabtoolError(f"{what} would change as JSON: {wanted}, got {metadata!r:.200}")
-    return text
-
-
-def _fields(
-    metadatas: Sequence[Mapping[str, Any]], exact: Sequence[str], fields: Mapping[str, Kind]
-) -> list[dict[str, Any]]:
-    """Return the fields of documents. ``fields``: those of the index, with their kinds."""
-    kinds: dict[str, set[Kind | None]] = {
-        ORIGINAL.get(name, name): {"number" if kind == "integer" else kind}
-        for name, kind in fields.items()
-        if kind != "null"
-    }
-    for metadata in metadatas:
-        for name, value in metadata.items():
-            kinds.setdefault(name, set()).add(_kind(value) if _is_field(name) else None)
-    whole = {name for name, found in kinds.items() if len(found) == 1 and None not in found}
-    kept_fields = []
-    for metadata, text in zip(metadatas, exact, strict=True):
-        kept = {
-            RENAMED.get(name, name): value
-            for name, value in metadata.items()
-            if _is_field(name) and (_kind(value) or _is_plain_list(value))
-        }
-        if any(name not in whole for name in metadata):
-            kept[EXACT] = text
-        kept_fields.append(kept)
-    return kept_fields
-
-
-def _is_field(name: str) -> bool:
-    """Whether metadata of this name are a field."""
-    fits = 0 < len(name.encode()) <= MAX_NAME_BYTES and name.isprintable()
-    return fits and name != EXACT and name not in ORIGINAL
-
-
-def _kind(value: object) -> Kind | None:
-    """Return the kind of a value that a field gives back exactly, or ``None``."""
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "number" if LEAST <= value <= MOST else None
-    return "number" if isinstance(value, float) else "string" if isinstance(value, str) else None
-
-
-def _is_plain_list(value: object) -> bool:
-    return isinstance(value, list) and all(_kind(each) for each in value)
-
-
-def _metadata(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata that were kept as these fields."""
-    with suppress(ValueError, RecursionError):  # else the field is not ours
-        if isinstance(kept := fields.get(EXACT), str) and isinstance(
-            exact := json.loads(kept), dict
-        ):
-            return exact
-    return {ORIGINAL.get(name, name): value for name, value in fields.items()}
+def _check(metadata: Mapping[str, Any], id_: str) -> None:
+    """Raise :class:`VocabtoolError` if JSON would change metadata."""
+    if json.loads(as_json(metadata, id_)) != metadata:
+        what = f"document {id_!r}: its metadata would change as JSON"
+        raise VocabtoolError(f"{what}: {WANTED}, got {reprlib.repr(metadata)}")

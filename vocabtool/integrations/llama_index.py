@@ -1,7 +1,7 @@
 """An index as a vector store of LlamaIndex, and an encoder as its embedding.
 
-A node is kept exactly, as JSON without its text in one field. Its metadata are also fields, which
-filters use.
+Metadata are kept as fields, which filters use, and exactly: see ``metadata.py``. What else a node
+has, but its text, is JSON in one field.
 """
 
 from __future__ import annotations
@@ -41,26 +41,30 @@ from vocabtool.documents.batch import Document as StoredDocument
 from vocabtool.documents.batch import Kind
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, open_encoder
-from vocabtool.index.documents import ID, MAX_NAME_BYTES, TEXT
+from vocabtool.index.documents import ID
 from vocabtool.index.index import Index
 from vocabtool.integrations.filters import (
     ALWAYS,
     NEVER,
     Operator,
+    check_depth,
     comparison,
-    joined,
-    negated,
-    quoted_field,
-    refused,
+    join,
+    negate,
+    quote_field,
+    refuse,
 )
-from vocabtool.search.conditions import LEAST, MAX_DEPTH, MOST
+from vocabtool.integrations.metadata import (
+    EXPLAINED,
+    NODE,
+    REF,
+    explanation,
+    field_of,
+    fields_of,
+    metadata_of,
+)
 from vocabtool.search.hits import Hits
 
-EXPLAINED: Final = "_vocabtool"  # in metadata: what the search knows of a node
-NODE: Final = "_node"  # the field with the node as JSON
-REF: Final = "_ref_doc_id"  # the field with the id of its source
-PREFIX: Final = "metadata."  # of fields of metadata whose own name is taken
-RESERVED: Final = frozenset({ID, TEXT, NODE, REF})
 CLASSES: Final[dict[str, type[BaseNode]]] = {
     each.class_name(): each for each in (Node, IndexNode, ImageNode, Document, ImageDocument)
 }
@@ -143,7 +147,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
 
     def __init__(self, path: Index | str | Path, **fields: Any) -> None:
         index = Index.open(path) if isinstance(path, str | Path) else path
-        super().__init__(**{"path": str(index.path), **fields})
+        super().__init__(**{"path": index.name, **fields})
         self._index = index
 
     @classmethod
@@ -170,8 +174,8 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         if vectors and len(vectors) < len(nodes):
             without = next(node.node_id for node in nodes if node.embedding is None)
             raise ValueError(f"node {without!r} has no embedding, but others have")
-        documents = [_document_of(node) for node in nodes]
         with self._writing, self._index.writer() as writer:
+            documents = _documents_of(nodes, writer.manifest.fields)
             writer.add(documents, vectors or None, on_existing="update", on_error="skip")
         return [node.node_id for node in nodes]
 
@@ -233,8 +237,8 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         if node_ids is None:
             return [*map(_node_of, self._index.documents(where))]
         chosen = None if where is None else {*self._index.ids(where)}
-        wanted = (each for each in dict.fromkeys(node_ids) if chosen is None or each in chosen)
-        return [_node_of(each) for each in map(self._index.get, wanted) if each is not None]
+        wanted = (each for each in node_ids if chosen is None or each in chosen)
+        return [*map(_node_of, self._index.get_many(wanted).values())]
 
     async def aget_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
@@ -249,9 +253,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         ``alpha`` is the weight of the vectors, ``1 - a``.
 
         The metadata of each node have a dictionary ``_vocabtool``, which is excluded from prompts
-        and embeddings: ``score``, ``tier``, ``similarity`` and ``bm25`` as in
-        :class:`vocabtool.Hit`; ``unknown``, the words of the query that the model does not know;
-        ``guesses`` as in :class:`vocabtool.Hits`; and the ``explanation``, if asked for.
+        and embeddings, as in :func:`~vocabtool.integrations.metadata.explanation`.
 
         Raises ``ValueError`` for other modes, :class:`vocabtool.InvalidCondition`, and the errors
         of :meth:`vocabtool.Index.search`.
@@ -290,7 +292,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         there_are = [part for part in parts if part is not None]
         arguments = {
             "explain": self.explain,
-            "where": joined("and", there_are) if there_are else None,
+            "where": join("and", there_are) if there_are else None,
             "empty": "nearest",
             **MODES[mode],
         }
@@ -326,8 +328,7 @@ def condition(filters: MetadataFilters | None, fields: Mapping[str, Kind]) -> st
 
 
 def _condition(filters: MetadataFilters, fields: Mapping[str, Kind], depth: int) -> str:
-    if depth > MAX_DEPTH:
-        raise refused(f"more than {MAX_DEPTH} nested filters", filters)
+    check_depth(depth, filters)
     parts = [
         _condition(each, fields, depth + 1)
         if isinstance(each, MetadataFilters)
@@ -337,103 +338,93 @@ def _condition(filters: MetadataFilters, fields: Mapping[str, Kind], depth: int)
     if not parts:
         return ALWAYS
     if filters.condition == FilterCondition.NOT:  # none of them
-        return negated(joined("or", parts))
-    return joined("or" if filters.condition == FilterCondition.OR else "and", parts)
+        return negate(join("or", parts))
+    return join("or" if filters.condition == FilterCondition.OR else "and", parts)
 
 
 def _test(asked: MetadataFilter, fields: Mapping[str, Kind]) -> str:
     """Return one filter as a condition that is true or false, never unknown."""
-    name, operator, value = _field(asked.key), asked.operator, asked.value
-    quoted_field(asked.key)  # raises if it is no name
+    name, operator, value = field_of(asked.key), asked.operator, asked.value
+    quote_field(asked.key)  # raises if it is no name
     if (kind := fields.get(name, "null")) == "null":
         return ALWAYS if operator in OF_MISSING else NEVER
     there, missing = comparison(name, "is not null"), comparison(name, "is null")
     if operator == Op.IS_EMPTY:
         empty = [comparison(name, "in", ["", "[]"])] if kind == "string" else []
-        return joined("or", [missing, *empty])
+        return join("or", [missing, *empty])
     if value is None:
-        raise refused(f"{operator.value!r} of {asked.key!r} needs a value", value)
+        refuse(f"{operator.value!r} of {asked.key!r} needs a value", value)
     if kind == "boolean" and value in (0, 1):  # a filter cannot have a boolean
         value = bool(value)
     if operator == Op.NE:
-        return joined("or", [missing, comparison(name, "!=", value)])
+        return join("or", [missing, comparison(name, "!=", value)])
     if operator == Op.NIN:
-        return joined("or", [missing, comparison(name, "not in", value)])
+        return join("or", [missing, comparison(name, "not in", value)])
     if operator in COMPARISONS:
-        return joined("and", [there, comparison(name, COMPARISONS[operator], value)])
+        return join("and", [there, comparison(name, COMPARISONS[operator], value)])
     if operator in (Op.ANY, Op.ALL):
         if not isinstance(value, list):
-            raise refused(f"{operator.value!r} of {asked.key!r} needs a list of values", value)
+            refuse(f"{operator.value!r} of {asked.key!r} needs a list of values", value)
         tests = [comparison(name, "contains", each) for each in value]
         if operator == Op.ALL:
-            return joined("and", [there, *tests])
-        return joined("and", [there, joined("or", tests)]) if tests else NEVER
-    if operator == Op.TEXT_MATCH_INSENSITIVE and isinstance(value, str) and not {*"%_"} & {*value}:
-        return joined("and", [there, comparison(name, "ilike", f"%{value}%")])
-    wanted = "needs a text without % and _" if "insensitive" in operator.value else "is not known"
-    raise refused(f"{operator.value!r} of {asked.key!r} {wanted}", value)
+            return join("and", [there, *tests])
+        return join("and", [there, join("or", tests)]) if tests else NEVER
+    if operator != Op.TEXT_MATCH_INSENSITIVE:
+        refuse(f"{operator.value!r} of {asked.key!r} is not known", value)
+    if not isinstance(value, str) or {*"%_"} & {*value}:
+        refuse(f"{operator.value!r} of {asked.key!r} needs a text without % and _", value)
+    return join("and", [there, comparison(name, "ilike", f"%{value}%")])
 
 
 def _restrict(field: str, values: list[str], fields: Mapping[str, Kind]) -> str:
     return comparison(field, "in", values) if field == ID or field in fields else NEVER
 
 
-def _field(key: str) -> str:
-    """Return the field of metadata. Their names may be taken."""
-    return PREFIX + key if key in RESERVED or key.startswith(PREFIX) else key
+def _documents_of(nodes: Sequence[BaseNode], known: Mapping[str, Kind]) -> list[StoredDocument]:
+    contents = [_content_of(node) for node in nodes]
+    metadatas = [content.pop("metadata", {}) for content in contents]
+    documents = []
+    for node, content, fields in zip(nodes, contents, fields_of(metadatas, known), strict=True):
+        fields[NODE] = json.dumps(content)
+        if node.ref_doc_id is not None:
+            fields[REF] = node.ref_doc_id
+        text = node.get_content(MetadataMode.NONE)
+        documents.append(StoredDocument(node.node_id, text, fields))
+    return documents
 
 
-def _document_of(node: BaseNode) -> StoredDocument:
+def _content_of(node: BaseNode) -> dict[str, Any]:
+    """Return a node as JSON, without its text and what a search told of it."""
     content = node.model_dump(mode="json", exclude={"embedding"}, exclude_defaults=True)
-    metadata = content.get("metadata", {})
-    if EXPLAINED in metadata:  # the node was found by a search
-        del metadata[EXPLAINED]
+    if EXPLAINED in content.get("metadata", {}):
+        del content["metadata"][EXPLAINED]
         for name in ("excluded_llm_metadata_keys", "excluded_embed_metadata_keys"):
             content[name] = [each for each in content.get(name, ()) if each != EXPLAINED]
-    fields = {_field(name): value for name, value in metadata.items() if _is_field(name, value)}
     content.pop("text", None)  # it is the text of the document
     if content.get("text_resource"):
         content["text_resource"].pop("text", None)
-    fields[NODE] = json.dumps(content)
-    if node.ref_doc_id is not None:
-        fields[REF] = node.ref_doc_id
-    return StoredDocument(node.node_id, node.get_content(MetadataMode.NONE), fields)
-
-
-def _is_field(name: str, value: object) -> bool:
-    fits = len((PREFIX + name).encode()) <= MAX_NAME_BYTES and name.isprintable()
-    return (
-        name != "" and fits and all(map(_is_value, value if isinstance(value, list) else [value]))
-    )
-
-
-def _is_value(value: object) -> bool:
-    is_number = isinstance(value, float) or (isinstance(value, int) and LEAST <= value <= MOST)
-    return is_number or isinstance(value, str)
+    return content
 
 
 def _node_of(document: StoredDocument) -> BaseNode:
+    metadata = metadata_of(document.fields)
     with suppress(ValueError, TypeError, RecursionError):  # else the field is not ours
-        content = json.loads(str(document.fields[NODE])) if NODE in document.fields else None
+        content = json.loads(str(document.fields.get(NODE)))
         if isinstance(content, dict):
             made = CLASSES.get(content.get("class_name", ""), TextNode)
             if content.get("text_resource") is not None:
                 content["text_resource"]["text"] = document.text
             elif issubclass(made, TextNode):
                 content["text"] = document.text
-            return made.from_dict(content)
-    return TextNode(id_=document.id, text=document.text, metadata={**document.fields})
+            return made.from_dict({**content, "metadata": metadata})
+    return TextNode(id_=document.id, text=document.text, metadata=metadata)
 
 
 def _nodes_of(hits: Hits) -> list[BaseNode]:
-    unknown = [each.surface for each in hits.query.words if each.known is False]
     nodes = []
     for hit in hits:
-        told = hit.to_dict()
-        for name in ("id", "text", "fields"):
-            del told[name]
         node = _node_of(StoredDocument(hit.id, hit.text, hit.fields))
-        node.metadata[EXPLAINED] = {**told, "unknown": unknown, "guesses": hits.guesses}
+        node.metadata[EXPLAINED] = explanation(hits, hit)
         node.excluded_llm_metadata_keys.append(EXPLAINED)
         node.excluded_embed_metadata_keys.append(EXPLAINED)
         nodes.append(node)
