@@ -17,7 +17,7 @@ from vocabtool.documents.batch import Document as Stored
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import open_encoder
 from vocabtool.index.index import Index
-from vocabtool.integrations.haystack_filters import condition, filtering
+from vocabtool.integrations.haystack_filters import condition, filter_errors
 from vocabtool.integrations.haystack_store import Filters, VocabtoolDocumentStore, as_document
 from vocabtool.integrations.metadata import EXPLAINED, explanation
 from vocabtool.search.hits import Hits
@@ -106,7 +106,7 @@ class VocabtoolHybridRetriever:
         index = self.document_store.index
         chosen = apply_filter_policy(self.filter_policy, self.filters, filters)
         explains = self.explain if explain is None else explain
-        with filtering():
+        with filter_errors():
             hits = index.search(
                 query,
                 vector=query_embedding,
@@ -158,9 +158,9 @@ class _Embedder:
 
     def warm_up(self) -> None:
         """Open the model. :meth:`run` does it too."""
-        self._opened()
+        self._open()
 
-    def _opened(self) -> Encoder:
+    def _open(self) -> Encoder:
         with self._opening:
             if self._encoder is None:
                 self._encoder = open_encoder(self.model, **(self.options or {}))
@@ -189,7 +189,7 @@ class VocabtoolTextEmbedder(_Embedder):
         """Return the ``embedding`` of a query."""
         if not isinstance(text, str):
             raise TypeError(f"text: wanted a string, got {type(text).__name__}")
-        return {"embedding": self._opened().encode_queries([text])[0].tolist()}
+        return {"embedding": self._open().encode_queries([text])[0].tolist()}
 
 
 @component
@@ -237,6 +237,6 @@ class VocabtoolDocumentEmbedder(_Embedder):
             values = map(each.meta.get, self.meta_fields_to_embed or ())
             parts = [*(str(value) for value in values if value is not None), each.content or ""]
             texts.append(self.embedding_separator.join(parts))
-        made = self._opened().encode(texts).tolist()
+        made = self._open().encode(texts).tolist()
         pairs = zip(documents, made, strict=True)
         return {"documents": [replace(each, embedding=vector) for each, vector in pairs]}

@@ -43,7 +43,7 @@ MAX_DEPTH: Final = 10  # nested filters; a condition has about twice as many par
 
 
 @contextmanager
-def filtering() -> Iterator[None]:
+def filter_errors() -> Iterator[None]:
     """Raise Haystack's error for a filter that is refused."""
     try:
         yield
@@ -54,7 +54,8 @@ def filtering() -> Iterator[None]:
 def condition(filters: Mapping[str, Any] | None, fields: Mapping[str, Kind]) -> str | None:
     """Return filters as a condition; ``None`` for no filters.
 
-    ``fields``: the fields of the index. Raises :class:`InvalidCondition`, see :func:`filtering`.
+    ``fields``: the fields of the index. Raises :class:`InvalidCondition`; see
+    :func:`filter_errors`.
     """
     return _condition(filters, fields, 0) if filters else None
 

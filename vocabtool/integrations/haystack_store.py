@@ -28,7 +28,7 @@ from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.index.index import Index
 from vocabtool.index.writer import Writer
 from vocabtool.integrations.filters import ALWAYS
-from vocabtool.integrations.haystack_filters import META, condition, filtering
+from vocabtool.integrations.haystack_filters import META, condition, filter_errors
 from vocabtool.integrations.metadata import (
     EXACT,
     HAYSTACK,
@@ -164,7 +164,7 @@ class VocabtoolDocumentStore:
         another type.
         """
         index = self.index
-        with filtering():
+        with filter_errors():
             found = [*index.documents(condition(filters, index.manifest.fields))]
         vectors = index.vectors(each.id for each in found)
         return [as_document(each, vectors.get(each.id)) for each in found]
@@ -189,7 +189,7 @@ class VocabtoolDocumentStore:
             with self._writing, self.index.writer() as writer:
                 added = self._add(writer, documents, existing)
         except VocabtoolError as error:
-            if existing == "error" and (id_ := self._repeated(documents)) is not None:
+            if existing == "error" and (id_ := self._find_duplicate(documents)) is not None:
                 what = f"{self.path}: the document {id_!r} is there already, or given twice"
                 raise DuplicateDocumentError(f"{what}: use another policy") from error
             raise
@@ -207,7 +207,7 @@ class VocabtoolDocumentStore:
 
     def delete_by_filter(self, filters: Filters) -> int:
         """Delete the documents that match, in one commit; return how many."""
-        with self._writing, filtering():
+        with self._writing, filter_errors():
             index = self.index
             where = condition(filters, index.manifest.fields) or ALWAYS
             return index.delete(where=where, force=True)
@@ -225,7 +225,7 @@ class VocabtoolDocumentStore:
     def count_documents_by_filter(self, filters: Filters) -> int:
         """Return the number of documents that match."""
         index = self.index
-        with filtering():
+        with filter_errors():
             return sum(1 for _ in index.ids(condition(filters, index.manifest.fields)))
 
     def count_unique_metadata_by_filter(
@@ -298,7 +298,7 @@ class VocabtoolDocumentStore:
         """Return the different values of a field of ``meta``; 1, 1.0 and true are different."""
         index, path = self.index, name.removeprefix(META)
         different = {}
-        with filtering():
+        with filter_errors():
             found = index.documents(condition(filters, index.manifest.fields))
         for each in found:
             value: Any = as_document(each).meta
@@ -329,7 +329,7 @@ class VocabtoolDocumentStore:
             added += writer.add(items, None if alone else np.stack(matrix), on_existing=existing)
         return added
 
-    def _repeated(self, documents: Sequence[Document]) -> str | None:
+    def _find_duplicate(self, documents: Sequence[Document]) -> str | None:
         seen = {*self.index.get_many(each.id for each in documents)}
         for each in documents:
             if each.id in seen:
