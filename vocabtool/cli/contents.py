@@ -157,7 +157,7 @@ def stats_command(
         with step_progress(False) as progress:
             found = index.stats(unknown=unknown, progress=progress)
         if unknown and found.tokens is None:
-            tell(f"{folder}: created without a vocabulary, so unknown words cannot be counted")
+            tell(f"{index.name}: created without a vocabulary, so unknown words cannot be counted")
         show_report(stats_report(index, found), report_format)
 
 

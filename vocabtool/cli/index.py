@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -207,9 +207,11 @@ def index_command(
         build, index = _open(
             folder, files, model, options, shape, read, (asked, beside) if force else None
         )
-        with removed_if_empty(build):
+        is_folder = isinstance(build, Path)
+        with removed_if_empty(Path(build)) if is_folder else _removed_if_empty(folder, index):
             if index is None:
                 options |= {**shape, "memory": filling["memory"]}
+                options |= {} if is_folder else {"force": force}
                 notify = None if quiet else tell
                 index = Index.create_for(
                     build, list(files), model, read=read, vectors=vectors, notify=notify, **options
@@ -235,7 +237,7 @@ def index_command(
                 refuse_nothing(report.read, files, skipped=report.first_skipped)
                 before = held - report.resumed
                 seconds = _calibrate(index, before, calibrate, report, quiet, progress)
-        if build != Path(folder):
+        if index.is_build:
             index = index.put_in_place()
     if not quiet:
         _show(index, report, time.monotonic() - began, seconds, report_format)
@@ -321,7 +323,10 @@ def open_index(folder: str | Path, model: dict[str, Any]) -> Index:
     """Open an index; ``model``: the values of the options ``--model`` and ``--trust``."""
     from vocabtool.index.index import Index
 
-    return Index.open(folder, **given_options(model))
+    index = Index.open(folder, **given_options(model))
+    for note in index.notes:
+        tell(note)
+    return index
 
 
 def _open(
@@ -332,17 +337,24 @@ def _open(
     shape: dict[str, Any],
     read: ReadOptions,
     force: tuple[str, list[str]] | None,
-) -> tuple[Path, Index | None]:
-    """Return the folder to build in, and its index, or ``None`` if it has no index yet.
+) -> tuple[Path | str, Index | None]:
+    """Return the folder to build in or the address, and the index, ``None`` if there is none yet.
 
     ``force``: with --force, all options as text, and the files of model and vectors. The index is
     then built beside the existing one. A later run with the same options resumes it, unless a FILE
     is a stream.
     """
     from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
+    from vocabtool.index.engines import is_address
     from vocabtool.index.folder import build_folder, is_index, refuse_others, remove_build
     from vocabtool.index.index import Index
 
+    if is_address(folder):
+        try:
+            found_there = Index.open(folder, model, **options) if force is None else None
+        except NotFound:
+            return folder, None
+        return folder, found_there and _of_shape(found_there, shape)
     path = Path(folder)
     if force is not None and is_index(path):
         refuse_others(path, allow_index=True)
@@ -361,8 +373,11 @@ def _open(
         return build, None
     if not is_index(path):
         return path, None
-    index = Index.open(path, model, **options)
-    # The shape of an existing index is fixed: refuse an option that differs from it.
+    return path, _of_shape(Index.open(path, model, **options), shape)
+
+
+def _of_shape(index: Index, shape: dict[str, Any]) -> Index:
+    """Refuse an option that differs from the fixed shape of an existing index."""
     context = click.get_current_context()
     for name, wanted in shape.items():
         held = getattr(index.configuration, name)
@@ -371,7 +386,24 @@ def _open(
                 f"--{name.replace('_', '-')} {wanted}: {index.name} was created with {held}; "
                 "omit the option, name a new folder, or start over with --force"
             )
-    return path, index
+    return index
+
+
+@contextmanager
+def _removed_if_empty(address: str, index: Index | None) -> Iterator[None]:
+    """If the ``with`` block fails before it adds a document, remove the index that it created."""
+    from vocabtool.index.index import Index
+    from vocabtool.index.store_index import StoreIndex
+
+    try:
+        yield
+    except BaseException:
+        if index is None:
+            with suppress(VocabtoolError):
+                made = Index.open(address)
+                if isinstance(made, StoreIndex) and not len(made):
+                    made.remove()
+        raise
 
 
 def _calibrate(
@@ -424,10 +456,9 @@ def _show(
 @QUIET
 def compact_command(folder: str, quiet: bool) -> None:
     """Rewrite the index in DIR without deleted documents."""
-    from vocabtool.index.maintenance import compact
-
+    index = open_index(folder, {})
     with step_progress(quiet) as progress:
-        removed, left = compact(Path(folder), progress)
+        removed, left = index.compact(progress), len(index)
     if not quiet:
         deleted = plural(removed, "deleted document", "deleted documents")
         tell(f"{deleted} removed, {left:,} left")
@@ -467,4 +498,4 @@ def verify_command(
         with step_progress(quiet) as progress:
             found = index.verify(progress, model=model["model"] is not None)
     if not quiet:
-        show_report(verify_report(folder, found), report_format)
+        show_report(verify_report(index.name, found), report_format)

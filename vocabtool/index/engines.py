@@ -36,12 +36,16 @@ OURS: Final = {
 class Engine(Protocol):
     """One index in an engine.
 
-    ``name``: its address without secrets, for messages. ``is_build``: whether it will replace
-    another index.
+    - ``name``: its address without secrets, for messages.
+    - ``is_build``: whether it will replace another index.
+    - ``notes``: what to say at every opening, such as a recall that is not reached.
     """
 
     name: str
     is_build: bool
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...
 
     @classmethod
     def create(
@@ -85,6 +89,11 @@ class Engine(Protocol):
 def is_address(path: str | os.PathLike[str]) -> bool:
     """Whether a text is the address of an engine. A folder of this name wins."""
     return isinstance(path, str) and ADDRESS.match(path) is not None and not Path(path).exists()
+
+
+def store_index() -> Any:
+    """Return the class ``StoreIndex``, which is made of :class:`Index`, by whom this is called."""
+    return import_module("vocabtool.index.store_index").StoreIndex
 
 
 def engine_class(address: str) -> type[Engine]:
