@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.builders.postgres_server import PostgresServer
 from vocabtool import Index
 from vocabtool.integrations.metadata import field_of, name_of
 
@@ -33,20 +34,20 @@ METADATAS: list[dict[str, Any]] = [
 IDS = [f"d{number}" for number in range(len(METADATAS))]
 
 
-def by_langchain(path: Path) -> None:
+def by_langchain(path: str) -> None:
     store = langchain.VocabtoolVectorStore(path, DeterministicFakeEmbedding(size=2))
     store.add_texts(["amber"] * len(IDS), METADATAS, ids=IDS)
 
 
-def by_haystack(path: Path) -> None:
+def by_haystack(path: str) -> None:
     documents = [
         Document(id=id_, content="amber", meta=metadata, embedding=[1.0, 0.0])
         for id_, metadata in zip(IDS, METADATAS, strict=True)
     ]
-    haystack.VocabtoolDocumentStore(str(path)).write_documents(documents)
+    haystack.VocabtoolDocumentStore(path).write_documents(documents)
 
 
-def by_llama_index(path: Path) -> None:
+def by_llama_index(path: str) -> None:
     nodes = [
         TextNode(id_=id_, text="amber", metadata=metadata, embedding=[1.0, 0.0])
         for id_, metadata in zip(IDS, METADATAS, strict=True)
@@ -55,16 +56,30 @@ def by_llama_index(path: Path) -> None:
 
 
 @pytest.mark.parametrize("write", [by_langchain, by_haystack, by_llama_index])
-def test_all_read_what_one_wrote(tmp_path: Path, write: Callable[[Path], None]) -> None:
-    path = tmp_path / "index"
+def test_all_read_what_one_wrote(tmp_path: Path, write: Callable[[str], None]) -> None:
+    agree(str(tmp_path / "index"), write)
+
+
+def test_in_postgres(postgres_server: PostgresServer) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    address = postgres_server.new_database()
+    with psycopg.connect(address) as connection:
+        connection.execute("CREATE EXTENSION vector")
+    agree(f"{address}{'&' if '?' in address else '?'}index=notes", by_haystack)
+
+
+def agree(path: str, write: Callable[[str], None]) -> None:
     Index.create(path, dim=2)
     write(path)
     chain = langchain.VocabtoolVectorStore(path)
-    stack = haystack.VocabtoolDocumentStore(str(path))
+    stack = haystack.VocabtoolDocumentStore(path)
     llama = llama_index.VocabtoolVectorStore(path)
     assert [each.metadata for each in chain.get_by_ids(IDS)] == METADATAS
     assert [each.meta for each in stack.filter_documents()] == METADATAS
     assert [each.metadata for each in llama.get_nodes(IDS)] == METADATAS
+    assert [*chain.index.get_many([*IDS[::-1], "none"])] == IDS[::-1]
+    assert {*chain.index.vectors([*IDS, "none"])} == {*IDS}
+    assert chain.index.get_many([]) == {}
     for name in ("year", "id", "text", "_metadata", "_node", "metadata.id", "_haystack"):
         value = next(each[name] for each in METADATAS if name in each)
         wanted = [id_ for id_, each in zip(IDS, METADATAS, strict=True) if each.get(name) == value]
