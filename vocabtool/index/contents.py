@@ -40,6 +40,7 @@ from vocabtool.index.generation import Progress, open_snapshot, read_version
 from vocabtool.index.maintenance import Verification, read_verification
 from vocabtool.keywords.fields import places_of, text_in_utf8
 from vocabtool.keywords.tantivy_index import MANAGED, META, file_names
+from vocabtool.search.hits_table import TYPES
 from vocabtool.search.settings import Calibration
 from vocabtool.search.store import ValueCount
 from vocabtool.system.own_files import LOCK, lock_folder, sync_folder, whole_file
@@ -53,10 +54,6 @@ BLOCK_ROWS: Final = (16, 8192)  # of the first block, and of any block at most
 VECTOR: Final = "vector"  # the column of an exported vector
 COPIED_BYTES: Final = 4 << 20
 MOST_FREQUENT: Final = 5  # values of a field
-TYPES: Final[dict[Kind, pa.DataType]] = {
-    **{"null": pa.string(), "integer": pa.int64(), "number": pa.float64()},
-    **{"boolean": pa.bool_(), "string": pa.string()},
-}
 EXPORT_ENDINGS: Final = (".jsonl", ".parquet", ".arrow")
 
 

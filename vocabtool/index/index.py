@@ -389,6 +389,15 @@ class Index:
             return None
         return snapshot.documents.fetch_documents(np.array([row]))[0]
 
+    def get_many(self, ids: Iterable[str]) -> dict[str, Document]:
+        """Return those of these documents that exist, by id, in the order of ``ids``."""
+        snapshot = self._snapshot
+        asked = [*map(id_in_utf8, ids)]
+        rows = snapshot.rows_of(asked)
+        there = [id_ for id_ in dict.fromkeys(asked) if id_ in rows]
+        found = snapshot.documents.fetch_documents(np.array([rows[id_] for id_ in there], np.int64))
+        return dict(zip(there, found, strict=True))
+
     def ids(self, where: str | None = None) -> Iterator[str]:
         """Yield the ids of all documents, or of those that satisfy a condition, in row order.
 
@@ -406,6 +415,16 @@ class Index:
         snapshot = self._snapshot
         rows = snapshot.rows_in_order(where)
         return (each for _, found in contents.blocks(snapshot, rows) for each in found)
+
+    def vectors(self, ids: Iterable[str]) -> dict[str, Vectors]:
+        """Return the stored vectors of those of these documents that exist, by id.
+
+        Each is float32, shape (dim,); for ``cosine`` of length 1; zero for a document without a
+        vector.
+        """
+        rows = self._snapshot.rows_of([*map(id_in_utf8, ids)])
+        found = self._snapshot.vectors.take(np.array([*rows.values()], np.int64))
+        return dict(zip(rows, found, strict=True))
 
     def stats(self, *, unknown: bool = False, progress: Progress | None = None) -> IndexStats:
         """Return what the index contains: documents, values of fields, and sizes of files.
