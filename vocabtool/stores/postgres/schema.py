@@ -104,7 +104,8 @@ MANIFEST: Final = """
 SELECT record, sums.*, load.plan, load.documents, load.finished, load.synced FROM {indexes},
     (SELECT coalesce(sum(commits), 0)::bigint, coalesce(sum(documents), 0)::bigint,
         coalesce(sum(words), 0)::bigint, coalesce(sum(surfaces), 0)::bigint FROM {totals}) sums
-    LEFT JOIN LATERAL (SELECT * FROM {loads} ORDER BY time DESC LIMIT 1) load ON true
+    LEFT JOIN LATERAL (SELECT plan, documents, finished, bool_or(synced) OVER () AS synced
+        FROM {loads} ORDER BY finished, time DESC LIMIT 1) load ON true
     WHERE number = %s
 """
 # MIGRATIONS[n] turns version n + 1 into the next one.
@@ -254,6 +255,7 @@ def find_index(connection: Connection, schema: str, name: str, where: str) -> tu
 def read_manifest(connection: Connection, tables: Tables, where: str) -> Manifest:
     """Return the manifest of the newest commit; its ``rows`` are the documents.
 
+    ``load`` is an unfinished load, if there is one. It is synced if any load is.
     ``commit`` grows with each commit. Raises :class:`NotFound`.
     """
     found = connection.execute(tables.sql(MANIFEST), [tables.number]).fetchone()
