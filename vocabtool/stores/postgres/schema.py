@@ -62,8 +62,10 @@ MAX_DIMENSIONS: Final = 16_000  # of pgvector
 SLOTS: Final = 16
 LOCK: Final = 0x766F6361  # the first of two numbers of our advisory locks; the other says which
 SCHEMA_LOCK: Final = 0
-# Of index N, from N * LOCKS: its slots; the lock that all writers share, alone to change columns.
-LOCKS: Final = SLOTS + 1
+# Of index N, from N * LOCKS: its slots; the lock that all writers share, alone to change columns;
+# the lock to index its vectors.
+LOCKS: Final = SLOTS + 2
+VECTORS: Final = SLOTS + 1
 
 TABLES: Final = (
     *("documents", "terms", "postings", "counts", "totals"),
@@ -216,7 +218,7 @@ def lock(connection: Connection, number: int, *, shared: bool = False) -> None:
 
 
 def lock_of(number: int, slot: int | None = None) -> int:
-    """Return the number of an index's lock, or of a slot's."""
+    """Return the number of an index's lock, or that of a slot or of its vectors."""
     return number * LOCKS + (SLOTS if slot is None else slot)
 
 
@@ -341,12 +343,18 @@ def add_fields(
                 connection.execute(tables.sql("CREATE INDEX ON {documents} {on}", on=of_column))
 
 
-def drop_index(connection: Connection, tables: Tables) -> None:
-    """Remove an index with all its documents, when no transaction writes to it."""
+def drop_index(connection: Connection, tables: Tables, *, if_empty: bool = False) -> bool:
+    """Remove an index with all its documents, when no transaction writes to it.
+
+    ``if_empty``: only if it has no documents. Returns whether it was removed.
+    """
     with connection.transaction():
         lock(connection, SCHEMA_LOCK)
         lock(connection, lock_of(tables.number))
+        if if_empty and connection.execute(tables.sql("SELECT FROM {documents} LIMIT 1")).rowcount:
+            return False
         _drop(connection, tables)
+    return True
 
 
 def replace_index(connection: Connection, new: Tables, name: str) -> None:

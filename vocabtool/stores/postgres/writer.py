@@ -52,15 +52,14 @@ from vocabtool.stores.postgres.connection import (
     is_lost,
     pauses,
 )
+from vocabtool.stores.postgres.record import MERGED, change_record, merged
 from vocabtool.stores.postgres.schema import (
     SLOTS,
     Tables,
-    add_fields,
     key_of,
     lock,
     lock_of,
     read_manifest,
-    record_of,
     stored_text,
 )
 from vocabtool.system.ranking import Rows
@@ -76,14 +75,6 @@ TOKEN_WAIT: Final = 60_000  # milliseconds for a transaction whose connection wa
 KEPT_TOKENS: Final = "1 day"
 VACUUM_SHARE: Final = 0.05  # of the documents changed: then vacuum at the end of a load
 VACUUM_ROWS: Final = 1000
-MERGED: Final = (
-    "configuration",
-    "codes",
-    "model_files",
-    "calibration",
-    "chance",
-    "searched_fields",
-)
 NOTHING: Final = (
     "Nothing of this commit was written ({0}); earlier commits are complete. Run it again"
 )
@@ -335,7 +326,7 @@ class PostgresWriter:
         """
         before = self.manifest
         manifest = replace(manifest, searched_fields=self.searched_fields)
-        self._change_record(lambda held: self._with_fields(_merged(held, before, manifest)))
+        self._change_record(lambda held: self._with_fields(merged(held, before, manifest)))
         load = manifest.load if manifest.load != before.load else None
         if self._changes or self._flushed or load is not None:
             self._changed += len(self._changes.documents) + len(self._changes.deleted)
@@ -431,21 +422,8 @@ class PostgresWriter:
         if change(self.manifest) == self.manifest:
             return
 
-        def work(connection: Connection) -> Manifest:
-            with connection.transaction():
-                lock(connection, lock_of(self._tables.number))
-                held = read_manifest(connection, self._tables, self._connections.where)
-                made = change(held)
-                if made != held:
-                    add_fields(connection, self._tables, made.fields, held.fields)
-                    self._run(
-                        "UPDATE {indexes} SET record = %s WHERE number = %s",
-                        record_of(made),
-                        self._tables.number,
-                    )
-            return made
-
-        made = self._repeat(work)
+        where = self._connections.where
+        made = self._repeat(lambda held: change_record(held, self._tables, where, change))
         self.manifest = replace(
             self.manifest, **{name: getattr(made, name) for name in (*MERGED, "fields", "sources")}
         )
@@ -550,16 +528,6 @@ def canaries_of(connection: Connection, tables: Tables, manifest: Manifest) -> C
         if vector is not None:
             vectors[at] = orjson.loads(vector)
     return Canaries([each[1] for each in found], [each[2] for each in found], vectors)
-
-
-def _merged(held: Manifest, before: Manifest, given: Manifest) -> Manifest:
-    """Return the record that is ``held`` with what changed from ``before`` to ``given``."""
-    changed = {
-        name: getattr(given, name)
-        for name in MERGED
-        if getattr(given, name) != getattr(before, name)
-    }
-    return replace(held, **changed) if changed else held
 
 
 def _texts(values: pa.StringArray) -> list[str | None]:
