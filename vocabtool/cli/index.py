@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -45,7 +45,7 @@ from vocabtool.cli.output import (
     usage_errors,
 )
 from vocabtool.cli.settings import files_of, new_files
-from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
+from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, OtherModel, VocabtoolError
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
@@ -208,14 +208,28 @@ def index_command(
             folder, files, model, options, shape, read, (asked, beside) if force else None
         )
         is_folder = isinstance(build, Path)
-        with removed_if_empty(Path(build)) if is_folder else _removed_if_empty(folder, index):
+        with ExitStack() as opened:
+            if is_folder:
+                opened.enter_context(removed_if_empty(Path(build)))
             if index is None:
-                options |= {**shape, "memory": filling["memory"]}
-                options |= {} if is_folder else {"force": force}
+                given = options | {**shape, "memory": filling["memory"]}
+                given |= {} if is_folder else {"force": force}
                 notify = None if quiet else tell
-                index = Index.create_for(
-                    build, list(files), model, read=read, vectors=vectors, notify=notify, **options
-                )
+                try:
+                    index = Index.create_for(
+                        build,
+                        list(files),
+                        model,
+                        read=read,
+                        vectors=vectors,
+                        notify=notify,
+                        **given,
+                    )
+                    opened.enter_context(_removed_if_empty(index))
+                except FolderNotEmpty:  # perhaps another process created it meanwhile
+                    index = _open(folder, files, model, options, shape, read, None)[1]
+                    if is_folder or index is None:
+                        raise
             kinds, held = index.manifest.fields, len(index)
             lost = [name for name in kinds if name not in read.kept_fields]
             if existing == "update" and lost and shards_in(files) is None:
@@ -390,19 +404,16 @@ def _of_shape(index: Index, shape: dict[str, Any]) -> Index:
 
 
 @contextmanager
-def _removed_if_empty(address: str, index: Index | None) -> Iterator[None]:
-    """If the ``with`` block fails before it adds a document, remove the index that it created."""
-    from vocabtool.index.index import Index
+def _removed_if_empty(index: Index) -> Iterator[None]:
+    """If the ``with`` block fails before a document is added, remove an index in an engine."""
     from vocabtool.index.store_index import StoreIndex
 
     try:
         yield
     except BaseException:
-        if index is None:
+        if isinstance(index, StoreIndex):
             with suppress(VocabtoolError):
-                made = Index.open(address)
-                if isinstance(made, StoreIndex) and not len(made):
-                    made.remove()
+                index.remove(if_empty=True)
         raise
 
 

@@ -82,8 +82,11 @@ class Engine(Protocol):
     def sizes(self) -> Mapping[str, int]:
         """Return the bytes on disk by purpose."""
 
-    def remove(self) -> None:
-        """Remove the index with everything that belongs to it."""
+    def remove(self, *, if_empty: bool = False) -> bool:
+        """Remove the index with everything that belongs to it; return whether it was removed.
+
+        ``if_empty``: only if it has no document, also none that is committed at this moment.
+        """
 
 
 def is_address(path: str | os.PathLike[str]) -> bool:

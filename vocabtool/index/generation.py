@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Batch, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
@@ -402,7 +403,13 @@ class GenerationWriter:
         DatabaseWriter.create(folder)
         return cls(folder, empty, cutter)
 
-    def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
+    def append(
+        self,
+        batch: Batch,
+        vectors: Vectors,
+        sources: Sequence[int],
+        on_existing: OnExisting = "update",
+    ) -> None:
         """Add documents with their vectors.
 
         ``batch``: ids and texts in UTF-8. ``vectors``: from :func:`prepare`, shape (n, dim).

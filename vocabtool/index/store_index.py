@@ -63,7 +63,11 @@ class StoreIndex(Index):
             files = {name: (Path(folder) / name).read_bytes() for name in crcs}
         manifest = replace(manifest, model_files=crcs)
         engine = engine_class(address).create(address, manifest, files, replaces=replaces)
-        return cls(engine, opened.encoder, {"vocabulary": None})
+        try:
+            return cls(engine, opened.encoder, {"vocabulary": None})
+        except BaseException:
+            engine.remove(if_empty=True)
+            raise
 
     @classmethod
     def open_at(
@@ -137,10 +141,13 @@ class StoreIndex(Index):
         self.refresh()
         return self
 
-    def remove(self) -> None:
-        """Remove the index from its engine, with everything that belongs to it."""
-        self._engine.remove()
-        shutil.rmtree(self.path, ignore_errors=True)
+    def remove(self, *, if_empty: bool = False) -> None:
+        """Remove the index from its engine, with everything that belongs to it.
+
+        ``if_empty``: only if it has no document.
+        """
+        if self._engine.remove(if_empty=if_empty):
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def _newest(self) -> CommitStore:
         self._check_same()

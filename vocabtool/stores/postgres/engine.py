@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, LiteralString, cast
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
@@ -18,7 +19,7 @@ import numpy as np
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.index.canaries import Canaries
 from vocabtool.index.database import text_hash
-from vocabtool.index.folder import Manifest
+from vocabtool.index.folder import Chance, Manifest
 from vocabtool.index.generation import Progress
 from vocabtool.index.maintenance import VerifyReport
 from vocabtool.index.model import IndexModel
@@ -29,20 +30,30 @@ from vocabtool.stores.postgres.condition_sql import value_of_column
 from vocabtool.stores.postgres.connection import Connections
 from vocabtool.stores.postgres.keywords import TRUE, Part
 from vocabtool.stores.postgres.reader import PostgresStore
+from vocabtool.stores.postgres.record import change_record
 from vocabtool.stores.postgres.recount import recount
 from vocabtool.stores.postgres.schema import (
+    LOCK,
     MAX_NAME,
     SCHEMA,
     TABLES,
+    VECTORS,
     Tables,
     create_index,
     drop_index,
     find_index,
+    lock_of,
     read_manifest,
     replace_index,
     stored_text,
 )
-from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, build_vectors
+from vocabtool.stores.postgres.vectors import (
+    FACTS,
+    VectorFacts,
+    VectorSql,
+    build_vectors,
+    chance_similarity,
+)
 from vocabtool.stores.postgres.writer import PostgresWriter, canaries_of
 from vocabtool.system.ranking import Rows
 
@@ -162,9 +173,9 @@ class PostgresEngine:
             found["codes"] += int(of_vectors)
         return found
 
-    def remove(self) -> None:
+    def remove(self, *, if_empty: bool = False) -> bool:
         with self.connections.explained(), self.connections.connect() as connection:
-            drop_index(connection, self.tables)
+            return drop_index(connection, self.tables, if_empty=if_empty)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -179,24 +190,55 @@ class PostgresEngine:
     def index_vectors(
         self, connection: Connection, progress: Progress | None, *, again: bool = False
     ) -> None:
-        """Index the vectors and measure recall, if there are enough documents and many new ones."""
+        """Index the vectors and measure them, if there are enough documents and many new ones.
+
+        One process at a time does so; another one waits, and finds what was done.
+        """
+        if not any(self._due(again)):
+            return
+        mine = [LOCK, lock_of(self.tables.number, VECTORS)]
+        connection.execute("SELECT pg_advisory_lock(%s, %s)", mine)
+        try:
+            of_chance, of_index = self._due(again)
+            held = self.manifest().configuration
+            sql = PostgresStore(
+                self.connections, self.tables, None, Cutter(held.language)
+            ).vector_sql
+            if of_chance:
+                self._measure_chance(connection, sql)
+            if of_index:
+                if progress is not None:
+                    progress("building the index of vectors", 0.0)
+                self._build(connection, sql, held.recall)
+        finally:
+            if not connection.closed:
+                connection.execute("SELECT pg_advisory_unlock(%s, %s)", mine)
+
+    def _due(self, again: bool) -> tuple[bool, bool]:
+        """Return whether to measure similarity by chance, and whether to index the vectors."""
         manifest, facts = self.manifest(), self.vector_facts()
-        held = manifest.configuration
-        if manifest.rows <= held.exact_below:
-            return
-        if facts is not None and manifest.rows < OUTGROWN * facts.documents and not again:
-            return
-        if progress is not None:
-            progress("building the index of vectors", 0.0)
-        store = PostgresStore(self.connections, self.tables, None, Cutter(held.language))
+        rows, chance = manifest.rows, manifest.chance
+        of_index = rows > manifest.configuration.exact_below and (
+            facts is None or rows >= OUTGROWN * facts.documents or again
+        )
+        return rows > 0 and (chance is None or rows >= 2 * chance.rows), of_index
+
+    def _measure_chance(self, connection: Connection, sql: VectorSql) -> None:
+        found = chance_similarity(connection, sql)
+        if found is not None:
+
+            def change(held: Manifest) -> Manifest:
+                return replace(held, chance=Chance(similarity=found, rows=held.rows))
+
+            change_record(connection, self.tables, self.connections.where, change)
+
+    def _build(self, connection: Connection, sql: VectorSql, recall: float) -> None:
         # On hard queries HNSW misses documents whatever its setting; then IVFFlat may reach them.
-        found = build_vectors(connection, store.vector_sql, recall=held.recall)
+        found = build_vectors(connection, sql, recall=recall)
         if found.note is not None:
-            other = build_vectors(
-                connection, store.vector_sql, recall=held.recall, method="ivfflat"
-            )
+            other = build_vectors(connection, sql, recall=recall, method="ivfflat")
             if other.recall < found.recall:
-                build_vectors(connection, store.vector_sql, recall=held.recall)
+                build_vectors(connection, sql, recall=recall)
 
     def _ask(self, statement: LiteralString, *values: object) -> list[tuple[Any, ...]]:
         return self.connections.fetch(self.tables.sql(statement), values)

@@ -23,6 +23,7 @@ from vocabtool.index.raw_vectors import (
     nearest_rows,
     queries_unlike_documents,
     recall_by_count,
+    similarity_by_chance,
 )
 from vocabtool.index.vector_codes import EASIER
 from vocabtool.stores.postgres.keywords import TRUE, Part
@@ -193,10 +194,32 @@ def from_bytes(sent: Sequence[bytes | None], dim: int) -> Vectors:
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """The vectors of all documents, fetched block by block in the order of their numbers."""
+    """The vectors of all documents, in the order of their numbers ``docs``.
+
+    It has what measurements use of :class:`~vocabtool.index.raw_vectors.RawVectors`.
+    """
 
     connection: Connection
     sql: VectorSql
+    docs: Rows
+
+    @classmethod
+    def of(cls, connection: Connection, sql: VectorSql) -> _Fetched:
+        statement = f"SELECT doc FROM {sql.documents} WHERE vector IS NOT NULL ORDER BY 1"
+        docs = np.array([doc for (doc,) in _rows(connection, statement)], np.int64)
+        return cls(connection, sql, docs)
+
+    @property
+    def count(self) -> int:
+        return len(self.docs)
+
+    def read_rows(self, places: Rows) -> Vectors:
+        statement = (
+            f"SELECT vector_send(vector::vector) FROM {self.sql.documents}"
+            " WHERE doc = ANY(%s) ORDER BY doc"
+        )
+        sent = _rows(self.connection, statement, self.docs[places].tolist())
+        return from_bytes([each for (each,) in sent], self.sql.dim)
 
     def blocks(self) -> Iterator[tuple[int, Vectors]]:
         statement = (
@@ -233,9 +256,9 @@ def build_vectors(
         facts = VectorFacts("exact", 0, recall, 1.0, 0, count, 0.0)
     else:
         _do(connection, statement)
-        docs = np.array([doc for (doc,) in _rows(connection, f"SELECT doc {where} ORDER BY 1")])
-        kinds = _queries(connection, sql, docs, seed)
-        fetched: Any = _Fetched(connection, sql)
+        fetched: Any = _Fetched.of(connection, sql)
+        docs = fetched.docs
+        kinds = _queries(fetched, seed)
         wanted = 1 - (1 - recall) / EASIER
         truths = [nearest_rows(fetched, kind, sql.metric) for kind in kinds]
         best = (0, -1.0)
@@ -268,17 +291,19 @@ def _recall(setting: tuple[int, float]) -> float:
     return setting[1]
 
 
-def _queries(connection: Connection, sql: VectorSql, docs: Rows, seed: int) -> list[QuerySample]:
+def chance_similarity(connection: Connection, sql: VectorSql) -> float | None:
+    """Return the similarity that unrelated vectors reach by chance: see ``raw_vectors.py``."""
+    fetched: Any = _Fetched.of(connection, sql)
+    return similarity_by_chance(fetched, sql.metric)
+
+
+def _queries(fetched: _Fetched, seed: int) -> list[QuerySample]:
     """Return synthetic queries. Their ``rows`` are places in ``docs``."""
     random = np.random.default_rng(seed)
-    size = min(REMEASURED_SAMPLE, len(docs))
-    places = np.sort(random.choice(len(docs), size, replace=False, shuffle=False))
-    statement = (
-        f"SELECT vector_send(vector::vector) FROM {sql.documents} WHERE doc = ANY(%s) ORDER BY doc"
-    )
-    sent = _rows(connection, statement, docs[places].tolist())
-    sample = from_bytes([each for (each,) in sent], sql.dim)
-    return queries_unlike_documents(sample, places, sql.metric, random)
+    size = min(REMEASURED_SAMPLE, fetched.count)
+    places = np.sort(random.choice(fetched.count, size, replace=False, shuffle=False))
+    sample = fetched.read_rows(places)
+    return queries_unlike_documents(sample, places, fetched.sql.metric, random)
 
 
 def _found(
