@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from vocabtool.errors import VocabtoolError
 from vocabtool.index.canaries import Canaries
 from vocabtool.index.folder import Manifest
 from vocabtool.index.model import IndexModel
 from vocabtool.search.store import IndexStore, ValueCounts
 from vocabtool.system.ranking import Rows
+
+
+class DocumentsChanged(VocabtoolError):
+    """A document was deleted between two steps of a search: search again."""
 
 
 class CommitStore(IndexStore, Protocol):

@@ -91,6 +91,11 @@ def is_address(path: str | os.PathLike[str]) -> bool:
     return isinstance(path, str) and ADDRESS.match(path) is not None and not Path(path).exists()
 
 
+def store_index() -> Any:
+    """Return the class ``StoreIndex``, which is made of :class:`Index`, by whom this is called."""
+    return import_module("vocabtool.index.store_index").StoreIndex
+
+
 def engine_class(address: str) -> type[Engine]:
     """Return the class for an address. Raises :class:`UnsupportedFormat`."""
     match = ADDRESS.match(address)

@@ -42,7 +42,7 @@ from vocabtool.index import contents, folder
 from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.contents import IndexStats
 from vocabtool.index.documents import id_in_utf8
-from vocabtool.index.engines import is_address
+from vocabtool.index.engines import is_address, store_index
 from vocabtool.index.folder import Commit, Configuration, Manifest
 from vocabtool.index.folder_writer import FolderWriter
 from vocabtool.index.generation import (
@@ -100,13 +100,16 @@ class Index:
     while other threads call :meth:`refresh` or change the index. Only one thread of one process
     can write at a time; to the others, :meth:`writer` raises :class:`FolderInUse`.
 
-    ``path``: its folder. ``name``: how messages name it: its folder, or the address of its engine.
+    - ``path``: its folder.
+    - ``name``: how messages name it: its folder, or the address of its engine without secrets.
+    - ``notes``: what to say at every opening, such as a recall that is not reached.
     """
 
     def __init__(
         self, path: Path, model: Model | None = None, options: Mapping[str, Any] | None = None
     ) -> None:
         self.path, self.name = path, str(path)
+        self.notes: tuple[str, ...] = ()
         self._refreshing = Lock()
         self._snapshot: CommitStore = open_snapshot(path, None, model, options)
         self._model = self._snapshot.model
@@ -191,10 +194,9 @@ class Index:
             weights=weights.fingerprint if weights is not None else None,
         )
         if is_address(path):
-            from vocabtool.index.store_index import StoreIndex
-
             manifest = Manifest(index=uuid.uuid4().hex, configuration=configuration)
-            return StoreIndex.create_in(str(path), manifest, opened, replaces=force)
+            made: Index = store_index().create_in(str(path), manifest, opened, replaces=force)
+            return made
         where = Path(path)
         replaces = force and folder.is_index(where)
         if replaces:
@@ -297,10 +299,8 @@ class Index:
         is opened, raises :class:`OtherModel` with both fingerprints; for your own vectors, with the
         cosine.
         """
-        if is_address(path):
-            from vocabtool.index.store_index import StoreIndex
-
-            index: Index = StoreIndex.open_at(str(path), model, options)
+        if "://" in str(path) and is_address(path):
+            index: Index = store_index().open_at(str(path), model, options)
         else:
             index = cls(Path(path), model, options)
         if options.get("vocabulary") is not None:
@@ -371,11 +371,6 @@ class Index:
         held = self.calibration
         known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0
         return len(self) >= max(CALIBRATED_FROM, 2 * known)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a user should know about the index: whether it misses the recall asked for."""
-        return ()
 
     def snapshot(self) -> CommitStore:
         """Return the commit that this object reads."""
