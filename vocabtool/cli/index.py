@@ -211,7 +211,7 @@ def index_command(
         with removed_if_empty(Path(build)) if is_folder else _removed_if_empty(folder, index):
             if index is None:
                 options |= {**shape, "memory": filling["memory"]}
-                options |= {} if is_folder else {"force": force}
+                options |= {} if is_folder else {"force": force, "in_place": False}
                 notify = None if quiet else tell
                 index = Index.create_for(
                     build, list(files), model, read=read, vectors=vectors, notify=notify, **options
