@@ -13,7 +13,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tests.builders.postgres_server import PostgresServer
-from tests.builders.small_corpus import Doc, SmallCorpus
 from vocabtool import Document
 from vocabtool.errors import InvalidCondition, NotFound
 from vocabtool.index.commit_store import DocumentsChanged
@@ -32,6 +31,7 @@ from vocabtool.stores.postgres.reader import PostgresStore
 from vocabtool.stores.postgres.schema import Tables, create_index, drop_index
 from vocabtool.stores.postgres.vectors import build_vectors
 from vocabtool.stores.postgres.writer import PostgresWriter
+from vocabtool.testing.small_corpus import Doc, SmallCorpus
 
 DIM: Final = 8
 WORDS: Final = [f"{a}{b}" for a in ("bal", "ker", "lom", "nir", "sut") for b in "abdeiknoru"]

@@ -213,7 +213,7 @@ def index_command(
                 opened.enter_context(removed_if_empty(Path(build)))
             if index is None:
                 given = options | {**shape, "memory": filling["memory"]}
-                given |= {} if is_folder else {"force": force}
+                given |= {} if is_folder else {"force": force, "in_place": False}
                 notify = None if quiet else tell
                 try:
                     index = Index.create_for(

@@ -134,6 +134,7 @@ class Index:
         exact_below: int = EXACT_BELOW,
         memory: int | None = None,
         force: bool = False,
+        in_place: bool = True,
         **options: Any,
     ) -> Index:
         """Create an empty index in a new folder.
@@ -157,6 +158,8 @@ class Index:
         - ``exact_below``: up to this many documents, every vector is compared.
         - ``memory``: limit for building, in bytes.
         - ``force``: replace an existing index, after all checks have passed.
+        - ``in_place``: replace it at once. Otherwise others find the old one until
+          :meth:`put_in_place`.
 
         Raises :class:`FolderNotEmpty` if the folder contains anything; with ``force``, an index is
         allowed. Raises :class:`VocabtoolError`, and ``ValueError`` for conflicting arguments.
@@ -196,7 +199,7 @@ class Index:
         if is_address(path):
             manifest = Manifest(index=uuid.uuid4().hex, configuration=configuration)
             made: Index = store_index().create_in(str(path), manifest, opened, replaces=force)
-            return made
+            return made.put_in_place() if force and in_place else made
         where = Path(path)
         replaces = force and folder.is_index(where)
         if replaces:
@@ -221,7 +224,7 @@ class Index:
             folder.make_current(part, final)
         # So that neither the model nor the vocabulary is opened twice.
         index = cls(where, encoder, {"vocabulary": words if vocabulary is not None else None})
-        return index.put_in_place() if replaces else index
+        return index.put_in_place() if replaces and in_place else index
 
     @classmethod
     def create_for(
