@@ -25,6 +25,7 @@ class TestEmbedded(StoreContract):
 class TestPostgres(StoreContract):
     """An index in a database of a real server."""
 
+    keeps_null = False
     database: str
 
     @pytest.fixture(scope="class", autouse=True)
