@@ -272,10 +272,11 @@ class Loader:
                 share = self._share_of(part)
                 with closed_after(self._encode(part)) as found:
                     for each in found:
-                        self._add(each, part, share)
+                        self._add(each, part)
                         if self._read - committed >= self._request.commit_rows:
                             writer.commit(self._load(finished=False), codes=False)
                             committed = self._read
+                        self._tell(share)
         removed = self._remove(was_there) if self._request.sync else 0
         writer.commit(self._load(finished=True))
         too_long, tokens_cut, estimated = self._cut.tolist()
@@ -312,13 +313,14 @@ class Loader:
         while (shard := self._writer.take_shard(plan, len(shards.manifest.shards))) is not None:
             before = self._read
             for each in self._of_shards(shards, part, shard):
-                self._add(each, part, share)
+                self._add(each, part)
+                self._tell(share)
             self._writer.add_shard(plan, shard, self._read - before)
             self._writer.commit(self._load(finished=False), codes=False)
         self._by_others = len(shards) - self._read
         self._read = len(shards)
 
-    def _add(self, each: EncodedBatch, part: Part, share: Callable[[], float]) -> None:
+    def _add(self, each: EncodedBatch, part: Part) -> None:
         """Give documents to the writer, and count them."""
         writer = self._writer
         rows = writer.rows
@@ -341,6 +343,8 @@ class Loader:
         self._zero += int(np.count_nonzero(~each.vectors.any(axis=1)))
         self._not_utf8 += each.not_utf8
         self._cut += each.cut
+
+    def _tell(self, share: Callable[[], float]) -> None:
         if self._progress is not None:
             self._progress(f"{self._read:,} documents", share())
 

@@ -83,8 +83,9 @@ class StoreIndex(Index):
     def stats(
         self, *, unknown: bool = False, progress: Progress | None = None
     ) -> contents.IndexStats:
-        sizes = self._engine.sizes()
-        return contents.stats(self.path, self._snapshot, sizes, unknown=unknown, progress=progress)
+        sizes, load = self._engine.sizes(), self._engine.manifest().load
+        found = contents.stats(self.path, self._snapshot, sizes, unknown=unknown, progress=progress)
+        return replace(found, loading=load is not None and not load.finished)
 
     def refresh(self) -> bool:
         with self._refreshing:
