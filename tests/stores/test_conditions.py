@@ -195,6 +195,31 @@ def test_the_same_strings_lists_words_and_dates(
             both.agrees(each)
 
 
+@pytest.mark.parametrize(
+    ("condition", "rows"),
+    [
+        ("name has word 'a'", [1, 4]),
+        ("name has word '中'", [3]),
+        ("name has word '\x03'", []),
+        ("name has word ''", [1, 4, 5, 6, 7]),
+        ("name has 1", [7]),
+        ("name has true", [6]),
+        ("name has any ('1', false)", []),
+        ("not name has 1", [0, 1, 2, 3, 4, 5, 6]),
+        ("not name contains 'a'", [5, 6, 7]),
+    ],
+)
+def test_edges_of_words_and_kinds_of_elements(
+    connection: Any, condition: str, rows: list[int]
+) -> None:
+    """Letters of other scripts are letters, signs of our own forms are signs, true is not 1."""
+    names = ("жa", "ж a .", "aж", "a中ж", "é a\x03\x03b a", "ж\x04Ab é.", "[true]", "[1.0]", None)
+    documents = [Document(str(at), "x", {"name": name}) for at, name in enumerate(names)]
+    with copied(documents, connection) as both:
+        assert both.found(condition) == rows
+        both.agrees(condition)
+
+
 NUMBERS: Final = (
     *(0, 1, -1, 2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, 2**63 - 2, -(2**63)),
     *(0.0, -0.0, 0.1, 0.30000000000000004, 1.5, 2.0**53, 2.0**63, -(2.0**63), 5e-324, 1e300),

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from vocabtool.documents.batch import Document
 from vocabtool.encoders.encoder import Vectors
+from vocabtool.errors import VocabtoolError
 from vocabtool.index.canaries import Canaries
 from vocabtool.index.folder import Manifest
 from vocabtool.index.model import IndexModel
@@ -36,6 +37,10 @@ class Contents:
     manifest: Manifest
     answers: Sequence[tuple[str, bytes, bytes]]
     rows: Iterator[StoredRows]
+
+
+class DocumentsChanged(VocabtoolError):
+    """A document was deleted between two steps of a search: search again."""
 
 
 class CommitStore(IndexStore, Protocol):

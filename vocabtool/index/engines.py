@@ -92,6 +92,11 @@ def is_address(path: str | os.PathLike[str]) -> bool:
     )
 
 
+def store_index() -> Any:
+    """Return the class ``StoreIndex``, which is made of :class:`Index`, by whom this is called."""
+    return import_module("vocabtool.index.store_index").StoreIndex
+
+
 def engine_class(address: str) -> type[Engine]:
     """Return the class for an address. Raises :class:`UnsupportedFormat`."""
     match = ADDRESS.match(address)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from importlib import import_module
 from itertools import compress
 from pathlib import Path
 from threading import Lock
@@ -42,7 +43,7 @@ from vocabtool.index import contents, folder
 from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.contents import IndexStats
 from vocabtool.index.documents import id_in_utf8
-from vocabtool.index.engines import is_address
+from vocabtool.index.engines import is_address, store_index
 from vocabtool.index.folder import Commit, Configuration, Manifest
 from vocabtool.index.folder_writer import FolderWriter
 from vocabtool.index.generation import (
@@ -191,10 +192,9 @@ class Index:
             weights=weights.fingerprint if weights is not None else None,
         )
         if is_address(path):
-            from vocabtool.index.store_index import StoreIndex
-
             manifest = Manifest(index=uuid.uuid4().hex, configuration=configuration)
-            return StoreIndex.create_in(str(path), manifest, opened, replaces=force)
+            made: Index = store_index().create_in(str(path), manifest, opened, replaces=force)
+            return made
         where = Path(path)
         replaces = force and folder.is_index(where)
         if replaces:
@@ -298,9 +298,7 @@ class Index:
         cosine.
         """
         if is_address(path):
-            from vocabtool.index.store_index import StoreIndex
-
-            index: Index = StoreIndex.open_at(str(path), model, options)
+            index: Index = store_index().open_at(str(path), model, options)
         else:
             index = cls(Path(path), model, options)
         if options.get("vocabulary") is not None:
@@ -458,9 +456,8 @@ class Index:
         damaged, and :class:`FolderInUse` if another process makes this copy.
         """
         if is_address(new) or not isinstance(self._snapshot, Snapshot):
-            from vocabtool.index.transfer import transfer
-
-            return transfer(self, new, progress)
+            copied: Index = import_module("vocabtool.index.transfer").transfer(self, new, progress)
+            return copied
         self._last()  # raises if the index was replaced
         contents.copy(self.path, Path(new), progress)
         return Index.open(new)

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -18,7 +18,7 @@ from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import ChangedModel, InvalidFile, VocabtoolError
 from vocabtool.index import contents
 from vocabtool.index.canaries import Canaries, compare_canaries
-from vocabtool.index.commit_store import CommitStore
+from vocabtool.index.commit_store import CommitStore, DocumentsChanged
 from vocabtool.index.engines import Engine, engine_class
 from vocabtool.index.folder import MODEL_FILE, Manifest
 from vocabtool.index.generation import Progress
@@ -27,8 +27,10 @@ from vocabtool.index.maintenance import VerifyReport, keep_verification
 from vocabtool.index.model import IndexModel, OpenedModel
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
+from vocabtool.search.hits import Hits
 from vocabtool.system.own_files import whole_file
 
+MAX_TRIES: Final = 5  # of a search whose documents are deleted meanwhile
 CACHE: Final = "VOCABTOOL_CACHE"  # environment variable: the folder of copies
 
 
@@ -105,6 +107,12 @@ class StoreIndex(Index):
         finally:
             writer.close()
         self.refresh()
+
+    def _search(self, *asked: Any, **more: Any) -> list[Hits]:
+        for _ in range(MAX_TRIES - 1):
+            with suppress(DocumentsChanged):
+                return super()._search(*asked, **more)
+        return super()._search(*asked, **more)
 
     def compact(self, progress: Progress | None = None) -> int:
         """Give back the space of deleted documents; return how many there were."""

@@ -139,6 +139,16 @@ class TermNumbers:
             self._find(connection, name, {text: stored[text] for text in missing})
         return kept
 
+    def add(self, connection: Connection, documents: Iterable[NewDocument]) -> None:
+        """Add the terms of documents: best outside of their transaction, for nobody waits then."""
+        words, surfaces = set[str](), set[str]()
+        for document in documents:
+            for part in (document.terms.words, *document.terms.repeated):
+                words.update(part.split())
+            surfaces.update(document.terms.surfaces.split())
+        self.of(connection, "words", words)
+        self.of(connection, "surfaces", surfaces)
+
     def _find(self, connection: Connection, name: Field, stored: Mapping[str, str]) -> None:
         if stored:
             statement = self._tables.sql(

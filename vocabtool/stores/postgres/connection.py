@@ -5,10 +5,13 @@ A password may be in the address, in PGPASSWORD or in the file PGPASSFILE. It is
 
 from __future__ import annotations
 
+import logging
 import os
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from psycopg.sql import Composed
     from psycopg_pool import ConnectionPool
 
-INSTALL: Final = "PostgreSQL needs psycopg: pip install 'vocabtool[postgres]'"
+INSTALL: Final = "PostgreSQL needs psycopg: pip install '.[postgres]'"
 WAIT_SECONDS: Final = 60.0  # for a server that restarts
 FIRST_PAUSE: Final = 0.05  # seconds before another try; each pause is twice the one before
 LAST_PAUSE: Final = 2.0
@@ -40,7 +43,7 @@ REFUSALS: Final = (
     ("does not exist", "check the names of the database and the role, or create them"),
     ("pg_hba.conf", "the server's pg_hba.conf must allow this role, database and host"),
     ("certificate", "check sslmode, sslrootcert, sslcert and sslkey"),
-    ("SSL", "check sslmode, sslrootcert, sslcert and sslkey"),
+    ("does not support SSL", "check sslmode, sslrootcert, sslcert and sslkey"),
     ("permission denied", "grant the role the right CONNECT on the database"),
 )
 UNREACHABLE: Final = "check that the server runs, and the host and port of the address"
@@ -118,7 +121,7 @@ class Connections:
                 time.sleep(pause)
                 continue
             try:
-                self._configure(connection)
+                _configure(self.schema, connection)
             except BaseException:
                 connection.close()
                 raise
@@ -196,25 +199,19 @@ class Connections:
             if self._pool is None or self._process != os.getpid():
                 self.connect().close()  # the pool would tell no reason
                 self._process = os.getpid()
+                # It logs what we handle; without a handler that would go to standard error.
+                logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
                 self._pool = ConnectionPool(
                     kwargs={**self._parameters, "autocommit": True},
-                    configure=self._configure,
+                    configure=partial(_configure, self.schema),  # else it would keep this object
                     min_size=0,
                     max_size=POOL_SIZE,
                     timeout=WAIT_SECONDS,
                     name="vocabtool",
                     open=True,
                 )
+                weakref.finalize(self, _close, self._pool, self._process)
             return self._pool
-
-    def _configure(self, connection: Connection) -> None:
-        """Find the types and operators of pgvector, wherever they were installed."""
-        connection.execute(
-            "SELECT set_config('search_path', concat_ws(', ', quote_ident(%s), coalesce("
-            "(SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n"
-            " ON n.oid = extnamespace WHERE extname = 'vector'), 'public'), 'pg_temp'), false)",
-            [self.schema],
-        )
 
     def _not_connected(self, error: psycopg.Error) -> VocabtoolError:
         said = " ".join(str(error).split())
@@ -222,6 +219,23 @@ class Connections:
             said = said.replace(self._secret, "***")
         advice = next((advice for part, advice in REFUSALS if part in said), UNREACHABLE)
         return VocabtoolError(f"{self.where}: cannot connect: {said}. Next: {advice}")
+
+
+def _configure(schema: str, connection: Connection) -> None:
+    """Find the types and operators of pgvector, wherever they were installed."""
+    connection.execute(
+        "SELECT set_config('search_path', concat_ws(', ', quote_ident(%s), coalesce("
+        "(SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n"
+        " ON n.oid = extnamespace WHERE extname = 'vector'), 'public'), 'pg_temp'), false),"
+        # To compile a statement takes longer than to run it.
+        " set_config('jit', 'off', false)",
+        [schema],
+    )
+
+
+def _close(pool: ConnectionPool[Any], process: int) -> None:
+    if os.getpid() == process:
+        pool.close()
 
 
 def is_lost(error: psycopg.Error, connection: Connection) -> bool:

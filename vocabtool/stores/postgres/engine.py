@@ -193,7 +193,14 @@ class PostgresEngine:
         if progress is not None:
             progress("building the index of vectors", 0.0)
         store = PostgresStore(self.connections, self.tables, None, Cutter(held.language))
-        build_vectors(connection, store.vector_sql, recall=held.recall)
+        # On hard queries HNSW misses documents whatever its setting; then IVFFlat may reach them.
+        found = build_vectors(connection, store.vector_sql, recall=held.recall)
+        if found.note is not None:
+            other = build_vectors(
+                connection, store.vector_sql, recall=held.recall, method="ivfflat"
+            )
+            if other.recall < found.recall:
+                build_vectors(connection, store.vector_sql, recall=held.recall)
 
     def _ask(self, statement: LiteralString, *values: object) -> list[tuple[Any, ...]]:
         return self.connections.fetch(self.tables.sql(statement), values)

@@ -123,12 +123,20 @@ class PostgresWriter:
         self._flushed = 0  # documents in the open transaction, which cannot be written again
         self._slot: int | None = None  # of the open transaction
         self._token = uuid4()
+        self._taken: set[tuple[str, int]] = set()  # shards that this writer reserved
         self._connection = connections.connect(WAIT_SECONDS)
+        try:
+            self._open()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _open(self) -> None:
         self.manifest = self._newest()
         self.rows = self.manifest.rows
-        ((self._last,),) = self._ask("SELECT coalesce(max(doc), 0) FROM {documents}")
         self.searched_fields = self.manifest.searched_fields
         self._kinds: dict[str, Kind] = dict(self.manifest.fields)
+        ((self._last,),) = self._ask("SELECT coalesce(max(doc), 0) FROM {documents}")
         self._changed = 0  # documents since the last VACUUM
         self._ask(
             "DELETE FROM {commits} WHERE token IN (SELECT token FROM {commits}"
@@ -248,7 +256,7 @@ class PostgresWriter:
         done = {shard for (shard,) in self._ask("SELECT shard FROM {shards} WHERE plan = %s", plan)}
         done |= {shard for name, shard, _ in self._changes.shards if name == plan}
         for shard in range(count):
-            if shard in done:
+            if shard in done or (plan, shard) in self._taken:
                 continue
             told = f"{self._tables.schema}\0{self._tables.number}\0{plan}\0{shard}"
             digest = blake2b(told.encode(), digest_size=8).digest()
@@ -256,6 +264,7 @@ class PostgresWriter:
             if self._ask("SELECT 1 WHERE pg_try_advisory_lock(%s)", key):
                 # Another process may have loaded it since the first question.
                 asked: LiteralString = "SELECT 1 FROM {shards} WHERE plan = %s AND shard = %s"
+                self._taken.add((plan, shard))
                 if not self._ask(asked, plan, shard):
                     return shard
         return None
@@ -287,6 +296,7 @@ class PostgresWriter:
         try:
             with self._connections.explained():
                 if self._slot is None:
+                    self._numbers.add(self._connection, self._changes.documents.values())
                     self._begin(alone=False)
                 self._write()
         except VocabtoolError as error:
@@ -332,8 +342,10 @@ class PostgresWriter:
         for tried, pause in enumerate(pauses(), 1):
             try:
                 if self._connection.closed:
+                    self._slot = None
                     self._reconnect()
                 if self._slot is None:
+                    self._numbers.add(self._connection, self._changes.documents.values())
                     self._begin(alone=tried > SHARED_TRIES, again=tried > 1)
                     if self._flushed:
                         raise VocabtoolError(f"{self._connections.where}: the connection was lost")
@@ -478,8 +490,7 @@ class PostgresWriter:
         with suppress(psycopg.Error):
             if not self._connection.closed:
                 self._connection.execute("ROLLBACK")
-        if self._flushed:
-            self._numbers.clear()  # some were in the transaction
+        self._numbers.clear()  # some may have been added in the transaction
 
     def _told(self, sentence: str, count: int) -> str:
         gone = len(self._changes.deleted)
