@@ -68,7 +68,7 @@ def filled(place: str, count: int = 40, **options: Any) -> Index:
     index.delete(["d5", "d6"])
     with index.writer() as writer:
         writer.remember("key", b"digest", b"answer")
-        writer.store_calibration(Calibration(a=0.25, documents=1, time=""))
+        writer.store_calibration(Calibration(a=0.25, judged=0, sample=9, seed=1))
     index.compact()
     return index
 
@@ -83,12 +83,8 @@ def values(index: Index) -> list[Any]:
     texts = [(each.id, each.text.replace("\0", "\ufffd"), dict(each.fields)) for each in stored]
     sources = [each for part in rows for each in part.sources]
     found = np.concatenate([part.vectors for part in rows]) + 0
-    facts = (
-        manifest.configuration,
-        {**manifest.fields},
-        manifest.calibration,
-        manifest.model_files,
-    )
+    kept = (manifest.calibration, manifest.model_files, manifest.searched_fields)
+    facts = (manifest.configuration, {**manifest.fields}, *kept)
     return [texts, sources, found.tolist(), facts, answered]
 
 
@@ -192,7 +188,7 @@ def test_killed_copies(
                 sys.executable,
                 "-c",
                 PROGRAM,
-                source.name if one == "folder" else places(one, "one"),
+                places(one, "one"),
                 target,
             ],
             cwd=ROOT,
