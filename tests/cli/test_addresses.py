@@ -174,7 +174,7 @@ def test_statistics(place: Place, both: tuple[Path, str, Path]) -> None:
 
 
 def test_exported_documents(place: Place, both: tuple[Path, str, Path], tmp_path: Path) -> None:
-    for at, name in zip(both, ("one", "two"), strict=False):
+    for at, name in ((str(both[0]), "one"), (both[1], "two")):
         place.run("export", at, "-o", tmp_path / f"{name}.jsonl", "--vectors")
     for ending in ("jsonl", "vectors.npy"):
         assert (tmp_path / f"one.{ending}").read_bytes() == (
@@ -191,7 +191,13 @@ def test_commands_that_write(place: Place, tmp_path: Path) -> None:
     assert place.run("list", address) == place.run("list", folder)
     changed = [*TEXTS[:3], "another text", *TEXTS[4:35], "a new one"]
     corpus(file, changed)
-    steps = (("update", "--sync"), ("delete", "d7"), ("compact",), ("verify",), ("calibrate",))
+    steps: tuple[tuple[str, ...], ...] = (
+        ("update", "--sync"),
+        ("delete", "d7"),
+        ("compact",),
+        ("verify",),
+        ("calibrate",),
+    )
     for name, *more in steps:
         told = [place.run(name, at, *more) for at in (address, folder)]
         listed = [place.run("list", at, "--field", "text") for at in (address, folder)]

@@ -176,6 +176,31 @@ def test_a_copy_that_differs(
         filled(places("folder", "one")).copy(places("engine", "two"))
 
 
+def test_a_refresh_asks_once(
+    places: Callable[[str, str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server does it twice a second. After a commit of another process it reads the new one."""
+    from vocabtool.stores.postgres.connection import Connections
+
+    index = filled(places("engine", "one"))
+    read, asked = Connections.read, []
+
+    def counted(self: Connections, work: Any) -> Any:
+        asked.append(work)
+        return read(self, work)
+
+    monkeypatch.setattr(Connections, "read", counted)
+    assert not index.refresh()
+    assert len(asked) == 1
+    other = Index.open(places("engine", "one"))
+    other.delete(["d9"])
+    assert index.refresh()
+    assert "d9" not in index
+    other.store_calibration(None)
+    index.refresh()
+    assert index.calibration is None
+
+
 @pytest.mark.parametrize(("one", "other"), WAYS)
 def test_killed_copies(
     places: Callable[[str, str], str], one: str, other: str, full: bool, tmp_path: Path
