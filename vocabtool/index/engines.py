@@ -13,7 +13,6 @@ import re
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 from vocabtool.errors import UnsupportedFormat
@@ -91,7 +90,9 @@ class Engine(Protocol):
 
 def is_address(path: str | os.PathLike[str]) -> bool:
     """Whether a text is the address of an engine. A folder of this name wins."""
-    return isinstance(path, str) and ADDRESS.match(path) is not None and not Path(path).exists()
+    return (
+        isinstance(path, str) and ADDRESS.match(path) is not None and not os.path.exists(path)  # noqa: PTH110 - accepts any length
+    )
 
 
 def store_index() -> Any:

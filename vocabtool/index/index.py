@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from importlib import import_module
 from itertools import compress
 from pathlib import Path
 from threading import Lock
@@ -464,14 +465,19 @@ class Index:
         return contents.export(snapshot, file, where=where, vectors=vectors, progress=progress)
 
     def copy(self, new: str | Path, progress: Progress | None = None) -> Index:
-        """Copy the last commit to a new folder and return the copy, opened without a model.
+        """Copy the last commit to a new folder or an engine; return the copy, without a model.
 
-        A writer may work meanwhile. ``new`` appears when it is complete. Until then the copy is in
-        the folder ``.NEW.part`` beside it. The next copy to ``new`` removes leftovers there. All
-        checksums are compared. Raises :class:`FolderNotEmpty` if ``new`` exists,
-        :class:`InvalidFile` if a file is damaged, and :class:`FolderInUse` if another process makes
-        this copy.
+        A writer may work meanwhile. All checksums are compared. A folder ``new`` appears when it is
+        complete. Until then the copy is in the folder ``.NEW.part`` beside it. From a folder to a
+        folder, the files are copied, and the next copy to ``new`` removes leftovers there. From or
+        to an engine, see :func:`vocabtool.index.transfer.transfer`: an interrupted copy is resumed.
+
+        Raises :class:`FolderNotEmpty` if ``new`` exists, :class:`InvalidFile` if the index is
+        damaged, and :class:`FolderInUse` if another process makes this copy.
         """
+        if is_address(new) or not isinstance(self._snapshot, Snapshot):
+            copied: Index = import_module("vocabtool.index.transfer").transfer(self, new, progress)
+            return copied
         self._last()  # raises if the index was replaced
         contents.copy(self.path, Path(new), progress)
         return Index.open(new)

@@ -89,9 +89,11 @@ class StoreIndex(Index):
 
     def refresh(self) -> bool:
         with self._refreshing:
-            before = self._snapshot.manifest.commit
+            newest, held = self._check_same(), self._snapshot.manifest
+            if replace(newest, load=None) == replace(held, load=None):
+                return False
             self._snapshot = self._newest()
-            return self._snapshot.manifest.commit != before
+            return newest.commit != held.commit
 
     @contextmanager
     def writer(
@@ -151,12 +153,14 @@ class StoreIndex(Index):
             shutil.rmtree(self.path, ignore_errors=True)
 
     def _newest(self) -> CommitStore:
-        self._check_same()
         return self._engine.snapshot(self._model, self._snapshot.cutter)
 
-    def _check_same(self) -> None:
-        if self._engine.manifest().index != self._snapshot.manifest.index:
+    def _check_same(self) -> Manifest:
+        """Return the newest manifest; one small question to the engine."""
+        newest = self._engine.manifest()
+        if newest.index != self._snapshot.manifest.index:
             raise VocabtoolError(f"{self.name}: it was replaced by another index; open it again")
+        return newest
 
     def _canaries(self) -> Canaries:
         return self._snapshot.canaries()

@@ -329,6 +329,12 @@ class Writer:
             self._files.append(batch, prepare(vectors, metric), sources, on_existing)
             self._changed = True
 
+    def add_stored(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
+        """Add documents of another index: none is here, and the vectors are as it stored them."""
+        with self._all_or_nothing():
+            self._files.append(self.of_kinds(batch, "raise"), vectors, sources)
+            self._changed = True
+
     def encoder(self) -> Encoder:
         """Return the encoder of the index's model, compared once with stored vectors.
 

@@ -8,16 +8,18 @@ parameters are libpq's, which also reads PGPASSWORD, PGPASSFILE and other enviro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, LiteralString, cast
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 
+from vocabtool.documents.batch import Document
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.index.canaries import Canaries
+from vocabtool.index.commit_store import Contents, StoredRows
 from vocabtool.index.database import text_hash
 from vocabtool.index.folder import Chance, Manifest
 from vocabtool.index.generation import Progress
@@ -53,6 +55,7 @@ from vocabtool.stores.postgres.vectors import (
     VectorSql,
     build_vectors,
     chance_similarity,
+    from_bytes,
 )
 from vocabtool.stores.postgres.writer import PostgresWriter, canaries_of
 from vocabtool.system.ranking import Rows
@@ -63,6 +66,8 @@ if TYPE_CHECKING:
 BUILD: Final = ".new"  # ends the name of an index that will replace another one
 OF_KEYWORDS: Final = ("postings", "terms", "counts")
 BUFFER_SHARE: Final = 4  # of the memory for building, for documents that wait for the commit
+COPIED_ROWS: Final = (16, 4096)  # fetched at a time, for a copy
+COPIED_BYTES: Final = 4 << 20  # of their texts
 OUTGROWN: Final = 4  # measured again when there are this many times the documents
 
 
@@ -298,6 +303,45 @@ class PostgresCommit(PostgresStore):
         return self.connections.read(
             lambda connection: canaries_of(connection, self.tables, self.manifest)
         )
+
+    @contextmanager
+    def contents(self) -> Iterator[Contents]:
+        from psycopg import IsolationLevel
+
+        where = self.connections.where
+        with self.connections.explained(), self.connections.connect() as connection:
+            connection.isolation_level = IsolationLevel.REPEATABLE_READ
+            with connection.transaction():
+                connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+                manifest = read_manifest(connection, self.tables, where)
+                statement = "SELECT key, digest, answer FROM {answers} ORDER BY number"
+                answers = connection.execute(self.tables.sql(statement)).fetchall()
+                yield Contents(manifest, answers, self._stored_rows(connection, manifest))
+
+    def _stored_rows(self, connection: Connection, manifest: Manifest) -> Iterator[StoredRows]:
+        from psycopg.sql import SQL, Identifier
+
+        kept = {f"field_{at}": name for at, name in enumerate(manifest.fields)}
+        kept = {each: name for each, name in kept.items() if manifest.fields[name] != "null"}
+        columns = SQL("").join(SQL(", {}").format(Identifier(each)) for each in kept)
+        statement = self.tables.sql(
+            "SELECT id, text, source, vector_send(vector::vector){columns} FROM {documents}"
+            " ORDER BY doc",
+            columns=columns,
+        )
+        step, dim = COPIED_ROWS[0], manifest.configuration.dim
+        with connection.cursor("contents") as cursor:
+            cursor.execute(statement)
+            while found := cursor.fetchmany(step):
+                documents = []
+                for id_, text, _, _, *values in found:
+                    named = zip(kept.values(), map(value_of_column, values), strict=True)
+                    fields = {name: value for name, value in named if value is not None}
+                    documents.append(Document(id_, text, fields))
+                sources, vectors = ([row[at] for row in found] for at in (2, 3))
+                yield StoredRows(documents, sources, from_bytes(vectors, dim))
+                size = sum(len(each.text) for each in documents)
+                step = sorted((*COPIED_ROWS, len(found) * COPIED_BYTES // max(size, 1)))[1]
 
     def value_facts(self, name: str, limit: int) -> tuple[int, ValueCounts]:
         kind = self.fields[name]
