@@ -90,7 +90,8 @@ def folder_of(context: click.Context, parameter: click.Parameter, value: str) ->
     if is_folder:
         raise NotFound(
             f"{value}: this folder has no index, but it has the name of [index.{value}] in "
-            f"{found.file}. Rename one of them, or pass its folder or address"
+            f"{found.file}. Rename one of them, or pass "
+            + ("its address" if _is_address(found.folder) else quote(found.folder))
         )
     command = context.command.name or ""
     if not _is_address(found.folder) and not is_index(Path(found.folder)):
