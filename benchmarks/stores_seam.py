@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from vocabtool import Index
 
 RUNS: Final = 10
-TURNS: Final = 7  # of each process in a run; the first warms up
+ASKED: Final = 100  # queries in a turn
 GOAL: Final = 1.05  # p50 after / before, at most
 
 
@@ -48,7 +48,7 @@ def seam(options: argparse.Namespace) -> Iterator[Table]:
     functions: dict[str, int] = {}
     for number in range(RUNS):
         names = [*trees][:: 1 if number % 2 else -1]
-        found = one_run({name: trees[name] for name in names}, of)
+        found = one_run({name: trees[name] for name in names}, of, options.rounds)
         for name in trees:
             p50s[name].append(median(each["p50"] for each in found[name]))
             cpus[name].append(median(each["cpu"] for each in found[name]))
@@ -77,15 +77,15 @@ def least(found: Mapping[str, Sequence[float]]) -> str:
     return f"{min(found['after']) / min(found['before']):.3f}x"
 
 
-def one_run(trees: Mapping[str, Path], of: Corpus) -> dict[str, list[dict[str, Any]]]:
-    """Return what both checkouts tell in their turns, without the first."""
+def one_run(trees: Mapping[str, Path], of: Corpus, turns: int) -> dict[str, list[dict[str, Any]]]:
+    """Return what both checkouts tell in their turns, after one to warm up."""
     first, second = trees
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in trees}
     with (
         taking_turns(trees[first], of.folder / f"seam_{first}", "ask") as one,
         taking_turns(trees[second], of.folder / f"seam_{second}", "ask") as two,
     ):
-        for number in range(TURNS):
+        for number in range(1 + turns):
             for name, (commands, answers) in ((first, one), (second, two)):
                 commands.write("go\n")
                 commands.flush()
@@ -119,7 +119,7 @@ def job(what: str, folder: Path) -> None:
                 writer.add(block.documents, block.vectors)
         print("{}", flush=True)
         return
-    index, queries = Index.open(folder), of.queries()
+    index, queries = Index.open(folder), of.queries()[:ASKED]
     for _ in sys.stdin:
         spent, cpu = [], time.process_time()
         for one in queries:
