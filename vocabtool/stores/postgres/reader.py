@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +94,7 @@ class PostgresStore:
         self.keywords = self.vectors = self.documents = self
         self.connections, self.tables, self.model, self.cutter = connections, tables, model, cutter
         self._ids: dict[int, str] = {}
+        self._settings: WeakKeyDictionary[Any, Sequence[str]] = WeakKeyDictionary()
         self._stale = False
         (found,) = self._ask(
             Part(
@@ -274,7 +276,7 @@ class PostgresStore:
             clauses = []
         statement = self._legs_statement(statistics, clauses, vector, limit, among)
         settings = self.vector_sql.settings(self._facts(), limit) if vector is not None else []
-        found = self._ask(*map(Part, settings), statement)[-1]
+        (found,) = self._ask(statement, settings=settings)
         if found and found[0][0] != self.manifest.commit:
             self._stale = True
         found = [each[1:] for each in found if each[1] is not None]
@@ -417,7 +419,7 @@ class PostgresStore:
             self.only(rows),
         )
         settings = self.vector_sql.settings(self._facts(), limit)
-        *_, best, others = self._ask(*map(Part, settings), nearest_ones, of_rows)
+        best, others = self._ask(nearest_ones, of_rows, settings=settings)
         held: dict[int, float] = dict(others)
         similar = np.array([held.get(row, np.nan) for row in rows.tolist()], np.float32)
         ranked = _ranked(best, limit)
@@ -542,10 +544,17 @@ class PostgresStore:
             found[name] = _count_parts(answer, self.fields[name], limit)
         return found
 
-    def _ask(self, *parts: Part) -> list[Answers]:
-        """Run statements in one round trip; return the rows of each."""
+    def _ask(self, *parts: Part, settings: Sequence[str] = ()) -> list[Answers]:
+        """Run statements in one round trip; return the rows of each.
+
+        ``settings``: are set first, unless they are those that the connection was given last.
+        """
 
         def work(connection: Any) -> list[Answers]:
+            if settings and self._settings.get(connection) != settings:
+                for each in settings:
+                    connection.execute(f"SET {each}".encode())
+                self._settings[connection] = settings
             if len(parts) == 1:
                 (only,) = parts
                 found = connection.execute(only.text, only.values, binary=True)

@@ -148,10 +148,13 @@ class VectorSql:
         count = max(limit, facts.setting) if facts.method == "hnsw" else 2 * limit
         what, type_ = indexed
         sign = "<->" if self.metric == "l2" else "<#>"
-        order = Part(f" ORDER BY {what} {sign} %s::{type_}({self.dim:d}) LIMIT %s", (vector, count))
+        nearest = f" ORDER BY {what} {sign} %s::{type_}({self.dim:d}) LIMIT %s"
         one = Part(f"SELECT doc, vector FROM {self.documents} d WHERE vector IS NOT NULL AND ")
         if among == TRUE:
+            # Rounding moves few: rows that are not fetched cost nothing.
+            order = Part(nearest, (vector, 2 * limit))
             return start.then(" AS similarity FROM (", one, among, order, ") d", best)
+        order = Part(nearest, (vector, count))
         few = math.isqrt(VISITED * count * max(rows, 1))
         allowed = Part(
             f"WITH allowed AS MATERIALIZED (SELECT d.doc FROM {self.documents} d WHERE "
@@ -166,15 +169,15 @@ class VectorSql:
         return allowed.then("SELECT * FROM ((", exactly, ") UNION ALL (", by_index, ")) n", best)
 
     def settings(self, facts: VectorFacts | None, limit: int) -> list[str]:
-        """The statements that set how the index is searched, in a transaction."""
+        """How the index is searched: ``name = value``, for SET or SET LOCAL."""
         if facts is None or facts.method == "exact":
             return []
         setting = facts.setting
         if facts.method == "hnsw":
             setting = min(max(setting, limit), SETTINGS["hnsw"][-1])
-        made = [f"SET LOCAL {NAMES[facts.method]} = {setting:d}"]
+        made = [f"{NAMES[facts.method]} = {setting:d}"]
         if self.version >= ITERATIVE:
-            made.append(f"SET LOCAL {facts.method}.iterative_scan = relaxed_order")
+            made.append(f"{facts.method}.iterative_scan = relaxed_order")
         return made
 
 
@@ -311,8 +314,8 @@ def _found(
 ) -> Rows:
     found = np.full((len(kind.queries), NEAREST), -1)
     with connection.transaction():
-        for statement in sql.settings(facts, NEAREST + 1):
-            _do(connection, statement)
+        for setting in sql.settings(facts, NEAREST + 1):
+            _do(connection, f"SET LOCAL {setting}")
         for place, (query, own) in enumerate(zip(kind.queries, kind.rows.tolist(), strict=True)):
             part = sql.near(as_text(query), NEAREST + 1, TRUE, facts, len(docs))
             near = [doc for doc, _ in _rows(connection, part.text, *part.values)]
