@@ -48,6 +48,7 @@ SCRIPTS: Final[Mapping[str, str]] = {
     "identifiers": "--documents 5000",
     "encoders": "--only http",
     "serve": "--only clients --documents 10000 --seconds 5",
+    "growth": "--sizes 5000",
 }
 
 
