@@ -49,6 +49,7 @@ SCRIPTS: Final[Mapping[str, str]] = {
     "encoders": "--only http",
     "serve": "--only clients --documents 10000 --seconds 5",
     "stores": "--documents 5000 --rounds 2 --seconds 1",
+    "growth": "--sizes 5000",
 }
 
 

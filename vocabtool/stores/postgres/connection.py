@@ -40,10 +40,10 @@ DEFAULTS: Final[Mapping[str, str | int]] = {
 # What libpq or the server says, and what to do. Libpq gives no code for errors while connecting.
 REFUSALS: Final = (
     ("password", "check the user's password: in the address, PGPASSWORD or PGPASSFILE"),
-    ("does not exist", "check the names of the database and the role, or create them"),
     ("pg_hba.conf", "the server's pg_hba.conf must allow this role, database and host"),
-    ("certificate", "check sslmode, sslrootcert, sslcert and sslkey"),
+    ("certificate", "check sslmode, sslrootcert, sslcert and sslkey"),  # a file may not exist
     ("does not support SSL", "check sslmode, sslrootcert, sslcert and sslkey"),
+    ("does not exist", "check the names of the database and the role, or create them"),
     ("permission denied", "grant the role the right CONNECT on the database"),
 )
 UNREACHABLE: Final = "check that the server runs, and the host and port of the address"

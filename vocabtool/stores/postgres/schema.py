@@ -168,8 +168,7 @@ def check_database(connection: Connection, where: str) -> tuple[int, ...]:
         first = "" if available else "the server does not have it: install pgvector on it. Then "
         raise VocabtoolError(
             f"{where}: the database has no extension vector (pgvector): {first}run CREATE EXTENSION"
-            " vector in this database, as a role that may (the owner of the database, or a"
-            " superuser)"
+            " vector in this database, as a role that may (in most installations a superuser)"
         )
     return tuple(int(part) for part in found.split(".") if part.isdigit())
 
