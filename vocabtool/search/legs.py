@@ -36,6 +36,7 @@ class MaskStore:
     keywords: Any  # a MaskedKeywords
     vectors: Any  # a VectorStore
     where: Callable[[Where], Mask]
+    only: Callable[[Rows], Selection] = staticmethod(mask_of)
 
     def select(self, asked: Sequence[Asked], without: int | None = None) -> Mask:
         allowed: Mask = self.live
@@ -46,8 +47,6 @@ class MaskStore:
             allowed[without] = False
         return allowed
 
-    def only(self, rows: Rows) -> Selection:
-        return mask_of(rows)
 
     def is_empty(self, selection: Mask) -> bool:
         return not selection.any()
