@@ -8,16 +8,22 @@ parameters are libpq's, which also reads PGPASSWORD, PGPASSFILE and other enviro
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, LiteralString, cast
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import numpy as np
+import orjson
 
+from vocabtool.choices import StoredType
+from vocabtool.encoders.encoder import Encoder
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.index.canaries import Canaries
+from vocabtool.index.canaries import Canaries, compare_with_given
 from vocabtool.index.database import text_hash
+from vocabtool.index.engines import UserTable
 from vocabtool.index.folder import Manifest
 from vocabtool.index.generation import Progress
 from vocabtool.index.maintenance import VerifyReport
@@ -25,8 +31,15 @@ from vocabtool.index.model import IndexModel
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.conditions import Where
 from vocabtool.search.store import FieldValue, ValueCount, ValueCounts
+from vocabtool.stores.postgres.changes import TermNumbers
 from vocabtool.stores.postgres.condition_sql import value_of_column
-from vocabtool.stores.postgres.connection import Connections
+from vocabtool.stores.postgres.connection import (
+    WAIT_SECONDS,
+    Connections,
+    is_conflict,
+    is_lost,
+    pauses,
+)
 from vocabtool.stores.postgres.keywords import TRUE, Part
 from vocabtool.stores.postgres.reader import PostgresStore
 from vocabtool.stores.postgres.recount import recount
@@ -42,8 +55,17 @@ from vocabtool.stores.postgres.schema import (
     replace_index,
     stored_text,
 )
+from vocabtool.stores.postgres.user_table import (
+    TABLE,
+    attach,
+    check_triggers,
+    find_table,
+    sample_of,
+    write_noted,
+)
+from vocabtool.stores.postgres.user_table import Part as Written
 from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, build_vectors
-from vocabtool.stores.postgres.writer import PostgresWriter, canaries_of
+from vocabtool.stores.postgres.writer import MAX_TRIES, PostgresWriter, canaries_of
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
@@ -52,6 +74,7 @@ if TYPE_CHECKING:
 BUILD: Final = ".new"  # ends the name of an index that will replace another one
 OF_KEYWORDS: Final = ("postings", "terms", "counts")
 BUFFER_SHARE: Final = 4  # of the memory for building, for documents that wait for the commit
+HALF_DONE: Final = "What was written before is complete, and the other changes wait: run it again"
 OUTGROWN: Final = 4  # measured again when there are this many times the documents
 
 
@@ -61,6 +84,7 @@ class PostgresEngine:
     def __init__(self, connections: Connections, index: str, tables: Tables) -> None:
         self.connections, self.tables, self._index = connections, tables, index
         self.is_build = index.endswith(BUILD)
+        self.table = self._table() if tables.of_user else None
         self.name = f"{connections.where}?index={quote(index.removesuffix(BUILD))}"
 
     @classmethod
@@ -74,6 +98,46 @@ class PostgresEngine:
                 index += BUILD
                 _drop(connection, connections, index)
             tables = create_index(connection, schema, index, manifest, where, files=files)
+        return cls(connections, index, tables)
+
+    @classmethod
+    def shape_of(cls, address: str, table: UserTable) -> tuple[int, StoredType]:
+        connections, _ = _parse(address)
+        with connections.explained(), connections.connect() as connection:
+            found = find_table(connection, table, connections.where)
+        return found.dim, found.dtype
+
+    @classmethod
+    def create_for_table(
+        cls,
+        address: str,
+        manifest: Manifest,
+        files: Mapping[str, bytes],
+        table: UserTable,
+        encoder: Encoder | None,
+        *,
+        replaces: bool,
+    ) -> PostgresEngine:
+        from psycopg import IsolationLevel
+
+        connections, index = _parse(address)
+        schema, where, held = connections.schema, connections.where, manifest.configuration
+        with connections.explained(), connections.connect() as connection:
+            found = find_table(connection, table, where)
+            if encoder is not None:
+                sample = sample_of(connection, table, found)
+                compare_with_given(where, sample, encoder, held.metric, found.dim)
+            if replaces:
+                index += BUILD
+                _drop(connection, connections, index)
+            manifest = replace(manifest, fields=found.fields)
+            # So that what was committed while this waited for locks is seen.
+            connection.isolation_level = IsolationLevel.READ_COMMITTED
+            with connection.transaction():
+                tables = create_index(
+                    connection, schema, index, manifest, where, files=files, of_user=True
+                )
+                attach(connection, tables, table, found)
         return cls(connections, index, tables)
 
     @classmethod
@@ -101,6 +165,52 @@ class PostgresEngine:
         writer = IndexingWriter(self.connections, self.tables, cutter, **buffer)
         writer.engine = self
         return writer
+
+    def waiting(self) -> int:
+        return int(self._ask("SELECT count(*) FROM {changes}")[0][0]) if self.table else 0
+
+    def update_table(
+        self, cutter: Cutter, commit_rows: int, progress: Progress | None
+    ) -> tuple[int, int, int]:
+        import psycopg
+
+        done, total, tried = Written(0, 0, 0, 0), self.waiting(), 0
+        numbers, pause = TermNumbers(self.tables), pauses()
+        connection = self.connections.connect(WAIT_SECONDS)
+        try:
+            with self.connections.explained():
+                check_triggers(connection, self.tables)
+            while True:
+                try:
+                    if connection.closed:
+                        connection = self.connections.connect(WAIT_SECONDS)
+                    fields = self.manifest().fields
+                    part = write_noted(
+                        connection, self.tables, cutter, numbers, fields, commit_rows
+                    )
+                except psycopg.Error as error:
+                    numbers.clear()
+                    again = is_lost(error, connection) or is_conflict(error)
+                    if not again or (tried := tried + 1) == MAX_TRIES:
+                        raise self.connections.explain(error, HALF_DONE) from error
+                    time.sleep(next(pause))
+                    continue
+                if part is None:
+                    break
+                tried, pause = 0, pauses()
+                done = Written(*(sum(each) for each in zip(done, part, strict=True)))
+                if progress is not None:
+                    share = min(done.noted / max(total, 1), 1.0)
+                    progress(f"{done.noted:,} changes", share)
+            with self.connections.explained():
+                self.index_vectors(connection, progress)
+        finally:
+            connection.close()
+        return done.added, done.updated, done.removed
+
+    def _table(self) -> UserTable:
+        found = self._ask("SELECT value FROM {facts} WHERE name = %s", TABLE)
+        return UserTable(**orjson.loads(bytes(found[0][0])))
 
     def put_in_place(self) -> None:
         self._index = self._index.removesuffix(BUILD)
@@ -152,11 +262,11 @@ class PostgresEngine:
             " WHERE n.nspname = %s AND c.relname = ANY(%s)"
         )
         n, schema = self.tables.number, self.connections.schema
-        names = [f"{table}_{n}" for table in TABLES]
+        names = [f"{table}_{n}" for table in (*TABLES, "rows", "changes")]
         asked = [schema, f"vectors_{n}", schema, names]
         found = dict.fromkeys(("documents", "keywords", "codes", "other"), 0)
         for name, size, of_vectors in self.connections.fetch(SQL(statement).format(), asked):
-            table = name.rpartition("_")[0]
+            table = name.rpartition("_")[0].replace("rows", "documents")
             purpose = "keywords" if table in OF_KEYWORDS else table if table in found else "other"
             found[purpose] += int(size) - int(of_vectors)
             found["codes"] += int(of_vectors)
