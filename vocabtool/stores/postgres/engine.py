@@ -125,7 +125,7 @@ class PostgresEngine:
         with connections.explained(), connections.connect() as connection:
             found = find_table(connection, table, where)
             if encoder is not None:
-                sample = sample_of(connection, table, found)
+                sample = sample_of(connection, table, found, held.metric)
                 compare_with_given(where, sample, encoder, held.metric, found.dim)
             if replaces:
                 index += BUILD

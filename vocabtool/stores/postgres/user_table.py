@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 
 import orjson
 
-from vocabtool.choices import StoredType
+from vocabtool.choices import Metric, StoredType
 from vocabtool.documents.batch import Kind
 from vocabtool.documents.objects import as_string
 from vocabtool.errors import NotFound, VocabtoolError
@@ -37,6 +37,7 @@ from vocabtool.index.documents import (
     check_column_name,
 )
 from vocabtool.index.engines import UserTable
+from vocabtool.index.raw_vectors import prepare
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.stores.postgres.changes import (
     Changes,
@@ -205,7 +206,7 @@ def kind_of(type_: str, category: str) -> Kind:
     return "boolean" if category == "B" else "string"
 
 
-def sample_of(connection: Connection, table: UserTable, found: Found) -> Canaries:
+def sample_of(connection: Connection, table: UserTable, found: Found, metric: Metric) -> Canaries:
     """Return some rows with vectors, to compare them with a model."""
     from psycopg.sql import SQL, Identifier
 
@@ -216,7 +217,7 @@ def sample_of(connection: Connection, table: UserTable, found: Found) -> Canarie
     ).format(**names, table=found.name, limit=SAMPLE)
     rows = connection.execute(statement, binary=True).fetchall()
     ids, texts, sent = ([*column] for column in zip(*rows, strict=True)) if rows else ([], [], [])
-    return Canaries(ids, texts, from_bytes(sent, found.dim))
+    return Canaries(ids, texts, prepare(from_bytes(sent, found.dim), metric))
 
 
 def attach(connection: Connection, tables: Tables, table: UserTable, found: Found) -> None:
