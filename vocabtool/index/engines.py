@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -50,7 +50,7 @@ class UserTable:
     id: str
     text: str
     vector: str
-    keep: tuple[str, ...] = ()
+    keep: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for what in ("name", "id", "text", "vector"):

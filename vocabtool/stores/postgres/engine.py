@@ -65,7 +65,12 @@ from vocabtool.stores.postgres.user_table import (
 )
 from vocabtool.stores.postgres.user_table import Part as Written
 from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, build_vectors
-from vocabtool.stores.postgres.writer import MAX_TRIES, PostgresWriter, canaries_of
+from vocabtool.stores.postgres.writer import (
+    MAX_TRIES,
+    VACUUM_ROWS,
+    PostgresWriter,
+    canaries_of,
+)
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
@@ -203,6 +208,8 @@ class PostgresEngine:
                     share = min(done.noted / max(total, 1), 1.0)
                     progress(f"{done.noted:,} changes", share)
             with self.connections.explained():
+                if done.noted > VACUUM_ROWS:
+                    self._vacuum(connection, progress or (lambda what, share: None))
                 self.index_vectors(connection, progress)
         finally:
             connection.close()
@@ -225,11 +232,14 @@ class PostgresEngine:
         """
         report = progress or (lambda what, share: None)
         with self.connections.explained(), self.connections.connect() as connection:
-            for share, table in enumerate(("{documents}", "{postings}", "{terms}", "{counts}")):
-                report("tables vacuumed", share / 4)
-                connection.execute(self.tables.sql(f"VACUUM (ANALYZE) {table}"))
+            self._vacuum(connection, report)
             self.index_vectors(connection, progress, again=True)
         return 0
+
+    def _vacuum(self, connection: Connection, report: Progress) -> None:
+        for share, table in enumerate(("{documents}", "{postings}", "{terms}", "{counts}")):
+            report("tables vacuumed", share / 4)
+            connection.execute(self.tables.sql(f"VACUUM (ANALYZE) {table}"))
 
     def verify(self, progress: Progress | None) -> VerifyReport:
         report = progress or (lambda what, share: None)
