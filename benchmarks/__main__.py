@@ -48,6 +48,8 @@ SCRIPTS: Final[Mapping[str, str]] = {
     "identifiers": "--documents 5000",
     "encoders": "--only http",
     "serve": "--only clients --documents 10000 --seconds 5",
+    "stores": "--documents 5000 --rounds 2 --seconds 1",
+    "growth": "--sizes 5000",
 }
 
 
@@ -181,6 +183,20 @@ PICTURES: Final = (
             "coverage (the default)": (UNKNOWN, "coverage"),
         },
         "coverage (the default)",
+    ),
+    Picture(
+        "stores.svg",
+        "Queries whose only right document comes first",
+        "stores",
+        "Hybrid search of",
+        {
+            "vocabtool in a folder": ("ours: folder", "codes first"),
+            "vocabtool in PostgreSQL": ("ours: PostgreSQL", "codes first"),
+            "PostgreSQL, any word": ("own: any word", "codes first"),
+            "PostgreSQL, all words": ("own: all words", "codes first"),
+            "PostgreSQL, pg_textsearch": ("own: pg_textsearch", "codes first"),
+        },
+        "vocabtool in PostgreSQL",
     ),
 )
 

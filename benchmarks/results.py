@@ -108,8 +108,9 @@ def report(tables: Iterable[Table], path: Path | None) -> None:
 
 
 def arguments() -> list[str]:
-    """Return the command line of this process, without paths of this machine."""
-    kept, hidden = ["python", f"benchmarks/{Path(sys.argv[0]).name}"], ("--json", "--work")
+    """Return the command line of this process, without paths and addresses of this machine."""
+    kept = ["python", f"benchmarks/{Path(sys.argv[0]).name}"]
+    hidden = ("--json", "--work", "--baseline", "--store")
     rest = iter(sys.argv[1:])
     for argument in rest:
         if argument in hidden:

@@ -44,6 +44,8 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 autodoc_member_order = "bysource"
 autodoc_class_signature = "separated"
+# The site is built without the frameworks that vocabtool/integrations serves.
+autodoc_mock_imports = ["haystack", "langchain_core", "llama_index", "pydantic"]
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 
@@ -178,6 +180,8 @@ def list_items(
     app: Sphinx, kind: str, name: str, item: Any, options: object, lines: list[str]
 ) -> None:
     """Turn "``name``: text" of a docstring into a list of parameters or attributes."""
+    # A framework that is not there may have decorated it.
+    item = (getattr(item, "__sphinx_decorator_args__", ()) or (item,))[0]
     types = attributes(kind, item)
     known = set(types)
     if kind in ("function", "method"):
@@ -207,12 +211,16 @@ def list_items(
 def skip_generated(
     app: Sphinx, kind: str, name: str, item: Any, skip: bool, options: object
 ) -> bool | None:
-    """Skip generated members of dataclasses and named tuples; their fields are listed."""
+    """Skip generated members of dataclasses and named tuples, whose fields are listed, of bases
+    that are not there, and methods that only wait for another one of their class.
+    """
     text = getattr(item, "__doc__", None) or ""
     generated = text.startswith(("Alias for field number", "Create new instance of"))
     own = getattr(item, "__qualname__", "").endswith(("__init__", "__create_fn__"))
     inherited = name in ("__init__", "__new__") and not inspect.isfunction(item)
-    return True if generated or inherited or (own and not text) else None
+    foreign = (getattr(item, "__module__", None) or "").startswith("sphinx.")
+    waits = name.endswith("_async")
+    return True if generated or inherited or foreign or waits or (own and not text) else None
 
 
 def finish_page(app: Sphinx, doctree: nodes.document) -> None:

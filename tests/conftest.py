@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("tests.builders.postgres_server",)  # a fixture
 
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # before a test imports Haystack
 load_triton()  # before a test file imports TensorFlow
 
 settings.register_profile("part", deadline=None, max_examples=25)  # machines are shared

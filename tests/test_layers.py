@@ -20,7 +20,8 @@ PACKAGE = ROOT / "vocabtool"
 ORDER = (
     *("errors", "choices", "system", "vocabulary", "formats", "documents", "tokenization"),
     *("streams", "oov", "comparison", "encoders", "embedding", "keywords", "search", "index"),
-    *("stores", "evaluation", "__init__", "reports", "serve", "cli", "__main__"),
+    *("stores", "evaluation", "__init__", "integrations", "testing", "reports", "serve", "cli"),
+    "__main__",
 )
 # What ``_repr_html_`` imports when a notebook calls it.
 NOTEBOOKS = {
@@ -30,6 +31,7 @@ NOTEBOOKS = {
 HEAVY = (
     *("tensorflow", "faiss", "pyarrow", "tantivy", "ray", "google.protobuf", "rich", "matplotlib"),
     *("sentencepiece", "re2", "regex", "unicodedataplus", "tokenizers", "pandas"),
+    *("langchain_core", "haystack", "llama_index"),
 )
 
 

@@ -29,14 +29,16 @@ FUSED: Final = """
         select id, row_number() over (order by vector <=> %(vector)s::vector) as place
         from documents order by vector <=> %(vector)s::vector limit 50
     ), worded as (
-        select id, row_number() over (order by ts_rank_cd(words, query) desc) as place
-        from documents, {query} as query where words @@ query
-        order by ts_rank_cd(words, query) desc limit 50
+        {worded}
     ), fused as (
         select id, sum(1.0 / (60 + place)) as score
         from (select * from near union all select * from worded) as legs
         group by id order by score desc limit {top}
     ) select id, text from fused join documents using (id) order by score desc"""
+RANKED: Final = """
+        select id, row_number() over (order by ts_rank_cd(words, query) desc) as place
+        from documents, {query} as query where words @@ query
+        order by ts_rank_cd(words, query) desc limit 50"""
 
 
 class Driver:
@@ -94,7 +96,7 @@ class Driver:
         }
 
     def _fused(self, query: str, between: str) -> Hybrid:
-        sql = FUSED.format(query=query, top=TOP)
+        sql = FUSED.format(worded=RANKED.format(query=query), top=TOP)
 
         def search(text: str, vector: Vector) -> Found:
             words = between.join(f"'{word}'" for word in text.split())

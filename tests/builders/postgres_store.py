@@ -49,13 +49,13 @@ def open_writer(connections: Connections, name: str = "test", **options: Any) ->
     return PostgresWriter(connections, tables, Cutter("english"), **options)
 
 
-def put(writer: PostgresWriter, documents: Sequence[Document]) -> None:
+def put(writer: PostgresWriter, documents: Sequence[Document], source: int = 0) -> None:
     """Add documents, in place of those with the same ids; the vector is from the text's length."""
     for batch in batches_of(documents):
         vectors = np.array([[len(str(text)), 1, 2, 3] for text in batch.texts], np.float32)
         told = batch_in_utf8(batch)
         writer.delete(np.array([*writer.existing(told.id_array().to_pylist()).values()], np.int64))
-        writer.append(told, prepare(vectors, "cosine"), [0] * len(told))
+        writer.append(told, prepare(vectors, "cosine"), [source] * len(told))
 
 
 def delete(writer: PostgresWriter, ids: Sequence[str]) -> None:

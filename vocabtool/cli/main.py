@@ -94,7 +94,11 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(vocabtool.__version__, prog_name="vocabtool")
 def cli() -> None:
-    """Which words does an embedding model not know?"""
+    """Which words does an embedding model not know?
+
+    DIR is the folder of an index, its NAME in a settings file, or the address of an index in an
+    engine: postgresql://USER@HOST/DATABASE?index=NAME.
+    """
 
 
 @click.command("demo")

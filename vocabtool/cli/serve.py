@@ -6,6 +6,7 @@ import re
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit
 
 import click
 
@@ -144,7 +145,7 @@ def serve_command(
 ) -> None:
     """Serve the indexes in DIR over HTTP, with a search page.
 
-    NAME is the index's name in addresses; by default, the name of its folder. With a --host
+    NAME is the index's name in URLs; by default, the name of its folder. With a --host
     that other machines can reach, --api-keys or --no-auth is needed.
     """
     guard = protection_of(place["host"], protection, limits)
@@ -224,23 +225,34 @@ def api_key_command(file: str, name: str, write: bool) -> None:
     click.echo(make_key(Path(file), name, "write" if write else "read"))
 
 
-def named_folders(given: tuple[str, ...]) -> dict[str, Path]:
-    """Return folders by name, from ``NAME=DIR`` or ``DIR``.
+def named_folders(given: tuple[str, ...]) -> dict[str, Path | str]:
+    """Return folders and addresses by name, from ``NAME=DIR`` or ``DIR``.
 
     Raises :class:`click.UsageError`, and :class:`NotFound` if a folder does not exist. A folder may
     get its index later.
     """
-    found: dict[str, Path] = {}
+    from vocabtool.index.engines import is_address
+
+    found: dict[str, Path | str] = {}
     for each in given:
-        name, equals, folder = each.partition("=")
-        path = Path(folder if equals else each)
-        name = name if equals else path.resolve().name
+        name, equals, folder = ("", "", each) if is_address(each) else each.partition("=")
+        place = folder if equals or is_address(each) else each
+        shown = "ADDRESS" if is_address(place) else place
+        if not equals:
+            name = _name_in(place) if is_address(place) else Path(place).resolve().name
         if not name or "/" in name:
-            raise click.UsageError(f"{each}: wanted DIR or NAME=DIR, with a NAME without '/'")
+            told = f"{name}={shown}" if equals else shown
+            raise click.UsageError(f"{told}: wanted DIR or NAME=DIR, with a NAME without '/'")
         if name in found:
-            raise click.UsageError(f"two indexes have the name {name!r}; name one: NAME={path}")
-        found[name] = path.absolute()
+            raise click.UsageError(f"two indexes have the name {name!r}; name one: NAME={shown}")
+        found[name] = place if is_address(place) else Path(place).absolute()
     for path in found.values():
-        if not path.is_dir():
+        if isinstance(path, Path) and not path.is_dir():
             raise NotFound(f"{path}: no such folder; create an index with `vocabtool index`")
     return found
+
+
+def _name_in(address: str) -> str:
+    """Return ``index`` of an address, or the last part of its path."""
+    parts = urlsplit(address)
+    return parse_qs(parts.query).get("index", [parts.path.rpartition("/")[2]])[0]

@@ -56,8 +56,10 @@ class IndexSettings:
     values: Mapping[str, Any]
 
     @property
-    def folder(self) -> Path:
-        return self.file.parent / str(self.values[FOLDER])
+    def folder(self) -> str:
+        """The folder, an absolute path; or the address of an engine."""
+        given = str(self.values[FOLDER])
+        return given if _is_address(given) else str(self.file.parent / given)
 
     @property
     def files(self) -> list[str]:
@@ -79,7 +81,7 @@ def folder_of(context: click.Context, parameter: click.Parameter, value: str) ->
     """
     from vocabtool.index.folder import is_index
 
-    is_folder = Path(value).is_dir()
+    is_folder = os.path.isdir(value)  # noqa: PTH112 - accepts any length
     if is_folder and is_index(Path(value)):
         return value
     found = _find(context, value)
@@ -88,16 +90,17 @@ def folder_of(context: click.Context, parameter: click.Parameter, value: str) ->
     if is_folder:
         raise NotFound(
             f"{value}: this folder has no index, but it has the name of [index.{value}] in "
-            f"{found.file}. Rename one of them, or pass {quote(str(found.folder))}"
+            f"{found.file}. Rename one of them, or pass "
+            + ("its address" if _is_address(found.folder) else quote(found.folder))
         )
     command = context.command.name or ""
-    if not is_index(found.folder):
+    if not _is_address(found.folder) and not is_index(Path(found.folder)):
         raise NotFound(
             f"{found.folder}: no index yet; create it with `vocabtool index {quote(value)}`"
         )
     chosen = {} if command in ALONE else _with_paths(found)
     _set_defaults(context, found, chosen)
-    return str(found.folder)
+    return found.folder
 
 
 def files_of(
@@ -149,6 +152,12 @@ def new_files(context: click.Context, index: Index) -> list[str] | None:
         return None
     os.chdir(base)
     return [*paths, *new]
+
+
+def _is_address(folder: str) -> bool:
+    from vocabtool.index.engines import is_address
+
+    return is_address(folder)
 
 
 def _find(context: click.Context, name: str, *, or_file: bool = False) -> IndexSettings | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 import numpy as np
@@ -26,7 +25,7 @@ from vocabtool.comparison.entries import (
     take,
 )
 from vocabtool.comparison.use import Use
-from vocabtool.errors import VocabtoolError
+from vocabtool.system.native_import import import_data_frames
 from vocabtool.vocabulary import Kind as VocabularyKind
 from vocabtool.vocabulary import Marker, decode
 
@@ -315,7 +314,7 @@ class Diff:
         Tokens are ``str``; bytes that are not UTF-8 are decoded with ``surrogateescape``. Ids and
         ranks have pandas' nullable type ``Int64``.
         """
-        pandas = _import_library("pandas")
+        pandas = import_data_frames("pandas")
         nullable = {pa.int64(): pandas.Int64Dtype()}
         frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=nullable.get)
         # object dtype: pandas' own strings must be UTF-8
@@ -327,14 +326,7 @@ class Diff:
 
         ``token`` has type ``Binary``, because tokens may be invalid UTF-8.
         """
-        return cast("pl.DataFrame", _import_library("polars").from_arrow(self.to_arrow()))
-
-
-def _import_library(library: Literal["pandas", "polars"]) -> Any:
-    try:
-        return import_module(library)
-    except ImportError as error:
-        raise VocabtoolError(f"{library} is not installed: pip install {library}") from error
+        return cast("pl.DataFrame", import_data_frames("polars").from_arrow(self.to_arrow()))
 
 
 def _kind_column(codes: NDArray[np.uint8]) -> pa.DictionaryArray:

@@ -27,7 +27,16 @@ from vocabtool.documents.folders import (
     suffixes_of,
     walk,
 )
-from vocabtool.documents.objects import Indexable, Item, Queue, is_indexable, is_queue
+from vocabtool.documents.objects import (
+    Indexable,
+    Item,
+    LazyTable,
+    Queue,
+    Table,
+    is_indexable,
+    is_queue,
+    is_table,
+)
 from vocabtool.documents.options import RULES, Format, ReadOptions
 from vocabtool.errors import (
     GIT_LFS,
@@ -40,7 +49,7 @@ from vocabtool.errors import (
 from vocabtool.system.messages import plural
 
 Name = str | PathLike[str]
-Source = Name | Iterable[Item] | Indexable | Queue
+Source = Name | Iterable[Item] | Indexable | Queue | Table | LazyTable
 Sources = Source | Iterable[Name] | Sequence[Source]
 
 ITERABLE: Final = "texts"  # name of unnamed sources in ids and messages
@@ -289,7 +298,8 @@ def names_of(sources: Sources) -> list[str] | None:
 def can_be_read_again(source: Files | Container) -> bool:
     """Whether a source can be read twice; pipes, iterators and queues cannot."""
     if isinstance(source, Container):
-        return not isinstance(source.source, Iterator) and not is_queue(source.source)
+        held = source.source
+        return not isinstance(held, Iterator) and (is_table(held) or not is_queue(held))
     path = Path(source.name)
     with reading_documents(source.name):
         return source.name != STDIN and (path.is_file() or path.is_dir() or not path.exists())
@@ -316,4 +326,4 @@ def _flat(sources: object) -> Iterator[object]:
 def _is_container(one: object) -> bool:
     if isinstance(one, str | bytes | Document | Mapping):
         return False
-    return is_queue(one) or is_indexable(one) or isinstance(one, Iterable)
+    return is_queue(one) or is_indexable(one) or is_table(one) or isinstance(one, Iterable)

@@ -53,6 +53,18 @@ class Queue(Protocol):
     def get(self) -> Any: ...
 
 
+class Table(Protocol):
+    """A table that hands on its rows by the Arrow PyCapsule interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None, /) -> object: ...
+
+
+class LazyTable(Protocol):
+    """A Polars ``LazyFrame``."""
+
+    def collect_batches(self) -> Iterator[Any]: ...
+
+
 class Row(NamedTuple):
     """One document before it is put in a batch.
 
@@ -75,6 +87,15 @@ def is_queue(source: object) -> TypeGuard[Queue]:
 def is_indexable(source: object) -> TypeGuard[Indexable]:
     has_index = hasattr(source, "__len__") and hasattr(source, "__getitem__")
     return has_index and not isinstance(source, Mapping | str | bytes)
+
+
+def is_table(source: object) -> TypeGuard[Table | LazyTable]:
+    """Whether this is a table, and not a series or chunked array, whose elements are documents."""
+    kind = type(source)  # an attribute of the object may be a column
+    is_one_column = hasattr(kind, "__getitem__") and not hasattr(kind, "columns")
+    return hasattr(kind, "collect_batches") or (
+        hasattr(kind, "__arrow_c_stream__") and not is_one_column
+    )
 
 
 def batches(source: object, request: Request) -> Iterator[Batch]:
@@ -177,7 +198,7 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
         return ((index + 1, rows[index]) for index in range(out, len(source)))
     if isinstance(source, Iterable) and not isinstance(source, bytes):
         return enumerate(source, 1)
-    wanted = "expected a file name, an iterable, a sequence or a queue of documents"
+    wanted = "expected a file name, a table, an iterable, a sequence or a queue of documents"
     raise ValueError(f"{request.source}: {wanted}, got {type(source).__name__}")
 
 

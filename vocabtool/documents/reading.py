@@ -54,7 +54,7 @@ from vocabtool.documents.files import (
     open_file,
     reading_documents,
 )
-from vocabtool.documents.objects import END, is_indexable
+from vocabtool.documents.objects import END, is_indexable, is_table
 from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.vocabulary import decode
@@ -120,6 +120,8 @@ def batches(
     ``sources``: one of these, or a list of several:
 
     - a path, a folder, a glob (also ``**``), or ``-`` for standard input
+    - a table: an Arrow table or reader, a data frame of pandas or Polars (also lazy), a relation
+      of DuckDB, or any other object with ``__arrow_c_stream__``
     - an iterable, which may be infinite, or a sequence
     - a queue that another thread fills. It ends with :data:`END`, or with an exception, which is
       raised here.
@@ -185,18 +187,23 @@ def documents(
     options = replace(options, keep=(), on_duplicate=None)
     request = _request(options, log, size, MAX_ROWS, start, whole=True)
     for source in each_source(sources):
-        if isinstance(source, Container):
-            if options.splits_rows:
-                wanted = "works only for files in documents(); use batches() for Python objects"
-                raise ValueError(f"{source.name}: split={options.split!r} {wanted}")
-            asked = replace(request, source=source.name)
+        if isinstance(source, Container) and options.splits_rows:
+            wanted = "works only for files in documents(); use batches() for Python objects"
+            raise ValueError(f"{source.name}: split={options.split!r} {wanted}")
+        asked = replace(request, source=source.name)
+        if isinstance(source, Container) and not is_table(source.source):
             for document in objects.documents(source.source, asked):
                 if request.ahead.left:
                     request.ahead.left -= 1
                 else:
                     yield document
         else:
-            for batch in _split_and_drop(_in_files(source.name, request), request):
+            found = (
+                _in_files(source.name, request)
+                if isinstance(source, Files)
+                else tables.read_table(source.source, asked)
+            )
+            for batch in _split_and_drop(found, request):
                 texts = map(decode, batch.texts.view(pa.binary()).to_pylist())
                 ids = map(decode, batch.id_array().view(pa.binary()).to_pylist())
                 fields = batch.fields or [{}] * len(batch)
@@ -240,7 +247,8 @@ def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
     for source in each_source(sources):
         if isinstance(source, Container):
             asked = replace(request, source=source.name)
-            yield from objects.batches(source.source, asked)
+            held = source.source
+            yield from (tables.read_table if is_table(held) else objects.batches)(held, asked)
         else:
             yield from _in_files(source.name, request)
 

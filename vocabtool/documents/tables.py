@@ -1,4 +1,4 @@
-"""Read documents from tables with typed columns: Parquet and Arrow IPC.
+"""Read documents from tables with typed columns: Parquet, Arrow IPC, and tables in memory.
 
 A column of long texts stays dictionary-encoded until its rows are split into small parts. Many rows
 of a small compressed file may refer to one long text, and their copies would not fit into memory.
@@ -39,7 +39,7 @@ from vocabtool.documents.batch import (
 )
 from vocabtool.documents.files import ArrowStream, Readable, arrow_errors
 from vocabtool.documents.objects import as_string
-from vocabtool.errors import InvalidFile, UnsupportedFormat
+from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +316,23 @@ def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
             with closing(ArrowStream(head.removeprefix(FILE), file)) as stream:
                 table = pa.ipc.open_stream(pa.PythonFile(stream, "r"))
                 yield from _arrow_batches(table, 1, Columns.of(table.schema, request), request)
+
+
+def read_table(source: Any, request: Request) -> Iterator[Batch]:
+    """Read each row of an Arrow table or data frame as a document, as :func:`read_arrow`.
+
+    The source hands on its rows in batches of its own: a reader, a relation of DuckDB and a lazy
+    frame need not be in memory.
+    """
+    first = 1
+    parts = [source] if hasattr(source, "__arrow_c_stream__") else source.collect_batches()
+    with reading(request.source), arrow_errors("the table cannot be read"):
+        for part in parts:
+            reader = pa.RecordBatchReader.from_stream(part)
+            columns = Columns.of(reader.schema, request)
+            for rows in reader:
+                yield from _arrow_batches([rows], first, columns, request)
+                first += rows.num_rows
 
 
 def arrow_row_counts(file: str) -> list[int] | None:

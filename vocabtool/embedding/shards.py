@@ -197,8 +197,12 @@ class Shards:
         for shard, wanted in zip(self.manifest.shards, self.manifest.checksums, strict=True):
             compare(self.path / shard.file, wanted)
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, columns: Sequence[str] | None = None, *, shard: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the rows in order, a row group at a time, with these ``columns`` (default: all).
+
+        ``shard``: only the rows of this shard, counted from 0.
 
         Columns:
 
@@ -212,8 +216,9 @@ class Shards:
         """
         plan = self.plan
         names = list(columns) if columns is not None else None
-        for shard in self.manifest.shards:
-            file = self.path / shard.file
+        chosen = self.manifest.shards if shard is None else [self.manifest.shards[shard]]
+        for each in chosen:
+            file = self.path / each.file
             with reading(str(file)), arrow_errors("damaged"):
                 schema = parquet.read_schema(file)
             words = UNKNOWN in schema.names

@@ -2,6 +2,10 @@
 
 ``python:package.module:attribute`` names a callable. Its module is imported, which runs its code,
 so name only modules that you trust.
+
+Other packages add encoders by entry points of the group ``vocabtool.encoders``. ``NAME:MODEL``
+calls what the entry point NAME names, with the text MODEL. It returns an :class:`Encoder` of the
+kind ``python``, or a callable.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Final, Unpack, cast
 
@@ -44,6 +49,7 @@ from vocabtool.formats.saved_model import graph_files
 from vocabtool.tokenization.words import Words, words_of
 
 Model = str | Path | Encoder | Callable[[list[str]], Any]
+GROUP: Final = "vocabtool.encoders"
 
 # The options of each kind, besides `kind`.
 OPTIONS: Final[Mapping[EncoderKind, frozenset[str]]] = {
@@ -114,8 +120,11 @@ def _open(model: Model, options: EncoderOptions) -> Encoder:
         return _open_already(model, kind, given)
     if isinstance(model, str | Path):
         prefix, _, rest = str(model).partition(":")
-        if prefix in KINDS and rest and kind in (None, prefix) and not Path(model).exists():
+        is_name = rest and not Path(model).exists()
+        if prefix in KINDS and is_name and kind in (None, prefix):
             kind, model = prefix, rest
+        elif is_name and kind in (None, "python") and (added := _added_by_package(prefix)):
+            kind, model = "python", added.load()(rest)
         elif kind is None:
             kind = _recognise(model)
     elif kind not in (None, "python"):
@@ -166,6 +175,10 @@ def _open_kind(kind: EncoderKind, model: Model, options: EncoderOptions) -> Enco
             f"wanted an encoder or a callable, got {type(value).__name__}; {FORMS}"
         )
     return PythonEncoder(value, made_by=maker, **own)
+
+
+def _added_by_package(prefix: str) -> EntryPoint | None:
+    return next(iter(entry_points(group=GROUP, name=prefix)), None)
 
 
 def is_encoder(value: object) -> bool:

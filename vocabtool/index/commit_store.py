@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from vocabtool.documents.batch import Document
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.errors import VocabtoolError
 from vocabtool.index.canaries import Canaries
 from vocabtool.index.folder import Manifest
 from vocabtool.index.model import IndexModel
 from vocabtool.search.store import IndexStore, ValueCounts
 from vocabtool.system.ranking import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Documents in row order, without null fields.
+
+    - ``sources``: the number of each one's FILE.
+    - ``vectors``: as stored, float32, shape (n, dim).
+    """
+
+    documents: Sequence[Document]
+    sources: Sequence[int]
+    vectors: Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """All of one commit. ``answers``: (key, digest, answer) of remembered answers, oldest first."""
+
+    manifest: Manifest
+    answers: Sequence[tuple[str, bytes, bytes]]
+    rows: Iterator[StoredRows]
+
+
+class DocumentsChanged(VocabtoolError):
+    """A document was deleted between two steps of a search: search again."""
 
 
 class CommitStore(IndexStore, Protocol):
@@ -42,6 +73,9 @@ class CommitStore(IndexStore, Protocol):
         """Return, for each text, a row from a file with the same text, or -1."""
 
     def canaries(self) -> Canaries: ...
+
+    def contents(self) -> AbstractContextManager[Contents]:
+        """Read the newest commit, for a copy; what is committed meanwhile is not in it."""
 
     def value_facts(self, name: str, limit: int) -> tuple[int, ValueCounts]:
         """Return how many documents have a value of a kept field, and its most frequent values.

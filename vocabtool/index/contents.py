@@ -40,6 +40,7 @@ from vocabtool.index.generation import Progress, open_snapshot, read_version
 from vocabtool.index.maintenance import Verification, read_verification
 from vocabtool.keywords.fields import places_of, text_in_utf8
 from vocabtool.keywords.tantivy_index import MANAGED, META, file_names
+from vocabtool.search.hits_table import TYPES
 from vocabtool.search.settings import Calibration
 from vocabtool.search.store import ValueCount
 from vocabtool.system.own_files import LOCK, lock_folder, sync_folder, whole_file
@@ -53,10 +54,6 @@ BLOCK_ROWS: Final = (16, 8192)  # of the first block, and of any block at most
 VECTOR: Final = "vector"  # the column of an exported vector
 COPIED_BYTES: Final = 4 << 20
 MOST_FREQUENT: Final = 5  # values of a field
-TYPES: Final[dict[Kind, pa.DataType]] = {
-    **{"null": pa.string(), "integer": pa.int64(), "number": pa.float64()},
-    **{"boolean": pa.bool_(), "string": pa.string()},
-}
 EXPORT_ENDINGS: Final = (".jsonl", ".parquet", ".arrow")
 
 
@@ -361,20 +358,13 @@ def count_unknown(
 def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
     new = Path(os.path.abspath(new))  # noqa: PTH100 - links stay
     read_manifest(path)  # raises if there is no index, before a folder is made
-    if new.exists() and (not new.is_dir() or any(new.iterdir())):
-        raise FolderNotEmpty(f"{new}: already exists and is not an empty folder; name a new folder")
+    part = part_of(new)
     if new.resolve().is_relative_to(path.resolve()):
         raise ValueError(f"{new}: is inside the index; name a folder outside")
-    part = new.with_name(f".{new.name}.part")
     with reading(str(part)):
         part.mkdir(exist_ok=True)
     with lock_folder(part):
-        refuse_others(part, allow_index=True)  # leftovers of a killed copy may be removed
-        for each in part.iterdir():
-            if each.is_dir():
-                shutil.rmtree(each)
-            elif each.name != LOCK:
-                each.unlink()
+        remove_leftovers(part)
         try:
             with ExitStack() as opened:
                 _copy_files(path, part, *_open_commit(path, opened), progress)
@@ -386,6 +376,23 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
             shutil.rmtree(part, ignore_errors=True)
             raise
         sync_folder(new.parent)
+
+
+def part_of(new: Path) -> Path:
+    """Return the folder where a copy is until it is complete. Raises :class:`FolderNotEmpty`."""
+    if new.exists() and (not new.is_dir() or any(new.iterdir())):
+        raise FolderNotEmpty(f"{new}: already exists and is not an empty folder; name a new folder")
+    return new.with_name(f".{new.name}.part")
+
+
+def remove_leftovers(part: Path) -> None:
+    """Remove what a killed copy left, under the lock of ``part``."""
+    refuse_others(part, allow_index=True)
+    for each in part.iterdir():
+        if each.is_dir():
+            shutil.rmtree(each)
+        elif each.name != LOCK:
+            each.unlink()
 
 
 @dataclass(frozen=True, slots=True)

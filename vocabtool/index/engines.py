@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 from vocabtool.choices import StoredType
@@ -110,8 +109,11 @@ class Engine(Protocol):
     def sizes(self) -> Mapping[str, int]:
         """Return the bytes on disk by purpose."""
 
-    def remove(self) -> None:
-        """Remove the index with everything that belongs to it."""
+    def remove(self, *, if_empty: bool = False) -> bool:
+        """Remove the index with everything that belongs to it; return whether it was removed.
+
+        ``if_empty``: only if it has no document, also none that is committed at this moment.
+        """
 
 
 class TableEngine(Engine, Protocol):
@@ -164,7 +166,9 @@ def table_engine(address: str) -> type[TableEngine]:
 
 def is_address(path: str | os.PathLike[str]) -> bool:
     """Whether a text is the address of an engine. A folder of this name wins."""
-    return isinstance(path, str) and ADDRESS.match(path) is not None and not Path(path).exists()
+    return (
+        isinstance(path, str) and ADDRESS.match(path) is not None and not os.path.exists(path)  # noqa: PTH110 - accepts any length
+    )
 
 
 def store_index() -> Any:

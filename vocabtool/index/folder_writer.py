@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from vocabtool.index.canaries import Canaries
 from vocabtool.index.folder import Commit, Load, Manifest, recover
 from vocabtool.index.generation import GenerationWriter, Progress, canaries_of
+from vocabtool.index.sources import Source
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.system.ranking import Mask, Rows
 
@@ -17,8 +19,11 @@ from vocabtool.system.ranking import Mask, Rows
 class FolderWriter(GenerationWriter):
     """The :class:`~vocabtool.index.writer.StoreWriter` of a folder; removes what others left.
 
-    Raises the errors of :class:`GenerationWriter`.
+    A folder has one writer at a time, so FILEs and shards wait for nobody. Raises the errors of
+    :class:`GenerationWriter`.
     """
+
+    is_shared = False
 
     def __init__(self, path: Path, commit: Commit, cutter: Cutter) -> None:
         recover(path, commit)
@@ -59,6 +64,18 @@ class FolderWriter(GenerationWriter):
 
     def load_of(self, plan: str | None) -> Load | None:
         return self.manifest.load
+
+    def register_sources(
+        self, known: Sequence[Source], sources: Sequence[Source]
+    ) -> tuple[Source, ...]:
+        self.manifest = replace(self.manifest, sources=(*sources,))
+        return self.manifest.sources
+
+    def take_shard(self, plan: str, count: int) -> int | None:
+        raise NotImplementedError("a folder has one writer")
+
+    def add_shard(self, plan: str, shard: int, documents: int) -> None:
+        raise NotImplementedError("a folder has one writer")
 
     def canaries(self) -> Canaries:
         return canaries_of(self._before)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -19,12 +19,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.documents.batch import Batch, Kind
+from vocabtool.choices import OnExisting
+from vocabtool.documents.batch import Batch, Document, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.index.canaries import CANDIDATES, Canaries, spread
+from vocabtool.index.commit_store import Contents, StoredRows
 from vocabtool.index.condition_sql import rows_where
 from vocabtool.index.database import Database, DatabaseWriter, Documents, column, text_hash
 from vocabtool.index.documents import MAX_FIELDS, id_in_utf8, union, values_of
@@ -44,7 +46,7 @@ from vocabtool.index.vector_leg import VectorLeg
 from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.bm25 import Term
 from vocabtool.keywords.cutter import Cutter, Terms
-from vocabtool.keywords.fields import weighted_terms
+from vocabtool.keywords.fields import text_in_utf8, weighted_terms
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
 from vocabtool.search.conditions import Where
 from vocabtool.search.legs import MaskStore
@@ -233,6 +235,52 @@ class Snapshot(MaskStore):
             if row < self.rows and self.live[row]
         }
 
+    @contextmanager
+    def contents(self) -> Iterator[Contents]:
+        commit = _commit_in_transaction(self.commit.folder.parent)
+        try:
+            held = commit.manifest
+            compare(commit.folder / VECTORS, held.vectors.crc32c, held.vectors.size)
+            yield Contents(held, commit.database.answers(), _stored_rows(commit))
+        finally:
+            commit.database.close()
+
+
+def _commit_in_transaction(path: Path) -> Commit:
+    """Return the last commit; its own connection sees no later one."""
+    while True:
+        first = read_commit(path)
+        first.database.fetch("BEGIN")
+        commit = read_commit(path, first)
+        if commit.database is first.database:
+            return commit
+        first.database.close()
+        commit.database.close()
+
+
+def _stored_rows(commit: Commit) -> Iterator[StoredRows]:
+    manifest, vectors = commit.manifest, raw_vectors(commit.folder, commit.manifest)
+    kinds, live = manifest.fields, ~commit.is_deleted
+    for rows in commit.database.checked_rows(manifest.rows):
+        first, end = rows[0][0], rows[-1][0] + 1
+        documents, sources = [], []
+        for row, id_, text, source, _, *values in rows:
+            if live[row]:
+                fields = {
+                    name: _plain_value(value, kind)
+                    for (name, kind), value in zip(kinds.items(), values, strict=True)
+                    if value is not None
+                }
+                documents.append(Document(id_, text, fields))
+                sources.append(source)
+        yield StoredRows(documents, sources, vectors.slice(first, end)[live[first:end]])
+
+
+def _plain_value(value: object, kind: Kind) -> object:
+    if isinstance(value, str):
+        return text_in_utf8(value)
+    return bool(value) if kind == "boolean" else value
+
 
 def open_snapshot(
     path: Path,
@@ -402,7 +450,13 @@ class GenerationWriter:
         DatabaseWriter.create(folder)
         return cls(folder, empty, cutter)
 
-    def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
+    def append(
+        self,
+        batch: Batch,
+        vectors: Vectors,
+        sources: Sequence[int],
+        on_existing: OnExisting = "update",
+    ) -> None:
         """Add documents with their vectors.
 
         ``batch``: ids and texts in UTF-8. ``vectors``: from :func:`prepare`, shape (n, dim).

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from importlib import import_module
 from itertools import compress
 from pathlib import Path
 from threading import Lock
@@ -100,13 +101,16 @@ class Index:
     while other threads call :meth:`refresh` or change the index. Only one thread of one process
     can write at a time; to the others, :meth:`writer` raises :class:`FolderInUse`.
 
-    ``path``: its folder. ``name``: how messages name it: its folder, or the address of its engine.
+    - ``path``: its folder.
+    - ``name``: how messages name it: its folder, or the address of its engine without secrets.
+    - ``notes``: what to say at every opening, such as a recall that is not reached.
     """
 
     def __init__(
         self, path: Path, model: Model | None = None, options: Mapping[str, Any] | None = None
     ) -> None:
         self.path, self.name = path, str(path)
+        self.notes: tuple[str, ...] = ()
         self._refreshing = Lock()
         self._snapshot: CommitStore = open_snapshot(path, None, model, options)
         self._model = self._snapshot.model
@@ -131,6 +135,7 @@ class Index:
         exact_below: int = EXACT_BELOW,
         memory: int | None = None,
         force: bool = False,
+        in_place: bool = True,
         table: UserTable | None = None,
         **options: Any,
     ) -> Index:
@@ -155,6 +160,8 @@ class Index:
         - ``exact_below``: up to this many documents, every vector is compared.
         - ``memory``: limit for building, in bytes.
         - ``force``: replace an existing index, after all checks have passed.
+        - ``in_place``: replace it at once. Otherwise others find the old one until
+          :meth:`put_in_place`.
         - ``table``: a table of yours in the engine, whose rows are the documents; then
           :meth:`update` reads them. ``dim`` and ``dtype`` are those of its vectors; a ``model``
           must agree with the vectors of up to 8 rows.
@@ -202,7 +209,7 @@ class Index:
             made: Index = store_index().create_in(
                 str(path), manifest, opened, replaces=force, table=table
             )
-            return made
+            return made.put_in_place() if force and in_place else made
         where = Path(path)
         replaces = force and folder.is_index(where)
         if replaces:
@@ -227,7 +234,7 @@ class Index:
             folder.make_current(part, final)
         # So that neither the model nor the vocabulary is opened twice.
         index = cls(where, encoder, {"vocabulary": words if vocabulary is not None else None})
-        return index.put_in_place() if replaces else index
+        return index.put_in_place() if replaces and in_place else index
 
     @classmethod
     def create_for(
@@ -305,7 +312,7 @@ class Index:
         is opened, raises :class:`OtherModel` with both fingerprints; for your own vectors, with the
         cosine.
         """
-        if is_address(path):
+        if "://" in str(path) and is_address(path):
             index: Index = store_index().open_at(str(path), model, options)
         else:
             index = cls(Path(path), model, options)
@@ -378,11 +385,6 @@ class Index:
         known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0
         return len(self) >= max(CALIBRATED_FROM, 2 * known)
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a user should know about the index: whether it misses the recall asked for."""
-        return ()
-
     def snapshot(self) -> CommitStore:
         """Return the commit that this object reads."""
         return self._snapshot
@@ -399,6 +401,15 @@ class Index:
         if row is None:
             return None
         return snapshot.documents.fetch_documents(np.array([row]))[0]
+
+    def get_many(self, ids: Iterable[str]) -> dict[str, Document]:
+        """Return those of these documents that exist, by id, in the order of ``ids``."""
+        snapshot = self._snapshot
+        asked = [*map(id_in_utf8, ids)]
+        rows = snapshot.rows_of(asked)
+        there = [id_ for id_ in dict.fromkeys(asked) if id_ in rows]
+        found = snapshot.documents.fetch_documents(np.array([rows[id_] for id_ in there], np.int64))
+        return dict(zip(there, found, strict=True))
 
     def ids(self, where: str | None = None) -> Iterator[str]:
         """Yield the ids of all documents, or of those that satisfy a condition, in row order.
@@ -417,6 +428,16 @@ class Index:
         snapshot = self._snapshot
         rows = snapshot.rows_in_order(where)
         return (each for _, found in contents.blocks(snapshot, rows) for each in found)
+
+    def vectors(self, ids: Iterable[str]) -> dict[str, Vectors]:
+        """Return the stored vectors of those of these documents that exist, by id.
+
+        Each is float32, shape (dim,); for ``cosine`` of length 1; zero for a document without a
+        vector.
+        """
+        rows = self._snapshot.rows_of([*map(id_in_utf8, ids)])
+        found = self._snapshot.vectors.take(np.array([*rows.values()], np.int64))
+        return dict(zip(rows, found, strict=True))
 
     def stats(self, *, unknown: bool = False, progress: Progress | None = None) -> IndexStats:
         """Return what the index contains: documents, values of fields, and sizes of files.
@@ -453,14 +474,19 @@ class Index:
         return contents.export(snapshot, file, where=where, vectors=vectors, progress=progress)
 
     def copy(self, new: str | Path, progress: Progress | None = None) -> Index:
-        """Copy the last commit to a new folder and return the copy, opened without a model.
+        """Copy the last commit to a new folder or an engine; return the copy, without a model.
 
-        A writer may work meanwhile. ``new`` appears when it is complete. Until then the copy is in
-        the folder ``.NEW.part`` beside it. The next copy to ``new`` removes leftovers there. All
-        checksums are compared. Raises :class:`FolderNotEmpty` if ``new`` exists,
-        :class:`InvalidFile` if a file is damaged, and :class:`FolderInUse` if another process makes
-        this copy.
+        A writer may work meanwhile. All checksums are compared. A folder ``new`` appears when it is
+        complete. Until then the copy is in the folder ``.NEW.part`` beside it. From a folder to a
+        folder, the files are copied, and the next copy to ``new`` removes leftovers there. From or
+        to an engine, see :func:`vocabtool.index.transfer.transfer`: an interrupted copy is resumed.
+
+        Raises :class:`FolderNotEmpty` if ``new`` exists, :class:`InvalidFile` if the index is
+        damaged, and :class:`FolderInUse` if another process makes this copy.
         """
+        if is_address(new) or not isinstance(self._snapshot, Snapshot):
+            copied: Index = import_module("vocabtool.index.transfer").transfer(self, new, progress)
+            return copied
         self._last()  # raises if the index was replaced
         contents.copy(self.path, Path(new), progress)
         return Index.open(new)

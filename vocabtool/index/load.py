@@ -90,6 +90,7 @@ class LoadReport:
     - ``too_long``: encoded documents with more tokens than the model reads.
     - ``tokens_cut``: number of their tokens that it does not read, perhaps estimated.
     - ``encoded``: texts that the model encoded; a text that the index has keeps its vector.
+    - ``by_others``: documents read that other processes loaded at the same time.
     """
 
     read: int
@@ -110,6 +111,7 @@ class LoadReport:
     too_long: int = 0
     tokens_cut: int = 0
     encoded: int = 0
+    by_others: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,44 +170,57 @@ class Loader:
         if request.commit_rows < 1:
             raise ValueError(f"commit_rows must be at least 1, got {request.commit_rows}")
         check_choice(request.on_existing)
-        known, outside = writer.manifest.sources, home(path)
-        if request.sources is not None and request.options is not None:
-            parts, writer.sources = parts_of_names(
-                request.sources, request.options, known, outside, request.vectors
-            )
-        else:
-            parts, writer.sources = parts_of_index(
-                request.sources, known, outside, sync=request.sync, vectors=request.vectors
-            )
-        for part in parts:
-            if part.vectors is not None and (part.shards or part.options.vector_field):
-                there = (
-                    "a folder of embed has vectors" if part.shards else "--vector-field is given"
-                )
-                raise ValueError(f"--vectors (vectors=): {there} already; use one of them")
         self._name, self._path = name, path
         self._before = before
         self._writer = writer
         self._request = request
         self._progress = progress
-        self._parts = parts
-        self._facts = _facts(parts)
-        self._plan: str | None = None  # identifies this load; None if it has a stream
-        if not any(part.is_stream for part in parts):
-            inputs = [asdict(each) for each in self._facts]
-            read = [_identity(part) for part in parts]
-            self._plan = hashlib.sha256(json.dumps((inputs, read)).encode()).hexdigest()
+        self._known = writer.manifest.sources
+        self._number_files()
+        for part in self._parts:
+            if part.vectors is not None and (part.shards or part.options.vector_field):
+                there = (
+                    "a folder of embed has vectors" if part.shards else "--vector-field is given"
+                )
+                raise ValueError(f"--vectors (vectors=): {there} already; use one of them")
+        self._facts = _facts(self._parts)
+        self._shared: Shards | None = None  # shards that several processes load together
+        if writer.is_shared and request.options is not None and (folder := self._parts[0].shards):
+            self._shared = Shards.open(folder)
+        self._plan = self._identity()
         self._compares = request.on_existing == "update"
         self._seen = [NO_ROWS]  # rows of documents that were read
         self._ids: SeenIds | None = None  # of the FILEs read so far, if there are several
         self._log = ReadLog()
         self._measure: CountTokens | None = None
-        self._start = self._read = 0
+        self._start = self._read = self._by_others = 0
         self._updated = self._unchanged = self._encoded = self._zero = self._not_utf8 = 0
         self._cut = np.zeros(3, np.int64)  # as in EncodedBatch
         self._alone = False
         self._is_compared = False  # whether the model agrees with given vectors
         self._notes: list[str] = []
+
+    def _number_files(self) -> None:
+        """Find the files to read, and the numbers of their FILEs."""
+        request, known, outside = self._request, self._known, home(self._path)
+        if request.sources is not None and request.options is not None:
+            self._parts, self._sources = parts_of_names(
+                request.sources, request.options, known, outside, request.vectors
+            )
+        else:
+            self._parts, self._sources = parts_of_index(
+                request.sources, known, outside, sync=request.sync, vectors=request.vectors
+            )
+
+    def _identity(self) -> str | None:
+        """Return what identifies this load, or ``None`` if it has a stream."""
+        if any(part.is_stream for part in self._parts):
+            return None
+        inputs: list[object] = [asdict(each) for each in self._facts]
+        if self._shared is not None:  # the same on every machine
+            inputs = [hashlib.sha256(self._shared.manifest.to_json()).hexdigest()]
+        read = [_identity(part) for part in self._parts]
+        return hashlib.sha256(json.dumps((inputs, read)).encode()).hexdigest()
 
     def run(self) -> LoadReport:
         """Load the documents, or resume; do nothing if all are loaded.
@@ -222,6 +237,9 @@ class Loader:
             self._start = self._read = last.documents if request.options is not None else 0
         elif last is not None and not last.finished and request.sources is not None:
             raise ChangedRun(self._name, (HALF_DONE,))
+        while (now := self._writer.register_sources(self._known, self._sources)) != self._sources:
+            self._known = now
+            self._number_files()
         for part in self._parts:
             self._set_searched_fields(part)
         # Ids need no lookup if all rows are from this load, because reading finds repeated ids.
@@ -246,36 +264,20 @@ class Loader:
     def _load_rest(self) -> LoadReport:
         began, writer = time.monotonic(), self._writer
         before, committed = writer.rows, self._read
-        for part in reversed(self._parts):  # the last document with an id counts, so read it first
-            share = self._share_of(part)
-            with closed_after(self._encode(part)) as found:
-                for each in found:
-                    rows = writer.rows
-                    if each.batch.path_first:
-                        writer.set_searched_fields(PATH_FIRST)
-                    writer.add_batch(
-                        each.batch,
-                        each.vectors,
-                        on_existing=self._request.on_existing,
-                        on_error=part.options.on_error,
-                        source=each.source,
-                        are_new=self._alone,
-                    )
-                    writer.set_source(each.same, max(each.source, 0))
-                    self._seen.append(each.existing)
-                    self._read += each.read
-                    self._updated += len(each.existing) - len(each.same)
-                    self._unchanged += each.read - (writer.rows - rows)
-                    self._encoded += each.encoded
-                    self._zero += int(np.count_nonzero(~each.vectors.any(axis=1)))
-                    self._not_utf8 += each.not_utf8
-                    self._cut += each.cut
-                    if self._read - committed >= self._request.commit_rows:
-                        writer.commit(self._load(finished=False), codes=False)
-                        committed = self._read
-                    if self._progress is not None:
-                        self._progress(f"{self._read:,} documents", share())
-        removed = self._remove() if self._request.sync else 0
+        was_there = self._rows_of_files() if self._request.sync else NO_ROWS
+        if self._shared is not None:
+            self._load_shards(self._shared)
+        else:
+            for part in reversed(self._parts):  # the last document with an id counts: read it first
+                share = self._share_of(part)
+                with closed_after(self._encode(part)) as found:
+                    for each in found:
+                        self._add(each, part)
+                        if self._read - committed >= self._request.commit_rows:
+                            writer.commit(self._load(finished=False), codes=False)
+                            committed = self._read
+                        self._tell(share)
+        removed = self._remove(was_there) if self._request.sync else 0
         writer.commit(self._load(finished=True))
         too_long, tokens_cut, estimated = self._cut.tolist()
         notes = [*self._notes, *(note for part in self._parts for note in part.notes)]
@@ -301,7 +303,50 @@ class Loader:
             left_out=writer.left_out.count,
             first_left_out=tuple(writer.left_out.first),
             notes=tuple(notes),
+            by_others=self._by_others,
         )
+
+    def _load_shards(self, shards: Shards) -> None:
+        """Load the shards that no other process loads, each in one commit, until all are loaded."""
+        (part,), plan = self._parts, str(self._plan)
+        share = self._share_of(part)
+        while (shard := self._writer.take_shard(plan, len(shards.manifest.shards))) is not None:
+            before = self._read
+            for each in self._of_shards(shards, part, shard):
+                self._add(each, part)
+                self._tell(share)
+            self._writer.add_shard(plan, shard, self._read - before)
+            self._writer.commit(self._load(finished=False), codes=False)
+        self._by_others = len(shards) - self._read
+        self._read = len(shards)
+
+    def _add(self, each: EncodedBatch, part: Part) -> None:
+        """Give documents to the writer, and count them."""
+        writer = self._writer
+        rows = writer.rows
+        if each.batch.path_first:
+            writer.set_searched_fields(PATH_FIRST)
+        writer.add_batch(
+            each.batch,
+            each.vectors,
+            on_existing=self._request.on_existing,
+            on_error=part.options.on_error,
+            source=each.source,
+            are_new=self._alone,
+        )
+        writer.set_source(each.same, max(each.source, 0))
+        self._seen.append(each.existing)
+        self._read += each.read
+        self._updated += len(each.existing) - len(each.same)
+        self._unchanged += each.read - (writer.rows - rows)
+        self._encoded += each.encoded
+        self._zero += int(np.count_nonzero(~each.vectors.any(axis=1)))
+        self._not_utf8 += each.not_utf8
+        self._cut += each.cut
+
+    def _tell(self, share: Callable[[], float]) -> None:
+        if self._progress is not None:
+            self._progress(f"{self._read:,} documents", share())
 
     def _share_of(self, part: Part) -> Callable[[], float]:
         if part.shards is not None:
@@ -310,8 +355,13 @@ class Loader:
         sizes, done = sum(fact.size for fact in _facts([part])), self._log.bytes
         return lambda: (self._log.bytes - done) / sizes if sizes else 0.0
 
-    def _remove(self) -> int:
-        rows = self._writer.rows_of_sources(in_scope(self._writer.sources, self._parts))
+    def _rows_of_files(self) -> Rows:
+        return self._writer.rows_of_sources(in_scope(self._sources, self._parts))
+
+    def _remove(self, was_there: Rows) -> int:
+        """Delete the documents of the FILEs that ``was_there`` has and that are not in them now."""
+        rows = self._rows_of_files()
+        rows = rows[are_among(rows, was_there)]  # others may have added some since then
         gone = rows[~are_among(rows, np.concatenate(self._seen))]
         told = f"{self._name}: {len(gone):,} of the {len(rows):,} documents from these FILEs are "
         told += "no longer in them"
@@ -429,7 +479,7 @@ class Loader:
     def _check_order(self, part: Part, name: str) -> None:
         """Require all FILEs of vectors without ids, in the order of a later update."""
         numbers = [number for _, number in part.files.values()]
-        all_known = self._writer.sources
+        all_known = self._sources
         paths = {all_known[number - 1].vectors_path for number in numbers}
         wanted = [
             number
@@ -454,7 +504,10 @@ class Loader:
             self._is_compared = agreement.documents > 0
         return batch
 
-    def _of_shards(self, shards: Shards, part: Part) -> Iterator[EncodedBatch]:
+    def _of_shards(
+        self, shards: Shards, part: Part, shard: int | None = None
+    ) -> Iterator[EncodedBatch]:
+        """Yield the documents of one shard, or of all that follow those loaded before."""
         held = self._writer.manifest.configuration
         if held.encoder not in (None, shards.plan.encoder):
             encoder = self._before.model.encoder
@@ -468,9 +521,9 @@ class Loader:
             raise VocabtoolError(
                 f"{shards.path}: contains no texts (--no-text), which keyword search needs"
             )
-        left = self._start
+        left = self._start if shard is None else 0
         source = next(iter(part.numbers), 0)
-        for whole in shards.batches([ID, VECTOR, TEXT, *shards.plan.keep]):
+        for whole in shards.batches([ID, VECTOR, TEXT, *shards.plan.keep], shard=shard):
             out = min(left, len(whole))
             left -= out
             if out == len(whole):

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -22,7 +22,7 @@ from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import ChangedModel, InvalidFile, VocabtoolError
 from vocabtool.index import contents
 from vocabtool.index.canaries import Canaries, compare_canaries
-from vocabtool.index.commit_store import CommitStore
+from vocabtool.index.commit_store import CommitStore, DocumentsChanged
 from vocabtool.index.engines import Engine, TableEngine, UserTable, engine_class, table_engine
 from vocabtool.index.folder import MODEL_FILE, Manifest
 from vocabtool.index.generation import Progress
@@ -32,8 +32,10 @@ from vocabtool.index.maintenance import VerifyReport, keep_verification
 from vocabtool.index.model import IndexModel, OpenedModel
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
+from vocabtool.search.hits import Hits
 from vocabtool.system.own_files import whole_file
 
+MAX_TRIES: Final = 5  # of a search whose documents are deleted meanwhile
 CACHE: Final = "VOCABTOOL_CACHE"  # environment variable: the folder of copies
 
 
@@ -47,7 +49,7 @@ class StoreIndex(Index):
     def __init__(
         self, engine: Engine, model: Model | None = None, options: Mapping[str, Any] | None = None
     ) -> None:
-        self._engine, self.name = engine, engine.name
+        self._engine, self.name, self.notes = engine, engine.name, engine.notes
         self._refreshing = Lock()
         manifest = engine.manifest()
         self.path = _copied(engine, manifest)
@@ -71,13 +73,18 @@ class StoreIndex(Index):
             crcs = opened.save(Path(folder))
             files = {name: (Path(folder) / name).read_bytes() for name in crcs}
         manifest = replace(manifest, model_files=crcs)
+        engine: Engine
         if table is None:
             engine = engine_class(address).create(address, manifest, files, replaces=replaces)
         else:
             engine = table_engine(address).create_for_table(
                 address, manifest, files, table, opened.encoder, replaces=replaces
             )
-        return cls(engine, opened.encoder, {"vocabulary": None})
+        try:
+            return cls(engine, opened.encoder, {"vocabulary": None})
+        except BaseException:
+            engine.remove(if_empty=True)
+            raise
 
     @classmethod
     def open_at(
@@ -90,15 +97,12 @@ class StoreIndex(Index):
     def is_build(self) -> bool:
         return self._engine.is_build
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self._engine.notes
-
     def stats(
         self, *, unknown: bool = False, progress: Progress | None = None
     ) -> contents.IndexStats:
-        sizes = self._engine.sizes()
+        sizes, load = self._engine.sizes(), self._engine.manifest().load
         found = contents.stats(self.path, self._snapshot, sizes, unknown=unknown, progress=progress)
+        found = replace(found, loading=load is not None and not load.finished)
         if self.table is None:
             return found
         waiting = cast(TableEngine, self._engine).waiting()
@@ -151,9 +155,11 @@ class StoreIndex(Index):
 
     def refresh(self) -> bool:
         with self._refreshing:
-            before = self._snapshot.manifest.commit
+            newest, held = self._check_same(), self._snapshot.manifest
+            if replace(newest, load=None) == replace(held, load=None):
+                return False
             self._snapshot = self._newest()
-            return self._snapshot.manifest.commit != before
+            return newest.commit != held.commit
 
     @contextmanager
     def writer(
@@ -168,6 +174,12 @@ class StoreIndex(Index):
         finally:
             writer.close()
         self.refresh()
+
+    def _search(self, *asked: Any, **more: Any) -> list[Hits]:
+        for _ in range(MAX_TRIES - 1):
+            with suppress(DocumentsChanged):
+                return super()._search(*asked, **more)
+        return super()._search(*asked, **more)
 
     def compact(self, progress: Progress | None = None) -> int:
         """Give back the space of deleted documents; return how many there were."""
@@ -198,18 +210,23 @@ class StoreIndex(Index):
         self.refresh()
         return self
 
-    def remove(self) -> None:
-        """Remove the index from its engine, with everything that belongs to it."""
-        self._engine.remove()
-        shutil.rmtree(self.path, ignore_errors=True)
+    def remove(self, *, if_empty: bool = False) -> None:
+        """Remove the index from its engine, with everything that belongs to it.
+
+        ``if_empty``: only if it has no document.
+        """
+        if self._engine.remove(if_empty=if_empty):
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def _newest(self) -> CommitStore:
-        self._check_same()
         return self._engine.snapshot(self._model, self._snapshot.cutter)
 
-    def _check_same(self) -> None:
-        if self._engine.manifest().index != self._snapshot.manifest.index:
+    def _check_same(self) -> Manifest:
+        """Return the newest manifest; one small question to the engine."""
+        newest = self._engine.manifest()
+        if newest.index != self._snapshot.manifest.index:
             raise VocabtoolError(f"{self.name}: it was replaced by another index; open it again")
+        return newest
 
     def _canaries(self) -> Canaries:
         return self._snapshot.canaries()

@@ -35,6 +35,7 @@ from vocabtool.index.folder import Load, Manifest
 from vocabtool.index.generation import Progress
 from vocabtool.index.model import IndexModel
 from vocabtool.index.raw_vectors import prepare
+from vocabtool.index.sources import Source
 from vocabtool.search.settings import Calibration
 from vocabtool.system.messages import plural
 from vocabtool.system.ranking import Rows
@@ -47,12 +48,14 @@ FAILED: Final = "an earlier change failed: close the writer; uncommitted changes
 class StoreWriter(Protocol):
     """Writes to the folder or the engine of an index; nothing is seen before it is committed.
 
-    - ``manifest``: of the last commit.
+    - ``manifest``: of the last commit, but with the FILEs registered since.
     - ``rows``: number of rows, committed or not.
     - ``searched_fields``: as in the manifest; may be set while there are no rows.
+    - ``is_shared``: whether several writers may change the index at the same time.
     """
 
     searched_fields: tuple[str, ...]
+    is_shared: bool
 
     @property
     def manifest(self) -> Manifest: ...
@@ -62,8 +65,17 @@ class StoreWriter(Protocol):
     def existing(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the row of each id that exists, after the changes so far."""
 
-    def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
-        """Add documents: see :meth:`GenerationWriter.append`."""
+    def append(
+        self,
+        batch: Batch,
+        vectors: Vectors,
+        sources: Sequence[int],
+        on_existing: OnExisting = "update",
+    ) -> None:
+        """Add documents: see :meth:`GenerationWriter.append`.
+
+        ``on_existing``: what to do with an id that another writer commits before this one.
+        """
 
     def delete(self, rows: Rows) -> None: ...
 
@@ -77,7 +89,27 @@ class StoreWriter(Protocol):
 
     def answer_for(self, key: str) -> tuple[bytes, bytes] | None: ...
 
-    def load_of(self, plan: str | None) -> Load | None: ...
+    def load_of(self, plan: str | None) -> Load | None:
+        """Return the last load, or, if the index is shared, the load of this plan."""
+
+    def register_sources(
+        self, known: Sequence[Source], sources: Sequence[Source]
+    ) -> tuple[Source, ...]:
+        """Replace the ``known`` FILEs of the index by ``sources``; return those it has now.
+
+        A shared index changes at once, unless another writer registered others meanwhile. Then
+        these are returned: number the FILEs again.
+        """
+
+    def take_shard(self, plan: str, count: int) -> int | None:
+        """Reserve a shard below ``count``; return ``None`` when all are loaded.
+
+        Waits while other processes load the last ones. A process that dies leaves its shard to
+        others. Asked of shared indexes only.
+        """
+
+    def add_shard(self, plan: str, shard: int, documents: int) -> None:
+        """Record, in the next commit, that a shard is loaded. Asked of shared indexes only."""
 
     def canaries(self) -> Canaries: ...
 
@@ -100,14 +132,12 @@ class Writer:
     :meth:`Index.load`.
 
     - ``left_out``: number of skipped values that did not fit their fields, and the first of them.
-    - ``sources``: the files that the next commit records.
     """
 
     def __init__(
         self, name: str, files: StoreWriter, model: IndexModel, progress: Progress | None = None
     ) -> None:
         self.left_out = SkipCounter()
-        self.sources = files.manifest.sources
         self._name = name
         self._model = model
         self._progress = progress
@@ -120,8 +150,13 @@ class Writer:
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest of the last commit."""
+        """The manifest of the last commit, but with the FILEs registered since."""
         return self._files.manifest
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several writers may change the index at the same time."""
+        return self._files.is_shared
 
     @property
     def rows(self) -> int:
@@ -216,6 +251,21 @@ class Writer:
         """Return the last load, or that of a plan if several loads may run at the same time."""
         return self._files.load_of(plan)
 
+    def register_sources(
+        self, known: Sequence[Source], sources: Sequence[Source]
+    ) -> tuple[Source, ...]:
+        """Replace the ``known`` FILEs of the index: see :meth:`StoreWriter.register_sources`."""
+        return self._files.register_sources(known, sources)
+
+    def take_shard(self, plan: str, count: int) -> int | None:
+        """Reserve a shard to load: see :meth:`StoreWriter.take_shard`."""
+        return self._files.take_shard(plan, count)
+
+    def add_shard(self, plan: str, shard: int, documents: int) -> None:
+        """Record, in the next commit, that a shard is loaded."""
+        self._files.add_shard(plan, shard, documents)
+        self._changed = True
+
     def set_searched_fields(self, searched: tuple[str, ...]) -> None:
         """Search these fields of all documents, as in :attr:`Manifest.searched_fields`.
 
@@ -275,7 +325,14 @@ class Writer:
             if vectors is None:
                 vectors, source = self.encoder().encode(batch.texts), source or ENCODED
             metric = self.manifest.configuration.metric
-            self._files.append(batch, prepare(vectors, metric), [source] * len(batch))
+            sources = [source] * len(batch)
+            self._files.append(batch, prepare(vectors, metric), sources, on_existing)
+            self._changed = True
+
+    def add_stored(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
+        """Add documents of another index: none is here, and the vectors are as it stored them."""
+        with self._all_or_nothing():
+            self._files.append(self.of_kinds(batch, "raise"), vectors, sources)
             self._changed = True
 
     def encoder(self) -> Encoder:
@@ -325,8 +382,7 @@ class Writer:
         if not self._changed and load is None:
             return
         kept = after_other_change(self.manifest.load, synced=not self._deletes)
-        manifest = replace(self.manifest, load=load or kept, sources=self.sources)
-        self._finish(manifest, codes=codes)
+        self._finish(replace(self.manifest, load=load or kept), codes=codes)
 
     def store_calibration(self, calibration: Calibration | None) -> None:
         """Store the weight of the keyword leg (``None``: remove it), and commit all changes."""

@@ -74,6 +74,9 @@ def _index_facts(
     if report.read > report.resumed > 0:
         there = plural(report.resumed, "document", "documents")
         yield "resumed", f"{there} indexed before the interruption"
+    if report.by_others:
+        rest = plural(report.by_others, "document", "documents")
+        yield "by others", f"{rest} loaded by other processes at the same time"
     if report.skipped:
         yield "skipped", plural(report.skipped, *SKIPPED)
     if report.left_out:

@@ -6,11 +6,12 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import isfinite, isnan
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, overload
 
 import numpy as np
 
 from vocabtool.choices import Fusion
+from vocabtool.documents.batch import Kind
 from vocabtool.documents.options import PATH_FIRST, TEXT
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf
@@ -20,9 +21,14 @@ from vocabtool.keywords.tokens import Span
 from vocabtool.search.fusion import Candidates, Fused, shared_ranks
 from vocabtool.search.query import Query, term_clauses
 from vocabtool.search.store import Selection, Store, ValueCount
+from vocabtool.system.native_import import import_data_frames
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
     from vocabtool.search.rerank import BestHits
 
 
@@ -188,6 +194,7 @@ class Hits(Sequence[Hit]):
     - ``cursor``: continues after the last hit; ``None`` if there are no further candidates.
     - ``seconds``: the time to ``encode`` the queries, of all if there are several, and to
       ``search``.
+    - ``kinds``: the fields of the index, and the types of their values.
     """
 
     hits: tuple[Hit, ...]
@@ -198,6 +205,7 @@ class Hits(Sequence[Hit]):
     facets: Mapping[str, tuple[ValueCount, ...]] = field(default_factory=dict)
     cursor: str | None = None
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
+    kinds: Mapping[str, Kind] = field(default_factory=dict, compare=False)
 
     @overload
     def __getitem__(self, index: int) -> Hit: ...
@@ -221,6 +229,39 @@ class Hits(Sequence[Hit]):
         from vocabtool.reports.hits import hits_html
 
         return hits_html(self)
+
+    def to_arrow(self) -> pa.Table:
+        """Return a row for each hit.
+
+        The columns are ``id`` and ``text`` (string), ``score``, ``similarity`` and ``bm25``
+        (float64), ``tier`` (int64), and all fields of the index by name: strings, int64, float64 or
+        booleans. A field with the name of another column gets the name ``fields.NAME``. ``rerank``,
+        ``further`` and the struct ``explanation`` are columns if a hit has them. Invalid UTF-8 in a
+        field becomes U+FFFD.
+        """
+        from vocabtool.search.hits_table import table_of
+
+        return table_of(self.hits, self.kinds)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the table of :meth:`to_arrow` as a pandas data frame.
+
+        Integers and booleans have pandas' nullable types ``Int64`` and ``boolean``. Raises
+        :class:`VocabtoolError` if pandas is not installed.
+        """
+        pandas = import_data_frames("pandas")
+        import pyarrow as pa
+
+        nullable = {pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
+        frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=nullable.get)
+        return frame
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the table of :meth:`to_arrow` as a Polars data frame.
+
+        Raises :class:`VocabtoolError` if Polars is not installed.
+        """
+        return cast("pl.DataFrame", import_data_frames("polars").from_arrow(self.to_arrow()))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary for JSON."""

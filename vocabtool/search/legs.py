@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.keywords.bm25 import Clause, KeywordQuery
+from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates
 from vocabtool.search.store import Asked, Combination, Exclusion, KeywordStore, LegQuery, Selection
@@ -51,6 +51,12 @@ class MaskStore:
 
     def is_empty(self, selection: Mask) -> bool:
         return not selection.any()
+
+    def best_without(self, parts: tuple[Clause, ...], whole: Term, limit: int) -> float:
+        found = self.keywords.search(KeywordQuery((), parts), limit, self.live)
+        holding = KeywordQuery((Clause((whole,)),))
+        holders = self.keywords.search(holding, limit, self.only(found.rows)).rows
+        return float(found.scores[~are_among(found.rows, holders)].max(initial=0.0))
 
     def legs(
         self, query: LegQuery, vector: Vectors | None, limit: int, among: Mask

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf
+from vocabtool.keywords.bm25 import Clause, Term, idf
 from vocabtool.keywords.cutter import QueryWord
 from vocabtool.keywords.identifiers import is_name
 from vocabtool.search.language import Operator, understand
 from vocabtool.search.settings import Predicate, Settings
 from vocabtool.search.store import KnownWords, Store, WordStatus
-from vocabtool.system.ranking import are_among
 
 MAX_WORDS: Final = 1_000  # of a query; pasted texts may have more
 MANY_PIECES: Final = 3  # a code-like word with so many pieces counts as unknown to a subword model
@@ -239,12 +238,8 @@ def term_clauses(
         masses = [part.boost * rarity for part, rarity in zip(parts, idfs, strict=True)]
         score = WHOLE_OVER_PARTS * sum(masses)
         if outdone and frequencies[whole]:
-            # The best score of all parts together in a document without the whole.
-            everything, holding = KeywordQuery((), tuple(parts)), KeywordQuery((Clause((whole,)),))
-            found = store.keywords.search(everything, MAX_COMPARED, store.live)
-            holders = store.keywords.search(holding, MAX_COMPARED, store.only(found.rows)).rows
-            best = found.scores[~are_among(found.rows, holders)].max(initial=0.0)
-            score = max(score, float(best) * (1 + NO_TIE))
+            best = store.best_without(tuple(parts), whole, MAX_COMPARED)
+            score = max(score, best * (1 + NO_TIE))
         score_of_one = idf(store.rows, frequencies[whole])
         made[whole] = Clause((whole,), max(least, score / score_of_one), outdone)
     return made

@@ -120,7 +120,9 @@ def search(
         if settings.empty != "nearest" or used is None:
             notes += [] if query.operators or NO_MATCH in notes else [NOTHING]
             understood = summarise(query, settings.fusion, store=store if explain else None)
-            return Hits((), understood, tuple(notes), False, suggestions, facets)
+            return Hits(
+                (), understood, tuple(notes), False, suggestions, facets, kinds=store.fields
+            )
         notes.append(GUESSES)
 
     scores, a, weight = fuse(candidates, settings, query.m, is_subword(store))
@@ -147,7 +149,16 @@ def search(
         found = explain_hits(store, query, used, allowed, candidates, parts, best, found)
     m = query.m if settings.fusion == "coverage" else None
     understood = summarise(query, settings.fusion, a, m, weight, store if explain else None)
-    return Hits(found, understood, tuple(notes), guesses, suggestions, facets, page.cursor)
+    return Hits(
+        found,
+        understood,
+        tuple(notes),
+        guesses,
+        suggestions,
+        facets,
+        page.cursor,
+        kinds=store.fields,
+    )
 
 
 def _list_documents(
@@ -173,7 +184,9 @@ def _list_documents(
         notes = [NO_DOCUMENTS if pager.store.is_empty(pager.store.live) else found_none, *notes]
     notes = (*notes, *pager.last_note(page))
     understood = summarise(query, settings.fusion)
-    return Hits(found, understood, notes, facets=facets, cursor=page.cursor)
+    return Hits(
+        found, understood, notes, facets=facets, cursor=page.cursor, kinds=pager.store.fields
+    )
 
 
 def _chance_note(candidates: Candidates, chance: float) -> list[str]:

@@ -275,6 +275,12 @@ class Store(Protocol):
 
     def only(self, rows: Rows) -> Selection: ...
 
+    def best_without(self, parts: tuple[Clause, ...], whole: Term, limit: int) -> float:
+        """Return the best score of all ``parts`` together in a document without ``whole``.
+
+        Only the ``limit`` best documents with all parts are compared. 0 if there is none.
+        """
+
     def is_empty(self, selection: Selection) -> bool: ...
 
     def legs(

@@ -36,16 +36,21 @@ from vocabtool.tokenization.words import Words
 REFRESH_SECONDS: Final = 0.5
 THREADS: Final = 8  # that search at the same time, in each process
 OPENING: Final = "it is being opened"
+OF_ENGINE: Final = "its engine did not open it; the log of the server says why"
 
 Result = TypeVar("Result")
 
 
 @dataclass
 class ServedIndex:
-    """An index under a name. ``problem``: why it is not open, as a message; ``None`` if it is."""
+    """An index under a name.
+
+    ``folder``: its folder, or the address of its engine, which may have a password. ``problem``:
+    why it is not open, as a message; ``None`` if it is.
+    """
 
     name: str
-    folder: Path
+    folder: Path | str = field(repr=False)
     index: Index | None = None
     problem: str | None = OPENING
     picked_up: int = 0  # new commits
@@ -78,8 +83,10 @@ class ServedIndex:
             told = str(error) or type(error).__name__
             if self._logged != told:  # or it would be logged twice a second
                 LOG.error("index %r cannot be opened: %s", self.name, told)
-            shown = told.removeprefix(f"{self.folder}: ")  # the name stands before it
-            shown = without_folders(shown.replace(str(self.folder), self.name))
+            shown = OF_ENGINE  # a message of an engine may name hosts and users
+            if isinstance(self.folder, Path):
+                shown = told.removeprefix(f"{self.folder}: ")  # the name stands before it
+                shown = without_folders(shown.replace(str(self.folder), self.name))
             self.index, self.problem, self._logged = None, shown, told
 
     def refresh(self, model: Mapping[str, Any]) -> None:

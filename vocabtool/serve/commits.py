@@ -23,6 +23,7 @@ import orjson
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.folder import read_manifest
 from vocabtool.index.index import Index
+from vocabtool.index.store_index import StoreIndex
 from vocabtool.index.writer import Writer
 from vocabtool.serve.catalog import ServedIndex
 from vocabtool.serve.problems import (
@@ -153,7 +154,7 @@ def _commit(index: Index, changes: Sequence[Change]) -> None:
             try:
                 writer.commit()
             except Exception:  # raised again; the request must know whether it was committed
-                if read_manifest(index.path).commit > before:
+                if _newest_commit(index, writer) > before:
                     commit = before + 1
                 raise
             commit = writer.manifest.commit
@@ -167,6 +168,12 @@ def _commit(index: Index, changes: Sequence[Change]) -> None:
             each.answer.set_exception(outcome)
         else:
             each.answer.set_result({"commit": commit, **outcome})
+
+
+def _newest_commit(index: Index, writer: Writer) -> int:
+    """Return the number of the newest commit; in an engine, which others change, the writer's."""
+    is_shared = isinstance(index, StoreIndex)
+    return (writer.manifest if is_shared else read_manifest(index.path)).commit
 
 
 def _refuse(index: Index, changes: Sequence[Change], error: Exception) -> None:

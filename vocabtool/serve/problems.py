@@ -38,7 +38,9 @@ MAX_SHOWN: Final = 10  # faults of a request that are shown
 LOG: Final = logging.getLogger("vocabtool.serve")
 
 
-ADDRESS: Final = re.compile(r"https?://[^\s'\"`,;]*[^\s'\"`,;:.)]")
+ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"`,;]*[^\s'\"`,;:.)]")
+# As libpq names the server of an engine.
+SERVER: Final = re.compile(r'at "[^"]*"(?: \([^)]*\))?, port \d+|on socket "[^"]*"')
 PATH: Final = re.compile(r"(?<![\w./:>-])/(?:[^/\s'\"`,;:]+/)*([^/\s'\"`,;:]+)/?")
 
 
@@ -124,7 +126,7 @@ def told_outside(error: Exception) -> str:
 
 def without_folders(told: str) -> str:
     """Return a message with only the last part of each absolute path, and no address."""
-    return PATH.sub(r"\1", ADDRESS.sub("[address]", told))
+    return PATH.sub(r"\1", SERVER.sub("[address]", ADDRESS.sub("[address]", told)))
 
 
 def problem(

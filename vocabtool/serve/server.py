@@ -37,7 +37,7 @@ HEALTH_SECONDS: Final = 60  # a worker that says nothing for so long is replaced
 class ServeOptions:
     """Options of ``vocabtool serve``.
 
-    - ``indexes``: folders by name.
+    - ``indexes``: folders, or addresses of engines, by name.
     - ``model``: arguments of ``Index.open`` for all indexes.
     - ``protection``: who may ask, and how much.
     - ``writable``: whether requests may change the indexes; needs a single worker.
@@ -45,7 +45,7 @@ class ServeOptions:
     - ``log_texts``: whether logs may contain queries.
     """
 
-    indexes: Mapping[str, Path]
+    indexes: Mapping[str, Path | str] = field(repr=False)
     host: str = "127.0.0.1"
     port: int = 8765
     model: Mapping[str, Any] = field(default_factory=dict)

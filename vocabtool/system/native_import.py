@@ -16,7 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
-from typing import Final
+from typing import Any, Final, Literal
+
+from vocabtool.errors import VocabtoolError
 
 LEVEL: Final = "TF_CPP_MIN_LOG_LEVEL"
 SILENT: Final = "3"
@@ -30,6 +32,14 @@ def import_library(library: str) -> ModuleType:
         return importlib.import_module(library)
     with LOCK, nullcontext() if _is_there(library) else _mute_stderr():
         return importlib.import_module(library)
+
+
+def import_data_frames(library: Literal["pandas", "polars"]) -> Any:
+    """Import a library of data frames; raise :class:`VocabtoolError` if it is not installed."""
+    try:
+        return importlib.import_module(library)
+    except ImportError as error:
+        raise VocabtoolError(f"{library} is not installed: pip install {library}") from error
 
 
 def load_triton() -> None:

@@ -8,7 +8,8 @@ of the writer's own slot, then records.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -17,6 +18,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Kind
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.index.database import MAX_ANSWERS
@@ -65,7 +67,8 @@ Ints = NDArray[np.int64]
 class NewDocument:
     """A document to add. ``text``: without U+0000. ``values``: texts of its fields.
 
-    ``vector``: ``None`` if it is zero.
+    ``vector``: ``None`` if it is zero. ``on_existing``: what to do if another writer adds the id
+    meanwhile.
     """
 
     doc: int
@@ -77,6 +80,7 @@ class NewDocument:
     terms: Terms
     vector: NDArray[Any] | None
     values: Mapping[str, str | None]
+    on_existing: OnExisting = "update"
 
     @property
     def size(self) -> int:
@@ -211,9 +215,14 @@ def write_changes(
     fields: Mapping[str, Kind],
     slot: int,
 ) -> None:
-    """Write in the open transaction. ``fields``: of the index, in the order of its columns."""
-    new = [changes.documents[key] for key in sorted(changes.documents)]
-    gone = _delete(connection, tables, changes)
+    """Write in the open transaction. ``fields``: of the index, in the order of its columns.
+
+    Raises :class:`VocabtoolError` if another writer added a document that must be new.
+    """
+    kept = _kept(connection, tables, changes)
+    documents = {key: each for key, each in changes.documents.items() if key not in kept}
+    new = [documents[key] for key in sorted(documents)]
+    gone = _delete(connection, tables, changes.deleted, documents)
     added = _insert(connection, tables, new, numbers, fields)
     terms, inverse = np.unique(np.concatenate([added.term, gone.term]), return_inverse=True)
     change = np.concatenate([np.ones(len(added.term)), np.full(len(gone.term), -1.0)])
@@ -262,14 +271,36 @@ class Gone:
     surfaces: int
 
 
-def _delete(connection: Connection, tables: Tables, changes: Changes) -> Gone:
-    """Delete documents, those with the keys of new ones too."""
+def _kept(connection: Connection, tables: Tables, changes: Changes) -> set[UUID]:
+    """Return the keys of new documents that another writer added, and that it may keep."""
+    strict = [key for key, each in changes.documents.items() if each.on_existing != "update"]
+    if not strict:
+        return set()
+    held = connection.execute(
+        tables.sql("SELECT key FROM {documents} WHERE key = ANY(%s) AND doc <> ALL(%s::bigint[])"),
+        [strict, [*changes.deleted]],
+    )
+    kept = {key for (key,) in held}
+    for document in map(changes.documents.__getitem__, sorted(kept)):
+        if document.on_existing == "error":
+            raise VocabtoolError(
+                f"document {document.id!r} is in the index already: another writer added it "
+                "meanwhile. To replace it, use --existing update (in Python on_existing='update'); "
+                "to keep it, use 'skip'"
+            )
+    return kept
+
+
+def _delete(
+    connection: Connection, tables: Tables, deleted: Iterable[int], keys: Iterable[UUID]
+) -> Gone:
+    """Delete documents by their numbers, and those with the keys of new ones."""
     found = connection.execute(
         tables.sql(
             "SELECT doc, words, surfaces, sequence, identifiers FROM {documents}"
             " WHERE doc = ANY(%s::bigint[]) OR key = ANY(%s::uuid[]) ORDER BY key FOR UPDATE"
         ),
-        [[*changes.deleted], [*changes.documents]],
+        [[*deleted], [*keys]],
     ).fetchall()
     if not found:
         return Gone(np.zeros(0, np.int64), 0, 0, 0)
@@ -388,14 +419,21 @@ def _record(connection: Connection, tables: Tables, changes: Changes) -> None:
             raise VocabtoolError(f"another process loaded shard {number:,} meanwhile")
 
 
-def write_load(connection: Connection, tables: Tables, before: Load | None, load: Load) -> None:
-    """Record the state of a load; a finished load of other files is forgotten, as in a folder.
+def write_load(
+    connection: Connection, tables: Tables, before: Load | None, load: Load, opened: datetime
+) -> None:
+    """Record the state of a load that began when the writer was ``opened``.
 
-    If only :attr:`Load.synced` ended since ``before``, it ends for all loads.
+    As in a folder, a load of other files that was finished before that is forgotten. If only
+    :attr:`Load.synced` ended since ``before``, it ends for all loads, and nothing else changes.
     """
-    if before is not None and before.plan == load.plan and before.synced and not load.synced:
+    if before is not None and before.synced and load == replace(before, synced=False):
         connection.execute(tables.sql("UPDATE {loads} SET synced = false WHERE synced"))
-    connection.execute(tables.sql("DELETE FROM {loads} WHERE plan <> %s AND finished"), [load.plan])
+        return
+    connection.execute(
+        tables.sql("DELETE FROM {loads} WHERE plan <> %s AND finished AND time < %s"),
+        [load.plan, opened],
+    )
     connection.execute(
         tables.sql(
             "INSERT INTO {loads} VALUES (%s, %s, %s, %s) ON CONFLICT (plan) DO UPDATE SET"

@@ -8,8 +8,10 @@ from __future__ import annotations
 import logging
 import os
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -38,10 +40,10 @@ DEFAULTS: Final[Mapping[str, str | int]] = {
 # What libpq or the server says, and what to do. Libpq gives no code for errors while connecting.
 REFUSALS: Final = (
     ("password", "check the user's password: in the address, PGPASSWORD or PGPASSFILE"),
-    ("does not exist", "check the names of the database and the role, or create them"),
     ("pg_hba.conf", "the server's pg_hba.conf must allow this role, database and host"),
-    ("certificate", "check sslmode, sslrootcert, sslcert and sslkey"),
+    ("certificate", "check sslmode, sslrootcert, sslcert and sslkey"),  # a file may not exist
     ("does not support SSL", "check sslmode, sslrootcert, sslcert and sslkey"),
+    ("does not exist", "check the names of the database and the role, or create them"),
     ("permission denied", "grant the role the right CONNECT on the database"),
 )
 UNREACHABLE: Final = "check that the server runs, and the host and port of the address"
@@ -119,7 +121,7 @@ class Connections:
                 time.sleep(pause)
                 continue
             try:
-                self._configure(connection)
+                _configure(self.schema, connection)
             except BaseException:
                 connection.close()
                 raise
@@ -201,23 +203,15 @@ class Connections:
                 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
                 self._pool = ConnectionPool(
                     kwargs={**self._parameters, "autocommit": True},
-                    configure=self._configure,
+                    configure=partial(_configure, self.schema),  # else it would keep this object
                     min_size=0,
                     max_size=POOL_SIZE,
                     timeout=WAIT_SECONDS,
                     name="vocabtool",
                     open=True,
                 )
+                weakref.finalize(self, _close, self._pool, self._process)
             return self._pool
-
-    def _configure(self, connection: Connection) -> None:
-        """Find the types and operators of pgvector, wherever they were installed."""
-        connection.execute(
-            "SELECT set_config('search_path', concat_ws(', ', quote_ident(%s), coalesce("
-            "(SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n"
-            " ON n.oid = extnamespace WHERE extname = 'vector'), 'public'), 'pg_temp'), false)",
-            [self.schema],
-        )
 
     def _not_connected(self, error: psycopg.Error) -> VocabtoolError:
         said = " ".join(str(error).split())
@@ -225,6 +219,23 @@ class Connections:
             said = said.replace(self._secret, "***")
         advice = next((advice for part, advice in REFUSALS if part in said), UNREACHABLE)
         return VocabtoolError(f"{self.where}: cannot connect: {said}. Next: {advice}")
+
+
+def _configure(schema: str, connection: Connection) -> None:
+    """Find the types and operators of pgvector, wherever they were installed."""
+    connection.execute(
+        "SELECT set_config('search_path', concat_ws(', ', quote_ident(%s), coalesce("
+        "(SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n"
+        " ON n.oid = extnamespace WHERE extname = 'vector'), 'public'), 'pg_temp'), false),"
+        # To compile a statement takes longer than to run it.
+        " set_config('jit', 'off', false)",
+        [schema],
+    )
+
+
+def _close(pool: ConnectionPool[Any], process: int) -> None:
+    if os.getpid() == process:
+        pool.close()
 
 
 def is_lost(error: psycopg.Error, connection: Connection) -> bool:

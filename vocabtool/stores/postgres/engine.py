@@ -9,8 +9,8 @@ parameters are libpq's, which also reads PGPASSWORD, PGPASSFILE and other enviro
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, LiteralString, cast
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
@@ -19,15 +19,18 @@ import numpy as np
 import orjson
 
 from vocabtool.choices import StoredType
+from vocabtool.documents.batch import Document
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.index.canaries import Canaries, compare_with_given
+from vocabtool.index.commit_store import Contents, StoredRows
 from vocabtool.index.database import text_hash
 from vocabtool.index.engines import UserTable
-from vocabtool.index.folder import Manifest
+from vocabtool.index.folder import Chance, Manifest
 from vocabtool.index.generation import Progress
 from vocabtool.index.maintenance import VerifyReport
 from vocabtool.index.model import IndexModel
+from vocabtool.index.raw_vectors import as_stored
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.conditions import Where
 from vocabtool.search.store import FieldValue, ValueCount, ValueCounts
@@ -42,15 +45,19 @@ from vocabtool.stores.postgres.connection import (
 )
 from vocabtool.stores.postgres.keywords import TRUE, Part
 from vocabtool.stores.postgres.reader import PostgresStore
+from vocabtool.stores.postgres.record import change_record
 from vocabtool.stores.postgres.recount import recount
 from vocabtool.stores.postgres.schema import (
+    LOCK,
     MAX_NAME,
     SCHEMA,
     TABLES,
+    VECTORS,
     Tables,
     create_index,
     drop_index,
     find_index,
+    lock_of,
     read_manifest,
     replace_index,
     stored_text,
@@ -64,7 +71,13 @@ from vocabtool.stores.postgres.user_table import (
     write_noted,
 )
 from vocabtool.stores.postgres.user_table import Part as Written
-from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, build_vectors
+from vocabtool.stores.postgres.vectors import (
+    FACTS,
+    VectorFacts,
+    VectorSql,
+    build_vectors,
+    chance_similarity,
+)
 from vocabtool.stores.postgres.writer import (
     MAX_TRIES,
     VACUUM_ROWS,
@@ -79,6 +92,8 @@ if TYPE_CHECKING:
 BUILD: Final = ".new"  # ends the name of an index that will replace another one
 OF_KEYWORDS: Final = ("postings", "terms", "counts")
 BUFFER_SHARE: Final = 4  # of the memory for building, for documents that wait for the commit
+COPIED_ROWS: Final = (16, 4096)  # fetched at a time, for a copy
+COPIED_BYTES: Final = 4 << 20  # of their texts
 HALF_DONE: Final = "What was written before is complete, and the other changes wait: run it again"
 OUTGROWN: Final = 4  # measured again when there are this many times the documents
 
@@ -282,9 +297,9 @@ class PostgresEngine:
             found["codes"] += int(of_vectors)
         return found
 
-    def remove(self) -> None:
+    def remove(self, *, if_empty: bool = False) -> bool:
         with self.connections.explained(), self.connections.connect() as connection:
-            drop_index(connection, self.tables)
+            return drop_index(connection, self.tables, if_empty=if_empty)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -299,17 +314,55 @@ class PostgresEngine:
     def index_vectors(
         self, connection: Connection, progress: Progress | None, *, again: bool = False
     ) -> None:
-        """Index the vectors and measure recall, if there are enough documents and many new ones."""
+        """Index the vectors and measure them, if there are enough documents and many new ones.
+
+        One process at a time does so; another one waits, and finds what was done.
+        """
+        if not any(self._due(again)):
+            return
+        mine = [LOCK, lock_of(self.tables.number, VECTORS)]
+        connection.execute("SELECT pg_advisory_lock(%s, %s)", mine)
+        try:
+            of_chance, of_index = self._due(again)
+            held = self.manifest().configuration
+            sql = PostgresStore(
+                self.connections, self.tables, None, Cutter(held.language)
+            ).vector_sql
+            if of_chance:
+                self._measure_chance(connection, sql)
+            if of_index:
+                if progress is not None:
+                    progress("building the index of vectors", 0.0)
+                self._build(connection, sql, held.recall)
+        finally:
+            if not connection.closed:
+                connection.execute("SELECT pg_advisory_unlock(%s, %s)", mine)
+
+    def _due(self, again: bool) -> tuple[bool, bool]:
+        """Return whether to measure similarity by chance, and whether to index the vectors."""
         manifest, facts = self.manifest(), self.vector_facts()
-        held = manifest.configuration
-        if manifest.rows <= held.exact_below:
-            return
-        if facts is not None and manifest.rows < OUTGROWN * facts.documents and not again:
-            return
-        if progress is not None:
-            progress("building the index of vectors", 0.0)
-        store = PostgresStore(self.connections, self.tables, None, Cutter(held.language))
-        build_vectors(connection, store.vector_sql, recall=held.recall)
+        rows, chance = manifest.rows, manifest.chance
+        of_index = rows > manifest.configuration.exact_below and (
+            facts is None or rows >= OUTGROWN * facts.documents or again
+        )
+        return rows > 0 and (chance is None or rows >= 2 * chance.rows), of_index
+
+    def _measure_chance(self, connection: Connection, sql: VectorSql) -> None:
+        found = chance_similarity(connection, sql)
+        if found is not None:
+
+            def change(held: Manifest) -> Manifest:
+                return replace(held, chance=Chance(similarity=found, rows=held.rows))
+
+            change_record(connection, self.tables, self.connections.where, change)
+
+    def _build(self, connection: Connection, sql: VectorSql, recall: float) -> None:
+        # On hard queries HNSW misses documents whatever its setting; then IVFFlat may reach them.
+        found = build_vectors(connection, sql, recall=recall)
+        if found.note is not None:
+            other = build_vectors(connection, sql, recall=recall, method="ivfflat")
+            if other.recall < found.recall:
+                build_vectors(connection, sql, recall=recall)
 
     def _ask(self, statement: LiteralString, *values: object) -> list[tuple[Any, ...]]:
         return self.connections.fetch(self.tables.sql(statement), values)
@@ -369,6 +422,46 @@ class PostgresCommit(PostgresStore):
         return self.connections.read(
             lambda connection: canaries_of(connection, self.tables, self.manifest)
         )
+
+    @contextmanager
+    def contents(self) -> Iterator[Contents]:
+        from psycopg import IsolationLevel
+
+        where = self.connections.where
+        with self.connections.explained(), self.connections.connect() as connection:
+            connection.isolation_level = IsolationLevel.REPEATABLE_READ
+            with connection.transaction():
+                connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+                manifest = read_manifest(connection, self.tables, where)
+                statement = "SELECT key, digest, answer FROM {answers} ORDER BY number"
+                answers = connection.execute(self.tables.sql(statement)).fetchall()
+                yield Contents(manifest, answers, self._stored_rows(connection, manifest))
+
+    def _stored_rows(self, connection: Connection, manifest: Manifest) -> Iterator[StoredRows]:
+        from psycopg.sql import SQL, Identifier
+
+        kept = {f"field_{at}": name for at, name in enumerate(manifest.fields)}
+        kept = {each: name for each, name in kept.items() if manifest.fields[name] != "null"}
+        columns = SQL("").join(SQL(", {}").format(Identifier(each)) for each in kept)
+        statement = self.tables.sql(
+            "SELECT id, text, source, vector_send(vector::vector){columns} FROM {searched}"
+            " ORDER BY doc",
+            columns=columns,
+        )
+        step, dtype = COPIED_ROWS[0], manifest.configuration.dtype
+        with connection.cursor("contents") as cursor:
+            cursor.execute(statement)
+            while found := cursor.fetchmany(step):
+                documents = []
+                for id_, text, _, _, *values in found:
+                    named = zip(kept.values(), map(value_of_column, values), strict=True)
+                    fields = {name: value for name, value in named if value is not None}
+                    documents.append(Document(id_, text, fields))
+                sources, sent = ([row[at] for row in found] for at in (2, 3))
+                vectors = as_stored(self.vector_sql.vectors(sent), dtype).astype(np.float32)
+                yield StoredRows(documents, sources, vectors)
+                size = sum(len(each.text) for each in documents)
+                step = sorted((*COPIED_ROWS, len(found) * COPIED_BYTES // max(size, 1)))[1]
 
     def value_facts(self, name: str, limit: int) -> tuple[int, ValueCounts]:
         kind = self.fields[name]

@@ -12,9 +12,8 @@ from typing import Final
 
 from vocabtool.keywords.bm25 import K1, B, Clause, KeywordQuery, Term, idf
 from vocabtool.search.conditions import Where
-from vocabtool.search.query import Query
-from vocabtool.search.store import Asked, Combination, Exclusion
-from vocabtool.stores.postgres.schema import FIELD_CODES, Tables, stored_term
+from vocabtool.search.store import Asked, Combination, Exclusion, LegQuery
+from vocabtool.stores.postgres.schema import FIELD_CODES, Tables, stored_term, stored_text
 
 MAX_JOINED: Final = 4  # terms of a phrase that are joined; the rest is seen in the sequence
 
@@ -62,14 +61,17 @@ class Statistics:
 
 
 def select_part(tables: Tables, asked: Asked, where: Mapping[Where, Part]) -> Part:
-    """A condition on the row ``d`` of the documents, true or false. ``where``: as compiled."""
+    """A condition on the row ``d`` of the documents. ``where``: as compiled.
+
+    No function stands around a condition outside of an exclusion, so that indexes can be used.
+    """
     match asked:
         case Clause():
             return _holds(tables, asked)
         case Where():
-            return Part("coalesce(").then(where[asked], ", FALSE)")
+            return Part("(").then(where[asked], ")")  # or null, as false
         case Exclusion(part):
-            return Part("NOT ").then(select_part(tables, part, where))
+            return Part("NOT coalesce(").then(select_part(tables, part, where), ", FALSE)")
         case Combination(word, parts):
             joined = Part("TRUE" if word == "all" else "FALSE")
             sign = " AND " if word == "all" else " OR "
@@ -81,7 +83,9 @@ def select_part(tables: Tables, asked: Asked, where: Mapping[Where, Part]) -> Pa
 def _holds(tables: Tables, clause: Clause) -> Part:
     """The numbers of terms are looked up by the statement."""
     number = f"(SELECT term FROM terms_{tables.number} WHERE field = %s AND text = %s)"
-    terms = [(FIELD_CODES[term.field], stored_term(term.text)) for term in clause.terms]
+    terms = [
+        (FIELD_CODES[term.field], stored_term(stored_text(term.text))) for term in clause.terms
+    ]
     postings = f"SELECT doc FROM postings_{tables.number} WHERE term = {number}"
     held = Part("")
     for at, term in enumerate(dict.fromkeys(terms)):
@@ -168,9 +172,13 @@ def totals(
         if len(each.clause.terms) > 1:
             hits = hits.then(" UNION ALL ", _phrase(tables, statistics, n, each))
     wanted = Part(" HAVING count(*) FILTER (WHERE must) = %s", (must,)) if must else Part("")
-    columns = Part("SELECT doc, ").then(
-        _score(clauses), "::float4 AS score, sum(code * x)::float4 AS code, bool_or(exact) AS exact"
-    )
+    code, exact = "NULL::float4", "FALSE"  # each aggregate takes time
+    if any(each.code is not None for each in clauses):
+        code = "sum(code * x)::float4"
+    if any(each.is_unstemmed for each in clauses):
+        exact = "bool_or(exact)"
+    columns = Part("SELECT doc, ").then(_score(clauses))
+    columns = columns.then(f"::float4 AS score, {code} AS code, {exact} AS exact")
     return columns.then(" FROM (", hits, ") hits GROUP BY doc", wanted)
 
 
@@ -218,7 +226,7 @@ def _score(clauses: Sequence[Weighed]) -> Part:
     return score.then(" END")
 
 
-def query_terms(query: Query | KeywordQuery) -> list[Term]:
+def query_terms(query: LegQuery | KeywordQuery) -> list[Term]:
     """Return the terms of all clauses of a query."""
     if isinstance(query, KeywordQuery):
         clauses = (*query.should, *query.must)

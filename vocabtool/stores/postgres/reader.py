@@ -11,13 +11,15 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.errors import InvalidCondition, NotFound, VocabtoolError
+from vocabtool.errors import InvalidCondition, NotFound
+from vocabtool.index.commit_store import DocumentsChanged
 from vocabtool.index.folder import Manifest
 from vocabtool.index.model import IndexModel
 from vocabtool.index.raw_vectors import prepare
@@ -26,7 +28,6 @@ from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import MAX_TERMS_COMPARED, nearest
 from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates
-from vocabtool.search.query import Query
 from vocabtool.search.store import (
     Asked,
     Combination,
@@ -34,6 +35,7 @@ from vocabtool.search.store import (
     Exclusion,
     FieldColumn,
     KnownWords,
+    LegQuery,
     ValueCount,
     ValueCounts,
 )
@@ -48,7 +50,13 @@ from vocabtool.stores.postgres.keywords import (
     totals,
     weighed,
 )
-from vocabtool.stores.postgres.schema import FIELD_CODES, Tables, key_of, stored_term
+from vocabtool.stores.postgres.schema import (
+    FIELD_CODES,
+    Tables,
+    key_of,
+    stored_term,
+    stored_text,
+)
 from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, VectorSql, as_text
 from vocabtool.system.ranking import Near, RankedRows, Rows
 
@@ -61,10 +69,6 @@ SPELLING: Final = 2  # letters by which the length of a similar word may differ
 Answers = list[tuple[Any, ...]]
 
 
-class DocumentsChanged(VocabtoolError):
-    """A document was deleted between two steps of a search: search again."""
-
-
 @dataclass(frozen=True, slots=True)
 class State:
     """What was read of one commit. ``at``: when, by the monotonic clock."""
@@ -73,6 +77,7 @@ class State:
     facts: VectorFacts | None
     at: float
     frequencies: dict[Term, tuple[int, int]] = field(default_factory=dict)
+    bests: dict[tuple[object, ...], float] = field(default_factory=dict)  # of best_without
 
 
 class PostgresStore:
@@ -91,6 +96,7 @@ class PostgresStore:
         self.keywords = self.vectors = self.documents = self
         self.connections, self.tables, self.model, self.cutter = connections, tables, model, cutter
         self._ids: dict[int, str] = {}
+        self._settings: WeakKeyDictionary[Any, Sequence[str]] = WeakKeyDictionary()
         self._stale = False
         (found,) = self._ask(
             Part(
@@ -161,6 +167,7 @@ class PostgresStore:
             read = self._read_state(new)
             if read.manifest.commit == state.manifest.commit and not is_full:
                 read.frequencies.update({**state.frequencies, **read.frequencies})
+                read.bests.update(state.bests)
             elif len(new) < len(wanted):
                 read = self._read_state(wanted)
             self._state, self._stale = read, False
@@ -185,7 +192,7 @@ class PostgresStore:
             f' JOIN terms_{n} e ON e.field = a.field::"char" AND e.text = a.text) w ON TRUE'
         )
         codes = [FIELD_CODES[term.field] for term in terms]
-        texts = [stored_term(term.text) for term in terms]
+        texts = [stored_term(stored_text(term.text)) for term in terms]
         (found,) = self._ask(Part(statement, (FACTS, n, codes, texts)))
         if not found:
             raise NotFound(f"{self.connections.where}: the index was removed: open it again")
@@ -226,6 +233,25 @@ class PostgresStore:
     def only(self, rows: Rows) -> Part:
         return Part("d.doc = ANY(%s)", (rows.tolist(),))
 
+    def best_without(self, parts: tuple[Clause, ...], whole: Term, limit: int) -> float:
+        """Return the best score of all parts in a document without ``whole``."""
+        terms = [term for each in parts for term in each.terms]
+        statistics = self._statistics([*terms, whole])
+        bests, key = self._state.bests, (parts, whole)
+        if key not in bests:
+            statement = self._search_statement(statistics, KeywordQuery((), parts), limit, TRUE)
+            bests[key] = 0.0
+            if statement is not None:
+                number, _ = statistics.frequencies[whole]
+                without = Part(
+                    f") s WHERE NOT EXISTS (SELECT FROM postings_{self.tables.number:d} p"
+                    " WHERE p.term = %s AND p.doc = s.doc)",
+                    (number,),
+                )
+                start = Part("SELECT coalesce(max(score), 0)::float8 FROM (")
+                (((bests[key],),),) = self._ask(start.then(statement, without))
+        return bests[key]
+
     def is_empty(self, selection: Part) -> bool:
         (((found,),),) = self._ask(Part("SELECT EXISTS (").then(self._docs(selection), ")"))
         return not found
@@ -252,7 +278,7 @@ class PostgresStore:
     # The legs
 
     def legs(
-        self, query: Query, vector: Vectors | None, limit: int, among: Part
+        self, query: LegQuery, vector: Vectors | None, limit: int, among: Part
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return candidates and tiers; see :meth:`MaskStore.legs`. One round trip."""
         statistics = self._statistics(query_terms(query))
@@ -261,25 +287,25 @@ class PostgresStore:
             clauses = []
         statement = self._legs_statement(statistics, clauses, vector, limit, among)
         settings = self.vector_sql.settings(self._facts(), limit) if vector is not None else []
-        found = self._ask(*map(Part, settings), statement)[-1]
+        (found,) = self._ask(statement, settings=settings)
         if found and found[0][0] != self.manifest.commit:
             self._stale = True
         found = [each[1:] for each in found if each[1] is not None]
         docs = np.array([each[0] for each in found], np.int64)
         self._keep_ids(docs.tolist(), [each[1] for each in found])
-        scores, similarities, codes, exact, places, near, held = (
+        scores, similarities, codes, exact, ranks, near, held = (
             (list(column) for column in zip(*(each[2:] for each in found), strict=True))
             if found
             else ([], [], [], [], [], [], [])
         )
-        keyword = np.array([place is not None for place in places], np.bool_)
+        keyword = np.array([rank is not None for rank in ranks], np.bool_)
         bm25 = np.array([score or 0.0 for score in scores], np.float32)
         similar = np.array([np.nan if s is None else s for s in similarities], np.float32)
         if self.manifest.configuration.metric == "cosine":
             similar = np.clip(similar, -1, 1)
         is_near = np.array(near, np.bool_)
         nearest_ones = RankedRows.of(docs[is_near], similar[is_near], limit)
-        listed = keyword & (np.array([place or 0 for place in places]) <= limit)
+        listed = np.array([bool(rank) for rank in ranks], np.bool_)
         by_score = RankedRows.of(docs[listed], bm25[listed], limit)
         more = RankedRows.of(docs[keyword & ~listed], bm25[keyword & ~listed], len(docs))
         words = RankedRows(
@@ -305,8 +331,10 @@ class PostgresStore:
         limit: int,
         among: Part,
     ) -> Part:
-        """Select commit, then of each candidate: doc, id, score, similarity, code, exact, its place
-        in the keyword leg, whether it is in the vector leg, whether any document has a code.
+        """Select the commit, then of each candidate: doc, id, score, similarity, code, exact.
+
+        Then whether the keyword leg ranks it (null if that does not have it), whether it is in the
+        vector leg, and whether any document has a code.
         """
         n = self.tables.number
         none = "SELECT NULL::bigint AS doc, NULL::float4 AS score, NULL::float4 AS code, FALSE"
@@ -325,25 +353,25 @@ class PostgresStore:
                 f"coalesce(n.similarity, CASE WHEN {self.vector_sql.has_vector} THEN "
             )
             similarity = similarity.then(self.vector_sql.similarity(text), "::float4 END)")
-        ranked = (
-            "SELECT doc, row_number() OVER (ORDER BY score DESC, doc) AS place FROM every"
-            " WHERE score IS NOT NULL ORDER BY score DESC, doc LIMIT %s"
-        )
-        holding = "SELECT doc FROM every WHERE code IS NOT NULL ORDER BY code DESC, doc LIMIT %s"
-        more = (
-            "SELECT e.doc, %s::bigint + 1 AS place FROM every e"
-            f" WHERE e.score IS NOT NULL AND e.doc IN ({holding})"
-            " AND e.doc NOT IN (SELECT doc FROM ranked)"
-        )
+        best = "FROM every WHERE {0} IS NOT NULL ORDER BY {0} DESC, doc LIMIT %s"
+        ranked = Part(f"SELECT doc, TRUE AS listed {best.format('score')}", (limit,))
+        words = Part("SELECT * FROM ranked")
+        if any(each.code is not None for each in clauses):
+            more = (
+                " UNION ALL SELECT doc, FALSE FROM every WHERE score IS NOT NULL"
+                f" AND doc IN (SELECT doc {best.format('code')})"
+                " AND doc NOT IN (SELECT doc FROM ranked)"
+            )
+            words = words.then(Part(more, (limit,)))
         return (
             Part("WITH every AS MATERIALIZED (")
-            .then(every, "), ranked AS MATERIALIZED (", Part(ranked, (limit,)), ")")
-            .then(", words AS (SELECT * FROM ranked UNION ALL ", Part(more, (limit, limit)), ")")
+            .then(every, "), ranked AS MATERIALIZED (", ranked, ")")
+            .then(", words AS (", words, ")")
             .then(", near AS MATERIALIZED (", near, ")")
             .then(", candidates AS (SELECT doc FROM words UNION SELECT doc FROM near)")
             .then(f" SELECT (SELECT sum(commits)::bigint FROM totals_{n}), x.*")
             .then(" FROM (SELECT 1) one LEFT JOIN (SELECT d.doc, d.id, e.score, ", similarity)
-            .then(", e.code, e.exact, w.place, n.doc IS NOT NULL,")
+            .then(", e.code, e.exact, w.listed, n.doc IS NOT NULL,")
             .then(" EXISTS (SELECT FROM every WHERE code IS NOT NULL)")
             .then(f" FROM candidates c JOIN documents_{n} d ON d.doc = c.doc")
             .then(" LEFT JOIN words w ON w.doc = c.doc LEFT JOIN near n ON n.doc = c.doc")
@@ -403,7 +431,7 @@ class PostgresStore:
             self.only(rows),
         )
         settings = self.vector_sql.settings(self._facts(), limit)
-        *_, best, others = self._ask(*map(Part, settings), nearest_ones, of_rows)
+        best, others = self._ask(nearest_ones, of_rows, settings=settings)
         held: dict[int, float] = dict(others)
         similar = np.array([held.get(row, np.nan) for row in rows.tolist()], np.float32)
         ranked = _ranked(best, limit)
@@ -527,10 +555,17 @@ class PostgresStore:
             found[name] = _count_parts(answer, self.fields[name], limit)
         return found
 
-    def _ask(self, *parts: Part) -> list[Answers]:
-        """Run statements in one round trip; return the rows of each."""
+    def _ask(self, *parts: Part, settings: Sequence[str] = ()) -> list[Answers]:
+        """Run statements in one round trip; return the rows of each.
+
+        ``settings``: are set first, unless they are those that the connection was given last.
+        """
 
         def work(connection: Any) -> list[Answers]:
+            if settings and self._settings.get(connection) != settings:
+                for each in settings:
+                    connection.execute(f"SET {each}".encode())
+                self._settings[connection] = settings
             if len(parts) == 1:
                 (only,) = parts
                 found = connection.execute(only.text, only.values, binary=True)

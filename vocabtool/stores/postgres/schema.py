@@ -65,8 +65,10 @@ MAX_DIMENSIONS: Final = 16_000  # of pgvector
 SLOTS: Final = 16
 LOCK: Final = 0x766F6361  # the first of two numbers of our advisory locks; the other says which
 SCHEMA_LOCK: Final = 0
-# Of index N, from N * LOCKS: its slots; the lock that all writers share, alone to change columns.
-LOCKS: Final = SLOTS + 1
+# Of index N, from N * LOCKS: its slots; the lock that all writers share, alone to change columns;
+# the lock to index its vectors.
+LOCKS: Final = SLOTS + 2
+VECTORS: Final = SLOTS + 1
 
 TABLES: Final = (
     *("documents", "terms", "postings", "counts", "totals"),
@@ -107,7 +109,8 @@ MANIFEST: Final = """
 SELECT record, sums.*, load.plan, load.documents, load.finished, load.synced FROM {indexes},
     (SELECT coalesce(sum(commits), 0)::bigint, coalesce(sum(documents), 0)::bigint,
         coalesce(sum(words), 0)::bigint, coalesce(sum(surfaces), 0)::bigint FROM {totals}) sums
-    LEFT JOIN LATERAL (SELECT * FROM {loads} ORDER BY time DESC LIMIT 1) load ON true
+    LEFT JOIN LATERAL (SELECT plan, documents, finished, bool_or(synced) OVER () AS synced
+        FROM {loads} ORDER BY finished, time DESC LIMIT 1) load ON true
     WHERE number = %s
 """
 OF_USER: Final = (  # whether the index ``number`` is of a table of the user's
@@ -181,8 +184,7 @@ def check_database(connection: Connection, where: str) -> tuple[int, ...]:
         first = "" if available else "the server does not have it: install pgvector on it. Then "
         raise VocabtoolError(
             f"{where}: the database has no extension vector (pgvector): {first}run CREATE EXTENSION"
-            " vector in this database, as a role that may (the owner of the database, or a"
-            " superuser)"
+            " vector in this database, as a role that may (in most installations a superuser)"
         )
     return tuple(int(part) for part in found.split(".") if part.isdigit())
 
@@ -231,7 +233,7 @@ def lock(connection: Connection, number: int, *, shared: bool = False) -> None:
 
 
 def lock_of(number: int, slot: int | None = None) -> int:
-    """Return the number of an index's lock, or of a slot's."""
+    """Return the number of an index's lock, or that of a slot or of its vectors."""
     return number * LOCKS + (SLOTS if slot is None else slot)
 
 
@@ -273,6 +275,7 @@ def find_index(connection: Connection, schema: str, name: str, where: str) -> tu
 def read_manifest(connection: Connection, tables: Tables, where: str) -> Manifest:
     """Return the manifest of the newest commit; its ``rows`` are the documents.
 
+    ``load`` is an unfinished load, if there is one. It is synced if any load is.
     ``commit`` grows with each commit. Raises :class:`NotFound`.
     """
     found = connection.execute(tables.sql(MANIFEST), [tables.number]).fetchone()
@@ -361,12 +364,18 @@ def add_fields(
                 connection.execute(tables.sql("CREATE INDEX ON {documents} {on}", on=of_column))
 
 
-def drop_index(connection: Connection, tables: Tables) -> None:
-    """Remove an index with all its documents, when no transaction writes to it."""
+def drop_index(connection: Connection, tables: Tables, *, if_empty: bool = False) -> bool:
+    """Remove an index with all its documents, when no transaction writes to it.
+
+    ``if_empty``: only if it has no documents. Returns whether it was removed.
+    """
     with connection.transaction():
         lock(connection, SCHEMA_LOCK)
         lock(connection, lock_of(tables.number))
+        if if_empty and connection.execute(tables.sql("SELECT FROM {documents} LIMIT 1")).rowcount:
+            return False
         _drop(connection, tables)
+    return True
 
 
 def replace_index(connection: Connection, new: Tables, name: str) -> None:

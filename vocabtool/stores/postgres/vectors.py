@@ -24,6 +24,7 @@ from vocabtool.index.raw_vectors import (
     prepare,
     queries_unlike_documents,
     recall_by_count,
+    similarity_by_chance,
 )
 from vocabtool.index.vector_codes import EASIER
 from vocabtool.stores.postgres.keywords import TRUE, Part
@@ -173,12 +174,13 @@ class VectorSql:
             return start.then(source, among, best)
         count = max(limit, facts.setting) if facts.method == "hnsw" else 2 * limit
         what, type_ = indexed
-        order = Part(
-            f" ORDER BY {what} {self.sign} %s::{type_}({self.dim:d}) LIMIT %s", (vector, count)
-        )
+        nearest = f" ORDER BY {what} {self.sign} %s::{type_}({self.dim:d}) LIMIT %s"
         one = Part(f"SELECT doc, vector FROM {self.documents} d WHERE {self.has_vector} AND ")
         if among == TRUE:
+            # Rounding moves few: rows that are not fetched cost nothing.
+            order = Part(nearest, (vector, 2 * limit))
             return start.then(" AS similarity FROM (", one, among, order, ") d", best)
+        order = Part(nearest, (vector, count))
         few = math.isqrt(VISITED * count * max(rows, 1))
         allowed = Part(
             f"WITH allowed AS MATERIALIZED (SELECT d.doc FROM {self.documents} d WHERE "
@@ -193,15 +195,15 @@ class VectorSql:
         return allowed.then("SELECT * FROM ((", exactly, ") UNION ALL (", by_index, ")) n", best)
 
     def settings(self, facts: VectorFacts | None, limit: int) -> list[str]:
-        """The statements that set how the index is searched, in a transaction."""
+        """How the index is searched: ``name = value``, for SET or SET LOCAL."""
         if facts is None or facts.method == "exact":
             return []
         setting = facts.setting
         if facts.method == "hnsw":
             setting = min(max(setting, limit), SETTINGS["hnsw"][-1])
-        made = [f"SET LOCAL {NAMES[facts.method]} = {setting:d}"]
+        made = [f"{NAMES[facts.method]} = {setting:d}"]
         if self.version >= ITERATIVE:
-            made.append(f"SET LOCAL {facts.method}.iterative_scan = relaxed_order")
+            made.append(f"{facts.method}.iterative_scan = relaxed_order")
         return made
 
 
@@ -221,10 +223,32 @@ def from_bytes(sent: Sequence[bytes | None], dim: int) -> Vectors:
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """The vectors of all documents, fetched block by block in the order of their numbers."""
+    """The vectors of all documents, in the order of their numbers ``docs``.
+
+    It has what measurements use of :class:`~vocabtool.index.raw_vectors.RawVectors`.
+    """
 
     connection: Connection
     sql: VectorSql
+    docs: Rows
+
+    @classmethod
+    def of(cls, connection: Connection, sql: VectorSql) -> _Fetched:
+        statement = f"SELECT doc FROM {sql.documents} d WHERE {sql.has_vector} ORDER BY 1"
+        docs = np.array([doc for (doc,) in _rows(connection, statement)], np.int64)
+        return cls(connection, sql, docs)
+
+    @property
+    def count(self) -> int:
+        return len(self.docs)
+
+    def read_rows(self, places: Rows) -> Vectors:
+        statement = (
+            f"SELECT vector_send(vector::vector) FROM {self.sql.documents}"
+            " WHERE doc = ANY(%s) ORDER BY doc"
+        )
+        sent = _rows(self.connection, statement, self.docs[places].tolist())
+        return self.sql.vectors([each for (each,) in sent])
 
     def blocks(self) -> Iterator[tuple[int, Vectors]]:
         statement = (
@@ -265,9 +289,9 @@ def build_vectors(
     else:
         if statement is not None:
             _do(connection, statement)
-        docs = np.array([doc for (doc,) in _rows(connection, f"SELECT doc {where} ORDER BY 1")])
-        kinds = _queries(connection, sql, docs, seed)
-        fetched: Any = _Fetched(connection, sql)
+        fetched: Any = _Fetched.of(connection, sql)
+        docs = fetched.docs
+        kinds = _queries(fetched, seed)
         wanted = 1 - (1 - recall) / EASIER
         truths = [nearest_rows(fetched, kind, sql.metric) for kind in kinds]
         best = (0, -1.0)
@@ -316,17 +340,19 @@ def _recall(setting: tuple[int, float]) -> float:
     return setting[1]
 
 
-def _queries(connection: Connection, sql: VectorSql, docs: Rows, seed: int) -> list[QuerySample]:
+def chance_similarity(connection: Connection, sql: VectorSql) -> float | None:
+    """Return the similarity that unrelated vectors reach by chance: see ``raw_vectors.py``."""
+    fetched: Any = _Fetched.of(connection, sql)
+    return similarity_by_chance(fetched, sql.metric)
+
+
+def _queries(fetched: _Fetched, seed: int) -> list[QuerySample]:
     """Return synthetic queries. Their ``rows`` are places in ``docs``."""
     random = np.random.default_rng(seed)
-    size = min(REMEASURED_SAMPLE, len(docs))
-    places = np.sort(random.choice(len(docs), size, replace=False, shuffle=False))
-    statement = (
-        f"SELECT vector_send(vector::vector) FROM {sql.documents} WHERE doc = ANY(%s) ORDER BY doc"
-    )
-    sent = _rows(connection, statement, docs[places].tolist())
-    sample = sql.vectors([each for (each,) in sent])
-    return queries_unlike_documents(sample, places, sql.metric, random)
+    size = min(REMEASURED_SAMPLE, fetched.count)
+    places = np.sort(random.choice(fetched.count, size, replace=False, shuffle=False))
+    sample = fetched.read_rows(places)
+    return queries_unlike_documents(sample, places, fetched.sql.metric, random)
 
 
 def _found(
@@ -334,8 +360,8 @@ def _found(
 ) -> Rows:
     found = np.full((len(kind.queries), NEAREST), -1)
     with connection.transaction():
-        for statement in sql.settings(facts, NEAREST + 1):
-            _do(connection, statement)
+        for setting in sql.settings(facts, NEAREST + 1):
+            _do(connection, f"SET LOCAL {setting}")
         for place, (query, own) in enumerate(zip(kind.queries, kind.rows.tolist(), strict=True)):
             part = sql.near(as_text(query), NEAREST + 1, TRUE, facts, len(docs))
             near = [doc for doc, _ in _rows(connection, part.text, *part.values)]

@@ -23,6 +23,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Batch, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
@@ -51,15 +52,14 @@ from vocabtool.stores.postgres.connection import (
     is_lost,
     pauses,
 )
+from vocabtool.stores.postgres.record import MERGED, change_record, merged
 from vocabtool.stores.postgres.schema import (
     SLOTS,
     Tables,
-    add_fields,
     key_of,
     lock,
     lock_of,
     read_manifest,
-    record_of,
     stored_text,
 )
 from vocabtool.system.ranking import Rows
@@ -75,14 +75,6 @@ TOKEN_WAIT: Final = 60_000  # milliseconds for a transaction whose connection wa
 KEPT_TOKENS: Final = "1 day"
 VACUUM_SHARE: Final = 0.05  # of the documents changed: then vacuum at the end of a load
 VACUUM_ROWS: Final = 1000
-MERGED: Final = (
-    "configuration",
-    "codes",
-    "model_files",
-    "calibration",
-    "chance",
-    "searched_fields",
-)
 NOTHING: Final = (
     "Nothing of this commit was written ({0}); earlier commits are complete. Run it again"
 )
@@ -100,10 +92,13 @@ class PostgresWriter:
     - ``manifest``: of the newest commit that this writer knows.
     - ``rows``: number of documents when the writer was opened, and those appended since then.
     - ``searched_fields``: as in the manifest; may be set while there are no rows.
+    - ``is_shared``: several of them may write at the same time.
 
     Methods raise :class:`VocabtoolError`. After an error of :meth:`commit_changes` or
     :meth:`flush`, close the writer; the message says what was written.
     """
+
+    is_shared = True
 
     def __init__(
         self,
@@ -123,7 +118,7 @@ class PostgresWriter:
         self._flushed = 0  # documents in the open transaction, which cannot be written again
         self._slot: int | None = None  # of the open transaction
         self._token = uuid4()
-        self._taken: set[tuple[str, int]] = set()  # shards that this writer reserved
+        self._taken: dict[tuple[str, int], int] = {}  # shards that this writer reserved: locks
         self._connection = connections.connect(WAIT_SECONDS)
         try:
             self._open()
@@ -136,7 +131,9 @@ class PostgresWriter:
         self.rows = self.manifest.rows
         self.searched_fields = self.manifest.searched_fields
         self._kinds: dict[str, Kind] = dict(self.manifest.fields)
-        ((self._last,),) = self._ask("SELECT coalesce(max(doc), 0) FROM {documents}")
+        ((self._last, self._opened),) = self._ask(
+            "SELECT coalesce(max(doc), 0), clock_timestamp() FROM {documents}"
+        )
         self._changed = 0  # documents since the last VACUUM
         self._ask(
             "DELETE FROM {commits} WHERE token IN (SELECT token FROM {commits}"
@@ -156,7 +153,13 @@ class PostgresWriter:
         found |= {key: new[key].doc for key in keys.values() if key in new}
         return {id_: found[key] for id_, key in keys.items() if key in found}
 
-    def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
+    def append(
+        self,
+        batch: Batch,
+        vectors: Vectors,
+        sources: Sequence[int],
+        on_existing: OnExisting = "update",
+    ) -> None:
         """Add documents with their vectors, as :meth:`GenerationWriter.append` does."""
         self._refuse_if_of_user()
         for name in batch.columns:
@@ -186,6 +189,7 @@ class PostgresWriter:
                 terms=terms[at],
                 vector=held[at] if has_vector[at] else None,
                 values=values[at],
+                on_existing=on_existing,
             )
             before = self._changes.documents.get(document.key)
             self._size += document.size - (before.size if before else 0)
@@ -243,8 +247,11 @@ class PostgresWriter:
         return found[0] if found else None
 
     def load_of(self, plan: str | None) -> Load | None:
-        """Return the state of a load, if it is known."""
-        asked: LiteralString = "SELECT documents, finished, synced FROM {loads} WHERE plan = %s"
+        """Return the state of a load, if it is known; its documents are also those of shards."""
+        asked: LiteralString = (
+            "SELECT greatest(documents, (SELECT coalesce(sum(documents), 0)::bigint FROM {shards} s"
+            " WHERE s.plan = l.plan)), finished, synced FROM {loads} l WHERE plan = %s"
+        )
         for documents, finished, synced in self._ask(asked, plan):
             return Load(
                 plan=str(plan), documents=documents, finished=finished, alone=False, synced=synced
@@ -255,26 +262,31 @@ class PostgresWriter:
         return self._repeat(lambda connection: canaries_of(connection, self._tables, self.manifest))
 
     def take_shard(self, plan: str, count: int) -> int | None:
-        """Reserve a shard below ``count`` that no process loads or has loaded, or ``None``.
+        """Reserve a shard below ``count`` that no process loads or has loaded.
 
-        It is reserved until this writer is closed or its process dies. Then :meth:`add_shard`
-        records it together with its documents.
+        It is reserved until this writer is closed or its process dies; :meth:`add_shard` records
+        it together with its documents. Returns ``None`` when all are loaded; while other processes
+        load the last ones, waits, because they may die.
         """
-        done = {shard for (shard,) in self._ask("SELECT shard FROM {shards} WHERE plan = %s", plan)}
-        done |= {shard for name, shard, _ in self._changes.shards if name == plan}
-        for shard in range(count):
-            if shard in done or (plan, shard) in self._taken:
-                continue
-            told = f"{self._tables.schema}\0{self._tables.number}\0{plan}\0{shard}"
-            digest = blake2b(told.encode(), digest_size=8).digest()
-            key = int.from_bytes(digest, "little", signed=True)
-            if self._ask("SELECT 1 WHERE pg_try_advisory_lock(%s)", key):
-                # Another process may have loaded it since the first question.
-                asked: LiteralString = "SELECT 1 FROM {shards} WHERE plan = %s AND shard = %s"
-                self._taken.add((plan, shard))
-                if not self._ask(asked, plan, shard):
-                    return shard
-        return None
+        asked: LiteralString = "SELECT shard FROM {shards} WHERE plan = %s"
+        for pause in pauses():
+            done = {shard for (shard,) in self._ask(asked, plan)}
+            done |= {shard for name, shard, _ in self._changes.shards if name == plan}
+            for shard in range(count):
+                if shard in done or (plan, shard) in self._taken:
+                    continue
+                told = f"{self._tables.schema}\0{self._tables.number}\0{plan}\0{shard}"
+                digest = blake2b(told.encode(), digest_size=8).digest()
+                key = int.from_bytes(digest, "little", signed=True)
+                if self._ask("SELECT 1 WHERE pg_try_advisory_lock(%s)", key):
+                    self._taken[plan, shard] = key
+                    # Another process may have loaded it since the first question.
+                    if not self._ask(f"{asked} AND shard = %s", plan, shard):
+                        return shard
+            if len(done) >= count:
+                return None
+            time.sleep(pause)
+        raise AssertionError  # the pauses never end
 
     def add_shard(self, plan: str, shard: int, documents: int) -> None:
         """Record, in the next commit, that a shard is loaded."""
@@ -321,7 +333,7 @@ class PostgresWriter:
         """
         before = self.manifest
         manifest = replace(manifest, searched_fields=self.searched_fields)
-        self._change_record(lambda held: self._with_fields(_merged(held, before, manifest)))
+        self._change_record(lambda held: self._with_fields(merged(held, before, manifest)))
         load = manifest.load if manifest.load != before.load else None
         if self._changes or self._flushed or load is not None:
             self._changed += len(self._changes.documents) + len(self._changes.deleted)
@@ -359,7 +371,7 @@ class PostgresWriter:
                 if self._changes:
                     self._write()
                 if load is not None:
-                    write_load(self._connection, self._tables, before, load)
+                    write_load(self._connection, self._tables, before, load, self._opened)
                 self._run("UPDATE {totals} SET commits = commits + 1 WHERE slot = %s", self._slot)
                 sent = True
                 self._connection.execute("COMMIT")
@@ -417,21 +429,8 @@ class PostgresWriter:
         if change(self.manifest) == self.manifest:
             return
 
-        def work(connection: Connection) -> Manifest:
-            with connection.transaction():
-                lock(connection, lock_of(self._tables.number))
-                held = read_manifest(connection, self._tables, self._connections.where)
-                made = change(held)
-                if made != held:
-                    add_fields(connection, self._tables, made.fields, held.fields)
-                    self._run(
-                        "UPDATE {indexes} SET record = %s WHERE number = %s",
-                        record_of(made),
-                        self._tables.number,
-                    )
-            return made
-
-        made = self._repeat(work)
+        where = self._connections.where
+        made = self._repeat(lambda held: change_record(held, self._tables, where, change))
         self.manifest = replace(
             self.manifest, **{name: getattr(made, name) for name in (*MERGED, "fields", "sources")}
         )
@@ -489,6 +488,8 @@ class PostgresWriter:
     def _reconnect(self) -> None:
         self._numbers.clear()
         self._connection = self._connections.connect(WAIT_SECONDS)
+        for key in self._taken.values():  # lost with the connection
+            self._run("SELECT pg_try_advisory_lock(%s)", key)
 
     def _roll_back(self) -> None:
         import psycopg
@@ -536,23 +537,6 @@ def canaries_of(connection: Connection, tables: Tables, manifest: Manifest) -> C
     if tables.of_user:
         vectors = prepare(vectors, manifest.configuration.metric)
     return Canaries([each[1] for each in found], [each[2] for each in found], vectors)
-
-
-def _merged(held: Manifest, before: Manifest, given: Manifest) -> Manifest:
-    """Return the record that is ``held`` with what changed from ``before`` to ``given``."""
-    changed = {
-        name: getattr(given, name)
-        for name in MERGED
-        if getattr(given, name) != getattr(before, name)
-    }
-    if given.sources not in (before.sources, held.sources):
-        if held.sources != before.sources:
-            raise VocabtoolError(
-                "another writer recorded other FILEs meanwhile. "
-                + NOTHING.format("all documents of this run since then")
-            )
-        changed["sources"] = given.sources
-    return replace(held, **changed) if changed else held
 
 
 def _texts(values: pa.StringArray) -> list[str | None]:

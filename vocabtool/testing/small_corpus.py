@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import log
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool import Document
 from vocabtool.choices import Language
-from vocabtool.documents.batch import Kind
+from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, Term
+from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
+from vocabtool.search.conditions import Where
 from vocabtool.search.legs import MaskStore
-from vocabtool.search.store import Exactness, FieldColumn, ValueCounts, WordStatus
+from vocabtool.search.store import Exactness, ValueCount, ValueCounts, WordStatus
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
-
-K1, B = 1.2, 0.75
+from vocabtool.testing.plain_bm25 import PlainBM25
 
 
 class Doc(NamedTuple):
@@ -53,9 +53,14 @@ class Pieces(NamedTuple):
 
 
 class SmallCorpus(MaskStore):
-    """Rows are places in ``docs``. Similarity is the inner product."""
+    """Rows are places in ``docs``. Similarity is the inner product.
+
+    ``known_words``: what the model knows; ``None`` without a model. ``meanings``: of conditions,
+    as functions, since this corpus reads no condition. ``fields``: the kept ones and their kinds.
+    """
 
     exactness = Exactness(lengths=True, frequencies=True, similarities=True)
+    version = ("small", 1)
 
     def __init__(
         self,
@@ -64,50 +69,42 @@ class SmallCorpus(MaskStore):
         *,
         dim: int = 2,
         language: Language = "none",
+        fields: Mapping[str, Kind] | None = None,
+        meanings: Mapping[str, Callable[[Doc], bool]] | None = None,
     ) -> None:
         self.docs = docs
         self.known_words = known_words
         self.searched_fields: tuple[str, ...] = ()
         self.cutter = Cutter(language)
         self.rows = len(docs)
-        self.fields: Mapping[str, Kind] = {}
+        self.fields: Mapping[str, Kind] = fields or {}
         self.live = np.ones(len(docs), np.bool_)
         self.keywords = self.vectors = self.documents = self
+        self._meanings = meanings or {}
         terms = self.cutter.terms([doc.text for doc in docs])
-        self._terms: dict[Field, list[list[str]]] = {
-            "words": [each.words.split() for each in terms],
-            "surfaces": [each.surfaces.split() for each in terms],
-        }
+        self._words = sorted({word for each in terms for word in each.words.split()})
+        self._bm25 = PlainBM25(terms)
+        self.mean_length = self._bm25.mean_length
         filled = [doc.vector or (0.0,) * dim for doc in docs]
         self._vectors = np.array(filled, np.float32).reshape(len(docs), dim)
         self._without = np.array([not any(vector) for vector in filled], np.bool_)
 
+    def where(self, asked: Where) -> Mask:
+        holds = self._meanings[asked.text]
+        return np.array([holds(doc) for doc in self.docs], np.bool_)
+
     def document_frequency(self, term: Term) -> int:
-        return sum(term.text in terms for terms in self._terms[term.field])
+        return self._bm25.document_frequency(term)
 
     def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
         return {term: self.document_frequency(term) for term in terms}
 
     def bm25(self, term: Term, row: int) -> float:
         """The textbook's; of the field "surfaces" the idf alone."""
-        lists = self._terms[term.field]
-        mean = sum(map(len, lists)) / len(lists)
-        count, frequency = lists[row].count(term.text), self.document_frequency(term)
-        idf = log(1 + (len(lists) - frequency + 0.5) / (frequency + 0.5))
-        if term.field == "surfaces":
-            return idf * (count > 0)
-        norm = K1 * (1 - B + B * len(lists[row]) / mean) if mean else 1
-        return idf * count * (K1 + 1) / (count + norm)
+        return self._bm25.score(row, KeywordQuery((Clause((term,)),)))
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
-        clauses = query.must + query.should
-        scores = {}
-        for row in self._allowed(among):
-            held = [clause for clause in clauses if self._holds(clause, row)]
-            if held and all(clause in held for clause in query.must):
-                scores[row] = sum(self._score(clause, held, row) for clause in held)
-        rows = np.array(list(scores), np.int64)
-        return RankedRows.of(rows, np.array(list(scores.values()), np.float32), limit)
+        return self._bm25.search(query, limit, self._allowed(among))
 
     def search_each(
         self, queries: Sequence[KeywordQuery], limit: int, among: Mask
@@ -116,11 +113,6 @@ class SmallCorpus(MaskStore):
 
     def rows_with_all(self, clauses: Iterable[Clause]) -> Rows:
         return self.search(KeywordQuery((), tuple(clauses)), self.rows, self.live).rows
-
-    def _score(self, clause: Clause, held: Sequence[Clause], row: int) -> float:
-        score = clause.boost * sum(self.bm25(term, row) for term in clause.terms)
-        parts = [each for each in held if each.terms[0] in clause.parts]
-        return max(score - sum(self._score(part, held, row) for part in parts), 0.0)
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
         there = np.array([row for row in self._allowed(among) if not self._without[row]], np.int64)
@@ -141,39 +133,40 @@ class SmallCorpus(MaskStore):
         ]
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
-        words = sorted({word for words in self._terms["words"] for word in words})
-        return difflib.get_close_matches(word.lower(), words, limit)
-
-    version = ("small", 1)
-    fields: Mapping[str, Any] = {}
+        return difflib.get_close_matches(word.lower(), self._words, limit)
 
     def in_order(self, selection: Mask) -> Rows:
         rows = sorted(self._allowed(selection), key=lambda row: self.docs[row].id)
         return np.array(rows, np.int64)
 
     def value_ranks(self, name: str, rows: Rows) -> NDArray[np.int64]:
-        return self._column(name).codes[rows].astype(np.int64)
+        held = [_text_of_list(doc.fields.get(name)) for doc in self.docs]
+        values = sorted({value for value in held if value is not None})
+        ranks = [-1 if held[row] is None else values.index(held[row]) for row in rows]
+        return np.array(ranks, np.int64)
 
     def count_values(
         self, names: Sequence[str], terms: Sequence[Term], among: Mask, limit: int
     ) -> dict[str, ValueCounts]:
         rows = self._allowed(among)
         if terms:
-            rows = [row for row in rows if any(t.text in self._terms[t.field][row] for t in terms)]
-        return {name: self._column(name).count(np.array(rows, np.int64), limit) for name in names}
+            asked = KeywordQuery(tuple(Clause((term,)) for term in terms))
+            rows = self.search(asked, self.rows, among).rows.tolist()
+        return {name: self._count(name, rows, limit) for name in names}
 
-    def _column(self, name: str) -> FieldColumn:
-        held = [doc.fields.get(name) for doc in self.docs]
-        values = sorted({value for value in held if value is not None})
-        codes = [-1 if value is None else values.index(value) for value in held]
-        return FieldColumn.of(np.array(codes, np.int32), values, "string")
+    def _count(self, name: str, rows: Iterable[int], limit: int) -> ValueCounts:
+        counts: Counter[Any] = Counter()
+        for row in rows:
+            value = self.docs[row].fields.get(name)
+            counts.update(set(value) if isinstance(value, list) else [value])
+        del counts[None]
+        frequent = sorted(counts, key=lambda value: (-counts[value], value))[:limit]
+        return ValueCounts(tuple(ValueCount(each, counts[each]) for each in frequent), len(counts))
 
-    def _allowed(self, among: NDArray[np.bool_] | None) -> list[int]:
+    def _allowed(self, among: Mask | None) -> list[int]:
         rows = range(self.rows)
         return [row for row in rows if among is None or (row < len(among) and among[row])]
 
-    def _holds(self, clause: Clause, row: int) -> bool:
-        held = self._terms[clause.terms[0].field][row]
-        wanted = [term.text for term in clause.terms]
-        starts = range(len(held) - len(wanted) + 1)
-        return any(held[start : start + len(wanted)] == wanted for start in starts)
+
+def _text_of_list(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, list) else value

@@ -1,0 +1,440 @@
+"""The document store passes the suites of Haystack; filters agree with Haystack's own filters."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("haystack")
+
+from haystack import Document, Pipeline
+from haystack.core.errors import DeserializationError
+from haystack.dataclasses import ByteStream, SparseEmbedding
+from haystack.document_stores.errors import DuplicateDocumentError
+from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
+from haystack.errors import FilterError
+from haystack.testing import document_store as suites
+from haystack.testing import document_store_async as async_suites
+from haystack.utils.filters import document_matches_filter
+from hypothesis import given
+from hypothesis import strategies as some
+
+import vocabtool
+from tests.builders.small_indexes import temporary_folder
+from tests.conftest import ROOT
+from vocabtool import FolderInUse, Index, NotFound, VocabtoolError
+from vocabtool.integrations.haystack import (
+    VocabtoolDocumentEmbedder,
+    VocabtoolDocumentStore,
+    VocabtoolHybridRetriever,
+    VocabtoolTextEmbedder,
+)
+
+DIM = 768  # of the suites
+GLOVE = str(ROOT / "data" / "small_glove.txt")
+NONE, SKIP = DuplicatePolicy.NONE, DuplicatePolicy.SKIP
+FAIL, OVERWRITE = DuplicatePolicy.FAIL, DuplicatePolicy.OVERWRITE
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def document_store(tmp_path: Path) -> VocabtoolDocumentStore:
+    return VocabtoolDocumentStore(str(tmp_path / "index"), embedding_dim=DIM)
+
+
+class Equal:
+    """Documents in the same order, all but embeddings exactly, and these in float32."""
+
+    @staticmethod
+    def assert_documents_are_equal(received: list[Document], expected: list[Document]) -> None:
+        assert [replace(each, embedding=None) for each in received] == [
+            replace(each, embedding=None) for each in expected
+        ]
+        for one, other in zip(received, expected, strict=True):
+            assert (one.embedding is None) == (other.embedding is None)
+            if other.embedding is not None:
+                np.testing.assert_allclose(
+                    np.asarray(one.embedding), np.asarray(other.embedding), rtol=3e-7
+                )
+
+
+class TestStore(
+    Equal,
+    suites.DocumentStoreBaseExtendedTests,
+    suites.CountDocumentsByFilterTest,
+    suites.CountUniqueMetadataByFilterTest,
+    suites.GetMetadataFieldsInfoTest,
+    suites.GetMetadataFieldMinMaxTest,
+    suites.GetMetadataFieldUniqueValuesTest,
+):
+    """Every suite of Haystack 3.4."""
+
+    @pytest.fixture
+    def document_store(self, tmp_path: Path) -> VocabtoolDocumentStore:
+        return VocabtoolDocumentStore(str(tmp_path / "index"), embedding_dim=DIM)
+
+    def test_write_documents(self, document_store: Any) -> None:
+        document = Document(content="test doc")
+        assert document_store.write_documents([document]) == 1
+        with pytest.raises(DuplicateDocumentError, match=document.id):
+            document_store.write_documents([document], NONE)
+
+
+@pytest.mark.anyio
+class TestAsyncStore(
+    Equal,
+    async_suites.CountDocumentsAsyncTest,
+    async_suites.CountDocumentsByFilterAsyncTest,
+    async_suites.CountUniqueMetadataByFilterAsyncTest,
+    async_suites.DeleteAllAsyncTest,
+    async_suites.DeleteByFilterAsyncTest,
+    async_suites.DeleteDocumentsAsyncTest,
+    async_suites.FilterDocumentsAsyncTest,
+    async_suites.GetMetadataFieldMinMaxAsyncTest,
+    async_suites.GetMetadataFieldsInfoAsyncTest,
+    async_suites.GetMetadataFieldUniqueValuesAsyncTest,
+    async_suites.UpdateByFilterAsyncTest,
+    async_suites.WriteDocumentsAsyncTest,
+):
+    """Every asynchronous suite of Haystack 3.4."""
+
+    async def test_write_documents_async(self, document_store: Any) -> None:
+        document = Document(content="test doc")
+        assert await document_store.write_documents_async([document]) == 1
+        with pytest.raises(DuplicateDocumentError, match=document.id):
+            await document_store.write_documents_async([document])
+
+
+def test_every_suite_is_taken() -> None:
+    for module, taken in ((suites, TestStore), (async_suites, TestAsyncStore)):
+        there = {
+            each
+            for name, each in vars(module).items()
+            if name.endswith("Test") and each.__module__ == module.__name__
+        }
+        assert len(there) > 9
+        assert {each.__name__ for each in there if not issubclass(taken, each)} == set()
+
+
+ROWS: list[dict[str, Any]] = [
+    {"n": 1, "s": "x", "flag": True, "day": "2024-03-31T00:00:00", "person": {"name": "x"}},
+    {"n": -2.5, "s": "it's", "day": "2024-03-31", "person": {"name": "it's"}},
+    {"n": 0, "flag": False, "day": "2024-03-31T00:00:01+00:00", "s": None},
+    {"n": None, "s": "", "person": {}},
+    {},
+]
+KINDS: dict[str, list[Any]] = {
+    **{"n": [None, 0, 1, -2.5, 3], "s": [None, "x", "it's", ""], "flag": [None, True, False]},
+    "day": [None, "2024-03-31", "2024-03-31T00:00:00.000001", datetime(2024, 3, 31, 0, 0, 1)],
+    **{"person.name": [None, "x", "' or id is not null --"], "gone": [None, 1, "x", True]},
+}
+
+
+def comparisons() -> list[dict[str, Any]]:
+    """Every operator with values of the type of each field."""
+    made = []
+    for name, values in KINDS.items():
+        for value in values:
+            ordered = name in ("n", "day", "gone") and not isinstance(value, bool) and value != "x"
+            operators = ["==", "!=", *(("<", "<=", ">", ">=") if ordered else ())]
+            made += [{"operator": each, "value": value} for each in operators]
+            made += [{"operator": each, "value": [value]} for each in ("in", "not in")]
+            made[-len(operators) - 2 :] = [
+                {"field": f"meta.{name}", **each} for each in made[-len(operators) - 2 :]
+            ]
+        made += [
+            {"field": f"meta.{name}", "operator": op, "value": values} for op in ("in", "not in")
+        ]
+        made += [
+            {"field": name.partition(".")[0], "operator": op, "value": []}
+            for op in ("in", "not in")
+        ]
+    return made
+
+
+@pytest.fixture(scope="module")
+def rows() -> Iterator[VocabtoolDocumentStore]:
+    with temporary_folder() as folder:
+        store = VocabtoolDocumentStore(f"{folder}/index", embedding_dim=2)
+        store.write_documents(
+            [Document(id=f"d{at}", content=f"text {at}", meta=meta) for at, meta in enumerate(ROWS)]
+        )
+        yield store
+
+
+def agree(store: VocabtoolDocumentStore, filters: dict[str, Any]) -> None:
+    documents = [
+        Document(id=f"d{at}", content=f"text {at}", meta=meta) for at, meta in enumerate(ROWS)
+    ]
+    wanted = [each for each in documents if document_matches_filter(filters, each)]
+    assert store.filter_documents(filters) == wanted, filters
+    assert store.count_documents_by_filter(filters) == len(wanted)
+
+
+@pytest.mark.parametrize("filters", comparisons(), ids=str)
+def test_comparisons_agree_with_haystack(
+    rows: VocabtoolDocumentStore, filters: dict[str, Any]
+) -> None:
+    agree(rows, filters)
+
+
+@given(
+    filters=some.recursive(
+        some.sampled_from(comparisons()),
+        lambda parts: some.fixed_dictionaries(
+            {
+                "operator": some.sampled_from(["AND", "OR", "NOT"]),
+                "conditions": some.lists(parts, max_size=3),
+            }
+        ),
+        max_leaves=6,
+    )
+)
+def test_junctions_agree_with_haystack(
+    rows: VocabtoolDocumentStore, filters: dict[str, Any]
+) -> None:
+    agree(rows, filters)
+
+
+DEEP: dict[str, Any] = {"field": "id", "operator": "==", "value": "d1"}
+for _ in range(2000):
+    DEEP = {"operator": "NOT", "conditions": [DEEP]}
+
+
+@pytest.mark.parametrize(
+    ("filters", "told"),
+    [
+        ({"field": "meta.n", "operator": "like", "value": "x"}, "like"),
+        ({"field": "embedding", "operator": "==", "value": None}, "embedding"),
+        ({"field": "meta.n", "operator": "==", "value": "x"}, "'n' contains numbers"),
+        ({"field": "meta.s", "operator": "==", "value": {"a": 1}}, "a value must be"),
+        ({"field": "meta.s", "operator": ">", "value": "x"}, "ISO 8601"),
+        ({"field": 3, "operator": "==", "value": 1}, "field 3"),
+        ({"operator": "XOR", "conditions": []}, "XOR"),
+        ({"operator": "AND", "conditions": {}}, "list"),
+        ({"operator": "AND", "conditions": [3]}, "dictionary"),
+        ({"field": "id", "operator": "in", "value": ["x" * 100] * 200}, "10,000"),
+        (DEEP, "nested"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_filters_refused_by_name(
+    rows: VocabtoolDocumentStore, filters: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(FilterError, match=told):
+        rows.filter_documents(filters)
+    with pytest.raises(FilterError, match=told):
+        VocabtoolHybridRetriever(rows).run("text", filters=filters)
+
+
+METAS: list[dict[str, Any]] = [
+    {"a": {"b": [{"c": None}], "d": {}}, "list": [1, "x", 2.0, True], "empty": []},
+    {"id": "own", "text": "own", "_metadata": "x", "_haystack": "y", "a.b": 1},
+    {"mixed": 1, "big": 1 << 70, "float": 1e300, "inf": float("inf"), "none": None},
+    {"mixed": "1", "float": 2, "flag": True},
+    {"mixed": True, "Ünï": "\u2028'\"", "float": -0.0},
+]
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_meta_comes_back(document_store: VocabtoolDocumentStore, one_by_one: bool) -> None:
+    given_ = [Document(id=str(at), content=None, meta=meta) for at, meta in enumerate(METAS)]
+    if one_by_one:  # then a field that has a kind refuses others
+        for each in given_[:3]:
+            document_store.write_documents([each])
+        with pytest.raises(VocabtoolError, match="'mixed' contains whole numbers"):
+            document_store.write_documents(given_[4:])
+        given_ = given_[:3]
+    else:
+        document_store.write_documents(given_)
+    assert [json.dumps(each.to_dict()) for each in document_store.filter_documents()] == [
+        json.dumps(each.to_dict()) for each in given_
+    ]
+    own = {"field": "meta.id", "operator": "==", "value": "own"}
+    assert [each.id for each in document_store.filter_documents(own)] == ["1"]
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner-product", "l2"])
+def test_embeddings_come_back(tmp_path: Path, metric: Any) -> None:
+    store = VocabtoolDocumentStore(str(tmp_path / "index"), embedding_dim=2, metric=metric)
+    embeddings = [[3.0, 4.0], [0.6, 0.8], [0.0, 0.0], None, [1e-3, 2e5]]
+    store.write_documents([Document(id=str(at), embedding=e) for at, e in enumerate(embeddings)])
+    store.update_by_filter({"field": "id", "operator": "==", "value": "0"}, {"x": 1})
+    found = {each.id: each.embedding for each in store.filter_documents()}
+    assert (found["2"], found["3"]) == (None, None)  # without a direction, found by words only
+    for id_ in "014":
+        np.testing.assert_allclose(
+            np.asarray(found[id_]), np.asarray(embeddings[int(id_)]), rtol=3e-7
+        )
+    nearest = VocabtoolHybridRetriever(store, return_embedding=True, top_k=1)
+    (best,) = nearest.run(query_embedding=[0.6, 0.8], top_k=5)["documents"][:1]
+    assert best.embedding is not None
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        (Document(content="x", blob=ByteStream(b"x")), "blob"),
+        (Document(content="x", sparse_embedding=SparseEmbedding([1], [1.0])), "sparse_embedding"),
+        (Document(content="x", embedding=[1.0]), "768 numbers"),
+    ],
+)
+def test_refused_documents(
+    document_store: VocabtoolDocumentStore, document: Document, told: str
+) -> None:
+    with pytest.raises(ValueError, match=told):
+        document_store.write_documents([Document(content="before"), document])
+    assert document_store.count_documents() == 0
+
+
+def test_meta_that_is_no_json(document_store: VocabtoolDocumentStore) -> None:
+    document = Document(id="new", content="x", meta={"day": datetime(2024, 1, 1)})
+    with pytest.raises(VocabtoolError, match=r"'new'.*isoformat"):
+        document_store.write_documents([Document(content="before"), document])
+    assert document_store.count_documents() == 0
+
+
+def test_policies(document_store: VocabtoolDocumentStore) -> None:
+    one, two = Document(id="1", content="one"), Document(id="1", content="two")
+    for policy in (NONE, FAIL):
+        with pytest.raises(DuplicateDocumentError, match="'1'"):
+            document_store.write_documents([one, two], policy)
+    assert document_store.write_documents([one, two], SKIP) == 1
+    assert document_store.filter_documents() == [one]
+    assert document_store.write_documents([one, two], OVERWRITE) == 2
+    assert document_store.filter_documents() == [two]
+
+
+@pytest.fixture(scope="module")
+def answers() -> Iterator[Path]:
+    """An index that was made without Haystack."""
+    with temporary_folder() as folder:
+        path, source = Path(folder) / "answers", str(ROOT / "data" / "answers.jsonl")
+        options = vocabtool.documents.ReadOptions(id_field="id")
+        Index.create_for(path, source, GLOVE, read=options).load(source, options)
+        yield path
+
+
+def test_hybrid_as_the_index(answers: Path) -> None:
+    index = Index.open(answers)
+    retriever = VocabtoolHybridRetriever(VocabtoolDocumentStore(str(answers)), top_k=5)
+    vector = np.ones(index.configuration.dim, np.float32).tolist()
+    for query, embedding in (("sort a xlist", None), ("sort", vector), (None, vector)):
+        hits = index.search(query, vector=embedding, k=5, explain=True)
+        found = retriever.run(query, embedding, explain=True)["documents"]
+        assert [(each.id, each.content, each.score) for each in found] == [
+            (hit.id, hit.text, hit.score) for hit in hits
+        ]
+        told = [each.meta["_vocabtool"] for each in found]
+        assert [each["explanation"] for each in told] == [
+            hit.to_dict()["explanation"] for hit in hits
+        ]
+        assert all(
+            each["unknown_words"] == (["xlist"] if query == "sort a xlist" else []) for each in told
+        )
+    assert "_vocabtool" not in retriever.run("sort")["documents"][0].meta
+    assert retriever.run("sort", top_k=0) == {"documents": []}
+    again = asyncio.run(retriever.run_async("sort", top_k=2))
+    assert again == retriever.run("sort", top_k=2)
+    with pytest.raises(ValueError, match="query_embedding"):
+        retriever.run()
+
+
+def test_model_of_the_index_encodes(answers: Path, tmp_path: Path) -> None:
+    """Documents without an embedding get the vector that the index's model makes, with others."""
+    path = str(tmp_path / "copy")
+    Index.open(answers).copy(path)
+    store = VocabtoolDocumentStore(path)
+    encoder = store.index.encoder
+    assert encoder is not None
+    own = [1.0] * encoder.dim
+    texts = ["sort a list", "read a file", "sort", "list"]
+    store.write_documents(
+        [Document(id=t, content=t, embedding=own if t == "sort" else None) for t in texts]
+    )
+    vectors = store.index.vectors(texts)
+    wanted = np.array(encoder.encode(texts), np.float64)
+    wanted[2] = own
+    wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
+    np.testing.assert_allclose([vectors[t] for t in texts], wanted, atol=5e-4)  # float16
+    assert [each.id for each in store.filter_documents()][-4:] == texts
+
+
+def test_pipelines_are_dumped_and_loaded(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"weights": "none"}
+    store = VocabtoolDocumentStore(
+        str(tmp_path / "i"), embedding_dim=4, language="none", metric="l2"
+    )
+    pipeline = Pipeline()
+    pipeline.add_component(
+        "documents",
+        VocabtoolDocumentEmbedder(
+            GLOVE, options, meta_fields_to_embed=["title"], embedding_separator=" "
+        ),
+    )
+    pipeline.add_component("text", VocabtoolTextEmbedder(GLOVE, options))
+    filters = {"field": "meta.type", "operator": "==", "value": "a"}
+    pipeline.add_component(
+        "retriever",
+        VocabtoolHybridRetriever(
+            store,
+            filters=filters,
+            top_k=3,
+            filter_policy="merge",
+            explain=True,
+            settings={"a": 0.3},
+        ),
+    )
+    pipeline.connect("text.embedding", "retriever.query_embedding")
+    text = pipeline.dumps()
+    with pytest.raises(DeserializationError):
+        Pipeline.loads(text)
+    loaded = Pipeline.loads(text, allowed_modules=["vocabtool.*"])
+    assert loaded.to_dict() == pipeline.to_dict()
+    retriever = loaded.get_component("retriever")
+    assert isinstance(retriever, VocabtoolHybridRetriever)
+    assert retriever.filter_policy is FilterPolicy.MERGE
+    given_ = [
+        Document(content="love", meta={"title": "good", "type": "a"}),
+        Document(content="x y"),
+    ]
+    embedder = loaded.get_component("documents")
+    made = embedder.run(given_)["documents"]
+    oracle = vocabtool.open_encoder(GLOVE, weights="none")
+    np.testing.assert_array_equal([e.embedding for e in made], oracle.encode(["good love", "x y"]))
+    retriever.document_store.write_documents(made)
+    run = loaded.run(
+        {"text": {"text": "good"}, "retriever": {"query": "love"}, "documents": {"documents": []}}
+    )
+    assert [each.id for each in run["retriever"]["documents"]] == [given_[0].id]
+    assert retriever.document_store.index.configuration.metric == "l2"
+
+
+def test_stores_that_cannot_be_opened(tmp_path: Path) -> None:
+    missing = VocabtoolDocumentStore(str(tmp_path / "missing"))
+    with pytest.raises(NotFound, match="missing"):
+        missing.count_documents()
+    path = str(tmp_path / "index")
+    Index.create(path, dim=4)
+    with pytest.raises(ValueError, match="4 numbers, embedding_dim is 3"):
+        VocabtoolDocumentStore(path, embedding_dim=3).count_documents()
+    with pytest.raises(TypeError, match="VocabtoolDocumentStore"):
+        VocabtoolHybridRetriever(path)  # type: ignore[arg-type]
+    store = VocabtoolDocumentStore(path)
+    with Index.open(path).writer() as writer:
+        with pytest.raises(FolderInUse):
+            store.write_documents([Document(content="x")])
+        writer.add([{"id": "other", "text": "of another process"}], [[1, 0, 0, 0]])
+    assert store.count_documents() == 1  # the last commit, whoever made it

@@ -1,0 +1,405 @@
+"""The suites that LangChain has for vector stores, retrievers and embeddings, and our own tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.builders.small_indexes import temporary_folder
+from vocabtool import Index, OtherModel, VocabtoolError
+from vocabtool.errors import InvalidCondition, NotFound
+
+pytest.importorskip("langchain_tests")
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from langchain_core.indexing import InMemoryRecordManager, index
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import VectorStore
+from langchain_tests import integration_tests as suites
+from langchain_tests.integration_tests.vectorstores import EMBEDDING_SIZE
+from langchain_tests.unit_tests import EmbeddingsUnitTests
+
+from vocabtool.integrations.langchain import (
+    VocabtoolEmbeddings,
+    VocabtoolRetriever,
+    VocabtoolVectorStore,
+)
+
+# Word vectors, so that the vector of a text is the mean of those of its words.
+WORDS: Final = {"foo": [0.5, 0, 0], "bar": [0, 0.5, 0], "baz": [0, 0, 0.5], "new": [0.5, 0.5, 0]}
+TEXTS: Final = ["foo bar", "foo", "new baz", "bar baz SKU-77", "foo foo bar baz"]
+METADATAS: Final[list[dict[str, Any]]] = [
+    {"year": 2019, "lang": "en", "tags": ["a", "b"], "open": True},
+    {"year": 2024, "lang": "de", "tags": ["b"], "day": "2024-03-31", "id": 7},
+    {"year": 2021.5, "lang": "en"},
+    {"lang": "it's", "open": False},
+    {"year": 2024, "source": {"page": 3, "of": None}},
+]
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def model(folder: Path) -> VocabtoolEmbeddings:
+    path = folder / "vectors.txt"
+    lines = (f"{word} {' '.join(map(str, numbers))}\n" for word, numbers in WORDS.items())
+    path.write_text("".join(lines), "utf-8")
+    return VocabtoolEmbeddings(path, rule="lower", weights="none")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with temporary_folder() as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def store(folder: Path) -> VocabtoolVectorStore:
+    """The texts and metadata above, with the ids ``0`` to ``4``."""
+    given: Any = {"path": folder / "index", "ids": [*"01234"]}
+    return VocabtoolVectorStore.from_texts(TEXTS, model(folder), METADATAS, **given)
+
+
+def ids(documents: list[Document]) -> list[str | None]:
+    return [each.id for each in documents]
+
+
+@pytest.mark.anyio
+class TestOwnVectors(suites.VectorStoreIntegrationTests):
+    """The vectors are made by an ``Embeddings`` of somebody else."""
+
+    @pytest.fixture
+    def vectorstore(self, folder: Path) -> VectorStore:
+        empty = Index.create(folder / "index", dim=EMBEDDING_SIZE)
+        return VocabtoolVectorStore(empty, self.get_embeddings())
+
+
+@pytest.mark.anyio
+class TestModelOfIndex(suites.VectorStoreIntegrationTests):
+    @pytest.fixture
+    def vectorstore(self, folder: Path) -> VectorStore:
+        return VocabtoolVectorStore.from_texts([], model(folder), path=folder / "index")
+
+
+@pytest.mark.anyio
+class TestRetriever(suites.RetrieversIntegrationTests):
+    @pytest.fixture(autouse=True)
+    def _store(self, store: VocabtoolVectorStore) -> None:
+        self.path = store.index.path
+
+    @property
+    def retriever_constructor(self) -> type[BaseRetriever]:
+        return VocabtoolRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"index": self.path}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return "foo bar"
+
+
+class EmbeddingsCase:
+    @pytest.fixture(autouse=True)
+    def _model(self, folder: Path) -> None:
+        self.model_file = model(folder).model
+
+    @property
+    def embeddings_class(self) -> type[Embeddings]:
+        return VocabtoolEmbeddings
+
+    @property
+    def embedding_model_params(self) -> dict[str, Any]:
+        return {"model": self.model_file, "rule": "lower", "weights": "none"}
+
+
+class TestEmbeddingsUnit(EmbeddingsCase, EmbeddingsUnitTests):
+    pass
+
+
+@pytest.mark.anyio
+class TestEmbeddings(EmbeddingsCase, suites.EmbeddingsIntegrationTests):
+    pass
+
+
+def test_vectors_of_a_model(folder: Path) -> None:
+    """Means of the words, of length 1; queries with the prompt of queries."""
+    embeddings = model(folder)
+    root = 0.5**0.5
+    assert np.allclose(embeddings.embed_documents(["foo", "foo bar"]), [[1, 0, 0], [root, root, 0]])
+    assert embeddings.embed_query("baz") == [0, 0, 1]
+    assert embeddings.embed_documents([]) == []
+
+
+FILTERS: Final[list[tuple[Any, str]]] = [
+    ({"lang": "en"}, "02"),
+    ({"lang": "it's"}, "3"),
+    ("lang = 'en' and year < 2020", "0"),
+    ({"year": {"$gte": 2020}}, "124"),
+    ({"year": {"$gte": 2020, "$lt": 2022}}, "2"),
+    ({"year": {"$between": [2019, 2021]}}, "0"),
+    ({"year": {"$in": [2019, 2021.5]}, "lang": {"$eq": "en"}}, "02"),
+    ({"year": {"$nin": [2019]}}, "124"),
+    ({"lang": {"$ne": "en"}}, "13"),
+    ({"lang": {"$in": ["de", None]}}, "14"),
+    ({"lang": None}, "4"),
+    ({"lang": {"$exists": True}}, "0123"),
+    ({"day": {"$exists": False}}, "0234"),
+    ({"open": True}, "0"),
+    ({"tags": {"$contains": "b"}}, "01"),
+    ({"lang": {"$like": "%e%"}}, "012"),
+    ({"lang": {"$ilike": "IT%"}}, "3"),
+    ({"id": 7}, "1"),
+    ({"$or": [{"lang": "de"}, {"$and": [{"lang": "en"}, {"year": {"$gt": 2020}}]}]}, "12"),
+    ({"$not": {"lang": "en", "open": True}}, "13"),
+    ({"$not": [{"lang": "en"}, {"open": True}]}, "13"),
+    ({"year": {"$not": {"$lt": 2020}}}, "124"),
+    ({"$and": [{}, {"lang": "de"}]}, "1"),
+    ({}, "01234"),
+]
+
+
+@pytest.mark.parametrize(("asked", "wanted"), FILTERS, ids=[str(each) for each, _ in FILTERS])
+def test_filters(store: VocabtoolVectorStore, asked: Any, wanted: str) -> None:
+    """A missing value satisfies no comparison; but a part of `and` that is false decides."""
+    found = store.similarity_search("foo", k=5, filter=asked)
+    assert sorted(str(each.id) for each in found) == [*wanted]
+    retriever = VocabtoolRetriever(index=store.index, filter=asked, k=5)
+    assert sorted(str(each.id) for each in retriever.invoke("foo bar baz")) == [*wanted]
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ({"year": {"$near": 1}}, "$near"),
+        ({"$nor": [{"year": 1}]}, "$nor"),
+        ({"$and": {"year": 1}}, "$and"),
+        ({"$or": []}, "'or'"),
+        ({"year": {}}, "year"),
+        ({"year": [2019]}, "[2019]"),
+        ({"year": {"$gt": "2019' or 'a' = 'a"}}, "year"),
+        ({"yaer": 2019}, "yaer"),
+        ({1: 2}, "1"),
+        (print, "print"),
+    ],
+)
+def test_refused_filters(store: VocabtoolVectorStore, asked: Any, named: str) -> None:
+    with pytest.raises(InvalidCondition) as caught:
+        store.similarity_search("foo", filter=asked)
+    assert named in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["$not", "$and"])
+def test_filters_nested_too_deep(store: VocabtoolVectorStore, key: str) -> None:
+    deep: dict[str, Any] = {"year": 2019}
+    of_field: Any = 2019
+    for _ in range(5_000):
+        deep = {key: [deep]}
+        of_field = {"$not": of_field}
+    for asked in (deep, {"year": of_field}):
+        with pytest.raises(InvalidCondition, match="nested"):
+            store.similarity_search("foo", filter=asked)
+
+
+def test_a_filter_of_an_empty_index(folder: Path) -> None:
+    """Nothing is found; but what no filter has is refused."""
+    store = VocabtoolVectorStore.from_texts([], model(folder), path=folder / "index")
+    assert store.similarity_search("foo", filter={"year": 2019}) == []
+    with pytest.raises(InvalidCondition):
+        store.similarity_search("foo", filter={"year": {"$near": 2019}})
+
+
+SCALARS: st.SearchStrategy[Any] = st.none() | st.booleans() | st.integers(-(1 << 70), 1 << 70)
+SCALARS |= st.floats(allow_nan=False, allow_infinity=False)
+SCALARS |= st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+NAMES = st.sampled_from(["a", "b", "id", "text", "_metadata", "metadata.id", "", "é\n"])
+NESTED = st.recursive(
+    SCALARS, lambda part: st.lists(part, max_size=3) | st.dictionaries(NAMES, part, max_size=3)
+)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.lists(st.dictionaries(NAMES, NESTED, max_size=4), max_size=4), max_size=3))
+def test_metadata_come_back_as_they_went_in(commits: list[list[dict[str, Any]]]) -> None:
+    """Whatever is nested, and whatever kinds the index has already."""
+    with temporary_folder() as folder:
+        store = VocabtoolVectorStore(Index.create(Path(folder) / "index", dim=1), Ones())
+        added: dict[str, dict[str, Any]] = {}
+        for metadatas in commits:
+            texts = ["foo"] * len(metadatas)
+            added |= dict(zip(store.add_texts(texts, metadatas), metadatas, strict=True))
+        for found in (store.get_by_ids([*added]), store.similarity_search("foo", k=99)):
+            got = {str(each.id): each.metadata for each in found}
+            assert sorted(map(repr, got.items())) == sorted(map(repr, added.items()))
+
+
+class Ones(Embeddings):
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [[1.0]] * len(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        return [1.0]
+
+
+def test_plain_metadata_are_fields_only(store: VocabtoolVectorStore) -> None:
+    first, third, last = (store.index.get(id_) for id_ in "024")
+    assert first is not None
+    assert third is not None
+    assert last is not None
+    assert third.fields == {"year": 2021.5, "lang": "en"}
+    assert first.fields["tags"] == '["a", "b"]'  # a list is exact only as JSON
+    assert "_metadata" in first.fields
+    assert {**last.fields, "_metadata": ""} == {"year": 2024, "_metadata": ""}
+    assert [each.metadata for each in store.get_by_ids([*"01234"])] == METADATAS
+
+
+@pytest.mark.parametrize("value", [(1, 2), {1: 2}, {1}, float("nan"), b"b", "\ud800", Path("a")])
+def test_refused_metadata(store: VocabtoolVectorStore, value: Any) -> None:
+    """What JSON would change; nothing is added."""
+    with pytest.raises(VocabtoolError, match=r"'new'.*JSON"):
+        store.add_texts(["a", "b"], [{}, {"key": value}], ids=["old", "new"])
+    assert len(store.index) == len(TEXTS)
+
+
+def test_lengths(store: VocabtoolVectorStore) -> None:
+    wrong: list[dict[str, Any]] = [{"metadatas": [{}]}, {"ids": ["a"]}, {"ids": []}]
+    for arguments in wrong:
+        with pytest.raises(ValueError, match="for 2 texts"):
+            store.add_texts(["a", "b"], **arguments)
+    with pytest.raises(TypeError, match="'colour'"):
+        store.add_texts(["a"], colour=1)
+    with pytest.raises(TypeError, match="'colour'"):
+        store.delete(["a"], colour=1)
+    with pytest.raises(ValueError, match="not both"):
+        store.delete(["a"], filter={"year": 1})
+
+
+def test_vectors_and_relevance(store: VocabtoolVectorStore, folder: Path) -> None:
+    """By cosines that NumPy computes; a document with the code of the query has relevance 1."""
+    vectors = np.array(model(folder).embed_documents(TEXTS))
+    cosines = vectors @ np.array([0.6, 0.8, 0])
+    order = [str(at) for at in np.argsort(-cosines)]
+    assert ids(store.similarity_search_by_vector([0.6, 0.8, 0], k=5)) == order
+
+    found = store.similarity_search_with_relevance_scores("foo", k=5)
+    got = {int(str(each.id)): score for each, score in found}
+    assert [got[at] for at in range(5)] == pytest.approx(vectors[:, 0], abs=1e-3)
+    found = store.similarity_search_with_relevance_scores("foo SKU-77", k=5, score_threshold=0.9)
+    assert next((each.id, score) for each, score in found) == ("3", 1.0)
+
+    scores = store.similarity_search_with_score("foo", k=5)
+    wanted = [(hit.id, hit.score) for hit in store.index.search("foo", k=5)]
+    assert [(each.id, score) for each, score in scores] == wanted
+
+
+def test_variety(store: VocabtoolVectorStore, folder: Path) -> None:
+    """Chosen one after the other: relevance, scaled to 0..1, less the likeness to those chosen."""
+    vectors = np.array(model(folder).embed_documents(TEXTS))
+    query = np.array([0.8, 0.6, 0])
+    cosines = vectors @ query
+    scaled = (cosines - cosines.min()) / np.ptp(cosines)
+    for weight in (0.2, 0.5, 1.0):
+        chosen: list[int] = []
+        for _ in range(3):
+            like = (vectors @ vectors[chosen].T).max(axis=1, initial=-1) if chosen else 0
+            worth = weight * scaled - (1 - weight) * like
+            worth[chosen] = -9
+            chosen.append(int(worth.argmax()))
+        found = store.max_marginal_relevance_search_by_vector([*query], 3, 5, weight)
+        assert ids(found) == [str(at) for at in chosen], weight
+    by_text = store.as_retriever(
+        search_type="mmr", search_kwargs={"k": 2, "lambda_mult": 0.3, "filter": {"lang": "en"}}
+    )
+    assert sorted(map(str, ids(by_text.invoke("foo")))) == ["0", "2"]
+
+
+def test_what_the_search_knows(store: VocabtoolVectorStore) -> None:
+    """Only if it is asked for, or by the retriever; unknown words of the query."""
+    (plain,) = store.similarity_search("foo sku-77", k=1)
+    assert plain.metadata == METADATAS[3]
+    (told,) = store.similarity_search("foo sku-77", k=1, explain=True)
+    (hit,) = store.index.search("foo sku-77", k=1, explain=True)
+    own = told.metadata.pop("_vocabtool")
+    assert told.metadata == METADATAS[3]
+    assert own["unknown_words"] == ["sku-77"]
+    assert (own["score"], own["tier"], own["guesses"]) == (hit.score, 1, False)
+    assert own["explanation"] == hit.to_dict()["explanation"]
+
+    retriever = VocabtoolRetriever(index=store.index, k=1)
+    (found,) = retriever.invoke("foo sku-77")
+    assert found.metadata["_vocabtool"] == {k: v for k, v in own.items() if k != "explanation"}
+    assert retriever.invoke("zzzz") == []  # no known word, and none in a document
+
+
+def test_guesses(folder: Path) -> None:
+    """A vector store finds the nearest documents; a retriever those that it is asked for."""
+    given: Any = {"path": folder / "index", "vocabulary": ["foo"]}
+    store = VocabtoolVectorStore.from_texts(["foo", "bar"], Ones(), **given)
+    assert len(store.similarity_search("zzzz")) == 2
+    retriever = VocabtoolRetriever(index=store.index, embedding=Ones())
+    assert retriever.invoke("zzzz") == []
+    found = retriever.invoke("zzzz", empty="nearest")
+    assert [each.metadata["_vocabtool"]["guesses"] for each in found] == [True, True]
+
+
+def test_an_index_is_created_once(store: VocabtoolVectorStore, folder: Path) -> None:
+    """A new call opens it, replaces documents by id, and refuses another model."""
+    path = store.index.path
+    again = VocabtoolVectorStore.from_documents(
+        [Document(id="1", page_content="new"), Document(page_content="baz")],
+        model(folder),
+        path=path,
+    )
+    assert len(again.index) == len(TEXTS) + 1
+    (found,) = store.get_by_ids(["1"])  # the other object sees the commit
+    assert (found.page_content, found.metadata) == ("new", {})
+    (folder / "other.txt").write_text("foo 0.5 0.25\nbar 0.5 0.75\n")
+    other = VocabtoolEmbeddings(folder / "other.txt", rule="lower", weights="none")
+    with pytest.raises(OtherModel):
+        VocabtoolVectorStore(path, other).similarity_search("foo")
+    with pytest.raises(NotFound):
+        VocabtoolVectorStore(folder / "none")
+    with pytest.raises(ValueError, match="path"):
+        VocabtoolVectorStore.from_texts([], model(folder))
+    assert isinstance(VocabtoolVectorStore(path).embeddings, VocabtoolEmbeddings)
+
+    fake = DeterministicFakeEmbedding(size=5)
+    own = VocabtoolVectorStore.from_texts(["foo"], fake, path=folder / "own", metric="l2")
+    assert own.index.configuration.dim == 5
+    assert own.index.configuration.metric == "l2"
+    assert own.embeddings is fake
+
+
+def test_changes(store: VocabtoolVectorStore) -> None:
+    """Several at a time; LangChain's indexing; deletions."""
+
+    async def add() -> list[list[str]]:
+        return await asyncio.gather(*(store.aadd_texts(["foo"], ids=[f"n{n}"]) for n in range(8)))
+
+    assert asyncio.run(add()) == [[f"n{n}"] for n in range(8)]
+    assert len(store.index) == 13
+    store.delete([f"n{n}" for n in range(8)])
+    store.delete(filter={"lang": "en"})
+    assert sorted(store.index.ids()) == ["1", "3", "4"]
+    store.delete()
+    assert len(store.index) == 0
+
+    records = InMemoryRecordManager("test")
+    records.create_schema()
+    for texts, wanted in ((["foo", "bar"], (2, 0)), (["foo", "baz"], (1, 1))):
+        given = [Document(page_content=text, metadata={"source": "s"}) for text in texts]
+        options: Any = {"cleanup": "full", "key_encoder": "sha256"}
+        done = index(given, records, store, **options)
+        assert (done["num_added"], done["num_deleted"]) == wanted
+        assert sorted(each.text for each in store.index.documents()) == sorted(texts)

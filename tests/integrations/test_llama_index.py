@@ -1,0 +1,467 @@
+"""An index as a vector store of LlamaIndex: values, beside LlamaIndex's own store and filters."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llama_index.core")
+
+from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core.schema import (
+    BaseNode,
+    Document,
+    ImageNode,
+    IndexNode,
+    MediaResource,
+    MetadataMode,
+    Node,
+    NodeRelationship,
+    RelatedNodeInfo,
+    TextNode,
+)
+from llama_index.core.vector_stores.simple import SimpleVectorStore
+from llama_index.core.vector_stores.types import (
+    FilterCondition,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+    VectorStoreQuery,
+    VectorStoreQueryMode,
+)
+from llama_index.core.vector_stores.utils import build_metadata_filter_fn
+
+from tests.builders.small_indexes import DIM, made, temporary_folder, vector
+from vocabtool import Index, InvalidCondition
+from vocabtool.integrations.llama_index import VocabtoolEmbedding, VocabtoolVectorStore
+
+Mode, Op = VectorStoreQueryMode, FilterOperator
+WORDS: Final = ("amber", "birch", "cedar", "delta")
+
+
+def letters(texts: list[str]) -> list[list[float]]:
+    """A model that counts four letters."""
+    return [[float(text.lower().count(letter)) for letter in "abce"] for text in texts]
+
+
+def node(number: int, **metadata: Any) -> TextNode:
+    """Node ``n3`` of document ``doc1``, with the vector of small_indexes."""
+    return TextNode(
+        id_=f"n{number}",
+        text=f"{WORDS[number % 4]} SKU-{100 + number}",
+        metadata=metadata,
+        embedding=vector(number).tolist(),
+        relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=f"doc{number % 3}")},
+    )
+
+
+def without_embedding(one: BaseNode) -> dict[str, Any]:
+    return one.model_dump() | {"embedding": None}
+
+
+@pytest.fixture
+def store() -> Iterator[VocabtoolVectorStore]:
+    with temporary_folder() as folder:
+        yield VocabtoolVectorStore(Index.create(Path(folder, "index"), dim=DIM))
+
+
+def asked(mode: VectorStoreQueryMode = Mode.DEFAULT, **query: Any) -> VectorStoreQuery:
+    return VectorStoreQuery(mode=mode, **query)
+
+
+def equals(key: str, value: Any, operator: FilterOperator = Op.EQ) -> MetadataFilters:
+    return MetadataFilters(filters=[MetadataFilter(key=key, value=value, operator=operator)])
+
+
+NODES: Final[list[BaseNode]] = [
+    TextNode(
+        id_="text",
+        text="naïve amber",
+        metadata={"nested": {"a": [1, {"b": None}], "c": 0.5}, "n": 1, "tags": ["x", "y"]},
+        excluded_llm_metadata_keys=["n"],
+        start_char_idx=7,
+        text_template="{content} of {metadata_str}",
+        relationships={
+            NodeRelationship.SOURCE: RelatedNodeInfo(node_id="d", metadata={"from": {"x": 1}}),
+            NodeRelationship.CHILD: [RelatedNodeInfo(node_id="c")],
+        },
+    ),
+    TextNode(
+        id_="taken", text="t", metadata={"id": 5, "text": "own", "metadata.id": 6, "_node": 7}
+    ),
+    TextNode(id_="odd", text="", metadata={"none": None, "mixed": [1, {}], "": 1, "big": 2**70}),
+    Document(id_="document", text="birch", metadata={"n": 2}),
+    IndexNode(id_="index", text="cedar", index_id="other"),
+    ImageNode(id_="image", text="delta", image_url="http://example.com/a.png"),
+    Node(
+        id_="node",
+        text_resource=MediaResource(text="ember", mimetype="text/plain", path=Path("/a/b")),
+    ),
+    Node(id_="no text", image_resource=MediaResource(mimetype="image/png")),
+]
+
+
+def test_nodes_come_back_as_they_went_in(store: VocabtoolVectorStore) -> None:
+    for at, each in enumerate(NODES):
+        each.embedding = vector(at).tolist()
+    assert store.add(NODES) == [each.node_id for each in NODES]
+    found = store.get_nodes()
+    assert [type(each) for each in found] == [type(each) for each in NODES]
+    assert [*map(without_embedding, found)] == [*map(without_embedding, NODES)]
+    for key, value in (("id", 5), ("text", "own"), ("metadata.id", 6), ("_node", 7)):
+        assert [each.node_id for each in store.get_nodes(filters=equals(key, value))] == ["taken"]
+
+    # also those that a search explained, when they are added again
+    (hit,) = store.query(asked(query_embedding=vector(0).tolist()), explain=True).nodes or ()
+    assert hit.metadata.pop("_vocabtool")["explanation"]["dense"]["rank"] == 1
+    (hit,) = store.query(asked(query_embedding=vector(0).tolist())).nodes or ()
+    hit.embedding = vector(0).tolist()
+    store.add([hit])
+    assert without_embedding(store.get_nodes(["text"])[0]) == without_embedding(NODES[0])
+    assert len(store.client) == len(NODES)
+
+
+def test_default_and_mmr_agree_with_the_simple_store(store: VocabtoolVectorStore) -> None:
+    nodes = [node(number) for number in range(30)]
+    simple = SimpleVectorStore()
+    for each in (store, simple):
+        each.add(nodes)
+    for mode in (Mode.DEFAULT, Mode.MMR):
+        for number in range(100, 110):
+            query = asked(
+                mode,
+                query_embedding=vector(number).tolist(),
+                query_str="SKU-103",  # vectors alone: no code comes first
+                similarity_top_k=1 if mode is Mode.MMR else 7,
+            )
+            ours, theirs = store.query(query), simple.query(query)
+            assert ours.ids == theirs.ids
+            if mode is Mode.DEFAULT:
+                assert ours.similarities == pytest.approx(theirs.similarities, abs=2e-3)
+    query = asked(Mode.MMR, query_embedding=vector(100).tolist(), similarity_top_k=5)
+    query.mmr_threshold = 0.0
+    varied = store.query(query).ids
+    assert varied == store.query(query, mmr_threshold=0.0).ids != store.query(query, mmr=1.0).ids
+    query.mode = Mode.DEFAULT
+    assert store.query(query).ids == store.query(query, mmr=1.0).ids
+
+
+def test_hybrid_and_words(store: VocabtoolVectorStore) -> None:
+    store.add([node(number) for number in range(30)])
+    query = asked(query_str="birch SKU-107", query_embedding=vector(3).tolist())
+    query.similarity_top_k = 4
+    for mode, arguments in (
+        (Mode.HYBRID, {"vector": vector(3)}),
+        (Mode.TEXT_SEARCH, {"fusion": "keyword"}),
+        (Mode.SPARSE, {"fusion": "keyword"}),
+    ):
+        query.mode = mode
+        found, hits = store.query(query), store.client.search(query.query_str, k=4, **arguments)
+        assert found.ids == [hit.id for hit in hits]
+        assert found.similarities == [hit.score for hit in hits]
+        assert found.ids[0] == "n7"
+        assert found.nodes is not None
+        told = found.nodes[0].metadata["_vocabtool"]
+        assert (told["tier"], told["bm25"]) == (hits[0].tier, hits[0].bm25)
+        assert told["tier"] == int(mode is Mode.HYBRID)
+    query.mode, query.alpha, query.hybrid_top_k = Mode.HYBRID, 1.0, 2
+    hits = store.client.search("birch SKU-107", k=2, vector=vector(3), a=0.0)
+    assert store.query(query).similarities == [hit.score for hit in hits]
+    query.sparse_top_k, query.mode = 3, Mode.SPARSE
+    assert len(store.query(query).ids or ()) == 3
+
+
+def test_unknown_words_travel_and_stay_out_of_prompts() -> None:
+    with temporary_folder() as folder:
+        words = Path(folder, "words.txt")
+        words.write_text("amber\nbirch\n")
+        index = Index.create(Path(folder, "index"), letters, vocabulary=words, rule="lower")
+        store = VocabtoolVectorStore(index, is_embedding_query=False, explain=True)
+        store.add([TextNode(id_="a", text="amber zebra"), TextNode(id_="b", text="birch")])
+        (found,) = store.query(asked(Mode.HYBRID, query_str="amber zebra")).nodes or ()
+        told = found.metadata["_vocabtool"]
+        assert (found.node_id, told["unknown_words"], told["guesses"]) == ("a", ["zebra"], False)
+        assert {each["surface"] for each in told["explanation"]["words"]} == {"amber", "zebra"}
+        for mode in (MetadataMode.LLM, MetadataMode.EMBED):
+            assert found.get_content(mode) == "amber zebra"
+
+
+# Filters: LlamaIndex's own function is the oracle.
+
+METADATA: Final[list[dict[str, Any]]] = [
+    {"year": 2019, "lang": "en", "tags": ["a", "b"], "x": 0.5, "good": True},
+    {"year": 2020, "lang": "de", "tags": ["b"], "x": -1.0},
+    {"year": 2021, "lang": "en", "tags": [], "good": False},
+    {"year": 2019, "lang": "", "x": 2.0, "good": True},
+    {"lang": 'it\'s 50% "off"', "tags": ["a", "a b", "ü"]},
+    {"year": -3, "tags": ["c"]},
+    {},
+]
+VALUES: Final[dict[str, list[Any]]] = {
+    "year": [2019, 2020, -3, 0],
+    "lang": ["en", "de", "", "e", 'it\'s 50% "off"', "x' or 1=1 --"],
+    "tags": ["a", "b", "ü", "a b"],
+    "x": [0.5, -1.0, 1.5],
+    "good": [1, 0],
+    "never": ["a"],
+}
+ORDERED: Final = (Op.EQ, Op.NE, Op.GT, Op.GTE, Op.LT, Op.LTE, Op.IN, Op.NIN)
+OPERATORS: Final[dict[str, tuple[FilterOperator, ...]]] = {
+    "year": ORDERED,
+    "x": ORDERED,
+    "lang": (*ORDERED, Op.CONTAINS, Op.TEXT_MATCH, Op.TEXT_MATCH_INSENSITIVE, Op.ANY, Op.ALL),
+    "tags": (Op.CONTAINS, Op.ANY, Op.ALL),
+    "good": (Op.EQ, Op.NE),
+    "never": (Op.EQ, Op.NE, Op.IN, Op.NIN, Op.CONTAINS, Op.ANY, Op.ALL),
+}
+MANY: Final = (Op.IN, Op.NIN, Op.ANY, Op.ALL)
+
+
+@pytest.fixture(scope="module")
+def filtered() -> Iterator[VocabtoolVectorStore]:
+    with temporary_folder() as folder:
+        store = VocabtoolVectorStore(Index.create(Path(folder, "index"), dim=DIM))
+        store.add([node(at, **metadata) for at, metadata in enumerate(METADATA)])
+        yield store
+
+
+def every_filter() -> Iterator[MetadataFilter]:
+    for key, operators in OPERATORS.items():
+        yield MetadataFilter(key=key, value=None, operator=Op.IS_EMPTY)
+        for operator in operators:
+            values: list[Any] = VALUES[key]
+            if operator in MANY:
+                values = [values[:1], values[:2], values[2:], []]
+            for value in values:
+                if operator is not Op.TEXT_MATCH_INSENSITIVE or "%" not in value:
+                    yield MetadataFilter(key=key, value=value, operator=operator)
+
+
+def selected(filters: MetadataFilters) -> list[str]:
+    """By LlamaIndex, also nested: one level at a time."""
+    by_id = {f"n{at}": metadata for at, metadata in enumerate(METADATA)}
+    found: dict[str, list[bool]] = {id_: [] for id_ in by_id}
+    for each in filters.filters:
+        if isinstance(each, MetadataFilters):
+            inner = selected(each)
+            holds = [id_ in inner for id_ in by_id]
+        else:
+            one = MetadataFilters(filters=[each])
+            holds = [*map(build_metadata_filter_fn(by_id.__getitem__, one), by_id)]
+        for id_, hold in zip(by_id, holds, strict=True):
+            found[id_].append(hold)
+    if filters.condition == FilterCondition.NOT:
+        return [id_ for id_, holds in found.items() if not any(holds)]
+    join = any if filters.condition == FilterCondition.OR else all
+    return [id_ for id_, holds in found.items() if join(holds)]
+
+
+def test_every_operator_selects_what_llama_index_selects(filtered: VocabtoolVectorStore) -> None:
+    count = 0
+    for each in every_filter():
+        for condition in FilterCondition:
+            asked_for = MetadataFilters(filters=[each], condition=condition)
+            ours = [one.node_id for one in filtered.get_nodes(filters=asked_for)]
+            assert ours == selected(asked_for), asked_for
+            count += 1
+    assert count > 300
+
+
+def test_nested_filters_and_what_they_restrict(filtered: VocabtoolVectorStore) -> None:
+    draw, filters = random.Random(30), [*every_filter()]
+
+    def tree(depth: int) -> MetadataFilters:
+        parts: list[Any] = draw.choices(filters, k=draw.randint(1, 3))
+        if depth:
+            parts.append(tree(depth - 1))
+        return MetadataFilters(filters=parts, condition=draw.choice([*FilterCondition]))
+
+    for _ in range(200):
+        asked_for = tree(draw.randint(0, 3))
+        wanted = selected(asked_for)
+        query = asked(query_embedding=vector(2).tolist(), filters=asked_for, similarity_top_k=9)
+        assert sorted(filtered.query(query).ids or ()) == sorted(wanted), asked_for
+        query.node_ids, query.doc_ids = ["n0", "n1", "n2", "n3"], ["doc0", "doc1"]
+        assert {*(filtered.query(query).ids or ())} == {"n0", "n1", "n3"} & {*wanted}
+
+
+REFUSED: Final[dict[str, tuple[MetadataFilters, str]]] = {
+    "kind": (equals("year", "x"), "whole numbers"),
+    "no value": (equals("year", None), "'==' of 'year' needs a value"),
+    "list": (equals("lang", ["en"]), "a value must be"),
+    "no list": (equals("year", 2019, Op.IN), "needs a list"),
+    "any": (equals("tags", "a", Op.ANY), "'any' of 'tags' needs a list"),
+    "insensitive": (equals("lang", "5%", Op.TEXT_MATCH_INSENSITIVE), "without % and _"),
+    "number": (equals("year", float("nan")), "finite"),
+    "name": (equals("", 1), "name of a field"),
+}
+
+
+@pytest.mark.parametrize(("filters", "message"), REFUSED.values(), ids=REFUSED)
+def test_other_filters_are_refused_by_name(
+    filtered: VocabtoolVectorStore, filters: MetadataFilters, message: str
+) -> None:
+    for act in (filtered.get_nodes, filtered.delete_nodes):
+        with pytest.raises(InvalidCondition, match=message):
+            act(filters=filters)
+    deep = filters
+    for _ in range(30):
+        deep = MetadataFilters(filters=[deep], condition=FilterCondition.NOT)
+    with pytest.raises(InvalidCondition, match="nested filters"):
+        filtered.query(asked(query_embedding=[0.0] * DIM, filters=deep))
+    assert len(filtered.client) == len(METADATA)
+
+
+WRONG: Final[dict[str, tuple[VectorStoreQuery, dict[str, Any], str]]] = {
+    **{
+        mode.value: (asked(mode, query_embedding=[1.0] * DIM), {}, f"got '{mode.value}'")
+        for mode in (Mode.SEMANTIC_HYBRID, Mode.SVM, Mode.LINEAR_REGRESSION)
+    },
+    "no vector": (asked(query_str="amber"), {}, "needs query_embedding"),
+    "dim": (asked(query_embedding=[1.0]), {}, f"must have {DIM} numbers"),
+    "fields": (asked(query_embedding=[1.0] * DIM, output_fields=["text"]), {}, "output_fields"),
+    "alpha": (asked(Mode.HYBRID, query_str="a", query_embedding=[1.0] * DIM, alpha=2.0), {}, "a "),
+}
+
+
+@pytest.mark.parametrize(("query", "more", "message"), WRONG.values(), ids=WRONG)
+def test_other_queries_are_refused(
+    filtered: VocabtoolVectorStore, query: VectorStoreQuery, more: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        filtered.query(query, **more)
+
+
+# Changes.
+
+
+def ids(store: VocabtoolVectorStore) -> list[str]:
+    return [each.node_id for each in store.get_nodes()]
+
+
+def test_changes_of_an_empty_and_a_full_index(store: VocabtoolVectorStore) -> None:
+    assert store.query(asked(query_embedding=[1.0] * DIM, filters=equals("a", 1))).ids == []
+    store.delete("doc0")
+    store.delete_nodes(["n0"], equals("a", 1))
+    store.clear()
+    store.add([])
+    store.add([node(number, n=number) for number in range(9)])
+    store.delete("doc1")
+    assert ids(store) == ["n0", "n2", "n3", "n5", "n6", "n8"]
+    store.delete_nodes(["n0", "n2", "n99"])
+    store.delete_nodes(["n3", "n8"], equals("n", 5, Op.GT))
+    assert ids(store) == ["n3", "n5", "n6"]
+    store.delete_nodes(filters=equals("n", 5, Op.LTE))
+    assert ids(store) == ["n6"]
+    changed = node(6, n=7)
+    changed.text = "ember"
+    store.add([changed])
+    assert [(each.get_content(), each.metadata) for each in store.get_nodes()] == [
+        ("ember", {"n": 7})
+    ]
+    assert [each.node_id for each in store.get_nodes(["x", "n6", "n6"])] == ["n6"]
+    with pytest.raises(ValueError, match=r"clear\(\) deletes all"):
+        store.delete_nodes()
+    with pytest.raises(ValueError, match="'n2' has no embedding"):
+        store.add([node(1), TextNode(id_="n2", text="x")])
+    store.clear()
+    assert ids(store) == []
+
+
+def test_a_value_of_another_type_is_kept_but_not_found(store: VocabtoolVectorStore) -> None:
+    store.add([node(1, year=2019)])
+    store.add([node(2, year="soon"), node(3, year=2019.5)])
+    assert [each.metadata["year"] for each in store.get_nodes()] == [2019, "soon", 2019.5]
+    found = store.get_nodes(filters=equals("year", 0, Op.GT))
+    assert [each.node_id for each in found] == ["n1", "n3"]
+
+
+def test_async_is_the_same_and_writers_wait_for_each_other(store: VocabtoolVectorStore) -> None:
+    async def act() -> list[list[str]]:
+        nodes = [node(number, n=number) for number in range(9)]
+        await asyncio.gather(*(store.async_add([each]) for each in nodes))
+        found = [sorted(each.node_id for each in await store.aget_nodes())]
+        query = asked(query_embedding=vector(4).tolist(), similarity_top_k=3)
+        result = await store.aquery(query)
+        assert result.ids == store.query(query).ids
+        found.append((result.ids or [])[:1])
+        await store.adelete("doc0")
+        await store.adelete_nodes(["n1"])
+        found.append(sorted(each.node_id for each in await store.aget_nodes()))
+        await store.aclear()
+        return [*found, [each.node_id for each in await store.aget_nodes()]]
+
+    everything = [f"n{number}" for number in range(9)]
+    assert asyncio.run(act()) == [everything, ["n4"], ["n2", "n4", "n5", "n7", "n8"], []]
+
+
+def test_an_index_made_without_llama_index() -> None:
+    with temporary_folder() as folder:
+        store = VocabtoolVectorStore(made(Path(folder, "index")).path)
+        (found,) = store.query(asked(Mode.TEXT_SEARCH, query_str="only00003")).nodes or ()
+        found.metadata.pop("_vocabtool")
+        assert (found.node_id, found.metadata) == ("d3", {"n": 3, "even": False})
+        assert len(store.get_nodes(filters=equals("even", 1))) == 5
+        store.delete("no source")
+        assert len(store.client) == 10
+
+
+def test_stores_and_embeddings_are_opened_again_from_what_they_tell(tmp_path: Path) -> None:
+    store = VocabtoolVectorStore(made(tmp_path / "index"), explain=True, settings={"k_rrf": 7})
+    words = tmp_path / "words.txt"
+    words.write_text("amber 1.5 2.0\nbirch 3.0 4.0\n")
+    embedding = VocabtoolEmbedding(f"static:{words}", {"weights": "none"}, embed_batch_size=5)
+    for one in (store, embedding):
+        copies = [type(one).from_json(one.to_json()), pickle.loads(pickle.dumps(one))]
+        assert [each.to_dict() for each in copies] == [one.to_dict()] * 2
+    again = VocabtoolVectorStore.from_json(store.to_json())
+    assert len(again.get_nodes()) == 10
+    opened = VocabtoolEmbedding.from_json(embedding.to_json())
+    assert opened.get_text_embedding("birch") == embedding.get_query_embedding("birch")
+    many = asyncio.run(opened.aget_text_embedding_batch(["amber", "birch"] * 4))
+    assert many == embedding.get_text_embedding_batch(["amber", "birch"] * 4)
+    assert np.allclose(many[1], np.array([3, 4]) / 5)
+    assert asyncio.run(opened.aget_query_embedding("amber")) == many[0]
+
+
+def test_inside_a_vector_store_index(tmp_path: Path) -> None:
+    """As programs use it, from documents to a retriever, with the model of the index."""
+    index = Index.create(tmp_path / "index", letters)
+    assert index.encoder is not None
+    embedding = VocabtoolEmbedding(index.encoder)
+    store = VocabtoolVectorStore(index)
+    texts = ["amber abacus", "cedar SKU-48", "birch bark", "eel"]
+    documents = [Document(id_=f"d{at}", text=text) for at, text in enumerate(texts)]
+    whole = VectorStoreIndex(
+        [
+            TextNode(
+                text=each.text, relationships={NodeRelationship.SOURCE: each.as_related_node_info()}
+            )
+            for each in documents
+        ],
+        storage_context=StorageContext.from_defaults(vector_store=store),
+        embed_model=embedding,
+    )
+    retriever = whole.as_retriever(similarity_top_k=2, vector_store_query_mode="hybrid")
+    assert retriever.retrieve("where is SKU-48?")[0].node.get_content() == "cedar SKU-48"
+    whole.delete_ref_doc("d1")
+    again = VectorStoreIndex.from_vector_store(store, embed_model=embedding)
+    found = asyncio.run(again.as_retriever(similarity_top_k=9).aretrieve("birch bark"))
+    assert found[0].node.get_content() == "birch bark"
+    assert {each.node.get_content() for each in found} == {texts[0], texts[2], texts[3]}
+
+
+def test_nothing_of_llama_index_is_imported_before_use() -> None:
+    code = "import sys, vocabtool.integrations, vocabtool.cli.main; from vocabtool import Index; "
+    code += "print([name for name in sys.modules if name.startswith('llama_index')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,98 @@
+"""Metadata that one framework has written are what the others read, and what filters find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders.postgres_server import PostgresServer
+from vocabtool import Index
+from vocabtool.integrations.metadata import field_of, name_of
+
+pytest.importorskip("langchain_core")
+pytest.importorskip("haystack")
+pytest.importorskip("llama_index")
+
+from haystack import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from llama_index.core.schema import TextNode
+from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
+
+from vocabtool.integrations import haystack, langchain, llama_index
+
+METADATAS: list[dict[str, Any]] = [
+    {"year": 2019, "id": "own", "text": "t", "_metadata": 1, "_node": "n", "metadata.id": 2},
+    {"year": 2024, "by": {"name": "Kim", "of": [None, {}]}, "tags": ["a", "b"], "big": 1 << 70},
+    {"year": 2021.5, "_haystack": "mine", "_ref_doc_id": None, "": 0, "\n": "x"},
+    {"year": 1},
+]
+IDS = [f"d{number}" for number in range(len(METADATAS))]
+
+
+def by_langchain(path: str) -> None:
+    store = langchain.VocabtoolVectorStore(path, DeterministicFakeEmbedding(size=2))
+    store.add_texts(["amber"] * len(IDS), METADATAS, ids=IDS)
+
+
+def by_haystack(path: str) -> None:
+    documents = [
+        Document(id=id_, content="amber", meta=metadata, embedding=[1.0, 0.0])
+        for id_, metadata in zip(IDS, METADATAS, strict=True)
+    ]
+    haystack.VocabtoolDocumentStore(path).write_documents(documents)
+
+
+def by_llama_index(path: str) -> None:
+    nodes = [
+        TextNode(id_=id_, text="amber", metadata=metadata, embedding=[1.0, 0.0])
+        for id_, metadata in zip(IDS, METADATAS, strict=True)
+    ]
+    llama_index.VocabtoolVectorStore(path).add(nodes)
+
+
+@pytest.mark.parametrize("write", [by_langchain, by_haystack, by_llama_index])
+def test_all_read_what_one_wrote(tmp_path: Path, write: Callable[[str], None]) -> None:
+    agree(str(tmp_path / "index"), write)
+
+
+def test_in_postgres(postgres_server: PostgresServer) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    address = postgres_server.new_database()
+    with psycopg.connect(address) as connection:
+        connection.execute("CREATE EXTENSION vector")
+    agree(f"{address}{'&' if '?' in address else '?'}index=notes", by_haystack)
+
+
+def agree(path: str, write: Callable[[str], None]) -> None:
+    Index.create(path, dim=2)
+    write(path)
+    chain = langchain.VocabtoolVectorStore(path)
+    stack = haystack.VocabtoolDocumentStore(path)
+    llama = llama_index.VocabtoolVectorStore(path)
+    assert [each.metadata for each in chain.get_by_ids(IDS)] == METADATAS
+    assert [each.meta for each in stack.filter_documents()] == METADATAS
+    assert [each.metadata for each in llama.get_nodes(IDS)] == METADATAS
+    assert [*chain.index.get_many([*IDS[::-1], "none"])] == IDS[::-1]
+    assert {*chain.index.vectors([*IDS, "none"])} == {*IDS}
+    assert chain.index.get_many([]) == {}
+    for name in ("year", "id", "text", "_metadata", "_node", "metadata.id", "_haystack"):
+        value = next(each[name] for each in METADATAS if name in each)
+        wanted = [id_ for id_, each in zip(IDS, METADATAS, strict=True) if each.get(name) == value]
+        assert [*chain.index.ids(langchain.condition({name: value}))] == wanted
+        same = {"field": f"meta.{name}", "operator": "==", "value": value}
+        assert [each.id for each in stack.filter_documents(same)] == wanted
+        asked = MetadataFilters(filters=[MetadataFilter(key=name, value=value)])
+        assert [each.node_id for each in llama.get_nodes(filters=asked)] == wanted
+
+
+@given(
+    st.lists(st.sampled_from(["metadata.", "id", "text", "_node", "_metadata", "a"])).map("".join)
+)
+def test_names_of_fields(name: str) -> None:
+    assert name_of(field_of(name)) == name
+    assert field_of(name) not in ("id", "text", "_node")

@@ -1,0 +1,451 @@
+"""An index as a vector store and retriever of LangChain, and an encoder as its embeddings.
+
+Metadata are kept as fields, which filters use, and exactly: see ``metadata.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import reprlib
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from math import tanh
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Self, cast
+
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables.config import run_in_executor
+from langchain_core.vectorstores import VectorStore
+from pydantic import Field, PrivateAttr
+
+from vocabtool.encoders.encoder import Encoder
+from vocabtool.encoders.open_encoder import Model, open_encoder
+from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.index.index import Index
+from vocabtool.integrations.filters import (
+    ALWAYS,
+    Operator,
+    check_depth,
+    check_operator,
+    comparison,
+    join,
+    negate,
+    refuse,
+)
+from vocabtool.integrations.metadata import (
+    EXPLAINED,
+    WANTED,
+    as_json,
+    explanation,
+    field_of,
+    fields_of,
+    metadata_of,
+)
+from vocabtool.search.hits import Hit, Hits
+
+if TYPE_CHECKING:
+    from langchain_core.callbacks.manager import (
+        AsyncCallbackManagerForRetrieverRun,
+        CallbackManagerForRetrieverRun,
+    )
+
+K: Final = 4  # documents, as in other vector stores of LangChain
+FETCH_K: Final = 20
+OPERATORS: Final[dict[str, Operator]] = {
+    **{"$eq": "=", "$ne": "!=", "$lt": "<", "$lte": "<=", "$gt": ">", "$gte": ">="},
+    **{"$in": "in", "$nin": "not in", "$between": "between"},
+    **{"$like": "like", "$ilike": "ilike", "$contains": "contains"},
+}
+JUNCTIONS: Final = ("$and", "$or", "$not")
+OF_FIELDS: Final = (*OPERATORS, "$exists", "$not")
+
+Filter = str | Mapping[str, Any] | None
+
+
+class VocabtoolEmbeddings(Embeddings):
+    """The vectors of an encoder.
+
+    - ``model``, ``options``: as in :func:`vocabtool.open_encoder`, which raises its errors when the
+      first text is encoded.
+    """
+
+    def __init__(self, model: Model, **options: Any) -> None:
+        self.model = model
+        self.options = options
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        return open_encoder(self.model, **self.options)
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return a vector for each text, of :attr:`Encoder.dim` numbers."""
+        return cast(list[list[float]], self.encoder.encode(texts).tolist())
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the vector of a query, for which the model may have another prompt."""
+        return cast(list[float], self.encoder.encode_queries([text])[0].tolist())
+
+
+class VocabtoolVectorStore(VectorStore):
+    """An index as a vector store. Its search is hybrid: by vectors and keywords.
+
+    - ``index``: an open index, or the path of one, as in :meth:`vocabtool.Index.open`.
+    - ``embedding``: makes the vectors of documents and queries. Default: the model of the index.
+      A model, or :class:`VocabtoolEmbeddings`, is opened as the model of the index.
+
+    Searches take ``k``, ``filter``, ``explain`` and the arguments of :meth:`vocabtool.Index.search`
+    such as ``fusion="dense"``. ``filter`` is a condition or a dictionary, see :func:`condition`.
+    With ``explain``, the metadata of each document have a dictionary ``_vocabtool``, see
+    :func:`documents_of`. Without, they are exactly those that were added.
+
+    Each call sees the last commit of the index. Several threads may use one store at a time.
+    """
+
+    def __init__(
+        self, index: Index | str | Path, embedding: Embeddings | Model | None = None
+    ) -> None:
+        given = _embeddings(embedding)
+        if isinstance(index, str | Path):
+            if isinstance(given, VocabtoolEmbeddings):
+                index, given = Index.open(index, given.model, **given.options), None
+            else:
+                index = Index.open(index)
+        self.index = index
+        self._embedding = given
+        self._writing = Lock()
+
+    @property
+    def embeddings(self) -> Embeddings | None:
+        """What makes the vectors; ``None`` if nothing does."""
+        if self._embedding is None and (encoder := self.index.encoder) is not None:
+            return VocabtoolEmbeddings(encoder)
+        return self._embedding
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings | Model,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        path: str | Path | None = None,
+        **options: Any,
+    ) -> Self:
+        """Add texts to the index at ``path``, which is created if it does not exist.
+
+        - ``embedding``: as in the class. A new index of other embeddings than ours has vectors of
+          your own, and does not record what made them.
+        - ``options``: of :meth:`vocabtool.Index.create`, for a new index.
+
+        Raises the errors of :meth:`vocabtool.Index.create`, :meth:`vocabtool.Index.open` and
+        :meth:`add_texts`, and ``ValueError`` without ``path``.
+        """
+        given, vectors = _embeddings(embedding), None
+        if path is None or given is None:
+            missing = "path" if path is None else "embedding"
+            raise ValueError(f"{missing} is missing: pass path=FOLDER and embedding=MODEL")
+        try:
+            store = cls(path, given)
+        except NotFound:
+            if isinstance(given, VocabtoolEmbeddings):
+                options = {"sample": texts, **given.options, **options}
+                store = cls(Index.create(path, given.model, **options))
+            else:
+                vectors = given.embed_documents(texts)
+                dim = len(vectors[0] if vectors else given.embed_query("dimension"))
+                store = cls(Index.create(path, dim=dim, **options), given)
+        store._add(texts, metadatas, ids, vectors)
+        return store
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **others: Any,
+    ) -> list[str]:
+        """Add texts in one commit; return their ids.
+
+        - ``metadatas``: anything that JSON can represent. Strings, numbers, booleans and lists of
+          them become fields for filters, unless the index has another kind of values in that field.
+        - ``ids``: a text replaces the document with its id. Default: random ids.
+        - ``others``: only ``batch_size``, which LangChain's indexing passes and has no effect.
+
+        Raises :class:`VocabtoolError` for other metadata, ``ValueError`` for lists of different
+        lengths, and the errors of :meth:`vocabtool.Writer.add`.
+        """
+        if unknown := others.keys() - {"batch_size"}:
+            raise TypeError(f"add_texts has no argument {min(unknown)!r}")
+        return self._add([*texts], metadatas, ids, None)
+
+    def _add(
+        self,
+        texts: list[str],
+        metadatas: list[dict[str, Any]] | None,
+        given: Sequence[str | None] | None,
+        vectors: list[list[float]] | None,
+    ) -> list[str]:
+        metadatas = metadatas or [{}] * len(texts)
+        given = [None] * len(texts) if given is None else given
+        for name, values in (("metadatas", metadatas), ("ids", given)):
+            if len(values) != len(texts):
+                raise ValueError(f"{len(values):,} {name} for {len(texts):,} texts")
+        ids = [id_ or str(uuid.uuid4()) for id_ in given]
+        for metadata, id_ in zip(metadatas, ids, strict=True):
+            _check(metadata, id_)
+        if vectors is None and self._embedding is not None:
+            vectors = self._embedding.embed_documents(texts)
+        with self._writing, self.index.writer() as writer:
+            fields = fields_of(metadatas, writer.manifest.fields)
+            documents = [
+                {**each, "id": id_, "text": text}
+                for each, id_, text in zip(fields, ids, texts, strict=True)
+            ]
+            # A value of another kind than its field is in the exact metadata.
+            writer.add(documents, vectors or None, on_existing="update", on_error="skip")
+        return ids
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """Return the documents that exist, in the order of their ids."""
+        self.index.refresh()
+        return [
+            Document(id=each.id, page_content=each.text, metadata=metadata_of(each.fields))
+            for each in self.index.get_many(ids).values()
+        ]
+
+    def delete(self, ids: list[str] | None = None, *, filter: Filter = None, **others: Any) -> bool:  # noqa: A002 - as in LangChain
+        """Delete documents in one commit. Unknown ids are ignored.
+
+        ``filter``: instead of ids. Without both, all documents are deleted, as LangChain defines.
+        """
+        if others:
+            raise TypeError(f"delete has no argument {min(others)!r}")
+        where = condition(filter)
+        if ids is not None and where is not None:
+            raise ValueError("pass ids or filter, not both")
+        with self._writing:
+            if ids is not None:
+                self.index.delete(ids)
+            else:
+                self.index.delete(where=where or ALWAYS, force=True)
+        return True
+
+    def search_index(
+        self,
+        query: str | None,
+        k: int = K,
+        filter: Filter = None,  # noqa: A002 - as in LangChain
+        vector: list[float] | None = None,
+        **arguments: Any,
+    ) -> Hits:
+        """Return the result of :meth:`vocabtool.Index.search`, from which documents are made."""
+        where = condition(filter)
+        self.index.refresh()
+        if not len(self.index):
+            where = None  # there are no fields yet
+        if vector is None and self._embedding is not None and arguments.get("fusion") != "keyword":
+            vector = self._embedding.embed_query(query or "")
+        return self.index.search(query, k=k, vector=vector, where=where, **arguments)
+
+    def _nearest(self, query: str | None, k: int, arguments: Mapping[str, Any]) -> Hits:
+        """Search as a vector store does: without a known word, for the nearest vectors."""
+        return self.search_index(query, k, **{"empty": "nearest", **arguments})
+
+    def similarity_search(self, query: str, k: int = K, **kwargs: Any) -> list[Document]:
+        """Return the best ``k`` documents for a query."""
+        return documents_of(self._nearest(query, k, kwargs), bool(kwargs.get("explain")))
+
+    def similarity_search_by_vector(
+        self, embedding: list[float], k: int = K, **kwargs: Any
+    ) -> list[Document]:
+        """Return the ``k`` documents whose vectors are nearest, shape (dim,)."""
+        found = self._nearest(None, k, {**kwargs, "vector": embedding})
+        return documents_of(found, bool(kwargs.get("explain")))
+
+    def similarity_search_with_score(
+        self, query: str, k: int = K, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """Return documents and :attr:`Hit.score`: higher is better, within one result only."""
+        hits = self._nearest(query, k, kwargs)
+        documents = documents_of(hits, bool(kwargs.get("explain")))
+        return [(each, hit.score) for each, hit in zip(documents, hits, strict=True)]
+
+    def _similarity_search_with_relevance_scores(
+        self, query: str, k: int = K, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """Return documents and their relevance from 0 to 1, see :func:`relevance`."""
+        hits = self._nearest(query, k, kwargs)
+        documents = documents_of(hits, bool(kwargs.get("explain")))
+        metric = self.index.configuration.metric
+        return [(each, relevance(hit, metric)) for each, hit in zip(documents, hits, strict=True)]
+
+    async def _asimilarity_search_with_relevance_scores(
+        self, query: str, k: int = K, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return await run_in_executor(
+            None, self._similarity_search_with_relevance_scores, query, k, **kwargs
+        )
+
+    def max_marginal_relevance_search(
+        self,
+        query: str,
+        k: int = K,
+        fetch_k: int = FETCH_K,
+        lambda_mult: float = 0.5,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """Return ``k`` of the best ``fetch_k`` documents, chosen for relevance and variety.
+
+        ``lambda_mult``: the weight of relevance, 0 to 1.
+        """
+        arguments = {"mmr": lambda_mult, "rerank_depth": max(k, fetch_k), **kwargs}
+        return self.similarity_search(query, k, **arguments)
+
+    def max_marginal_relevance_search_by_vector(
+        self,
+        embedding: list[float],
+        k: int = K,
+        fetch_k: int = FETCH_K,
+        lambda_mult: float = 0.5,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """As :meth:`max_marginal_relevance_search`, for a vector of shape (dim,)."""
+        arguments = {"mmr": lambda_mult, "rerank_depth": max(k, fetch_k), **kwargs}
+        return self.similarity_search_by_vector(embedding, k, **arguments)
+
+
+class VocabtoolRetriever(BaseRetriever):
+    """The hybrid search of an index as a retriever.
+
+    - ``index``, ``embedding``: as in :class:`VocabtoolVectorStore`.
+    - ``k``, ``filter``, ``explain``, ``search_kwargs``: the arguments of a search, which
+      ``invoke`` may replace. If no word of a query is known to the model or in a document, the
+      result is empty: ``search_kwargs={"empty": "nearest"}`` gives guesses.
+
+    The metadata of each document have a dictionary ``_vocabtool``, see :func:`documents_of`.
+    """
+
+    index: Any
+    embedding: Any = None
+    k: int = Field(default=K, ge=1)
+    filter: Any = None
+    explain: bool = False
+    search_kwargs: dict[str, Any] = Field(default_factory=dict)
+    _store: VocabtoolVectorStore = PrivateAttr()
+
+    def model_post_init(self, context: Any, /) -> None:
+        super().model_post_init(context)
+        self._store = VocabtoolVectorStore(self.index, self.embedding)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
+        own = {"k": self.k, "filter": self.filter, "explain": self.explain}
+        arguments = {**own, **self.search_kwargs, **kwargs}
+        return documents_of(self._store.search_index(query, **arguments), explained=True)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
+        manager = run_manager.get_sync()
+        return await run_in_executor(
+            None, self._get_relevant_documents, query, run_manager=manager, **kwargs
+        )
+
+
+def condition(given: Filter, depth: int = 0) -> str | None:
+    """Return a filter of LangChain as a condition; ``None`` if it is empty.
+
+    A string is a condition already. A dictionary has a value (``{"year": 2024}``) or operators
+    (``{"year": {"$gte": 2020}}``) for each field, or ``$and``, ``$or``, ``$not``. A document
+    without the field satisfies no comparison but ``$exists``, ``None`` and ``not in`` of a list.
+
+    Raises :class:`InvalidCondition` for everything else.
+    """
+    if given is None or isinstance(given, str):
+        return given or None
+    if not isinstance(given, Mapping):
+        refuse("a filter must be a condition or a dictionary", given)
+    check_depth(depth, given)
+    parts = [part for name, value in given.items() for part in _parts(name, value, depth)]
+    return join("and", parts) if parts else None
+
+
+def _parts(name: str, value: object, depth: int) -> list[str]:
+    """Return the conditions of one entry of a filter, all of which must be true."""
+    if name in JUNCTIONS:
+        several = [value] if isinstance(value, Mapping) and name == "$not" else value
+        if not isinstance(several, list | tuple):
+            refuse(f"{name!r} needs a list of filters", value)
+        inner = [part for each in several if (part := condition(each, depth + 1)) is not None]
+        whole = join("or" if name == "$or" else "and", inner)
+        return [negate(whole) if name == "$not" else whole]
+    if not isinstance(name, str) or name.startswith("$"):
+        check_operator(name, JUNCTIONS, value)
+    field = field_of(name)
+    if not isinstance(value, Mapping):
+        return [comparison(field, "=", value)]
+    parts = []
+    for operator, operand in value.items():
+        if operator == "$exists":
+            parts.append(comparison(field, "is not null" if operand else "is null"))
+        elif operator == "$not":
+            check_depth(depth, name)
+            parts.append(negate(join("and", _parts(name, operand, depth + 1))))
+        else:
+            check_operator(operator, OF_FIELDS, {name: value})
+            parts.append(comparison(field, OPERATORS[operator], operand))
+    if not parts:
+        refuse(f"field {name!r} needs a value or an operator", value)
+    return parts
+
+
+def documents_of(hits: Hits, explained: bool) -> list[Document]:
+    """Return hits as documents of LangChain.
+
+    If ``explained``, their metadata have a dictionary ``_vocabtool``, as in
+    :func:`~vocabtool.integrations.metadata.explanation`.
+    """
+    found = []
+    for hit in hits:
+        metadata = metadata_of(hit.fields)
+        if explained:
+            metadata[EXPLAINED] = explanation(hits, hit)
+        found.append(Document(id=hit.id, page_content=hit.text, metadata=metadata))
+    return found
+
+
+def relevance(hit: Hit, metric: str) -> float:
+    """Return the relevance of a hit, from 0 to 1, comparable between queries.
+
+    1 if the document contains a whole identifier of the query. Else by its similarity s: max(0, s)
+    of a cosine, 1 / (1 - s) of a negative squared distance, and 1 / (1 + exp(-s)) of an inner
+    product. Without vectors, its score, which is comparable within one result only.
+    """
+    if hit.tier:
+        return 1.0
+    s = hit.similarity
+    if s is None:
+        return min(max(hit.score, 0.0), 1.0)
+    if metric == "cosine":
+        return min(max(s, 0.0), 1.0)
+    if metric == "inner-product":
+        return 0.5 + 0.5 * tanh(s / 2)  # the same without overflow
+    return 1 / (1 + max(-s, 0.0))
+
+
+def _embeddings(given: Embeddings | Model | None) -> Embeddings | None:
+    return given if given is None or isinstance(given, Embeddings) else VocabtoolEmbeddings(given)
+
+
+def _check(metadata: Mapping[str, Any], id_: str) -> None:
+    """Raise :class:`VocabtoolError` if JSON would change metadata."""
+    if json.loads(as_json(metadata, id_)) != metadata:
+        what = f"document {id_!r}: its metadata would change as JSON"
+        raise VocabtoolError(f"{what}: {WANTED}, got {reprlib.repr(metadata)}")

@@ -1,0 +1,60 @@
+"""The record of an index, which is the same in all its commits, when several writers change it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from vocabtool.index.folder import Manifest
+from vocabtool.stores.postgres.schema import (
+    Tables,
+    add_fields,
+    lock,
+    lock_of,
+    read_manifest,
+    record_of,
+)
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+MERGED: Final = (
+    "configuration",
+    "codes",
+    "model_files",
+    "calibration",
+    "chance",
+    "searched_fields",
+)
+
+
+def change_record(
+    connection: Connection, tables: Tables, where: str, change: Callable[[Manifest], Manifest]
+) -> Manifest:
+    """Change the record, and the columns of fields, alone in a short transaction; return it.
+
+    ``change``: of the newest record, which it may return as it is.
+    """
+    with connection.transaction():
+        lock(connection, lock_of(tables.number))
+        held = read_manifest(connection, tables, where)
+        made = change(held)
+        if made != held:
+            add_fields(connection, tables, made.fields, held.fields)
+            statement = tables.sql("UPDATE {indexes} SET record = %s WHERE number = %s")
+            connection.execute(statement, [record_of(made), tables.number])
+    return made
+
+
+def merged(held: Manifest, before: Manifest, given: Manifest) -> Manifest:
+    """Return the record that is ``held`` with what changed from ``before`` to ``given``.
+
+    Fields and FILEs have changes of their own.
+    """
+    changed = {
+        name: getattr(given, name)
+        for name in MERGED
+        if getattr(given, name) != getattr(before, name)
+    }
+    return replace(held, **changed) if changed else held
