@@ -51,6 +51,7 @@ from vocabtool.system.messages import plural, tell
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
     from vocabtool.encoders.encoder import EncoderOptions
+    from vocabtool.index.engines import UserTable
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport
 
@@ -129,7 +130,7 @@ CALIBRATE = click.option(
 
 
 @click.command("index", epilog=INDEX_HELP)
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", callback=files_of)
+@click.argument("files", nargs=-1, metavar="[FILE]...", callback=files_of)
 @CONFIG
 @click.option("--model", metavar="MODEL", help="The model that makes the vectors.")
 @encoder_options()
@@ -160,6 +161,12 @@ CALIBRATE = click.option(
     metavar="FIELD",
     help="Field with the vector of each document, a list of numbers (.parquet, .arrow, .jsonl).",
 )
+@click.option(
+    "--table",
+    metavar="TABLE",
+    help="Instead of FILE: search a table of yours in the database of DIR, an address. Its columns "
+    "are the fields of --id-field, --field, --vector-field and --keep.",
+)
 @FILLING
 @CALIBRATE
 @DOCUMENTS
@@ -175,6 +182,7 @@ def index_command(
     force: bool,
     vectors: str | None,
     vector_field: str | None,
+    table: str | None,
     filling: dict[str, Any],
     calibrate: bool | None,
     read: ReadOptions,
@@ -189,6 +197,9 @@ def index_command(
     (its vectors are then used); - is standard input. DIR stores the names of FILE... and the
     options, so that update can read the files again.
 
+    With --table, the documents are the rows of a table in PostgreSQL: their texts and vectors stay
+    there, and update writes what changed.
+
     FILE can also be the name of an index in a settings file. FILEs, DIR and other options then come
     from the settings.
     """
@@ -198,9 +209,21 @@ def index_command(
     from vocabtool.reports.model import safe
 
     _refuse_an_index(files)
-    began = time.monotonic()
-    options = encoder.given_options()
+    began, options = time.monotonic(), encoder.given_options()
     read = replace(read, vector_field=vector_field)
+    if table is None and not files:
+        raise click.UsageError("Missing argument 'FILE...', or a table with --table")
+    if table is not None:
+        with usage_errors(), _advice_after_a_stop():
+            made = _of_table(
+                folder,
+                _user_table(table, files, read, vectors),
+                model,
+                force,
+                {**shape, **options},
+            )
+            _fill_from_table(made, filling, calibrate, quiet, report_format, began)
+        return
     with usage_errors(), _advice_after_a_stop():
         asked = json.dumps([model, existing, shape, filling, read, encoder, vectors], default=str)
         beside = [each for each in (model, vectors) if each is not None and Path(each).is_file()]
@@ -290,6 +313,8 @@ def update_command(
     changed ones are replaced. Only changed texts are encoded, after up to 8 documents of DIR that
     check the model.
 
+    If the documents are the rows of a table (index --table), write what changed in it.
+
     --sync also deletes documents that came from a FILE and are no longer in it; other documents
     stay. Every FILE must then be complete and readable. The last commit contains the deletions.
     """
@@ -306,7 +331,9 @@ def update_command(
             report = index.update(
                 sources, sync=sync, force=force, progress=progress, vectors=vectors, **filling
             )
-            if not sync:  # --sync may have deleted the last document
+            if (
+                not sync and getattr(index, "table", None) is None
+            ):  # --sync may have deleted the last document
                 refuse_nothing(report.read, files or [folder], skipped=report.first_skipped)
             seconds = _calibrate(index, held, calibrate, report, quiet, progress)
     if not quiet:
@@ -388,6 +415,67 @@ def _open(
     if not is_index(path):
         return path, None
     return path, _of_shape(Index.open(path, model, **options), shape)
+
+
+def _user_table(
+    name: str,
+    files: tuple[str, ...],
+    read: ReadOptions,
+    vectors: str | None,
+) -> UserTable:
+    """Return the table that the options describe."""
+    from vocabtool.index.engines import UserTable
+
+    if files or vectors is not None or read.fields or read.format is not None or read.splits_rows:
+        raise click.UsageError(
+            "--table takes one --field, --id-field, --vector-field and --keep; no FILE, and no "
+            "other option of documents"
+        )
+    if read.id_field is None or read.single_field is None or read.vector_field is None:
+        raise click.UsageError("--table needs --id-field, --field and --vector-field: its columns")
+    return UserTable(
+        name=name,
+        id=read.id_field,
+        text=read.single_field,
+        vector=read.vector_field,
+        keep=(*read.keep,),
+    )
+
+
+def _of_table(
+    folder: str, table: UserTable, model: str | None, force: bool, options: dict[str, Any]
+) -> Index:
+    """Open the index of a table, or create it."""
+    from vocabtool.index.index import Index
+    from vocabtool.index.store_index import StoreIndex
+
+    options.pop("dtype")
+    if not force:
+        with suppress(NotFound):
+            index = Index.open(folder, model)
+            if not isinstance(index, StoreIndex) or index.table != table:
+                raise click.UsageError(
+                    f"{index.name}: already contains another index; choose another name, or start "
+                    "over with --force"
+                )
+            return index
+    return Index.create(folder, model, table=table, force=force, in_place=False, **options)
+
+
+def _fill_from_table(
+    index: Index,
+    filling: dict[str, Any],
+    calibrate: bool | None,
+    quiet: bool,
+    report_format: Literal["text", "json"],
+    began: float,
+) -> None:
+    with step_progress(quiet) as progress:
+        report = index.update(progress=progress, commit_rows=filling["commit_rows"])
+        seconds = _calibrate(index, 0, calibrate, report, quiet, progress)
+    index = index.put_in_place() if index.is_build else index
+    if not quiet:
+        _show(index, report, time.monotonic() - began, seconds, report_format)
 
 
 def _of_shape(index: Index, shape: dict[str, Any]) -> Index:

@@ -236,6 +236,8 @@ class IndexStats:
     - ``tokens_unknown``: how many of them the model does not know; ``None`` unless counted.
     - ``unknown_words``: the five most frequent unknown words.
     - ``verified``: what the last ``verify`` found.
+    - ``table``, ``waiting``: the table of yours whose rows are the documents, and how many of its
+      changes wait for an update.
     """
 
     documents: int
@@ -259,6 +261,8 @@ class IndexStats:
     unknown_words: tuple[ValueCount, ...] = ()
     searched_fields: tuple[str, ...] = ()
     verified: Verification | None = None
+    table: str | None = None
+    waiting: int | None = None
 
 
 def stats(

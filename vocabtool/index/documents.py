@@ -147,7 +147,7 @@ def of_file(
     numbers.
     """
     for name in batch.columns:
-        _check_column_name(name, batch.source)
+        check_column_name(name, batch.source)
     kinds = {name: kind_of_spelling(texts) for name, texts in batch.columns.items()}
     kinds |= {name: "string" for name in searched if kinds.get(name, "null") != "null"}
     batch = replace(batch, ids=batch.id_array(), kinds=kinds)
@@ -348,10 +348,10 @@ def _check_columns(schema: pa.Schema) -> None:
     if len(others) > MAX_FIELDS:
         raise ValueError(f"documents: wanted at most {MAX_FIELDS} fields, got {len(others)}")
     for name in others:
-        _check_column_name(name, "documents")
+        check_column_name(name, "documents")
 
 
-def _check_column_name(name: str, where: str) -> None:
+def check_column_name(name: str, where: str) -> None:
     if name in (ID, TEXT):
         raise ValueError(f"{where}: the name {name!r} is reserved for the document's own {name}")
     try:

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Final, Protocol
 
-from vocabtool.errors import UnsupportedFormat
+from vocabtool.choices import StoredType
+from vocabtool.encoders.encoder import Encoder
+from vocabtool.errors import UnsupportedFormat, VocabtoolError
 from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.folder import Manifest
 from vocabtool.index.generation import Progress
@@ -30,6 +33,31 @@ OURS: Final = {
     "postgresql": "vocabtool.stores.postgres.engine:PostgresEngine",
     "postgres": "vocabtool.stores.postgres.engine:PostgresEngine",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserTable:
+    """A table of yours in the database of an engine, whose rows are the documents of an index.
+
+    - ``name``: as in SQL: ``docs``, ``sales.docs``, ``"My Docs"``.
+    - ``id``, ``text``, ``vector``: names of columns. The ids must be unique; they may have any
+      type.
+    - ``keep``: other columns, whose values are copied to the index, for conditions.
+    """
+
+    name: str
+    id: str
+    text: str
+    vector: str
+    keep: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for what in ("name", "id", "text", "vector"):
+            if not isinstance(value := getattr(self, what), str) or not value or "\0" in value:
+                raise ValueError(f"{what}: wanted a name, got {value!r}")
+        if isinstance(self.keep, str):
+            raise ValueError(f"keep must be a list of names, got a string; use [{self.keep!r}]")
+        object.__setattr__(self, "keep", (*dict.fromkeys(self.keep),))
 
 
 class Engine(Protocol):
@@ -86,6 +114,54 @@ class Engine(Protocol):
 
         ``if_empty``: only if it has no document, also none that is committed at this moment.
         """
+
+
+class TableEngine(Engine, Protocol):
+    """An engine that can also search a table of the user's.
+
+    ``table``: of this index; ``None`` if its documents are its own.
+    """
+
+    table: UserTable | None
+
+    @classmethod
+    def shape_of(cls, address: str, table: UserTable) -> tuple[int, StoredType]:
+        """Return the number of dimensions and the type of the vectors of a table."""
+
+    @classmethod
+    def create_for_table(
+        cls,
+        address: str,
+        manifest: Manifest,
+        files: Mapping[str, bytes],
+        table: UserTable,
+        encoder: Encoder | None,
+        *,
+        replaces: bool,
+    ) -> TableEngine:
+        """Create an index for :meth:`update_table` to fill. Raises :class:`OtherModel` if the
+        encoder did not make the vectors of the table.
+        """
+
+    def update_table(
+        self, cutter: Cutter, commit_rows: int, progress: Progress | None
+    ) -> tuple[int, int, int]:
+        """Write what changed in the table; return how many documents were added, updated and
+        removed.
+        """
+
+    def waiting(self) -> int:
+        """Return how many changes of the table wait for :meth:`update_table`."""
+
+
+def table_engine(address: str) -> type[TableEngine]:
+    """Return the class for an address. Raises :class:`VocabtoolError` if it knows no tables."""
+    found: Any = engine_class(address) if ADDRESS.match(address) else None
+    if not hasattr(found, "update_table"):
+        what = "a table needs an index in its database: postgresql://user@host/database?index=NAME"
+        raise VocabtoolError(f"{what}; got {address.partition('://')[0][:50]!r}")
+    checked: type[TableEngine] = found
+    return checked
 
 
 def is_address(path: str | os.PathLike[str]) -> bool:

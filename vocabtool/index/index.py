@@ -43,7 +43,7 @@ from vocabtool.index import contents, folder
 from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.contents import IndexStats
 from vocabtool.index.documents import id_in_utf8
-from vocabtool.index.engines import is_address, store_index
+from vocabtool.index.engines import UserTable, is_address, store_index, table_engine
 from vocabtool.index.folder import Commit, Configuration, Manifest
 from vocabtool.index.folder_writer import FolderWriter
 from vocabtool.index.generation import (
@@ -136,6 +136,7 @@ class Index:
         memory: int | None = None,
         force: bool = False,
         in_place: bool = True,
+        table: UserTable | None = None,
         **options: Any,
     ) -> Index:
         """Create an empty index in a new folder.
@@ -161,10 +162,16 @@ class Index:
         - ``force``: replace an existing index, after all checks have passed.
         - ``in_place``: replace it at once. Otherwise others find the old one until
           :meth:`put_in_place`.
+        - ``table``: a table of yours in the engine, whose rows are the documents; then
+          :meth:`update` reads them. ``dim`` and ``dtype`` are those of its vectors; a ``model``
+          must agree with the vectors of up to 8 rows.
 
         Raises :class:`FolderNotEmpty` if the folder contains anything; with ``force``, an index is
         allowed. Raises :class:`VocabtoolError`, and ``ValueError`` for conflicting arguments.
         """
+        if table is not None:
+            shape = table_engine(str(path)).shape_of(str(path), table)
+            dim, dtype = shape if model is None else (dim, shape[1])
         if model is not None:
             given = {"vocabulary": vocabulary, "rule": rule, "dim": dim}
             options |= {name: each for name, each in given.items() if each is not None}
@@ -199,7 +206,9 @@ class Index:
         )
         if is_address(path):
             manifest = Manifest(index=uuid.uuid4().hex, configuration=configuration)
-            made: Index = store_index().create_in(str(path), manifest, opened, replaces=force)
+            made: Index = store_index().create_in(
+                str(path), manifest, opened, replaces=force, table=table
+            )
             return made.put_in_place() if force and in_place else made
         where = Path(path)
         replaces = force and folder.is_index(where)

@@ -5,24 +5,29 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import google_crc32c
 
+from vocabtool.choices import COMMIT_ROWS
+from vocabtool.documents.reading import Sources
+from vocabtool.documents.vectors import Given
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import ChangedModel, InvalidFile, VocabtoolError
 from vocabtool.index import contents
 from vocabtool.index.canaries import Canaries, compare_canaries
 from vocabtool.index.commit_store import CommitStore, DocumentsChanged
-from vocabtool.index.engines import Engine, engine_class
+from vocabtool.index.engines import Engine, TableEngine, UserTable, engine_class, table_engine
 from vocabtool.index.folder import MODEL_FILE, Manifest
 from vocabtool.index.generation import Progress
 from vocabtool.index.index import Index
+from vocabtool.index.load import LoadReport
 from vocabtool.index.maintenance import VerifyReport, keep_verification
 from vocabtool.index.model import IndexModel, OpenedModel
 from vocabtool.index.writer import Writer
@@ -55,14 +60,26 @@ class StoreIndex(Index):
 
     @classmethod
     def create_in(
-        cls, address: str, manifest: Manifest, opened: OpenedModel, *, replaces: bool
+        cls,
+        address: str,
+        manifest: Manifest,
+        opened: OpenedModel,
+        *,
+        replaces: bool,
+        table: UserTable | None = None,
     ) -> StoreIndex:
         """Create an empty index. Raises the errors of :meth:`Index.create`."""
         with tempfile.TemporaryDirectory() as folder:
             crcs = opened.save(Path(folder))
             files = {name: (Path(folder) / name).read_bytes() for name in crcs}
         manifest = replace(manifest, model_files=crcs)
-        engine = engine_class(address).create(address, manifest, files, replaces=replaces)
+        engine: Engine
+        if table is None:
+            engine = engine_class(address).create(address, manifest, files, replaces=replaces)
+        else:
+            engine = table_engine(address).create_for_table(
+                address, manifest, files, table, opened.encoder, replaces=replaces
+            )
         try:
             return cls(engine, opened.encoder, {"vocabulary": None})
         except BaseException:
@@ -85,7 +102,56 @@ class StoreIndex(Index):
     ) -> contents.IndexStats:
         sizes, load = self._engine.sizes(), self._engine.manifest().load
         found = contents.stats(self.path, self._snapshot, sizes, unknown=unknown, progress=progress)
-        return replace(found, loading=load is not None and not load.finished)
+        found = replace(found, loading=load is not None and not load.finished)
+        if self.table is None:
+            return found
+        waiting = cast(TableEngine, self._engine).waiting()
+        return replace(found, table=self.table.name, waiting=waiting)
+
+    @property
+    def table(self) -> UserTable | None:
+        """The table of yours whose rows are the documents, if they are."""
+        return getattr(self._engine, "table", None)
+
+    def update(
+        self,
+        sources: Sources | None = None,
+        *,
+        sync: bool = False,
+        force: bool = False,
+        commit_rows: int = COMMIT_ROWS,
+        threads: int | None = None,
+        memory: int | None = None,
+        progress: Progress | None = None,
+        vectors: Given | None = None,
+    ) -> LoadReport:
+        """As :meth:`Index.update`; of a table of yours, write what changed in it.
+
+        An interruption loses nothing: the same call goes on. ``commit_rows``: changes in each
+        transaction. No other argument is then allowed.
+        """
+        if self.table is None:
+            more: dict[str, Any] = {"progress": progress, "vectors": vectors, "memory": memory}
+            more |= {"sync": sync, "force": force, "threads": threads}
+            return super().update(sources, commit_rows=commit_rows, **more)
+        if sources is not None or sync or vectors is not None:
+            raise VocabtoolError(
+                f"{self.name}: its documents are the rows of {self.table.name}: "
+                "name no FILE, --sync or --vectors"
+            )
+        self._check_same()
+        began, engine = time.monotonic(), cast(TableEngine, self._engine)
+        counts = engine.update_table(self._snapshot.cutter, commit_rows, progress)
+        self.refresh()
+        added, updated, removed = counts
+        return LoadReport(
+            read=sum(counts),
+            resumed=0,
+            added=added,
+            updated=updated,
+            removed=removed,
+            seconds=time.monotonic() - began,
+        )
 
     def refresh(self) -> bool:
         with self._refreshing:

@@ -66,6 +66,8 @@ def _index_facts(
         if report.encoded < new and index.can_encode:
             kept = plural(new - report.encoded, "vector", "vectors")
             done += f"; {plural(report.encoded, 'text', 'texts')} encoded, {kept} kept or given"
+    elif getattr(index, "table", None) is not None:
+        done = "nothing: no row changed since the last update"
     elif report.resumed:
         done = "nothing: the files did not change since they were indexed"
     yield "done now", done
@@ -157,6 +159,9 @@ def _stats_facts(index: Index, found: IndexStats) -> Iterator[tuple[str, str]]:
         yield "verified", f"{held}: {found.verified.problem or 'no damage'}"
     sizes = ", ".join(f"{name} {_size(size)}" for name, size in found.files.items())
     yield "disk", f"{_size(sum(found.files.values()))}: {sizes}"
+    if found.table is not None:
+        changes = plural(found.waiting or 0, "change", "changes")
+        yield "table", f"{safe(found.table)}; {changes} to be written by `vocabtool update`"
     shown = [*found.sources[:NAMED], *["..."] * (len(found.sources) > NAMED)]
     if shown:
         yield "sources", ", ".join(shown)

@@ -343,10 +343,11 @@ def _insert(
     surface = numbers.of(connection, "surfaces", chain.from_iterable(identifiers))
     columns = {name: columns_of(f"field_{at}", fields[name]) for at, name in enumerate(fields)}
     names = "".join(f", {own}" for own, _ in chain(OWN_COLUMNS, *columns.values()))
+    own_id = ", own_id" if tables.of_user else ""  # of the type that the user's table has
     statement = tables.sql(
         "COPY {documents} (doc, key, id, text, source, text_hash, words, surfaces, sequence,"
         " identifiers, vector"
-    ) + SQL(names + ") FROM STDIN")
+    ) + SQL(names + own_id + ") FROM STDIN")
     terms = []
     with connection.cursor() as cursor, cursor.copy(statement) as copy:
         for document, words, own in zip(new, cut, identifiers, strict=True):
@@ -374,6 +375,7 @@ def _insert(
                     *chain.from_iterable(
                         _stored(document.values.get(name), fields[name]) for name in columns
                     ),
+                    *([document.id] if tables.of_user else ()),
                 )
             )
     docs, lengths = zip(*((each.doc, each.terms.count) for each in new), strict=True)

@@ -8,6 +8,7 @@ parameters are libpq's, which also reads PGPASSWORD, PGPASSFILE and other enviro
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -15,21 +16,33 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString, cast
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import numpy as np
+import orjson
 
+from vocabtool.choices import StoredType
 from vocabtool.documents.batch import Document
+from vocabtool.encoders.encoder import Encoder
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.index.canaries import Canaries
+from vocabtool.index.canaries import Canaries, compare_with_given
 from vocabtool.index.commit_store import Contents, StoredRows
 from vocabtool.index.database import text_hash
+from vocabtool.index.engines import UserTable
 from vocabtool.index.folder import Chance, Manifest
 from vocabtool.index.generation import Progress
 from vocabtool.index.maintenance import VerifyReport
 from vocabtool.index.model import IndexModel
+from vocabtool.index.raw_vectors import as_stored
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.conditions import Where
 from vocabtool.search.store import FieldValue, ValueCount, ValueCounts
+from vocabtool.stores.postgres.changes import TermNumbers
 from vocabtool.stores.postgres.condition_sql import value_of_column
-from vocabtool.stores.postgres.connection import Connections
+from vocabtool.stores.postgres.connection import (
+    WAIT_SECONDS,
+    Connections,
+    is_conflict,
+    is_lost,
+    pauses,
+)
 from vocabtool.stores.postgres.keywords import TRUE, Part
 from vocabtool.stores.postgres.reader import PostgresStore
 from vocabtool.stores.postgres.record import change_record
@@ -49,15 +62,28 @@ from vocabtool.stores.postgres.schema import (
     replace_index,
     stored_text,
 )
+from vocabtool.stores.postgres.user_table import (
+    TABLE,
+    attach,
+    check_triggers,
+    find_table,
+    sample_of,
+    write_noted,
+)
+from vocabtool.stores.postgres.user_table import Part as Written
 from vocabtool.stores.postgres.vectors import (
     FACTS,
     VectorFacts,
     VectorSql,
     build_vectors,
     chance_similarity,
-    from_bytes,
 )
-from vocabtool.stores.postgres.writer import PostgresWriter, canaries_of
+from vocabtool.stores.postgres.writer import (
+    MAX_TRIES,
+    VACUUM_ROWS,
+    PostgresWriter,
+    canaries_of,
+)
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
@@ -68,6 +94,7 @@ OF_KEYWORDS: Final = ("postings", "terms", "counts")
 BUFFER_SHARE: Final = 4  # of the memory for building, for documents that wait for the commit
 COPIED_ROWS: Final = (16, 4096)  # fetched at a time, for a copy
 COPIED_BYTES: Final = 4 << 20  # of their texts
+HALF_DONE: Final = "What was written before is complete, and the other changes wait: run it again"
 OUTGROWN: Final = 4  # measured again when there are this many times the documents
 
 
@@ -77,6 +104,7 @@ class PostgresEngine:
     def __init__(self, connections: Connections, index: str, tables: Tables) -> None:
         self.connections, self.tables, self._index = connections, tables, index
         self.is_build = index.endswith(BUILD)
+        self.table = self._table() if tables.of_user else None
         self.name = f"{connections.where}?index={quote(index.removesuffix(BUILD))}"
 
     @classmethod
@@ -90,6 +118,46 @@ class PostgresEngine:
                 index += BUILD
                 _drop(connection, connections, index)
             tables = create_index(connection, schema, index, manifest, where, files=files)
+        return cls(connections, index, tables)
+
+    @classmethod
+    def shape_of(cls, address: str, table: UserTable) -> tuple[int, StoredType]:
+        connections, _ = _parse(address)
+        with connections.explained(), connections.connect() as connection:
+            found = find_table(connection, table, connections.where)
+        return found.dim, found.dtype
+
+    @classmethod
+    def create_for_table(
+        cls,
+        address: str,
+        manifest: Manifest,
+        files: Mapping[str, bytes],
+        table: UserTable,
+        encoder: Encoder | None,
+        *,
+        replaces: bool,
+    ) -> PostgresEngine:
+        from psycopg import IsolationLevel
+
+        connections, index = _parse(address)
+        schema, where, held = connections.schema, connections.where, manifest.configuration
+        with connections.explained(), connections.connect() as connection:
+            found = find_table(connection, table, where)
+            if encoder is not None:
+                sample = sample_of(connection, table, found, held.metric)
+                compare_with_given(where, sample, encoder, held.metric, found.dim)
+            if replaces:
+                index += BUILD
+                _drop(connection, connections, index)
+            manifest = replace(manifest, fields=found.fields)
+            # So that what was committed while this waited for locks is seen.
+            connection.isolation_level = IsolationLevel.READ_COMMITTED
+            with connection.transaction():
+                tables = create_index(
+                    connection, schema, index, manifest, where, files=files, of_user=True
+                )
+                attach(connection, tables, table, found)
         return cls(connections, index, tables)
 
     @classmethod
@@ -118,6 +186,54 @@ class PostgresEngine:
         writer.engine = self
         return writer
 
+    def waiting(self) -> int:
+        return int(self._ask("SELECT count(*) FROM {changes}")[0][0]) if self.table else 0
+
+    def update_table(
+        self, cutter: Cutter, commit_rows: int, progress: Progress | None
+    ) -> tuple[int, int, int]:
+        import psycopg
+
+        done, total, tried = Written(0, 0, 0, 0), self.waiting(), 0
+        numbers, pause = TermNumbers(self.tables), pauses()
+        connection = self.connections.connect(WAIT_SECONDS)
+        try:
+            with self.connections.explained():
+                check_triggers(connection, self.tables)
+            while True:
+                try:
+                    if connection.closed:
+                        connection = self.connections.connect(WAIT_SECONDS)
+                    fields = self.manifest().fields
+                    part = write_noted(
+                        connection, self.tables, cutter, numbers, fields, commit_rows
+                    )
+                except psycopg.Error as error:
+                    numbers.clear()
+                    again = is_lost(error, connection) or is_conflict(error)
+                    if not again or (tried := tried + 1) == MAX_TRIES:
+                        raise self.connections.explain(error, HALF_DONE) from error
+                    time.sleep(next(pause))
+                    continue
+                if part is None:
+                    break
+                tried, pause = 0, pauses()
+                done = Written(*(sum(each) for each in zip(done, part, strict=True)))
+                if progress is not None:
+                    share = min(done.noted / max(total, 1), 1.0)
+                    progress(f"{done.noted:,} changes", share)
+            with self.connections.explained():
+                if done.noted > VACUUM_ROWS:
+                    self._vacuum(connection, progress or (lambda what, share: None))
+                self.index_vectors(connection, progress)
+        finally:
+            connection.close()
+        return done.added, done.updated, done.removed
+
+    def _table(self) -> UserTable:
+        found = self._ask("SELECT value FROM {facts} WHERE name = %s", TABLE)
+        return UserTable(**orjson.loads(bytes(found[0][0])))
+
     def put_in_place(self) -> None:
         self._index = self._index.removesuffix(BUILD)
         with self.connections.explained(), self.connections.connect() as connection:
@@ -131,11 +247,14 @@ class PostgresEngine:
         """
         report = progress or (lambda what, share: None)
         with self.connections.explained(), self.connections.connect() as connection:
-            for share, table in enumerate(("{documents}", "{postings}", "{terms}", "{counts}")):
-                report("tables vacuumed", share / 4)
-                connection.execute(self.tables.sql(f"VACUUM (ANALYZE) {table}"))
+            self._vacuum(connection, report)
             self.index_vectors(connection, progress, again=True)
         return 0
+
+    def _vacuum(self, connection: Connection, report: Progress) -> None:
+        for share, table in enumerate(("{documents}", "{postings}", "{terms}", "{counts}")):
+            report("tables vacuumed", share / 4)
+            connection.execute(self.tables.sql(f"VACUUM (ANALYZE) {table}"))
 
     def verify(self, progress: Progress | None) -> VerifyReport:
         report = progress or (lambda what, share: None)
@@ -168,11 +287,11 @@ class PostgresEngine:
             " WHERE n.nspname = %s AND c.relname = ANY(%s)"
         )
         n, schema = self.tables.number, self.connections.schema
-        names = [f"{table}_{n}" for table in TABLES]
+        names = [f"{table}_{n}" for table in (*TABLES, "rows", "changes")]
         asked = [schema, f"vectors_{n}", schema, names]
         found = dict.fromkeys(("documents", "keywords", "codes", "other"), 0)
         for name, size, of_vectors in self.connections.fetch(SQL(statement).format(), asked):
-            table = name.rpartition("_")[0]
+            table = name.rpartition("_")[0].replace("rows", "documents")
             purpose = "keywords" if table in OF_KEYWORDS else table if table in found else "other"
             found[purpose] += int(size) - int(of_vectors)
             found["codes"] += int(of_vectors)
@@ -325,11 +444,11 @@ class PostgresCommit(PostgresStore):
         kept = {each: name for each, name in kept.items() if manifest.fields[name] != "null"}
         columns = SQL("").join(SQL(", {}").format(Identifier(each)) for each in kept)
         statement = self.tables.sql(
-            "SELECT id, text, source, vector_send(vector::vector){columns} FROM {documents}"
+            "SELECT id, text, source, vector_send(vector::vector){columns} FROM {searched}"
             " ORDER BY doc",
             columns=columns,
         )
-        step, dim = COPIED_ROWS[0], manifest.configuration.dim
+        step, dtype = COPIED_ROWS[0], manifest.configuration.dtype
         with connection.cursor("contents") as cursor:
             cursor.execute(statement)
             while found := cursor.fetchmany(step):
@@ -338,8 +457,9 @@ class PostgresCommit(PostgresStore):
                     named = zip(kept.values(), map(value_of_column, values), strict=True)
                     fields = {name: value for name, value in named if value is not None}
                     documents.append(Document(id_, text, fields))
-                sources, vectors = ([row[at] for row in found] for at in (2, 3))
-                yield StoredRows(documents, sources, from_bytes(vectors, dim))
+                sources, sent = ([row[at] for row in found] for at in (2, 3))
+                vectors = as_stored(self.vector_sql.vectors(sent), dtype).astype(np.float32)
+                yield StoredRows(documents, sources, vectors)
                 size = sum(len(each.text) for each in documents)
                 step = sorted((*COPIED_ROWS, len(found) * COPIED_BYTES // max(size, 1)))[1]
 

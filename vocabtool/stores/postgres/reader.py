@@ -6,6 +6,7 @@ term) is kept until a commit is noticed, which each answer of the legs tells, or
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.errors import NotFound
+from vocabtool.errors import InvalidCondition, NotFound
 from vocabtool.index.commit_store import DocumentsChanged
 from vocabtool.index.folder import Manifest
 from vocabtool.index.model import IndexModel
@@ -56,12 +57,13 @@ from vocabtool.stores.postgres.schema import (
     stored_term,
     stored_text,
 )
-from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, VectorSql, as_text, from_bytes
+from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, VectorSql, as_text
 from vocabtool.system.ranking import Near, RankedRows, Rows
 
 MAX_AGE: Final = 10.0  # seconds that frequencies are used without asking
 MAX_FREQUENCIES: Final = 1 << 16  # terms; then all are asked for again
 MAX_IDS: Final = 1 << 16  # ids of documents that are kept
+COMPANION: Final = re.compile(r"\btext_(folded|words|instant)\b")  # values are no part of the SQL
 SPELLING: Final = 2  # letters by which the length of a similar word may differ
 
 Answers = list[tuple[Any, ...]]
@@ -223,6 +225,9 @@ class PostgresStore:
             return self._ask(Part(statement, tuple(values)))[0]
 
         text, values = sql_of(condition, self.fields, f"documents_{self.tables.number:d}", fetch)
+        if self.tables.of_user and COMPANION.search(text):
+            what = "ilike, has word and dates do not read the text of your table; like, contains do"
+            raise InvalidCondition(what, condition.text, 0)
         return Part(text, tuple(values))
 
     def only(self, rows: Rows) -> Part:
@@ -260,6 +265,12 @@ class PostgresStore:
         return Part(start).then(selection)
 
     def _inside(self, selection: Part, name: str = "doc") -> Part:
+        if selection == TRUE and self.tables.of_user:  # rows that are deleted, with old terms
+            n = self.tables.number
+            return Part(
+                f"{name} NOT IN (SELECT r.doc FROM changes_{n} c JOIN rows_{n} r USING (own_id)"
+                f" WHERE NOT EXISTS (SELECT FROM source_{n} s WHERE s.own_id = c.own_id))"
+            )
         if selection == TRUE:
             return TRUE
         return Part(f"{name} IN (").then(self._docs(selection), ")")
@@ -338,9 +349,10 @@ class PostgresStore:
         if vector is not None:
             text = as_text(self._prepared(vector))
             near = self.vector_sql.near(text, limit, among, self._facts(), self.rows)
-            similarity = Part("coalesce(n.similarity, ").then(
-                self.vector_sql.similarity(text), "::float4)"
+            similarity = Part(
+                f"coalesce(n.similarity, CASE WHEN {self.vector_sql.has_vector} THEN "
             )
+            similarity = similarity.then(self.vector_sql.similarity(text), "::float4 END)")
         best = "FROM every WHERE {0} IS NOT NULL ORDER BY {0} DESC, doc LIMIT %s"
         ranked = Part(f"SELECT doc, TRUE AS listed {best.format('score')}", (limit,))
         words = Part("SELECT * FROM ranked")
@@ -415,7 +427,7 @@ class PostgresStore:
         nearest_ones = self.vector_sql.near(text, max(limit, 0), among, self._facts(), self.rows)
         of_rows = Part("SELECT d.doc, ").then(
             self.vector_sql.similarity(text),
-            f"::float4 FROM documents_{n} d WHERE d.vector IS NOT NULL AND ",
+            f"::float4 FROM documents_{n} d WHERE {self.vector_sql.has_vector} AND ",
             self.only(rows),
         )
         settings = self.vector_sql.settings(self._facts(), limit)
@@ -433,8 +445,7 @@ class PostgresStore:
         statement = f"SELECT doc, vector_send(vector::vector) FROM documents_{n} d WHERE "
         (found,) = self._ask(Part(statement).then(self.only(rows)))
         held: dict[int, bytes] = dict(found)
-        sent = [held.get(row) for row in rows.tolist()]
-        return from_bytes(sent, self.manifest.configuration.dim)
+        return self.vector_sql.vectors([held.get(row) for row in rows.tolist()])
 
     def _facts(self) -> VectorFacts | None:
         held = self._state

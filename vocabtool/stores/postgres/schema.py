@@ -27,6 +27,9 @@ and for the index with the number N:
     answers_N        number, key, digest, answer
     facts_N          name, value                  bytes by name: parts of the model, measurements
 
+An index of a table of the user's (``user_table.py``) has ``rows_N`` in the place of the table
+``documents_N``, which is then a view that takes texts and vectors from the user's table.
+
 A writer changes only the statistics of its own slot, which it locks, so writers do not wait for
 each other. No text of a user becomes SQL: names of indexes and fields are values in these tables.
 """
@@ -48,7 +51,7 @@ if TYPE_CHECKING:
     from typing import LiteralString
 
     from psycopg import Connection
-    from psycopg.sql import Composed
+    from psycopg.sql import Composable, Composed
 
 VERSION: Final = 1
 SCHEMA: Final = "vocabtool"
@@ -110,23 +113,36 @@ SELECT record, sums.*, load.plan, load.documents, load.finished, load.synced FRO
         FROM {loads} ORDER BY finished, time DESC LIMIT 1) load ON true
     WHERE number = %s
 """
+OF_USER: Final = (  # whether the index ``number`` is of a table of the user's
+    "EXISTS (SELECT FROM pg_tables WHERE schemaname = %s AND tablename = 'rows_' || number)"
+)
 # MIGRATIONS[n] turns version n + 1 into the next one.
 MIGRATIONS: Final[tuple[LiteralString, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The names of the tables: of one index, or with ``number`` 0 of none."""
+    """The names of the tables: of one index, or with ``number`` 0 of none.
+
+    ``of_user``: whether the index is of a table of the user's.
+    """
 
     schema: str
     number: int = 0
+    of_user: bool = False
 
-    def sql(self, statement: LiteralString, **others: Composed) -> Composed:
-        """Put names in the places of ``{documents}``, ``{terms}``, ..., and ``others``."""
+    def sql(self, statement: LiteralString, **others: Composable) -> Composed:
+        """Put names in the places of ``{documents}``, ``{terms}``, ..., and ``others``.
+
+        ``{documents}`` is what is written; ``{searched}`` also has texts and vectors of a user's
+        table. ``{source}``, ``{changes}``, ``{note}``: see ``user_table.py``.
+        """
         from psycopg.sql import SQL, Identifier
 
-        names = {name: f"{name}_{self.number}" for name in TABLES}
-        names |= {"version": "version", "indexes": "indexes"}
+        names = {name: f"{name}_{self.number}" for name in (*TABLES, "source", "changes", "note")}
+        names |= {"version": "version", "indexes": "indexes", "searched": names["documents"]}
+        if self.of_user:
+            names["documents"] = f"rows_{self.number}"
         places = {name: Identifier(self.schema, held) for name, held in names.items()}
         return SQL(statement).format(schema=Identifier(self.schema), **places, **others)
 
@@ -246,11 +262,14 @@ def find_index(connection: Connection, schema: str, name: str, where: str) -> tu
                 f"{where}: an earlier vocabtool made the tables in the schema {schema!r}: version "
                 f"{version}, expected {VERSION}. Create or change an index here, which migrates"
             )
-        statement = Tables(schema).sql("SELECT number, record FROM {indexes} WHERE name = %s")
-        found = connection.execute(statement, [name]).fetchone()
+        statement = Tables(schema).sql(
+            "SELECT number, " + OF_USER + ", record FROM {indexes} WHERE name = %s"
+        )
+        found = connection.execute(statement, [schema, name]).fetchone()
     if found is None:
         raise NotFound(f"{where}: no index {name!r}; create one with `vocabtool index`")
-    return Tables(schema, found[0]), bytes(found[1])
+    *numbers, record = found
+    return Tables(schema, *numbers), bytes(record)
 
 
 def read_manifest(connection: Connection, tables: Tables, where: str) -> Manifest:
@@ -288,10 +307,13 @@ def create_index(
     where: str,
     *,
     files: Mapping[str, bytes] | None = None,
+    of_user: bool = False,
 ) -> Tables:
     """Create an empty index in one transaction. ``files``: parts of the model, kept as facts.
 
-    Raises :class:`FolderNotEmpty` if there is one with this name.
+    ``of_user``: for a table of the user's, which is attached in the same transaction.
+
+    Raises :class:`FolderNotEmpty` if there is an index with this name.
     """
     from psycopg.sql import SQL
 
@@ -314,7 +336,7 @@ def create_index(
                 f"{where}: already contains an index {name!r}. Add to it (in Python: Index.open), "
                 "start over with --force (force=True), or choose another name"
             )
-        tables = Tables(schema, found[0])
+        tables = Tables(schema, found[0], of_user)
         companions = SQL(", ".join(f"{own} {type_}" for own, type_ in OWN_COLUMNS)).format()
         connection.execute(tables.sql(CREATE_INDEX, vector=vector, companions=companions))
         add_fields(connection, tables, manifest.fields, {})
@@ -360,10 +382,12 @@ def replace_index(connection: Connection, new: Tables, name: str) -> None:
     """Give an index a name; the index that had it is dropped in the same transaction."""
     with connection.transaction():
         lock(connection, SCHEMA_LOCK)
-        statement = new.sql("SELECT number FROM {indexes} WHERE name = %s AND number <> %s")
-        for (number,) in connection.execute(statement, [name, new.number]).fetchall():
-            lock(connection, lock_of(number))
-            _drop(connection, Tables(new.schema, number))
+        statement = new.sql(
+            "SELECT number, " + OF_USER + " FROM {indexes} WHERE name = %s AND number <> %s"
+        )
+        for found in connection.execute(statement, [new.schema, name, new.number]).fetchall():
+            lock(connection, lock_of(found[0]))
+            _drop(connection, Tables(new.schema, *found))
         connection.execute(
             new.sql("UPDATE {indexes} SET name = %s WHERE number = %s"), [name, new.number]
         )
@@ -371,6 +395,12 @@ def replace_index(connection: Connection, new: Tables, name: str) -> None:
 
 def _drop(connection: Connection, tables: Tables) -> None:
     connection.execute(tables.sql("DELETE FROM {indexes} WHERE number = %s"), [tables.number])
+    if tables.of_user:
+        # First the triggers, with the function: whoever writes to the user's table has locks on it
+        # before those on ours.
+        connection.execute(tables.sql("DROP FUNCTION IF EXISTS {note}() CASCADE"))
+        connection.execute(tables.sql("DROP VIEW IF EXISTS {searched}, {source}"))
+        connection.execute(tables.sql("DROP TABLE IF EXISTS {changes}"))
     names: Iterable[str] = (f"{{{name}}}" for name in TABLES)
     connection.execute(tables.sql(f"DROP TABLE IF EXISTS {', '.join(names)}"))
 

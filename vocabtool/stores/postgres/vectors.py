@@ -21,6 +21,7 @@ from vocabtool.index.raw_vectors import (
     REMEASURED_SAMPLE,
     QuerySample,
     nearest_rows,
+    prepare,
     queries_unlike_documents,
     recall_by_count,
     similarity_by_chance,
@@ -109,7 +110,7 @@ class VectorSql:
         if self.is_half or self.dim <= MAX_DIMENSIONS:
             fits = self.dim <= MAX_DIMENSIONS * (2 if self.is_half else 1)
             return ("vector", "halfvec" if self.is_half else "vector") if fits else None
-        if self.version >= HALF and self.dim <= 2 * MAX_DIMENSIONS:
+        if not self.tables.of_user and self.version >= HALF and self.dim <= 2 * MAX_DIMENSIONS:
             return f"(vector::halfvec({self.dim:d}))", "halfvec"
         return None
 
@@ -126,8 +127,34 @@ class VectorSql:
             f" ({what} {type_}_{kind}_ops){given}"
         )
 
+    @property
+    def sign(self) -> str:
+        """The operator of a distance in the order of similarity, which the index knows."""
+        if self.metric == "cosine" and self.tables.of_user:
+            return "<=>"  # these vectors have any length
+        return "<->" if self.metric == "l2" else "<#>"
+
+    @property
+    def own_index(self) -> str:
+        """The class of operators by which an index of a user's table fits."""
+        kind = {"<=>": "cosine", "<->": "l2", "<#>": "ip"}[self.sign]
+        return f"{'halfvec' if self.is_half else 'vector'}_{kind}_ops"
+
+    @property
+    def has_vector(self) -> str:
+        """The condition that a document has a vector."""
+        not_zero = " AND vector_norm(d.vector::vector) > 0" if self.sign == "<=>" else ""
+        return f"d.vector IS NOT NULL{not_zero}"
+
+    def vectors(self, sent: Sequence[bytes | None]) -> Vectors:
+        """Return vectors as an index stores them, from the results of ``vector_send``."""
+        found = from_bytes(sent, self.dim)
+        return prepare(found, self.metric) if self.tables.of_user else found
+
     def similarity(self, vector: str) -> Part:
         """The exact similarity of the vector ``d.vector`` to one of single precision."""
+        if self.sign == "<=>":
+            return Part("(1 - cosine_distance(d.vector::vector, %s::vector))", (vector,))
         if self.metric == "l2":
             return Part("(-vector_l2_squared_distance(d.vector::vector, %s::vector))", (vector,))
         return Part("inner_product(d.vector::vector, %s::vector)", (vector,))
@@ -139,7 +166,7 @@ class VectorSql:
 
         ``facts``: ``None`` to compare with all. ``rows``: number of documents.
         """
-        source = f" AS similarity FROM {self.documents} d WHERE d.vector IS NOT NULL AND "
+        source = f" AS similarity FROM {self.documents} d WHERE {self.has_vector} AND "
         best = Part(" ORDER BY similarity DESC, doc LIMIT %s", (limit,))
         start = Part("SELECT d.doc, ").then(self.similarity(vector), "::float4")
         indexed = self._indexed
@@ -147,9 +174,8 @@ class VectorSql:
             return start.then(source, among, best)
         count = max(limit, facts.setting) if facts.method == "hnsw" else 2 * limit
         what, type_ = indexed
-        sign = "<->" if self.metric == "l2" else "<#>"
-        nearest = f" ORDER BY {what} {sign} %s::{type_}({self.dim:d}) LIMIT %s"
-        one = Part(f"SELECT doc, vector FROM {self.documents} d WHERE vector IS NOT NULL AND ")
+        nearest = f" ORDER BY {what} {self.sign} %s::{type_}({self.dim:d}) LIMIT %s"
+        one = Part(f"SELECT doc, vector FROM {self.documents} d WHERE {self.has_vector} AND ")
         if among == TRUE:
             # Rounding moves few: rows that are not fetched cost nothing.
             order = Part(nearest, (vector, 2 * limit))
@@ -208,7 +234,7 @@ class _Fetched:
 
     @classmethod
     def of(cls, connection: Connection, sql: VectorSql) -> _Fetched:
-        statement = f"SELECT doc FROM {sql.documents} WHERE vector IS NOT NULL ORDER BY 1"
+        statement = f"SELECT doc FROM {sql.documents} d WHERE {sql.has_vector} ORDER BY 1"
         docs = np.array([doc for (doc,) in _rows(connection, statement)], np.int64)
         return cls(connection, sql, docs)
 
@@ -222,16 +248,16 @@ class _Fetched:
             " WHERE doc = ANY(%s) ORDER BY doc"
         )
         sent = _rows(self.connection, statement, self.docs[places].tolist())
-        return from_bytes([each for (each,) in sent], self.sql.dim)
+        return self.sql.vectors([each for (each,) in sent])
 
     def blocks(self) -> Iterator[tuple[int, Vectors]]:
         statement = (
-            f"SELECT doc, vector_send(vector::vector) FROM {self.sql.documents}"
-            " WHERE vector IS NOT NULL AND doc > %s ORDER BY doc LIMIT %s"
+            f"SELECT doc, vector_send(vector::vector) FROM {self.sql.documents} d"
+            f" WHERE {self.sql.has_vector} AND doc > %s ORDER BY doc LIMIT %s"
         )
         last, first = -1, 0
         while found := _rows(self.connection, statement, last, BLOCK):
-            yield first, from_bytes([sent for _, sent in found], self.sql.dim)
+            yield first, self.sql.vectors([sent for _, sent in found])
             last, first = found[-1][0], first + len(found)
 
 
@@ -249,16 +275,20 @@ def build_vectors(
     setting reaches it, the best one is kept; see :attr:`VectorFacts.note`.
     """
     began = perf_counter()
-    name = f"vectors_{sql.tables.number:d}"
-    _do(connection, f"DROP INDEX IF EXISTS {name}")
-    where = f"FROM {sql.documents} WHERE vector IS NOT NULL"
+    where = f"FROM {sql.documents} d WHERE {sql.has_vector}"
     ((count,),) = _rows(connection, f"SELECT count(*) {where}")
     lists = max(1, math.isqrt(count))
-    statement = sql.create(method, lists) if count else None
-    if statement is None:
+    if sql.tables.of_user:
+        method, statement = existing_index(connection, sql), None
+    else:
+        _do(connection, f"DROP INDEX IF EXISTS vectors_{sql.tables.number:d}")
+        statement = sql.create(method, lists)
+        method = method if statement is not None else "exact"
+    if method == "exact" or not count:
         facts = VectorFacts("exact", 0, recall, 1.0, 0, count, 0.0)
     else:
-        _do(connection, statement)
+        if statement is not None:
+            _do(connection, statement)
         fetched: Any = _Fetched.of(connection, sql)
         docs = fetched.docs
         kinds = _queries(fetched, seed)
@@ -288,6 +318,22 @@ def build_vectors(
         facts.encode(),
     )
     return facts
+
+
+def existing_index(connection: Connection, sql: VectorSql) -> Method:
+    """Return which index of the user's vectors fits the metric, ``"exact"`` for none."""
+    found = _rows(
+        connection,
+        "SELECT m.amname::text FROM pg_depend p JOIN pg_rewrite r ON r.oid = p.objid"
+        " AND p.classid = 'pg_rewrite'::regclass AND p.refclassid = 'pg_class'::regclass"
+        " JOIN pg_index i ON i.indrelid = p.refobjid AND p.refobjsubid = i.indkey[0]"
+        " JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam"
+        " JOIN pg_opclass o ON o.oid = i.indclass[0] WHERE r.ev_class = %s::regclass"
+        " AND i.indisvalid AND i.indpred IS NULL AND i.indnatts = 1"
+        " AND m.amname IN ('hnsw', 'ivfflat') AND o.opcname = %s ORDER BY 1 LIMIT 1",
+        *(f"source_{sql.tables.number:d}", sql.own_index),
+    )
+    return found[0][0] if found else "exact"
 
 
 def _recall(setting: tuple[int, float]) -> float:

@@ -33,7 +33,7 @@ from vocabtool.index.database import text_hash
 from vocabtool.index.documents import MAX_FIELDS, PLAIN, union
 from vocabtool.index.folder import Load, Manifest
 from vocabtool.index.generation import Progress
-from vocabtool.index.raw_vectors import as_stored
+from vocabtool.index.raw_vectors import as_stored, prepare
 from vocabtool.index.sources import Source
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.fields import weighted_terms
@@ -161,6 +161,7 @@ class PostgresWriter:
         on_existing: OnExisting = "update",
     ) -> None:
         """Add documents with their vectors, as :meth:`GenerationWriter.append` does."""
+        self._refuse_if_of_user()
         for name in batch.columns:
             self._kinds[name] = union(self._kinds.get(name, "null"), batch.kinds[name])
         if len(self._kinds) > MAX_FIELDS:
@@ -199,6 +200,7 @@ class PostgresWriter:
 
     def delete(self, rows: Rows) -> None:
         """Delete documents; those that another writer deleted meanwhile do not matter."""
+        self._refuse_if_of_user()
         gone = set(rows.tolist())
         new = self._changes.documents
         for key in [key for key, each in new.items() if each.doc in gone] if new else ():
@@ -206,6 +208,11 @@ class PostgresWriter:
             self._size -= each.size
             gone.remove(each.doc)
         self._changes.deleted |= gone
+
+    def _refuse_if_of_user(self) -> None:
+        if self._tables.of_user:
+            what = "the documents are the rows of a table of yours: change them there by SQL"
+            raise VocabtoolError(f"{self._connections.where}: {what}, then run `vocabtool update`")
 
     def set_source(self, rows: Rows, source: int) -> bool:
         """Record ``source``, the number of a FILE, for rows; return whether a row changed."""
@@ -515,11 +522,11 @@ def canaries_of(connection: Connection, tables: Tables, manifest: Manifest) -> C
     of_model: LiteralString = "true"
     if manifest.configuration.encoder is not None:
         of_model = "source <> 0"
-    (ends,) = connection.execute(tables.sql("SELECT min(doc), max(doc) FROM {documents}"))
+    (ends,) = connection.execute(tables.sql("SELECT min(doc), max(doc) FROM {searched}"))
     wanted = [] if ends[0] is None else spread(ends[1] - ends[0] + 1, CANDIDATES) + ends[0]
     statement: LiteralString = (
         "SELECT DISTINCT doc, id, text, vector::text FROM unnest(%s::bigint[]) AS wanted, LATERAL"
-        " (SELECT * FROM {documents} WHERE doc >= wanted AND " + of_model + " ORDER BY doc LIMIT 1)"
+        " (SELECT * FROM {searched} WHERE doc >= wanted AND " + of_model + " ORDER BY doc LIMIT 1)"
         " AS held ORDER BY doc"
     )
     found = connection.execute(tables.sql(statement), [[*map(int, wanted)]]).fetchall()
@@ -527,6 +534,8 @@ def canaries_of(connection: Connection, tables: Tables, manifest: Manifest) -> C
     for at, (*_, vector) in enumerate(found):
         if vector is not None:
             vectors[at] = orjson.loads(vector)
+    if tables.of_user:
+        vectors = prepare(vectors, manifest.configuration.metric)
     return Canaries([each[1] for each in found], [each[2] for each in found], vectors)
 
 
