@@ -54,12 +54,14 @@ def put(writer: PostgresWriter, documents: Sequence[Document], source: int = 0) 
     for batch in batches_of(documents):
         vectors = np.array([[len(str(text)), 1, 2, 3] for text in batch.texts], np.float32)
         told = batch_in_utf8(batch)
-        writer.delete(np.array([*writer.existing(told.id_array().to_pylist()).values()], np.int64))
+        writer.delete(
+            np.array([*writer.find_existing(told.id_array().to_pylist()).values()], np.int64)
+        )
         writer.append(told, prepare(vectors, "cosine"), [source] * len(told))
 
 
 def delete(writer: PostgresWriter, ids: Sequence[str]) -> None:
-    writer.delete(np.array([*writer.existing(ids).values()], np.int64))
+    writer.delete(np.array([*writer.find_existing(ids).values()], np.int64))
 
 
 def commit(writer: PostgresWriter, codes: bool = False) -> None:

@@ -56,7 +56,7 @@ def test_a_commit_is_seen_as_a_whole(connections: Connections) -> None:
     changes = open_writer(connections)
     put(changes, [Document("a", "amber birch amber", {"n": 1}), Document("b", "SKU-7 birch")])
     assert texts_in(connections) == {}
-    assert changes.existing(["a", "x"]).keys() == {"a"}
+    assert changes.find_existing(["a", "x"]).keys() == {"a"}
     commit(changes)
     assert texts_in(connections) == {"a": "amber birch amber", "b": "SKU-7 birch"}
     held = (
@@ -73,7 +73,7 @@ def test_a_commit_is_seen_as_a_whole(connections: Connections) -> None:
     )
     put(changes, [Document("a", "cedar", {"n": 2.5})])
     delete(changes, ["b", "x"])
-    assert changes.existing(["a", "b"]).keys() == {"a"}
+    assert changes.find_existing(["a", "b"]).keys() == {"a"}
     commit(changes)
     manifest = changes.manifest
     assert (manifest.rows, manifest.words, manifest.surfaces, manifest.commit) == (1, 1, 0, 2)
@@ -240,7 +240,7 @@ def test_loads_answers_sources_and_shards(connections: Connections) -> None:
     other.close()  # its shard is free again
     assert one.take_shard("p", 2) == 1
     third = open_writer(connections)
-    there = np.array([*third.existing(["a"]).values()])
+    there = np.array([*third.find_existing(["a"]).values()])
     assert third.set_source(there, 2)
     assert third.rows_of_sources([2]).tolist() == there.tolist()
     commit(third)

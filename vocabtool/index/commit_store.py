@@ -66,7 +66,7 @@ class CommitStore(IndexStore, Protocol):
     def rows_in_order(self, where: str | None = None) -> Rows:
         """Return the rows of all documents, or of those that satisfy a condition, ascending."""
 
-    def stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
+    def fetch_stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
         """Return the row of each id that exists, its text, and its values of all kept fields."""
 
     def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:

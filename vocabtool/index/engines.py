@@ -150,7 +150,7 @@ class TableEngine(Engine, Protocol):
         removed.
         """
 
-    def waiting(self) -> int:
+    def count_waiting(self) -> int:
         """Return how many changes of the table wait for :meth:`update_table`."""
 
 

@@ -31,7 +31,7 @@ class FolderWriter(GenerationWriter):
         self._path, self._before = path, commit
         self._is_deleted = commit.is_deleted  # may be shorter than the rows; never changed in place
 
-    def existing(self, ids: Sequence[str]) -> dict[str, int]:
+    def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
         known = len(self._is_deleted)
         return {
             id_: row

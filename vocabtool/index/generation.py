@@ -197,7 +197,7 @@ class Snapshot(MaskStore):
         held = id_in_utf8(id_)
         return self.rows_of([held]).get(held)
 
-    def stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
+    def fetch_stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
         """Return the row of each id that exists, its text, and its values of all kept fields."""
         kinds = self.manifest.fields
         there = "".join(f", field_{at}" for at in range(len(kinds)))

@@ -606,7 +606,7 @@ def _compare(
     """Return the row with the id of each document, or -1, and whether it is equal."""
     kinds = before.manifest.fields
     ids: list[str] = batch.id_array().to_pylist()
-    held = before.stored(ids)
+    held = before.fetch_stored(ids)
     columns: list[list[object]] = [batch.texts.to_pylist()]
     for name in [*kinds, *(name for name in batch.columns if name not in kinds)]:
         values: list[object] = [None] * len(batch)

@@ -52,7 +52,7 @@ class StoreIndex(Index):
         self._engine, self.name, self.notes = engine, engine.name, engine.notes
         self._refreshing = Lock()
         manifest = engine.manifest()
-        self.path = _copied(engine, manifest)
+        self.path = _copy_model_files(engine, manifest)
         held = IndexModel(self.path, manifest, self._canaries, model, options, self.name)
         cutter = Cutter(manifest.configuration.language)
         self._snapshot = engine.snapshot(held, cutter)
@@ -105,7 +105,7 @@ class StoreIndex(Index):
         found = replace(found, loading=load is not None and not load.finished)
         if self.table is None:
             return found
-        waiting = cast(TableEngine, self._engine).waiting()
+        waiting = cast(TableEngine, self._engine).count_waiting()
         return replace(found, table=self.table.name, waiting=waiting)
 
     @property
@@ -232,7 +232,7 @@ class StoreIndex(Index):
         return self._snapshot.canaries()
 
 
-def _copied(engine: Engine, manifest: Manifest) -> Path:
+def _copy_model_files(engine: Engine, manifest: Manifest) -> Path:
     """Copy the files of the model that are not here yet to the user's cache."""
     shared = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "vocabtool")
     folder = Path(os.environ.get(CACHE) or shared).expanduser() / "stores" / manifest.index

@@ -62,7 +62,7 @@ class StoreWriter(Protocol):
     @property
     def rows(self) -> int: ...
 
-    def existing(self, ids: Sequence[str]) -> dict[str, int]:
+    def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the row of each id that exists, after the changes so far."""
 
     def append(
@@ -227,7 +227,7 @@ class Writer:
 
     def find_existing(self, ids: list[str]) -> dict[str, int]:
         """Return the row of each id that exists, after the changes so far. Ids are valid UTF-8."""
-        return self._files.existing(ids)
+        return self._files.find_existing(ids)
 
     def remember(self, key: str, digest: bytes, answer: bytes) -> None:
         """Remember, in the next commit, what was answered to a request for its changes.

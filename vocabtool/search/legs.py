@@ -47,7 +47,6 @@ class MaskStore:
             allowed[without] = False
         return allowed
 
-
     def is_empty(self, selection: Mask) -> bool:
         return not selection.any()
 

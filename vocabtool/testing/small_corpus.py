@@ -104,7 +104,7 @@ class SmallCorpus(MaskStore):
         return self._bm25.score(row, KeywordQuery((Clause((term,)),)))
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
-        return self._bm25.search(query, limit, self._allowed(among))
+        return self._bm25.search(query, limit, self._rows_among(among))
 
     def search_each(
         self, queries: Sequence[KeywordQuery], limit: int, among: Mask
@@ -115,7 +115,7 @@ class SmallCorpus(MaskStore):
         return self.search(KeywordQuery((), tuple(clauses)), self.rows, self.live).rows
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
-        there = np.array([row for row in self._allowed(among) if not self._without[row]], np.int64)
+        there = np.array([row for row in self._rows_among(among) if not self._without[row]], np.int64)
         similarities = np.einsum("ij,j->i", self._vectors, vector)
         nearest = RankedRows.of(there, similarities[there], limit)
         similarities[self._without] = np.nan
@@ -136,7 +136,7 @@ class SmallCorpus(MaskStore):
         return difflib.get_close_matches(word.lower(), self._words, limit)
 
     def in_order(self, selection: Mask) -> Rows:
-        rows = sorted(self._allowed(selection), key=lambda row: self.docs[row].id)
+        rows = sorted(self._rows_among(selection), key=lambda row: self.docs[row].id)
         return np.array(rows, np.int64)
 
     def value_ranks(self, name: str, rows: Rows) -> NDArray[np.int64]:
@@ -148,7 +148,7 @@ class SmallCorpus(MaskStore):
     def count_values(
         self, names: Sequence[str], terms: Sequence[Term], among: Mask, limit: int
     ) -> dict[str, ValueCounts]:
-        rows = self._allowed(among)
+        rows = self._rows_among(among)
         if terms:
             asked = KeywordQuery(tuple(Clause((term,)) for term in terms))
             rows = self.search(asked, self.rows, among).rows.tolist()
@@ -163,7 +163,7 @@ class SmallCorpus(MaskStore):
         frequent = sorted(counts, key=lambda value: (-counts[value], value))[:limit]
         return ValueCounts(tuple(ValueCount(each, counts[each]) for each in frequent), len(counts))
 
-    def _allowed(self, among: Mask | None) -> list[int]:
+    def _rows_among(self, among: Mask | None) -> list[int]:
         rows = range(self.rows)
         return [row for row in rows if among is None or (row < len(among) and among[row])]
 

@@ -118,7 +118,7 @@ class StoreContract:
         """Of few candidates the best are found, and every document with a code first."""
         small = library.small
         for at, text in enumerate(QUERIES[:-3]):
-            wanted = _wanted(small, text, vector_of(at), k=500)
+            wanted = _expect(small, text, vector_of(at), k=500)
             first = sum(hit.tier > 0 for hit in wanted)
             for k in (1, 3, 10):
                 found = library.index.search(text, vector=vector_of(at), k=k, depth=k)
@@ -126,7 +126,7 @@ class StoreContract:
                 for fusion in ("keyword", "dense"):
                     asked: Any = {"k": k, "fusion": fusion, "depth": k}
                     hits = library.index.search(text, vector=vector_of(at), **asked)
-                    best = _wanted(small, text, vector_of(at), k=500, fusion=fusion)
+                    best = _expect(small, text, vector_of(at), k=500, fusion=fusion)
                     scores = {hit.id: hit.score for hit in best}
                     assert _scores(hits) == pytest.approx(_scores(best)[:k], rel=CLOSE), text
                     assert _scores(hits) == pytest.approx(
@@ -318,7 +318,7 @@ class StoreContract:
         _put(index, docs)
         exact = index.snapshot().exactness.lengths
         for text in QUERIES[:5]:
-            wanted = _wanted(_small(docs), text, None, fusion="keyword", k=30)
+            wanted = _expect(_small(docs), text, None, fusion="keyword", k=30)
             scores = {hit.id: hit.score for hit in wanted}
             hits = index.search(text, fusion="keyword", k=30)
             near = CLOSE if exact else ROUNDED
@@ -565,7 +565,7 @@ def _scores(hits: Hits) -> list[float]:
     return [hit.score for hit in hits]
 
 
-def _wanted(
+def _expect(
     small: SmallCorpus,
     text: str | None,
     vector: NDArray[np.float32] | None,
@@ -594,7 +594,7 @@ def _agree(
     """Both answer the same: every hit with its numbers and explanation, notes and facets."""
     asked |= {"explain": explain}
     found = library.index.search(text, vector=vector, **{"k": 30, **asked})
-    _same(found, _wanted(library.small, text, vector, **asked))
+    _same(found, _expect(library.small, text, vector, **asked))
 
 
 def _same(found: Hits, wanted: Hits) -> None:

@@ -219,7 +219,7 @@ def write_changes(
 
     Raises :class:`VocabtoolError` if another writer added a document that must be new.
     """
-    kept = _kept(connection, tables, changes)
+    kept = _keep(connection, tables, changes)
     documents = {key: each for key, each in changes.documents.items() if key not in kept}
     new = [documents[key] for key in sorted(documents)]
     gone = _delete(connection, tables, changes.deleted, documents)
@@ -262,7 +262,7 @@ def write_changes(
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class Removal:
     """What was deleted: the terms of each document, and sums."""
 
     term: Ints
@@ -271,7 +271,7 @@ class Gone:
     surfaces: int
 
 
-def _kept(connection: Connection, tables: Tables, changes: Changes) -> set[UUID]:
+def _keep(connection: Connection, tables: Tables, changes: Changes) -> set[UUID]:
     """Return the keys of new documents that another writer added, and that it may keep."""
     strict = [key for key, each in changes.documents.items() if each.on_existing != "update"]
     if not strict:
@@ -293,7 +293,7 @@ def _kept(connection: Connection, tables: Tables, changes: Changes) -> set[UUID]
 
 def _delete(
     connection: Connection, tables: Tables, deleted: Iterable[int], keys: Iterable[UUID]
-) -> Gone:
+) -> Removal:
     """Delete documents by their numbers, and those with the keys of new ones."""
     found = connection.execute(
         tables.sql(
@@ -303,7 +303,7 @@ def _delete(
         [[*deleted], [*keys]],
     ).fetchall()
     if not found:
-        return Gone(np.zeros(0, np.int64), 0, 0, 0)
+        return Removal(np.zeros(0, np.int64), 0, 0, 0)
     docs = [doc for doc, *_ in found]
     terms = [
         np.array([*(part for part in sequence.split() if part != BETWEEN), *identifiers], np.int64)
@@ -322,7 +322,7 @@ def _delete(
         raise InvalidFile(f"damaged: {what}; run `vocabtool verify`")
     connection.execute(tables.sql("DELETE FROM {documents} WHERE doc = ANY(%s)"), [docs])
     words, surfaces = (sum(each[at] for each in found) for at in (1, 2))
-    return Gone(held.term, len(docs), words, surfaces)
+    return Removal(held.term, len(docs), words, surfaces)
 
 
 def _insert(
@@ -369,11 +369,11 @@ def _insert(
                     document.terms.surface_count,
                     f" {sequence} ",
                     sorted(set(others)),
-                    None if vector is None else _spelled(vector),
+                    None if vector is None else _spell(vector),
                     *columns_of_text(stored_text(document.id)),
                     *columns_of_text(document.text),
                     *chain.from_iterable(
-                        _stored(document.values.get(name), fields[name]) for name in columns
+                        _column_value(document.values.get(name), fields[name]) for name in columns
                     ),
                     *([document.id] if tables.of_user else ()),
                 )
@@ -444,14 +444,14 @@ def write_load(
     )
 
 
-def _stored(text: str | None, kind: Kind) -> tuple[object, ...]:
+def _column_value(text: str | None, kind: Kind) -> tuple[object, ...]:
     """Return a value, and its companions, for COPY."""
     if text is None or kind in ("string", "null"):
         return columns_of_value(None if text is None else text.encode(), kind)
     return columns_of_value(value_of(text, kind), kind)
 
 
-def _spelled(vector: NDArray[Any]) -> str:
+def _spell(vector: NDArray[Any]) -> str:
     """Return a vector as pgvector reads it; every number is exact."""
     single = np.ascontiguousarray(vector, np.float32)
     return orjson.dumps(single, option=orjson.OPT_SERIALIZE_NUMPY).decode()

@@ -172,10 +172,10 @@ def with_edges(plain: str) -> str:
     With the marks, a whole word is a substring. ``plain``: in the form of :func:`plain_form`.
     """
 
-    def marked(others: re.Match[str]) -> str:
+    def mark(others: re.Match[str]) -> str:
         return AFTER + BETWEEN.join(each.translate(ESCAPES) for each in others[0]) + BEFORE
 
-    return OTHERS.sub(marked, f" {plain} ")[2:-2]
+    return OTHERS.sub(mark, f" {plain} ")[2:-2]
 
 
 def edges_of(word: str) -> str:

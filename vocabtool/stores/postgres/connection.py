@@ -164,7 +164,7 @@ class Connections:
         return self.read(lambda connection: connection.execute(statement, parameters).fetchall())
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         """Raise errors of psycopg in the ``with`` block as :class:`VocabtoolError`."""
         import psycopg
 

@@ -112,7 +112,7 @@ class PostgresEngine:
         cls, address: str, manifest: Manifest, files: Mapping[str, bytes], *, replaces: bool
     ) -> PostgresEngine:
         connections, index = _parse(address)
-        with connections.explained(), connections.connect() as connection:
+        with connections.translate_errors(), connections.connect() as connection:
             schema, where = connections.schema, connections.where
             if replaces:
                 index += BUILD
@@ -123,7 +123,7 @@ class PostgresEngine:
     @classmethod
     def shape_of(cls, address: str, table: UserTable) -> tuple[int, StoredType]:
         connections, _ = _parse(address)
-        with connections.explained(), connections.connect() as connection:
+        with connections.translate_errors(), connections.connect() as connection:
             found = find_table(connection, table, connections.where)
         return found.dim, found.dtype
 
@@ -142,7 +142,7 @@ class PostgresEngine:
 
         connections, index = _parse(address)
         schema, where, held = connections.schema, connections.where, manifest.configuration
-        with connections.explained(), connections.connect() as connection:
+        with connections.translate_errors(), connections.connect() as connection:
             found = find_table(connection, table, where)
             if encoder is not None:
                 sample = sample_of(connection, table, found, held.metric)
@@ -186,7 +186,7 @@ class PostgresEngine:
         writer.engine = self
         return writer
 
-    def waiting(self) -> int:
+    def count_waiting(self) -> int:
         return int(self._ask("SELECT count(*) FROM {changes}")[0][0]) if self.table else 0
 
     def update_table(
@@ -194,11 +194,11 @@ class PostgresEngine:
     ) -> tuple[int, int, int]:
         import psycopg
 
-        done, total, tried = Written(0, 0, 0, 0), self.waiting(), 0
+        done, total, tried = Written(0, 0, 0, 0), self.count_waiting(), 0
         numbers, pause = TermNumbers(self.tables), pauses()
         connection = self.connections.connect(WAIT_SECONDS)
         try:
-            with self.connections.explained():
+            with self.connections.translate_errors():
                 check_triggers(connection, self.tables)
             while True:
                 try:
@@ -222,7 +222,7 @@ class PostgresEngine:
                 if progress is not None:
                     share = min(done.noted / max(total, 1), 1.0)
                     progress(f"{done.noted:,} changes", share)
-            with self.connections.explained():
+            with self.connections.translate_errors():
                 if done.noted > VACUUM_ROWS:
                     self._vacuum(connection, progress or (lambda what, share: None))
                 self.index_vectors(connection, progress)
@@ -236,7 +236,7 @@ class PostgresEngine:
 
     def put_in_place(self) -> None:
         self._index = self._index.removesuffix(BUILD)
-        with self.connections.explained(), self.connections.connect() as connection:
+        with self.connections.translate_errors(), self.connections.connect() as connection:
             replace_index(connection, self.tables, self._index)
         self.is_build = False
 
@@ -246,7 +246,7 @@ class PostgresEngine:
         Deleted documents take no part in a search, and PostgreSQL uses their space again.
         """
         report = progress or (lambda what, share: None)
-        with self.connections.explained(), self.connections.connect() as connection:
+        with self.connections.translate_errors(), self.connections.connect() as connection:
             self._vacuum(connection, report)
             self.index_vectors(connection, progress, again=True)
         return 0
@@ -259,7 +259,7 @@ class PostgresEngine:
     def verify(self, progress: Progress | None) -> VerifyReport:
         report = progress or (lambda what, share: None)
         report("statistics recounted", 0.0)
-        with self.connections.explained(), self.connections.connect() as connection:
+        with self.connections.translate_errors(), self.connections.connect() as connection:
             differences = recount(connection, self.tables)
         if differences:
             raise InvalidFile(f"damaged: {'; '.join(differences)}", file=self.name)
@@ -298,7 +298,7 @@ class PostgresEngine:
         return found
 
     def remove(self, *, if_empty: bool = False) -> bool:
-        with self.connections.explained(), self.connections.connect() as connection:
+        with self.connections.translate_errors(), self.connections.connect() as connection:
             return drop_index(connection, self.tables, if_empty=if_empty)
 
     @property
@@ -379,7 +379,7 @@ class IndexingWriter(PostgresWriter):
         super().commit_changes(manifest, codes=codes, progress=progress)
         if codes:
             connections = self.engine.connections
-            with connections.explained(), connections.connect() as connection:
+            with connections.translate_errors(), connections.connect() as connection:
                 self.engine.index_vectors(connection, progress)
 
 
@@ -394,7 +394,7 @@ class PostgresCommit(PostgresStore):
         (found,) = self._ask(self._docs(selection).then(" ORDER BY d.doc"))
         return np.array([doc for (doc,) in found], np.int64)
 
-    def stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
+    def fetch_stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
         found = self.rows_of(ids)
         rows = [*found.values()]
         documents = self.fetch_documents(np.array(rows, np.int64))
@@ -428,7 +428,7 @@ class PostgresCommit(PostgresStore):
         from psycopg import IsolationLevel
 
         where = self.connections.where
-        with self.connections.explained(), self.connections.connect() as connection:
+        with self.connections.translate_errors(), self.connections.connect() as connection:
             connection.isolation_level = IsolationLevel.REPEATABLE_READ
             with connection.transaction():
                 connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")

@@ -98,7 +98,7 @@ def _holds(tables: Tables, clause: Clause) -> Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class WeightedClause:
     """A clause of a statement and what it adds: to the score, to that of codes, to the tier."""
 
     clause: Clause
@@ -108,16 +108,16 @@ class Weighed:
     is_must: bool = False
 
 
-def weighed(
+def weigh(
     statistics: Statistics,
     should: Sequence[Clause],
     *,
     must: Sequence[Clause] = (),
     codes: Sequence[Clause] = (),
     unstemmed: Sequence[Clause] = (),
-) -> list[Weighed]:
+) -> list[WeightedClause]:
     """Return each distinct clause once, without those that no document can have."""
-    made: dict[tuple[Term, ...], Weighed] = {}
+    made: dict[tuple[Term, ...], WeightedClause] = {}
     known = statistics.frequencies
 
     def weight(clause: Clause) -> float:
@@ -132,14 +132,14 @@ def weighed(
     for clause in (*should, *must, *codes, *unstemmed):
         terms = clause.terms
         if terms not in made and all(known[term][0] for term in terms):
-            made[terms] = Weighed(
+            made[terms] = WeightedClause(
                 clause, score.get(terms), code.get(terms), terms in exact, terms in musts
             )
     return list(made.values())
 
 
 def totals(
-    tables: Tables, statistics: Statistics, clauses: Sequence[Weighed], must: int = 0
+    tables: Tables, statistics: Statistics, clauses: Sequence[WeightedClause], must: int = 0
 ) -> Part:
     """Select ``doc``, ``score``, ``code`` and ``exact`` of each document with a clause.
 
@@ -182,7 +182,7 @@ def totals(
     return columns.then(" FROM (", hits, ") hits GROUP BY doc", wanted)
 
 
-def _phrase(tables: Tables, statistics: Statistics, n: int, each: Weighed) -> Part:
+def _phrase(tables: Tables, statistics: Statistics, n: int, each: WeightedClause) -> Part:
     a, b = statistics.norms
     terms = [statistics.frequencies[term] for term in each.clause.terms]
     rarest = sorted(dict.fromkeys(terms), key=lambda term: term[1])[:MAX_JOINED]
@@ -204,7 +204,7 @@ def _phrase(tables: Tables, statistics: Statistics, n: int, each: Weighed) -> Pa
     )
 
 
-def _score(clauses: Sequence[Weighed]) -> Part:
+def _score(clauses: Sequence[WeightedClause]) -> Part:
     """The sum of the scores. A clause with ``parts`` adds only what is above their sum."""
     at = {each.clause.terms: n for n, each in enumerate(clauses)}
     owners = {

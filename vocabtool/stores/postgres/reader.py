@@ -48,7 +48,7 @@ from vocabtool.stores.postgres.keywords import (
     query_terms,
     select_part,
     totals,
-    weighed,
+    weigh,
 )
 from vocabtool.stores.postgres.schema import (
     FIELD_CODES,
@@ -282,7 +282,7 @@ class PostgresStore:
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return candidates and tiers; see :meth:`MaskStore.legs`. One round trip."""
         statistics = self._statistics(query_terms(query))
-        clauses = weighed(statistics, query.should, codes=query.codes, unstemmed=query.unstemmed)
+        clauses = weigh(statistics, query.should, codes=query.codes, unstemmed=query.unstemmed)
         if not query.should:
             clauses = []
         statement = self._legs_statement(statistics, clauses, vector, limit, among)
@@ -347,7 +347,7 @@ class PostgresStore:
         near = Part("SELECT NULL::bigint AS doc, NULL::float4 AS similarity WHERE FALSE")
         similarity = Part("NULL::float4")
         if vector is not None:
-            text = as_text(self._prepared(vector))
+            text = as_text(self._prepare(vector))
             near = self.vector_sql.near(text, limit, among, self._facts(), self.rows)
             similarity = Part(
                 f"coalesce(n.similarity, CASE WHEN {self.vector_sql.has_vector} THEN "
@@ -389,14 +389,14 @@ class PostgresStore:
         asked = [each for each in statements if each is not None]
         answers = iter(self._ask(*asked) if asked else [])
         return [
-            RankedRows.none() if each is None else _ranked(next(answers), limit)
+            RankedRows.none() if each is None else _rank(next(answers), limit)
             for each in statements
         ]
 
     def _search_statement(
         self, statistics: Statistics, query: KeywordQuery, limit: int, among: Part
     ) -> Part | None:
-        clauses = weighed(statistics, query.should, must=query.must)
+        clauses = weigh(statistics, query.should, must=query.must)
         must = len({each.terms for each in query.must})
         if limit < 1 or not clauses or sum(each.is_must for each in clauses) < must:
             return None
@@ -420,7 +420,7 @@ class PostgresStore:
         return nearest(word, dict(pair for answer in found for pair in answer), limit)
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Part) -> Near:
-        query = self._prepared(vector)
+        query = self._prepare(vector)
         if not np.count_nonzero(query):
             return Near(RankedRows.none(), np.full(len(rows), np.nan, np.float32))
         text, n = as_text(query), self.tables.number
@@ -434,7 +434,7 @@ class PostgresStore:
         best, others = self._ask(nearest_ones, of_rows, settings=settings)
         held: dict[int, float] = dict(others)
         similar = np.array([held.get(row, np.nan) for row in rows.tolist()], np.float32)
-        ranked = _ranked(best, limit)
+        ranked = _rank(best, limit)
         if self.manifest.configuration.metric == "cosine":
             ranked = RankedRows(ranked.rows, np.clip(ranked.scores, -1, 1))
             similar = np.clip(similar, -1, 1)
@@ -452,7 +452,7 @@ class PostgresStore:
         is_small = held.manifest.rows <= held.manifest.configuration.exact_below
         return None if is_small else held.facts
 
-    def _prepared(self, vector: Vectors) -> Vectors:
+    def _prepare(self, vector: Vectors) -> Vectors:
         held = self.manifest.configuration
         if np.shape(vector) != (held.dim,):
             raise ValueError(f"vector must have {held.dim:,} numbers, got shape {np.shape(vector)}")
@@ -472,7 +472,7 @@ class PostgresStore:
         try:
             return [kept[row] for row in wanted]
         except KeyError as error:
-            raise self._changed(error.args[0]) from None
+            raise self._change_error(error.args[0]) from None
 
     def _keep_ids(self, docs: Sequence[int], ids: Sequence[str]) -> None:
         # Another thread may still read the old dictionary, so it is replaced, never cleared.
@@ -495,9 +495,9 @@ class PostgresStore:
         try:
             return [by_row[row] for row in rows.tolist()]
         except KeyError as error:
-            raise self._changed(error.args[0]) from None
+            raise self._change_error(error.args[0]) from None
 
-    def _changed(self, row: int) -> DocumentsChanged:
+    def _change_error(self, row: int) -> DocumentsChanged:
         where = self.connections.where
         return DocumentsChanged(f"{where}: document {row:,} was deleted meanwhile: search again")
 
@@ -591,7 +591,7 @@ def _conditions(asked: Asked) -> Iterable[Where]:
                 yield from _conditions(part)
 
 
-def _ranked(found: Answers, limit: int) -> RankedRows:
+def _rank(found: Answers, limit: int) -> RankedRows:
     rows = np.array([row for row, _ in found], np.int64)
     # A document with none but terms that add nothing.
     scores = np.array([score or 0.0 for _, score in found], np.float32)

@@ -47,7 +47,7 @@ def change_record(
     return made
 
 
-def merged(held: Manifest, before: Manifest, given: Manifest) -> Manifest:
+def merge(held: Manifest, before: Manifest, given: Manifest) -> Manifest:
     """Return the record that is ``held`` with what changed from ``before`` to ``given``.
 
     Fields and FILEs have changes of their own.

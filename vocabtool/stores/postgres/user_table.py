@@ -127,7 +127,7 @@ class Part(NamedTuple):
     removed: int
 
 
-class Found(NamedTuple):
+class FoundTable(NamedTuple):
     """A table of the user's as the database describes it."""
 
     oid: int
@@ -137,7 +137,7 @@ class Found(NamedTuple):
     fields: dict[str, Kind]
 
 
-def find_table(connection: Connection, table: UserTable, where: str) -> Found:
+def find_table(connection: Connection, table: UserTable, where: str) -> FoundTable:
     """Find a table and check its columns and our rights. Raises :class:`VocabtoolError`."""
     from psycopg.sql import SQL, Identifier
 
@@ -194,7 +194,7 @@ def find_table(connection: Connection, table: UserTable, where: str) -> Found:
         fields[column] = kind_of(*columns[column][:2])
     if len(fields) > MAX_FIELDS:
         raise VocabtoolError(f"{name}: {len(fields):,} kept columns, the limit is {MAX_FIELDS}")
-    return Found(oid, SQL("{}").format(sql), dim, STORED[type_], fields)
+    return FoundTable(oid, SQL("{}").format(sql), dim, STORED[type_], fields)
 
 
 def kind_of(type_: str, category: str) -> Kind:
@@ -206,7 +206,9 @@ def kind_of(type_: str, category: str) -> Kind:
     return "boolean" if category == "B" else "string"
 
 
-def sample_of(connection: Connection, table: UserTable, found: Found, metric: Metric) -> Canaries:
+def sample_of(
+    connection: Connection, table: UserTable, found: FoundTable, metric: Metric
+) -> Canaries:
     """Return some rows with vectors, to compare them with a model."""
     from psycopg.sql import SQL, Identifier
 
@@ -220,7 +222,7 @@ def sample_of(connection: Connection, table: UserTable, found: Found, metric: Me
     return Canaries(ids, texts, prepare(from_bytes(sent, found.dim), metric))
 
 
-def attach(connection: Connection, tables: Tables, table: UserTable, found: Found) -> None:
+def attach(connection: Connection, tables: Tables, table: UserTable, found: FoundTable) -> None:
     """Create views, triggers and the list of changes, which begins with all rows."""
     from psycopg.sql import SQL, Identifier, Literal
 

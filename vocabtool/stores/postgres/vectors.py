@@ -105,7 +105,7 @@ class VectorSql:
         return f"documents_{self.tables.number}"
 
     @property
-    def _indexed(self) -> tuple[str, str] | None:
+    def _index_column(self) -> tuple[str, str] | None:
         """What is indexed, and its type."""
         if self.is_half or self.dim <= MAX_DIMENSIONS:
             fits = self.dim <= MAX_DIMENSIONS * (2 if self.is_half else 1)
@@ -116,7 +116,7 @@ class VectorSql:
 
     def create(self, method: Method, lists: int) -> str | None:
         """The statement that builds an index; ``None`` for vectors that pgvector cannot index."""
-        if (indexed := self._indexed) is None or method == "exact":
+        if (indexed := self._index_column) is None or method == "exact":
             return None
         what, type_ = indexed
         kind = "l2" if self.metric == "l2" else "ip"
@@ -169,7 +169,7 @@ class VectorSql:
         source = f" AS similarity FROM {self.documents} d WHERE {self.has_vector} AND "
         best = Part(" ORDER BY similarity DESC, doc LIMIT %s", (limit,))
         start = Part("SELECT d.doc, ").then(self.similarity(vector), "::float4")
-        indexed = self._indexed
+        indexed = self._index_column
         if facts is None or facts.method == "exact" or indexed is None:
             return start.then(source, among, best)
         count = max(limit, facts.setting) if facts.method == "hnsw" else 2 * limit
@@ -222,7 +222,7 @@ def from_bytes(sent: Sequence[bytes | None], dim: int) -> Vectors:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fetched:
+class _AllVectors:
     """The vectors of all documents, in the order of their numbers ``docs``.
 
     It has what measurements use of :class:`~vocabtool.index.raw_vectors.RawVectors`.
@@ -233,7 +233,7 @@ class _Fetched:
     docs: Rows
 
     @classmethod
-    def of(cls, connection: Connection, sql: VectorSql) -> _Fetched:
+    def of(cls, connection: Connection, sql: VectorSql) -> _AllVectors:
         statement = f"SELECT doc FROM {sql.documents} d WHERE {sql.has_vector} ORDER BY 1"
         docs = np.array([doc for (doc,) in _rows(connection, statement)], np.int64)
         return cls(connection, sql, docs)
@@ -289,7 +289,7 @@ def build_vectors(
     else:
         if statement is not None:
             _do(connection, statement)
-        fetched: Any = _Fetched.of(connection, sql)
+        fetched: Any = _AllVectors.of(connection, sql)
         docs = fetched.docs
         kinds = _queries(fetched, seed)
         wanted = 1 - (1 - recall) / EASIER
@@ -299,7 +299,7 @@ def build_vectors(
         for setting in [*steps, *([lists] if method == "ivfflat" else [])]:
             trial = VectorFacts(method, setting, recall, 1.0, 0, count, 0.0)
             measured = [
-                recall_by_count(truth, _found(connection, sql, trial, kind, docs), [NEAREST])[0]
+                recall_by_count(truth, _find(connection, sql, trial, kind, docs), [NEAREST])[0]
                 for kind, truth in zip(kinds, truths, strict=True)
             ]
             best = max(best, (setting, round(min(mean for mean, _ in measured), 4)), key=_recall)
@@ -342,11 +342,11 @@ def _recall(setting: tuple[int, float]) -> float:
 
 def chance_similarity(connection: Connection, sql: VectorSql) -> float | None:
     """Return the similarity that unrelated vectors reach by chance: see ``raw_vectors.py``."""
-    fetched: Any = _Fetched.of(connection, sql)
+    fetched: Any = _AllVectors.of(connection, sql)
     return similarity_by_chance(fetched, sql.metric)
 
 
-def _queries(fetched: _Fetched, seed: int) -> list[QuerySample]:
+def _queries(fetched: _AllVectors, seed: int) -> list[QuerySample]:
     """Return synthetic queries. Their ``rows`` are places in ``docs``."""
     random = np.random.default_rng(seed)
     size = min(REMEASURED_SAMPLE, fetched.count)
@@ -355,7 +355,7 @@ def _queries(fetched: _Fetched, seed: int) -> list[QuerySample]:
     return queries_unlike_documents(sample, places, fetched.sql.metric, random)
 
 
-def _found(
+def _find(
     connection: Connection, sql: VectorSql, facts: VectorFacts, kind: QuerySample, docs: Rows
 ) -> Rows:
     found = np.full((len(kind.queries), NEAREST), -1)

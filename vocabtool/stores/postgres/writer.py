@@ -52,7 +52,7 @@ from vocabtool.stores.postgres.connection import (
     is_lost,
     pauses,
 )
-from vocabtool.stores.postgres.record import MERGED, change_record, merged
+from vocabtool.stores.postgres.record import MERGED, change_record, merge
 from vocabtool.stores.postgres.schema import (
     SLOTS,
     Tables,
@@ -141,7 +141,7 @@ class PostgresWriter:
             KEPT_TOKENS,
         )
 
-    def existing(self, ids: Sequence[str]) -> dict[str, int]:
+    def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the row of each id that exists, after the changes so far."""
         keys = {id_: key_of(id_) for id_ in ids}
         found: dict[UUID, int] = {}
@@ -313,14 +313,14 @@ class PostgresWriter:
         count = len(self._changes.documents)
         self._change_record(self._with_fields)
         try:
-            with self._connections.explained():
+            with self._connections.translate_errors():
                 if self._slot is None:
                     self._numbers.add(self._connection, self._changes.documents.values())
                     self._begin(alone=False)
                 self._write()
         except VocabtoolError as error:
             self._roll_back()
-            raise VocabtoolError(f"{error}. {self._told(NOTHING, count)}") from error
+            raise VocabtoolError(f"{error}. {self._tell(NOTHING, count)}") from error
         self._flushed += count
         self._changes, self._size = Changes(), 0
 
@@ -333,7 +333,7 @@ class PostgresWriter:
         """
         before = self.manifest
         manifest = replace(manifest, searched_fields=self.searched_fields)
-        self._change_record(lambda held: self._with_fields(merged(held, before, manifest)))
+        self._change_record(lambda held: self._with_fields(merge(held, before, manifest)))
         load = manifest.load if manifest.load != before.load else None
         if self._changes or self._flushed or load is not None:
             self._changed += len(self._changes.documents) + len(self._changes.deleted)
@@ -386,11 +386,11 @@ class PostgresWriter:
                     return
                 sent = sent and (lost or error.sqlstate == "55P03")  # the token could not be tried
                 if not again or tried == MAX_TRIES or (self._flushed and not sent):
-                    told = self._told(UNKNOWN if sent else NOTHING, count)
+                    told = self._tell(UNKNOWN if sent else NOTHING, count)
                     raise self._connections.explain(error, told) from error
             except VocabtoolError as error:
                 self._roll_back()
-                told = self._told(UNKNOWN if sent and not self._flushed else NOTHING, count)
+                told = self._tell(UNKNOWN if sent and not self._flushed else NOTHING, count)
                 raise VocabtoolError(f"{error}. {told}") from error
             time.sleep(pause)
 
@@ -500,7 +500,7 @@ class PostgresWriter:
                 self._connection.execute("ROLLBACK")
         self._numbers.clear()  # some may have been added in the transaction
 
-    def _told(self, sentence: str, count: int) -> str:
+    def _tell(self, sentence: str, count: int) -> str:
         gone = len(self._changes.deleted)
         return sentence.format(f"{count + self._flushed:,} documents to add, {gone:,} to delete")
 
