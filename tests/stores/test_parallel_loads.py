@@ -204,8 +204,9 @@ def test_four_files_at_once(database: str, address: str, tmp_path: Path) -> None
         held = connection.execute("SELECT DISTINCT id, source FROM vocabtool.documents_1")
         for id_, source in held:
             assert Path(names[source - 1]).stem == id_.partition("-")[0]
-    again = reports(*map(started, commands))
-    assert [(each["resumed"], each["added"]) for each in again] == [(300, 0)] * 4
+    # A load that ended before another began is forgotten, as in a folder: then its ids are skipped.
+    again = reports(*(started([*each, "--existing", "skip"]) for each in commands))
+    assert [(each["read"], each["added"]) for each in again] == [(300, 0)] * 4
 
 
 def test_one_file_twice_at_once(database: str, address: str, tmp_path: Path) -> None:

@@ -555,9 +555,15 @@ def _show(
 @QUIET
 def compact_command(folder: str, quiet: bool) -> None:
     """Rewrite the index in DIR without deleted documents."""
-    index = open_index(folder, {})
+    from vocabtool.index.engines import is_address
+    from vocabtool.index.maintenance import compact
+
     with step_progress(quiet) as progress:
-        removed, left = index.compact(progress), len(index)
+        if is_address(folder):
+            index = open_index(folder, {})
+            removed, left = index.compact(progress), len(index)
+        else:  # a folder is not opened: its keywords may be damaged
+            removed, left = compact(Path(folder), progress)
     if not quiet:
         deleted = plural(removed, "deleted document", "deleted documents")
         tell(f"{deleted} removed, {left:,} left")

@@ -115,7 +115,9 @@ class SmallCorpus(MaskStore):
         return self.search(KeywordQuery((), tuple(clauses)), self.rows, self.live).rows
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
-        there = np.array([row for row in self._rows_among(among) if not self._without[row]], np.int64)
+        there = np.array(
+            [row for row in self._rows_among(among) if not self._without[row]], np.int64
+        )
         similarities = np.einsum("ij,j->i", self._vectors, vector)
         nearest = RankedRows.of(there, similarities[there], limit)
         similarities[self._without] = np.nan
