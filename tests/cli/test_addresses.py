@@ -158,7 +158,7 @@ def test_a_command_that_reads(
     folder, address, _ = both
     name, *more = command
     told = [place.run(name, at, *more) for at in (folder, address)]
-    shown = f"postgresql://{place.socket}:5432/texts?index=docs"
+    shown = f"postgresql:///texts?host={place.socket}&port=5432&index=docs"
     assert plain(told[1], [shown]) == plain(told[0], [str(folder)])
 
 

@@ -403,3 +403,9 @@ def test_changes(store: VocabtoolVectorStore) -> None:
         done = index(given, records, store, **options)
         assert (done["num_added"], done["num_deleted"]) == wanted
         assert sorted(each.text for each in store.index.documents()) == sorted(texts)
+
+
+def test_an_argument_that_a_retriever_does_not_have(tmp_path: Path) -> None:
+    """It is refused: a filter under another name would be lost."""
+    with pytest.raises(ValueError, match="filters"):
+        VocabtoolRetriever.model_validate({"index": str(tmp_path), "filters": {}})

@@ -28,7 +28,7 @@ from vocabtool.index.writer import StoreWriter
 from vocabtool.keywords.cutter import Cutter
 
 GROUP: Final = "vocabtool.stores"
-ADDRESS: Final = re.compile(r"([a-z][a-z0-9+.-]+)://")
+ADDRESS: Final = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 OURS: Final = {
     "postgresql": "vocabtool.stores.postgres.engine:PostgresEngine",
     "postgres": "vocabtool.stores.postgres.engine:PostgresEngine",
@@ -179,7 +179,7 @@ def store_index() -> Any:
 def engine_class(address: str) -> type[Engine]:
     """Return the class for an address. Raises :class:`UnsupportedFormat`."""
     match = ADDRESS.match(address)
-    scheme = match[1] if match is not None else ""
+    scheme = match[1].lower() if match is not None else ""
     if scheme in OURS:
         module, _, name = OURS[scheme].partition(":")
         ours: type[Engine] = getattr(import_module(module), name)

@@ -527,7 +527,7 @@ class Index:
                         f"the condition, more than a third, so nothing was deleted. Check "
                         f"{where!r}; --force (force=True) deletes them"
                     )
-                ids = last.documents.ids(rows)
+                return writer.delete_found(rows)  # not by ids, which may have new versions
             return writer.delete(ids or ())
 
     def refresh(self) -> bool:

@@ -32,7 +32,7 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.prompts import same_for_documents
 from vocabtool.errors import ChangedRun, InvalidFile, OtherModel, VocabtoolError, reading
 from vocabtool.index.canaries import ENCODED, compare_given
-from vocabtool.index.commit_store import CommitStore
+from vocabtool.index.commit_store import CommitStore, DocumentsChanged
 from vocabtool.index.documents import of_file, union, values_of
 from vocabtool.index.folder import Load, home
 from vocabtool.index.raw_vectors import as_stored, prepare
@@ -558,7 +558,10 @@ class Loader:
         else:
             twins = self._before.rows_of_texts(changed.texts.view(pa.binary()).to_pylist())
             made = np.empty((len(changed), self._before.manifest.configuration.dim), np.float32)
-            made[twins >= 0] = self._before.vectors.take(twins[twins >= 0])
+            try:
+                made[twins >= 0] = self._before.vectors.take(twins[twins >= 0])
+            except DocumentsChanged:  # another writer deleted one of them
+                twins[:] = -1
             if encoded := int(np.count_nonzero(new := twins < 0)):
                 made[new], *cut = self._writer.encoder().encode_counting(changed.only(new).texts)
         return EncodedBatch(

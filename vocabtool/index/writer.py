@@ -284,6 +284,13 @@ class Writer:
             )
         self._files.searched_fields = searched
 
+    def delete_found(self, rows: Rows) -> int:
+        """Delete the documents in these rows; return how many."""
+        with self._all_or_nothing():
+            self.delete_rows(rows)
+        self._deletes |= bool(len(rows))
+        return len(rows)
+
     def delete_rows(self, rows: Rows) -> None:
         if len(rows):
             self._files.delete(rows)

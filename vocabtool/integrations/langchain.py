@@ -20,7 +20,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore
-from pydantic import Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr
 
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, open_encoder
@@ -330,6 +330,9 @@ class VocabtoolRetriever(BaseRetriever):
 
     The metadata of each document have a dictionary ``_vocabtool``, see :func:`documents_of`.
     """
+
+    # A misspelt filter must not be ignored: it may say what a user is allowed to see.
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     index: Any
     embedding: Any = None

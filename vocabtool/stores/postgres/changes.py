@@ -222,7 +222,9 @@ def write_changes(
     kept = _keep(connection, tables, changes)
     documents = {key: each for key, each in changes.documents.items() if key not in kept}
     new = [documents[key] for key in sorted(documents)]
-    gone = _delete(connection, tables, changes.deleted, documents)
+    # Others are never replaced: if one comes meanwhile, its unique key refuses this transaction.
+    replaced = [key for key, each in documents.items() if each.on_existing == "update"]
+    gone = _delete(connection, tables, changes.deleted, replaced)
     added = _insert(connection, tables, new, numbers, fields)
     terms, inverse = np.unique(np.concatenate([added.term, gone.term]), return_inverse=True)
     change = np.concatenate([np.ones(len(added.term)), np.full(len(gone.term), -1.0)])

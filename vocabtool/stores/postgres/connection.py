@@ -92,7 +92,12 @@ class Connections:
         host = given.get("host") or given.get("hostaddr") or os.environ.get("PGHOST", "localhost")
         port = given.get("port") or os.environ.get("PGPORT", "5432")
         name = given.get("dbname") or os.environ.get("PGDATABASE", "")
+        if "@" in f"{host}{name}" or not str(port).replace(",", "").isdigit():
+            what = "escape / as %2F and @ as %40 in a user or password"
+            raise VocabtoolError(f"not an address of PostgreSQL: {what}")
         self.where = f"postgresql://{host}:{port}/{name}"
+        if str(host).startswith("/"):  # the folder of a socket
+            self.where = f"postgresql:///{name}?host={host}&port={port}"
         self._pool: ConnectionPool[Any] | None = None
         self._process = os.getpid()
         self._lock = Lock()
@@ -114,17 +119,17 @@ class Connections:
         for pause in pauses():
             try:
                 connection = Connection.connect(**self._parameters, autocommit=True)
+                try:
+                    _configure(self.schema, connection)
+                except BaseException:
+                    connection.close()
+                    raise
             except OperationalError as error:
                 is_final = any(said in str(error) for said, _ in REFUSALS)
                 if is_final or time.monotonic() + pause > until:
                     raise self._not_connected(error) from None
                 time.sleep(pause)
                 continue
-            try:
-                _configure(self.schema, connection)
-            except BaseException:
-                connection.close()
-                raise
             return connection
         raise AssertionError  # the pauses never end
 

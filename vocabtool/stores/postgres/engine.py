@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, LiteralString, cast
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import numpy as np
 import orjson
@@ -95,6 +95,10 @@ BUFFER_SHARE: Final = 4  # of the memory for building, for documents that wait f
 COPIED_ROWS: Final = (16, 4096)  # fetched at a time, for a copy
 COPIED_BYTES: Final = 4 << 20  # of their texts
 HALF_DONE: Final = "What was written before is complete, and the other changes wait: run it again"
+NO_ADDRESS: Final = (
+    "not an address of PostgreSQL: wanted postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME,"
+    " with %-escapes"
+)
 OUTGROWN: Final = 4  # measured again when there are this many times the documents
 
 
@@ -105,7 +109,8 @@ class PostgresEngine:
         self.connections, self.tables, self._index = connections, tables, index
         self.is_build = index.endswith(BUILD)
         self.table = self._table() if tables.of_user else None
-        self.name = f"{connections.where}?index={quote(index.removesuffix(BUILD))}"
+        sign = "&" if "?" in connections.where else "?"
+        self.name = f"{connections.where}{sign}index={quote(index.removesuffix(BUILD))}"
 
     @classmethod
     def create(
@@ -379,8 +384,12 @@ class IndexingWriter(PostgresWriter):
         super().commit_changes(manifest, codes=codes, progress=progress)
         if codes:
             connections = self.engine.connections
-            with connections.translate_errors(), connections.connect() as connection:
-                self.engine.index_vectors(connection, progress)
+            try:
+                with connections.translate_errors(), connections.connect() as connection:
+                    self.engine.index_vectors(connection, progress)
+            except VocabtoolError as error:
+                told = "All documents are committed; `vocabtool compact` indexes their vectors"
+                raise VocabtoolError(f"{error}. {told}") from error
 
 
 class PostgresCommit(PostgresStore):
@@ -492,13 +501,20 @@ def _drop(connection: Connection, connections: Connections, index: str) -> None:
 
 def _parse(address: str) -> tuple[Connections, str]:
     """Return the connections and the name of the index. Raises :class:`VocabtoolError`."""
-    parts = urlsplit(address)
-    given = parse_qsl(parts.query, keep_blank_values=True)
-    own = {name: value for name, value in given if name in ("index", "schema")}
-    others = urlencode([each for each in given if each[0] not in own])
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # its message may quote the password
+        raise VocabtoolError(NO_ADDRESS) from None
+    given = [each.partition("=") for each in parts.query.split("&") if each]
+    own = {name: unquote(text) for name, _, text in given if name in ("index", "schema")}
+    others = "&".join("".join(each) for each in given if each[0] not in own)
     index = own.get("index", "")
-    if not 0 < len(index) <= MAX_NAME or not index.isprintable() or index.endswith(BUILD):
-        wanted = f"1 to {MAX_NAME} printable characters that do not end in {BUILD!r}"
+    if (
+        not 0 < len(index) <= MAX_NAME - len(BUILD)
+        or not index.isprintable()
+        or index.endswith(BUILD)
+    ):
+        wanted = f"1 to {MAX_NAME - len(BUILD)} printable characters that do not end in {BUILD!r}"
         raise VocabtoolError(
             f"the address needs index=NAME, {wanted}; got {index[:50]!r}. For example: "
             "postgresql://user@host/database?index=articles"

@@ -444,8 +444,10 @@ class PostgresStore:
         n = self.tables.number
         statement = f"SELECT doc, vector_send(vector::vector) FROM documents_{n} d WHERE "
         (found,) = self._ask(Part(statement).then(self.only(rows)))
-        held: dict[int, bytes] = dict(found)
-        return self.vector_sql.vectors([held.get(row) for row in rows.tolist()])
+        held: dict[int, bytes] = dict(found)  # ``None`` for a document without a vector
+        if gone := [row for row in rows.tolist() if row not in held]:
+            raise self._change_error(gone[0])
+        return self.vector_sql.vectors([held[row] for row in rows.tolist()])
 
     def _facts(self) -> VectorFacts | None:
         held = self._state

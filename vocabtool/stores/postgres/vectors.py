@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -261,6 +262,14 @@ class _AllVectors:
             last, first = found[-1][0], first + len(found)
 
 
+@contextmanager
+def _one_commit(connection: Connection) -> Iterator[None]:
+    """Let all statements of the ``with`` block read the same commit, while others write."""
+    with connection.transaction():
+        _do(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        yield
+
+
 def build_vectors(
     connection: Connection,
     sql: VectorSql,
@@ -281,7 +290,9 @@ def build_vectors(
     if sql.tables.of_user:
         method, statement = existing_index(connection, sql), None
     else:
-        _do(connection, f"DROP INDEX IF EXISTS vectors_{sql.tables.number:d}")
+        with connection.transaction():  # facts of an index that is not there would mislead
+            _do(connection, f"DROP INDEX IF EXISTS vectors_{sql.tables.number:d}")
+            _do(connection, f"DELETE FROM facts_{sql.tables.number:d} WHERE name = %s", FACTS)
         statement = sql.create(method, lists)
         method = method if statement is not None else "exact"
     if method == "exact" or not count:
@@ -289,23 +300,26 @@ def build_vectors(
     else:
         if statement is not None:
             _do(connection, statement)
-        fetched: Any = _AllVectors.of(connection, sql)
-        docs = fetched.docs
-        kinds = _queries(fetched, seed)
-        wanted = 1 - (1 - recall) / EASIER
-        truths = [nearest_rows(fetched, kind, sql.metric) for kind in kinds]
-        best = (0, -1.0)
-        steps = [step for step in SETTINGS[method] if method == "hnsw" or step < lists]
-        for setting in [*steps, *([lists] if method == "ivfflat" else [])]:
-            trial = VectorFacts(method, setting, recall, 1.0, 0, count, 0.0)
-            measured = [
-                recall_by_count(truth, _find(connection, sql, trial, kind, docs), [NEAREST])[0]
-                for kind, truth in zip(kinds, truths, strict=True)
-            ]
-            best = max(best, (setting, round(min(mean for mean, _ in measured), 4)), key=_recall)
-            if min(mean - error for mean, error in measured) >= wanted:
-                best = (setting, round(min(mean for mean, _ in measured), 4))
-                break
+        with _one_commit(connection):
+            fetched: Any = _AllVectors.of(connection, sql)
+            docs = fetched.docs
+            kinds = _queries(fetched, seed)
+            wanted = 1 - (1 - recall) / EASIER
+            truths = [nearest_rows(fetched, kind, sql.metric) for kind in kinds]
+            best = (0, -1.0)
+            steps = [step for step in SETTINGS[method] if method == "hnsw" or step < lists]
+            for setting in [*steps, *([lists] if method == "ivfflat" else [])]:
+                trial = VectorFacts(method, setting, recall, 1.0, 0, count, 0.0)
+                measured = [
+                    recall_by_count(truth, _find(connection, sql, trial, kind, docs), [NEAREST])[0]
+                    for kind, truth in zip(kinds, truths, strict=True)
+                ]
+                best = max(
+                    best, (setting, round(min(mean for mean, _ in measured), 4)), key=_recall
+                )
+                if min(mean - error for mean, error in measured) >= wanted:
+                    best = (setting, round(min(mean for mean, _ in measured), 4))
+                    break
         asked = sum(len(kind.queries) for kind in kinds)
         seconds = round(perf_counter() - began, 3)
         facts = VectorFacts(method, best[0], recall, best[1], asked, count, seconds)
@@ -342,8 +356,9 @@ def _recall(setting: tuple[int, float]) -> float:
 
 def chance_similarity(connection: Connection, sql: VectorSql) -> float | None:
     """Return the similarity that unrelated vectors reach by chance: see ``raw_vectors.py``."""
-    fetched: Any = _AllVectors.of(connection, sql)
-    return similarity_by_chance(fetched, sql.metric)
+    with _one_commit(connection):
+        fetched: Any = _AllVectors.of(connection, sql)
+        return similarity_by_chance(fetched, sql.metric)
 
 
 def _queries(fetched: _AllVectors, seed: int) -> list[QuerySample]:

@@ -311,8 +311,9 @@ class PostgresWriter:
     def flush(self) -> None:
         """Write the changes so far in the open transaction, which then cannot be repeated."""
         count = len(self._changes.documents)
-        self._change_record(self._with_fields)
         try:
+            self._check_fields()
+            self._change_record(self._with_fields)
             with self._connections.translate_errors():
                 if self._slot is None:
                     self._numbers.add(self._connection, self._changes.documents.values())
@@ -332,6 +333,7 @@ class PostgresWriter:
         ``codes``: whether the end of the load may take time, to make searches faster.
         """
         before = self.manifest
+        self._check_fields()
         manifest = replace(manifest, searched_fields=self.searched_fields)
         self._change_record(lambda held: self._with_fields(merge(held, before, manifest)))
         load = manifest.load if manifest.load != before.load else None
@@ -347,6 +349,14 @@ class PostgresWriter:
             if progress is not None:
                 progress("vacuum", 0.0)
             self._vacuum()
+
+    def _check_fields(self) -> None:
+        """Refuse a new column in an open transaction, where it would stop all searches."""
+        if self._slot is not None and self._with_fields(self.manifest) != self.manifest:
+            raise VocabtoolError(
+                f"{self._connections.where}: a new field after {self._flushed:,} documents of one "
+                "commit: use a smaller --commit-rows (commit_rows=), or commit before it"
+            )
 
     def close(self) -> None:
         """Close the connection; uncommitted changes are lost."""
@@ -398,6 +408,7 @@ class PostgresWriter:
         """Begin a transaction: insert the token, take locks and a slot."""
         connection = self._connection
         connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # models are slow
         connection.execute(
             "SELECT set_config('synchronous_commit', 'on', true)"
             " WHERE current_setting('synchronous_commit') = 'off'"
