@@ -254,7 +254,7 @@ def test_an_approximate_index_measures_its_recall(
     docs = corpus(600)
     made = Both(postgres_server.new_database(), docs, exact_below=10, metric="cosine")
     with made.connections.connect() as connection:
-        facts = build_vectors(connection, made.store.vector_sql, recall=0.9, method=method)
+        facts = build_vectors(connection, made.store.vector_sql, recall=0.999, method=method)
     made.store.refresh()
     assert made.store.vector_facts == facts
     assert facts.recall >= 0.95
