@@ -45,7 +45,7 @@ def new_index(address: str, name: str = "test") -> Connections:
 
 def open_writer(connections: Connections, name: str = "test", **options: Any) -> PostgresWriter:
     with connections.connect() as connection:
-        tables, _ = find_index(connection, SCHEMA, name, connections.where)
+        tables = find_index(connection, SCHEMA, name, connections.where)
     return PostgresWriter(connections, tables, Cutter("english"), **options)
 
 
@@ -71,7 +71,7 @@ def commit(writer: PostgresWriter, codes: bool = False) -> None:
 def texts_in(connections: Connections, name: str = "test") -> dict[str, str]:
     """All documents; fails if an id is there twice, or a statistic differs from a recount."""
     with connections.connect() as connection:
-        tables, _ = find_index(connection, SCHEMA, name, connections.where)
+        tables = find_index(connection, SCHEMA, name, connections.where)
         assert recount(connection, tables) == []
         found = connection.execute(tables.sql("SELECT id, text FROM {documents}")).fetchall()
     assert len({id_ for id_, _ in found}) == len(found)

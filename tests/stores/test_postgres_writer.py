@@ -47,7 +47,7 @@ def connections(address: str) -> Iterator[Connections]:
 
 def fetch(connections: Connections, statement: Any, *parameters: object) -> list[tuple[Any, ...]]:
     with connections.connect() as connection:
-        tables, _ = schema.find_index(connection, "vocabtool", "test", connections.where)
+        tables = schema.find_index(connection, "vocabtool", "test", connections.where)
     return connections.fetch(tables.sql(statement), parameters)
 
 
@@ -263,7 +263,7 @@ def test_recount_finds_what_differs(connections: Connections) -> None:
         ("UPDATE {documents} SET words = 7", "number of words"),
     )
     with connections.connect() as connection:
-        tables, _ = schema.find_index(connection, "vocabtool", "test", connections.where)
+        tables = schema.find_index(connection, "vocabtool", "test", connections.where)
         for statement, told in spoilt:
             connection.execute(tables.sql(statement))
             assert told in "\n".join(recount(connection, tables))
@@ -278,7 +278,7 @@ def test_indexes_of_a_database(connections: Connections, address: str) -> None:
     put(changes, [Document("a", "amber")])
     commit(changes)
     with connections.connect() as connection:
-        tables, _ = schema.find_index(connection, "vocabtool", "other", connections.where)
+        tables = schema.find_index(connection, "vocabtool", "other", connections.where)
         schema.replace_index(connection, tables, "test")
         assert schema.index_names(connection, "vocabtool", "") == ["test"]
         assert texts_in(connections) == {"a": "amber"}

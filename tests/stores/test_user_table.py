@@ -139,7 +139,7 @@ def close(found: Hits, wanted: Hits) -> None:
 def check_statistics(database: Database, name: str = "docs") -> None:
     """Statistics and postings are those of the documents."""
     with Connections(database.uri).connect() as connection:
-        tables, _ = find_index(connection, SCHEMA, name, "")
+        tables = find_index(connection, SCHEMA, name, "")
         assert recount(connection, tables) == []
 
 

@@ -150,16 +150,16 @@ def items_of(text: str) -> list[str] | None:
     found = set()
     for type_, atom in _LISTS.reader.execute("SELECT type, atom FROM json_each(?)", (text,)):
         if type_ in (b"true", b"false"):
-            found.add(key_of(type_ == b"true"))
+            found.add(element_key(type_ == b"true"))
         elif type_ in (b"integer", b"real"):
-            found.add(key_of(atom))
+            found.add(element_key(atom))
         elif type_ == b"text" and NUL.encode() not in atom:
             with suppress(UnicodeDecodeError):  # half a surrogate pair, which no condition has
-                found.add(key_of(atom.decode()))
+                found.add(element_key(atom.decode()))
     return sorted(found)
 
 
-def key_of(value: str | int | float | bool) -> str:
+def element_key(value: str | int | float | bool) -> str:
     """Return a text that is the same for equal elements of lists only."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -298,7 +298,7 @@ class Postgres(Dialect):
         return f"(CASE WHEN {name}_items IS NOT NULL THEN {any_} ELSE {otherwise} END)"
 
     def _any_item(self, name: str, values: Sequence[Value]) -> str:
-        keys = [key_of(each) for each in values if not isinstance(each, Moment)]
+        keys = [element_key(each) for each in values if not isinstance(each, Moment)]
         keys = [key for key in keys if NUL not in key]
         return f"{name}_items && {self.put(keys)}::text[]"
 

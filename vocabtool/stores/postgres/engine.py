@@ -169,7 +169,7 @@ class PostgresEngine:
     def open(cls, address: str) -> PostgresEngine:
         connections, index = _parse(address)
         schema, where = connections.schema, connections.where
-        tables, _ = connections.read(lambda held: find_index(held, schema, index, where))
+        tables = connections.read(lambda held: find_index(held, schema, index, where))
         return cls(connections, index, tables)
 
     def manifest(self) -> Manifest:
@@ -495,7 +495,7 @@ class PostgresCommit(PostgresStore):
 
 def _drop(connection: Connection, connections: Connections, index: str) -> None:
     with suppress(NotFound):
-        tables, _ = find_index(connection, connections.schema, index, connections.where)
+        tables = find_index(connection, connections.schema, index, connections.where)
         drop_index(connection, tables)
 
 

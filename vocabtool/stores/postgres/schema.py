@@ -253,8 +253,8 @@ def record_of(manifest: Manifest) -> bytes:
     return kept.encode()
 
 
-def find_index(connection: Connection, schema: str, name: str, where: str) -> tuple[Tables, bytes]:
-    """Return tables and record of an index. Never writes. Raises :class:`NotFound`."""
+def find_index(connection: Connection, schema: str, name: str, where: str) -> Tables:
+    """Return the tables of an index. Never writes. Raises :class:`NotFound`."""
     found = None
     if version := version_of(connection, schema, where):
         if version < VERSION:
@@ -263,13 +263,12 @@ def find_index(connection: Connection, schema: str, name: str, where: str) -> tu
                 f"{version}, expected {VERSION}. Create or change an index here, which migrates"
             )
         statement = Tables(schema).sql(
-            "SELECT number, " + OF_USER + ", record FROM {indexes} WHERE name = %s"
+            "SELECT number, " + OF_USER + " FROM {indexes} WHERE name = %s"
         )
         found = connection.execute(statement, [schema, name]).fetchone()
     if found is None:
         raise NotFound(f"{where}: no index {name!r}; create one with `vocabtool index`")
-    *numbers, record = found
-    return Tables(schema, *numbers), bytes(record)
+    return Tables(schema, *found)
 
 
 def read_manifest(connection: Connection, tables: Tables, where: str) -> Manifest:
