@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from math import isnan
 from typing import Any, Final
 
@@ -318,24 +318,29 @@ def _suggest_spellings(store: Store, query: Query) -> tuple[Suggestion, ...]:
     for word in query.words:
         if word.counts and len(word.word.words) == 1:  # no suggestions for compounds
             stems.setdefault(word.word.surface, Term("words", word.word.words[0]))
-    suggestions = []
-    for surface, term in islice(stems.items(), MAX_SUGGESTIONS):
-        if query.frequencies.get(term):
-            continue
-        spellings: dict[str, None] = {}
-        for near in store.keywords.near_spellings(term.text, MAX_SPELLINGS):
-            holding = KeywordQuery((Clause((Term("words", near),)),))
-            rows = store.keywords.search(holding, DOCUMENTS_READ, store.live).rows
-            ways = Counter(
-                document.text[place.start : place.end].lower()
-                for document in store.documents.fetch_documents(rows)
-                for stem, place in store.cutter.places(document.text)
-                if stem == near
-            )
-            spellings[max(ways, key=lambda way: (ways[way], way), default=near)] = None
-        if spellings:
-            suggestions.append(Suggestion(surface, tuple(spellings)))
-    return tuple(suggestions)
+    near_of = {
+        surface: store.keywords.near_spellings(term.text, MAX_SPELLINGS)
+        for surface, term in islice(stems.items(), MAX_SUGGESTIONS)
+        if not query.frequencies.get(term)
+    }
+    stems_found = [*dict.fromkeys(chain.from_iterable(near_of.values()))]
+    holding = [KeywordQuery((Clause((Term("words", near),)),)) for near in stems_found]
+    found = store.keywords.search_each(holding, DOCUMENTS_READ, store.live)
+    rows = np.unique(np.concatenate([np.zeros(0, np.int64), *(each.rows for each in found)]))
+    ways: dict[str, Counter[str]] = {near: Counter() for near in stems_found}
+    for document in store.documents.fetch_documents(rows):
+        for stem, place in store.cutter.places(document.text):
+            if stem in ways:
+                ways[stem][document.text[place.start : place.end].lower()] += 1
+    written = {
+        near: max(((n, way) for way, n in of.items()), default=(0, near))[1]
+        for near, of in ways.items()
+    }
+    return tuple(
+        Suggestion(surface, (*dict.fromkeys(map(written.__getitem__, nears)),))
+        for surface, nears in near_of.items()
+        if nears
+    )
 
 
 def _respell(query: Query, suggestions: tuple[Suggestion, ...]) -> str:

@@ -64,6 +64,7 @@ MAX_AGE: Final = 10.0  # seconds that frequencies are used without asking
 MAX_FREQUENCIES: Final = 1 << 16  # terms; then all are asked for again
 MAX_IDS: Final = 1 << 16  # ids of documents that are kept
 COMPANION: Final = re.compile(r"\btext_(folded|words|instant)\b")  # values are no part of the SQL
+MAX_BYTES_AHEAD: Final = 1 << 14  # of a document that is fetched with the legs
 SPELLING: Final = 2  # letters by which the length of a similar word may differ
 
 Answers = list[tuple[Any, ...]]
@@ -97,7 +98,8 @@ class PostgresStore:
         self.connections, self.tables, self.model, self.cutter = connections, tables, model, cutter
         self._ids: dict[int, str] = {}
         self._settings: WeakKeyDictionary[Any, Sequence[str]] = WeakKeyDictionary()
-        self._stale = False
+        self._stale = self._fetches_ahead = False
+        self._ahead: Mapping[int, Document] = {}
         (found,) = self._ask(
             Part(
                 "SELECT (SELECT extversion FROM pg_extension WHERE extname = 'vector'),"
@@ -193,6 +195,7 @@ class PostgresStore:
         )
         codes = [FIELD_CODES[term.field] for term in terms]
         texts = [stored_term(stored_text(term.text)) for term in terms]
+        self._fetches_ahead = True
         (found,) = self._ask(Part(statement, (FACTS, n, codes, texts)))
         if not found:
             raise NotFound(f"{self.connections.where}: the index was removed: open it again")
@@ -280,21 +283,29 @@ class PostgresStore:
     def legs(
         self, query: LegQuery, vector: Vectors | None, limit: int, among: Part
     ) -> tuple[Candidates, NDArray[np.int8]]:
-        """Return candidates and tiers; see :meth:`MaskStore.legs`. One round trip."""
+        """Return candidates and tiers; see :meth:`MaskStore.legs`. One round trip.
+
+        If this query has asked for frequencies, it returns the documents too, so that they need no
+        third round trip.
+        """
         statistics = self._statistics(query_terms(query))
         clauses = weigh(statistics, query.should, codes=query.codes, unstemmed=query.unstemmed)
         if not query.should:
             clauses = []
-        statement = self._legs_statement(statistics, clauses, vector, limit, among)
+        ahead, self._fetches_ahead = self._fetches_ahead, False
+        statement = self._legs_statement(statistics, clauses, vector, limit, among, ahead)
         settings = self.vector_sql.settings(self._facts(), limit) if vector is not None else []
         (found,) = self._ask(statement, settings=settings)
         if found and found[0][0] != self.manifest.commit:
             self._stale = True
         found = [each[1:] for each in found if each[1] is not None]
+        if ahead:
+            short = (each for each in found if each[9] is not None)
+            self._ahead = dict(self._document(*each[:2], *each[9:]) for each in short)
         docs = np.array([each[0] for each in found], np.int64)
         self._keep_ids(docs.tolist(), [each[1] for each in found])
         scores, similarities, codes, exact, ranks, near, held = (
-            (list(column) for column in zip(*(each[2:] for each in found), strict=True))
+            (list(column) for column in zip(*(each[2:9] for each in found), strict=True))
             if found
             else ([], [], [], [], [], [], [])
         )
@@ -330,11 +341,13 @@ class PostgresStore:
         vector: Vectors | None,
         limit: int,
         among: Part,
+        ahead: bool,
     ) -> Part:
         """Select the commit, then of each candidate: doc, id, score, similarity, code, exact.
 
         Then whether the keyword leg ranks it (null if that does not have it), whether it is in the
-        vector leg, and whether any document has a code.
+        vector leg, and whether any document has a code. ``ahead``: then its text, null if the
+        document is long, and its fields.
         """
         n = self.tables.number
         none = "SELECT NULL::bigint AS doc, NULL::float4 AS score, NULL::float4 AS code, FALSE"
@@ -363,6 +376,15 @@ class PostgresStore:
                 " AND doc NOT IN (SELECT doc FROM ranked)"
             )
             words = words.then(Part(more, (limit,)))
+        more_columns = ""
+        if ahead:
+            kinds = enumerate(self.fields.values())
+            texts = ["d.text", *(f"d.field_{at}" for at, kind in kinds if kind == "string")]
+            size = " + ".join(f"coalesce(octet_length({each}), 0)" for each in texts)
+            more_columns = "".join(
+                f", CASE WHEN {size} <= {MAX_BYTES_AHEAD} THEN {each} END"
+                for each in self._document_columns()
+            )
         return (
             Part("WITH every AS MATERIALIZED (")
             .then(every, "), ranked AS MATERIALIZED (", ranked, ")")
@@ -372,7 +394,7 @@ class PostgresStore:
             .then(f" SELECT (SELECT sum(commits)::bigint FROM totals_{n}), x.*")
             .then(" FROM (SELECT 1) one LEFT JOIN (SELECT d.doc, d.id, e.score, ", similarity)
             .then(", e.code, e.exact, w.listed, n.doc IS NOT NULL,")
-            .then(" EXISTS (SELECT FROM every WHERE code IS NOT NULL)")
+            .then(" EXISTS (SELECT FROM every WHERE code IS NOT NULL)", more_columns)
             .then(f" FROM candidates c JOIN documents_{n} d ON d.doc = c.doc")
             .then(" LEFT JOIN words w ON w.doc = c.doc LEFT JOIN near n ON n.doc = c.doc")
             .then(" LEFT JOIN every e ON e.doc = c.doc) x ON TRUE")
@@ -483,21 +505,29 @@ class PostgresStore:
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
         """Return documents without null fields. Raises :class:`DocumentsChanged`."""
-        held = [(at, name) for at, (name, kind) in enumerate(self.fields.items()) if kind != "null"]
-        columns = "".join(f", field_{at}" for at, _ in held)
-        statement = f"SELECT doc, id, text{columns} FROM documents_{self.tables.number:d} d WHERE "
-        (found,) = self._ask(Part(statement).then(self.only(rows)))
-        by_row = {}
-        for row, id_, text, *values in found:
-            named = zip(held, values, strict=True)
-            fields = {
-                name: value_of_column(value) for (_, name), value in named if value is not None
-            }
-            by_row[row] = Document(id_, text, fields)
+        held, self._ahead = self._ahead, {}
+        wanted = rows.tolist()
+        if any(row not in held for row in wanted):
+            columns = ", ".join(self._document_columns())
+            statement = (
+                f"SELECT d.doc, d.id, {columns} FROM documents_{self.tables.number:d} d WHERE "
+            )
+            (found,) = self._ask(Part(statement).then(self.only(rows)))
+            held = dict(self._document(*each) for each in found)
         try:
-            return [by_row[row] for row in rows.tolist()]
+            return [held[row] for row in wanted]
         except KeyError as error:
             raise self._change_error(error.args[0]) from None
+
+    def _document_columns(self) -> list[str]:
+        kept = (at for at, kind in enumerate(self.fields.values()) if kind != "null")
+        return ["d.text", *(f"d.field_{at}" for at in kept)]
+
+    def _document(self, row: int, id_: str, text: str, *values: Any) -> tuple[int, Document]:
+        kept = (name for name, kind in self.fields.items() if kind != "null")
+        named = zip(kept, values, strict=True)
+        fields = {name: value_of_column(value) for name, value in named if value is not None}
+        return row, Document(id_, text, fields)
 
     def _change_error(self, row: int) -> DocumentsChanged:
         where = self.connections.where
