@@ -60,8 +60,8 @@ QUERIES = gather(
     "--beside",
     metavar="NAME=VALUE",
     multiple=True,
-    help="With judged queries: a setting of search to compare with the default fusion, query "
-    "by query. Repeatable: the other search has all of these settings. [default: fusion=dense]",
+    help="With judged queries: compare the default fusion, query by query, with a search that has "
+    "this setting. Repeat it to give that search several settings. [default: fusion=dense]",
 )
 @HTML
 @format_option()

@@ -5,7 +5,8 @@ Python's own parser. Sources: the CommonMark specification 0.31; docutils, parse
 the HTML standard, section 13.2.5; the lexical analysis of the Python reference.
 
 The expressions begin with ``\n``, which Python's ``re`` looks for quickly. So a line end is put
-before the text: a match that starts at ``n`` is the line that starts at ``n`` of the text itself.
+before the text. It shifts all places by one: a match at ``n`` begins with a line end, and its line
+starts at ``n`` of the original text.
 """
 
 from __future__ import annotations
@@ -355,7 +356,7 @@ def _parse(source: str) -> ast.Module:
 def _places(
     source: str, starts: Sequence[int], node: ast.expr, docstring: str, text: str, at: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield the place of each line of a docstring, or one place if escapes hide its lines."""
+    """Yield the place of each line of a docstring, or one place if the source has other lines."""
     last = node.end_lineno or node.lineno
 
     def offset(line: int, column: int) -> int:

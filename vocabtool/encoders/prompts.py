@@ -156,8 +156,8 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
         return encoder
     if encoder.exact:
         raise VocabtoolError(
-            "--exact-words reports the words that the model looks up, including those of a prompt: "
-            "leave out --exact-words, or --prompt-query, --prompt-document and --dim"
+            "--exact-words reports all words that the model looks up, also those of a prompt: it "
+            "allows no --prompt-query, --prompt-document or --dim: leave out one or the others"
         )
     notes: tuple[str, ...] = ()
     for whom, prompt in (("each query", prompts.query), ("each document", prompts.document)):

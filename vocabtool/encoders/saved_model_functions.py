@@ -91,8 +91,8 @@ class Output:
 def choose_output(loaded: Any, signature: str | None, output: str | None) -> Output:
     """Choose an output and its function. Texts as input are preferred to ids.
 
-    Preferred functions: the signatures ``serving_default`` and ``default``, then an only other
-    signature, then calling the model itself.
+    Preferred functions: the signatures ``serving_default`` and ``default``, then the other
+    signature if there is exactly one, then calling the model itself.
     """
     functions = list(functions_of(loaded))
     if signature is not None:

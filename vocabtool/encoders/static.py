@@ -94,7 +94,7 @@ class StaticEncoder(Encoder):
         A matrix that :meth:`WordVectors.matrix` wrote beside the file is used. Otherwise a file
         without a plain float32 matrix is converted once, into the user's cache. The cache is
         ``$VOCABTOOL_CACHE``, or else ``vocabtool`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. Without
-        ``fitted``, call :meth:`fit`.
+        weights in ``options.fitted``, call :meth:`fit` before encoding.
         """
         fitted = options.fitted
         if isinstance(fitted, str | Path):

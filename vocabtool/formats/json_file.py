@@ -432,7 +432,7 @@ def _weights(
                 end = start + int.from_bytes(data[at:start], "little")
                 if end > len(data):
                     what = (
-                        "a string is longer than the rest of its group of files (weightsManifest)"
+                        "a string ends after the last byte of its group of files (weightsManifest)"
                     )
                     raise InvalidFile(what, offset=at)
                 entries.append(data[start:end])

@@ -259,7 +259,7 @@ class _Model:
 
 
 class _Fields:
-    """The fields of a message; NumPy reads one repeated string and one repeated integer field."""
+    """The fields of a message. NumPy reads one field of strings and one of integers."""
 
     def __init__(self, buffer: Buffer, span: Span, strings_field: int, integers_field: int) -> None:
         self.numbers: dict[int, int] = {}  # by field number: the last value

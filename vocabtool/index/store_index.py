@@ -243,7 +243,9 @@ def _copy_model_files(engine: Engine, manifest: Manifest) -> Path:
         raise VocabtoolError(f"{engine.name}: {what}") from error
     for name, crc32c in manifest.model_files.items():
         if MODEL_FILE.fullmatch(name) is None:  # no path is taken from a database
-            raise InvalidFile(f"no name of a model's file: {name[:100]!r}", file=engine.name)
+            raise InvalidFile(
+                f"not allowed as the name of a model's file: {name[:50]!r}", file=engine.name
+            )
         file = folder / name
         if file.exists() and google_crc32c.value(file.read_bytes()) == crc32c:
             continue

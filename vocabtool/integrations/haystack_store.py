@@ -344,7 +344,10 @@ def _check(document: object, place: int) -> None:
         raise ValueError(f"documents[{place}]: wanted a Document, got {type(document).__name__}")
     for name in ("blob", "sparse_embedding"):
         if getattr(document, name) is not None:
-            what = f"an index keeps no {name}: remove it, or keep it elsewhere and its name in meta"
+            what = (
+                f"an index keeps no {name}: remove it, or store it elsewhere and put the name of its "
+                "file into meta"
+            )
             raise ValueError(f"document {document.id!r}: {what}")
     as_json(document.meta, document.id)
 

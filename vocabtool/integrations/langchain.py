@@ -69,8 +69,8 @@ Filter = str | Mapping[str, Any] | None
 class VocabtoolEmbeddings(Embeddings):
     """The vectors of an encoder.
 
-    - ``model``, ``options``: as in :func:`vocabtool.open_encoder`, which raises its errors when the
-      first text is encoded.
+    - ``model``, ``options``: as in :func:`vocabtool.open_encoder`. The model is opened when the
+      first text is encoded, so errors come only then.
     """
 
     def __init__(self, model: Model, **options: Any) -> None:
@@ -138,8 +138,8 @@ class VocabtoolVectorStore(VectorStore):
     ) -> Self:
         """Add texts to the index at ``path``, which is created if it does not exist.
 
-        - ``embedding``: as in the class. A new index of other embeddings than ours has vectors of
-          your own, and does not record what made them.
+        - ``embedding``: as in the class. If it is not a model of vocabtool, a new index has vectors
+          of your own: it does not record what made them.
         - ``options``: of :meth:`vocabtool.Index.create`, for a new index.
 
         Raises the errors of :meth:`vocabtool.Index.create`, :meth:`vocabtool.Index.open` and

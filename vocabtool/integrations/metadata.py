@@ -41,7 +41,7 @@ def field_of(name: str) -> str:
 
 
 def name_of(field: str) -> str:
-    """Return the name of the metadata in a field."""
+    """Return the key of the metadata that a field contains."""
     return field.removeprefix(PREFIX) if TAKEN.fullmatch(field) else field
 
 
@@ -61,7 +61,7 @@ def fields_of(
 ) -> list[dict[str, Any]]:
     """Return the fields of documents that are added together.
 
-    Strings, numbers, booleans and lists of them are fields, if their names can be.
+    Strings, numbers, booleans and lists of them become fields if their names are allowed.
 
     - ``known``: the fields of the index, with their kinds.
     - ``nested``: keys of dictionaries are fields with dots, such as ``author.name``. All other

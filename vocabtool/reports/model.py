@@ -161,7 +161,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Two sections, which only pages show: side by side, or stacked on a phone."""
+    """Two sections side by side, or stacked on a phone. Only HTML pages show them."""
 
     left: Section
     right: Section

@@ -382,7 +382,7 @@ class StoreContract:
         assert index.verify().documents == 20
 
     def test_two_handles(self, address: str) -> None:
-        """One writes; the other sees all of a commit or nothing, at the latest when refreshed."""
+        """One handle writes; the other sees all of a commit or nothing, and all after a refresh."""
         docs = documents(30)
         one = _create(address)
         other = Index.open(address)

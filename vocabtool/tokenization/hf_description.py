@@ -93,10 +93,10 @@ def is_mark_before_all(document: Json) -> bool:
 def find_chunking(document: Json) -> Chunking | None:
     """Return how a text can be split into chunks without a change of its words, if at all.
 
-    - Behind blanks: the first pre-tokenizer removes white space, and the others treat every part
-      alone.
-    - Before blanks: the only pre-tokenizer is a ByteLevel or a Metaspace that begins a word at each
-      blank.
+    - It can be cut after a blank if the first pre-tokenizer removes white space, and the others
+      treat every part alone.
+    - It can be cut before a blank if the only pre-tokenizer is a ByteLevel, or a Metaspace that
+      begins a word at each blank.
     """
     normalizers = _parts(document.get("normalizer"))
     if not all(part.get("type") in LOCAL_NORMALIZERS for part in normalizers):

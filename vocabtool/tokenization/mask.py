@@ -137,7 +137,7 @@ class SurfaceWord(NamedTuple):
     """Characters ``start`` to ``end`` of a text.
 
     - ``known``: Whether the model knows all words in this part; ``None`` if the part has no words.
-    - ``stray``: Words of the model that belong here but were not found in the line.
+    - ``stray``: Words that the model made of this part, but that are not in its characters.
     """
 
     start: int
@@ -445,7 +445,10 @@ def _words(chunk: str) -> Iterator[Span]:
 
 
 def _bounds(chunk: str) -> list[int]:
-    """Search in windows: over a run of flag emojis, the regex takes quadratic time."""
+    """Return the boundaries in a chunk.
+
+    The regex sees one window at a time: for a run of flag emojis it needs quadratic time.
+    """
     find = regex.compile(r"(?w)\b").finditer  # cached by regex
     found, width = [0], WINDOW
     while found[-1] < len(chunk):

@@ -256,7 +256,8 @@ def _matches_whitespace_apart(pattern: str) -> bool:
 class ScriptSplit(SplitStep):
     """UnicodeScriptTokenizeWithOffsets on decoded text: runs of one script.
 
-    Whitespace is removed after the split: ``a b`` is split, but ``! ?`` becomes ``!?``. With
+    Whitespace has the script of punctuation, and is removed after the split: ``a b`` becomes ``a``
+    and ``b``, but ``! ?`` is one run and becomes ``!?``. With
     ``keep_whitespace``, runs of whitespace are words.
     """
 

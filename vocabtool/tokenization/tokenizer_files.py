@@ -307,7 +307,7 @@ def _bert(
 
 
 def _bert_of(lines: Vocabulary, settings: Json) -> Json | None:
-    """Describe the tokenizer that settings name; ``None`` if they do not state its case."""
+    """Describe the tokenizer of the settings; ``None`` if they do not say whether it lowercases."""
     name = _class(settings)
     if name is not None and name not in BERT_LIKE:
         raise UnsupportedFormat(
