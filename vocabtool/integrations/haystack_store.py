@@ -344,10 +344,7 @@ def _check(document: object, place: int) -> None:
         raise ValueError(f"documents[{place}]: wanted a Document, got {type(document).__name__}")
     for name in ("blob", "sparse_embedding"):
         if getattr(document, name) is not None:
-            what = (
-                f"an index keeps no {name}: remove it, or store it elsewhere and put the name of its "
-                "file into meta"
-            )
+            what = f"an index has no {name}: remove it, or store it in a file and name that in meta"
             raise ValueError(f"document {document.id!r}: {what}")
     as_json(document.meta, document.id)
 
