@@ -65,6 +65,15 @@ def index(made: Path, tmp_path: Path) -> str:
 MAKE = ("--model", MODEL, "--id-field", "key", "--keep", "year", "--keep", "lang", "--quiet")
 
 
+def test_columns_are_fields(tmp_path: Path) -> None:
+    """The options have other names for who thinks of a table."""
+    table, folder = tmp_path / "a.csv", str(tmp_path / "index")
+    table.write_text("key,body\na,one amber\nb,two birch\n")
+    options = ("--id-column", "key", "--text-column", "body", "--model", MODEL, "-o", folder)
+    fine("index", str(table), *options, "--quiet")
+    assert fine("list", folder, "--field", "text") == "a\tone amber\nb\ttwo birch\n"
+
+
 def test_the_reason_why_every_row_was_skipped(corpus: Path, tmp_path: Path) -> None:
     """The first of them is named."""
     skip = (str(corpus), "--field", "body", "--on-error", "skip")

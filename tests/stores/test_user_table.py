@@ -458,10 +458,13 @@ def test_command_line(database: Database) -> None:
         assert "Traceback" not in shown
         return " ".join(shown.split())
 
-    columns = ("--id-field", "id", "--field", "body", "--vector-field", "embedding")
+    columns = ("--id-column", "id", "--text-column", "body", "--vector-column", "embedding")
     made = ("index", "--table", "docs", *columns, "--keep", "year", "-o", database.address)
     assert "12 added" in run(*made)
-    assert "nothing: no row changed" in run(*made)
+    fields = (each.replace("-text-column", "-field").replace("column", "field") for each in made)
+    assert "nothing: no row changed" in run(*fields)
+    assert "one --text-column" in run(*made, "--field", "title", code=2)
+    assert "another index" in run(*made, "--id-field", "year", code=2)  # the last one counts
     database.do("DELETE FROM docs WHERE id = 1")
     assert "docs; 1 change" in run("stats", database.address)
     assert "1 removed" in run("update", database.address)
