@@ -485,6 +485,14 @@ def test_command_line(database: Database) -> None:
         Index.open(database.address).writer() as writer,
     ):
         writer.add([Document("x", "text")], np.ones((1, DIM)))
+    whole = ("delete", database.address, "--whole-index")
+    assert "takes no IDs" in run(*whole, "3", code=2)
+    assert "would be removed, with 11 documents; the table docs stays" in run(*whole, "--dry-run")
+    assert "docs: removed, with 11 documents" in run(*whole)
+    assert "no index 'docs'" in run("stats", database.address, code=3)
+    assert database.do("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == [(0,)]
+    assert database.do("SELECT count(*) FROM vocabtool.indexes") == [(0,)]
+    assert database.do("SELECT count(*) FROM docs") == [(11,)]
 
 
 WRONG: Final[Mapping[str, tuple[str, UserTable, str]]] = {
