@@ -403,10 +403,12 @@ def test_an_index_of_shards_needs_no_model(corpus: Path, tmp_path: Path) -> None
     assert "--vector FILE" in done.stderr
     done = vocabtool("search", folder, "Xapian", "--format", "json")
     by_words = f"{folder}: created without a model; queries are searched by their words only"
-    assert done.stderr == f"vocabtool: {by_words}\n"
+    next_ = "To search by vectors too, pass --vector FILE or --model"
+    assert done.stderr == f"vocabtool: {by_words}. {next_}\n"
     told = json.loads(done.stdout)
     assert [hit["id"] for hit in told["hits"]] == ["a"]
     assert len(told["notes"]) == 1 and "no vector" in told["notes"][0]
+    assert "Pass its vector" in told["notes"][0]
     with_model = str(tmp_path / "with")
     fine("index", shards, "-o", with_model, "--model", MODEL, "--quiet")
     told = json.loads(fine("search", with_model, "use Xapian", "--explain", "--format", "json"))
