@@ -415,6 +415,7 @@ def test_an_index_of_shards_needs_no_model(corpus: Path, tmp_path: Path) -> None
     assert told["query"]["words"][1]["known"] is False
     done = vocabtool("index", str(corpus), "-o", str(tmp_path / "none"), "--quiet")
     assert (done.returncode, "--model is missing" in done.stderr) == (2, True)
+    assert "vocabtool train FILE... -o words.npz" in " ".join(done.stderr.split())
     for command in (("search", folder, "Xapian"), ("calibrate", folder)):
         done = vocabtool(*command, "--model", MODEL)
         assert done.stderr.count("\n") == 1
