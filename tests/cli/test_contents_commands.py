@@ -294,9 +294,13 @@ def test_more_than_a_third_is_not_deleted(index: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "pass IDs, or --where CONDITION"),
-        (("a", "--where", "year = 1"), "pass IDs, or --where CONDITION"),
+        ((), "pass IDs, --where CONDITION, or --whole-index"),
+        (("a", "--where", "year = 1"), "pass IDs, --where CONDITION, or --whole-index"),
         (("a", "--force"), "--force needs --where"),
+        (("a", "--whole-index"), "--whole-index takes no IDs, --where or --force"),
+        (("--where", "year = 1", "--whole-index"), "--whole-index takes no IDs"),
+        (("--whole-index",), "--whole-index is for the address of an index; remove the folder"),
+        (("--whole-index", "--dry-run"), "--whole-index is for the address of an index"),
     ],
 )
 def test_delete_of_nothing_or_both(made: Path, arguments: tuple[str, ...], said: str) -> None:

@@ -65,6 +65,15 @@ def index(made: Path, tmp_path: Path) -> str:
 MAKE = ("--model", MODEL, "--id-field", "key", "--keep", "year", "--keep", "lang", "--quiet")
 
 
+def test_columns_are_fields(tmp_path: Path) -> None:
+    """The options have other names for who thinks of a table."""
+    table, folder = tmp_path / "a.csv", str(tmp_path / "index")
+    table.write_text("key,body\na,one amber\nb,two birch\n")
+    options = ("--id-column", "key", "--text-column", "body", "--model", MODEL, "-o", folder)
+    fine("index", str(table), *options, "--quiet")
+    assert fine("list", folder, "--field", "text") == "a\tone amber\nb\ttwo birch\n"
+
+
 def test_the_reason_why_every_row_was_skipped(corpus: Path, tmp_path: Path) -> None:
     """The first of them is named."""
     skip = (str(corpus), "--field", "body", "--on-error", "skip")
@@ -394,16 +403,19 @@ def test_an_index_of_shards_needs_no_model(corpus: Path, tmp_path: Path) -> None
     assert "--vector FILE" in done.stderr
     done = vocabtool("search", folder, "Xapian", "--format", "json")
     by_words = f"{folder}: created without a model; queries are searched by their words only"
-    assert done.stderr == f"vocabtool: {by_words}\n"
+    next_ = "To search by vectors too, pass --vector FILE or --model"
+    assert done.stderr == f"vocabtool: {by_words}. {next_}\n"
     told = json.loads(done.stdout)
     assert [hit["id"] for hit in told["hits"]] == ["a"]
     assert len(told["notes"]) == 1 and "no vector" in told["notes"][0]
+    assert "Pass its vector" in told["notes"][0]
     with_model = str(tmp_path / "with")
     fine("index", shards, "-o", with_model, "--model", MODEL, "--quiet")
     told = json.loads(fine("search", with_model, "use Xapian", "--explain", "--format", "json"))
     assert told["query"]["words"][1]["known"] is False
     done = vocabtool("index", str(corpus), "-o", str(tmp_path / "none"), "--quiet")
     assert (done.returncode, "--model is missing" in done.stderr) == (2, True)
+    assert "vocabtool train FILE... -o words.npz" in " ".join(done.stderr.split())
     for command in (("search", folder, "Xapian"), ("calibrate", folder)):
         done = vocabtool(*command, "--model", MODEL)
         assert done.stderr.count("\n") == 1

@@ -240,6 +240,7 @@ CASES = [
     (f"[index.x]\n{FOLDER}zzz = 'm'", "[index.x] zzz: unknown key; see `vocabtool index --help`"),
     (f"[index.x]\n{FOLDER}trust = true", "[index.x] trust: not allowed here"),
     (f"[index.x]\n{FOLDER}force = true", "[index.x] force: not allowed here"),
+    (f"[index.x]\n{FOLDER}whole-index = true", "[index.x] whole-index: not allowed here"),
     (f"[index.x]\n{FOLDER}html = 'f.html'", "[index.x] html: not allowed here"),
     (f"[index.x]\n{FOLDER}beside = ['rerank=python:a:b']", "[index.x] beside: not allowed here"),
     (f"[index.x]\n{FOLDER}api-key-env = 'SECRET'", "[index.x] api-key-env: not allowed here"),

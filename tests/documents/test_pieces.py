@@ -103,16 +103,54 @@ def test_markdown(tmp_path: Path) -> None:
     for document in found:
         assert GUIDE[document.fields["start"] : document.fields["end"]] == document.text
     (batch,) = batches(str(path), keep=["title", "path", "line", "nothing"])
-    assert batch.columns["line"].to_pylist() == ["1", "7", "18", "22", "26"]
+    assert batch.columns["line"].to_pylist() == ["5", "7", "18", "22", "26"]
     assert batch.columns["title"].to_pylist() == ["The guide"] * 5
     assert batch.columns["nothing"].null_count == 5
-    assert [batch.place(row) for row in (0, 2)] == [f"{path}:1", f"{path}:18"]
+    assert [batch.place(row) for row in (0, 2)] == [f"{path}:5", f"{path}:18"]
     assert ids_of([batch]) == [d.id for d in found]
     assert ids_of([batch.with_source("other").only(batch.numbers.__eq__(18))]) == [
         "other#Guide > Install > Linux"
     ]
     crlf = made(tmp_path / "crlf.md", "\ufeff" + GUIDE.replace("\n", "\r\n"))
     assert [id_ for id_, _ in parts(crlf)] == [id_ for id_, _ in parts(path)]
+
+
+YAML = """---
+# of a site
+title: 'A: b'
+og:image: x.png
+tags:
+  - one
+
+- two
+more: [
+  a,
+]
+---
+"""
+
+
+@pytest.mark.parametrize("split", ["file", "paragraph", "heading", "tokens"])
+def test_front_matter_is_no_text(tmp_path: Path, split: Split) -> None:
+    """It gives the title alone; places are those in the file. A paragraph between rules stays."""
+    path = made(tmp_path / "a.md", f"{YAML}\nBody.\n")
+    (found,) = documents(str(path), split=split)
+    assert (found.text, found.fields["title"]) == ("Body.", "A: b")
+    assert found.fields["line"] == 14
+    assert (found.fields["start"], found.fields["end"]) == (len(YAML) + 1, len(YAML) + 6)
+    windows = made(tmp_path / "b.md", f"\ufeff{YAML}\nBody.\n".replace("\n", "\r\n"))
+    assert [text for _, text in parts(windows, split=split)] == ["Body."]
+    assert parts(made(tmp_path / "c.md", YAML), split=split) == []
+    for kept in ("Warning: this\nis no YAML", "# Heading\n\n- item", "text"):
+        rules = made(tmp_path / "d.md", f"---\n{kept}\n\n---\n")
+        assert "".join(text for _, text in parts(rules, split=split)).count(kept[-4:]) == 1
+
+
+def test_front_matter_of_rows(tmp_path: Path) -> None:
+    """A row whose text is cut at headings is Markdown, too."""
+    texts = [f"{YAML}# One\n\nText.", YAML]
+    path = made(tmp_path / "a.jsonl", "\n".join(json.dumps({"text": each}) for each in texts))
+    assert [text for _, text in parts(path, split="heading")] == ["# One\n\nText.", ""]
 
 
 @pytest.mark.parametrize(

@@ -327,6 +327,18 @@ def answers() -> Iterator[Path]:
         yield path
 
 
+def test_a_query_without_a_vector_is_told_and_where_refused(tmp_path: Path) -> None:
+    store = VocabtoolDocumentStore(str(tmp_path / "own"), embedding_dim=2)
+    store.write_documents([Document(content="amber", embedding=[1.0, 0.0])])
+    retriever = VocabtoolHybridRetriever(store, explain=True)
+    for embedding, notes in (([1.0, 0.0], 0), (None, 1)):
+        (found,) = retriever.run("amber", embedding)["documents"]
+        told = found.meta["_vocabtool"]["notes"]
+        assert sum("only keywords were searched. Pass its" in each for each in told) == notes
+    with pytest.raises(TypeError, match=r"^where: write the condition as filters"):
+        VocabtoolHybridRetriever(store, settings={"where": "year = 1"})
+
+
 def test_hybrid_as_the_index(answers: Path) -> None:
     index = Index.open(answers)
     retriever = VocabtoolHybridRetriever(VocabtoolDocumentStore(str(answers)), top_k=5)

@@ -458,10 +458,13 @@ def test_command_line(database: Database) -> None:
         assert "Traceback" not in shown
         return " ".join(shown.split())
 
-    columns = ("--id-field", "id", "--field", "body", "--vector-field", "embedding")
+    columns = ("--id-column", "id", "--text-column", "body", "--vector-column", "embedding")
     made = ("index", "--table", "docs", *columns, "--keep", "year", "-o", database.address)
     assert "12 added" in run(*made)
-    assert "nothing: no row changed" in run(*made)
+    fields = (each.replace("-text-column", "-field").replace("column", "field") for each in made)
+    assert "nothing: no row changed" in run(*fields)
+    assert "one --text-column" in run(*made, "--field", "title", code=2)
+    assert "another index" in run(*made, "--id-field", "year", code=2)  # the last one counts
     database.do("DELETE FROM docs WHERE id = 1")
     assert "docs; 1 change" in run("stats", database.address)
     assert "1 removed" in run("update", database.address)
@@ -482,6 +485,14 @@ def test_command_line(database: Database) -> None:
         Index.open(database.address).writer() as writer,
     ):
         writer.add([Document("x", "text")], np.ones((1, DIM)))
+    whole = ("delete", database.address, "--whole-index")
+    assert "takes no IDs" in run(*whole, "3", code=2)
+    assert "would be removed, with 11 documents; the table docs stays" in run(*whole, "--dry-run")
+    assert "docs: removed, with 11 documents" in run(*whole)
+    assert "no index 'docs'" in run("stats", database.address, code=3)
+    assert database.do("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == [(0,)]
+    assert database.do("SELECT count(*) FROM vocabtool.indexes") == [(0,)]
+    assert database.do("SELECT count(*) FROM docs") == [(11,)]
 
 
 WRONG: Final[Mapping[str, tuple[str, UserTable, str]]] = {

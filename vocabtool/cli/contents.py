@@ -235,8 +235,19 @@ def copy_command(folder: str, new: str, quiet: bool) -> None:
 @CONDITION
 @click.option("--dry-run", is_flag=True, help="Only print how many documents would be deleted.")
 @click.option("--force", is_flag=True, help="Let --where delete over a third of the documents.")
+@click.option(
+    "--whole-index",
+    is_flag=True,
+    help="Instead of documents: remove the index at an address from its database, with all that "
+    "belongs to it. A table of yours stays.",
+)
 def delete_command(
-    folder: str, ids: tuple[str, ...], where: str | None, dry_run: bool, force: bool
+    folder: str,
+    ids: tuple[str, ...],
+    where: str | None,
+    dry_run: bool,
+    force: bool,
+    whole_index: bool,
 ) -> int:
     """Delete documents from the index in DIR: those with these IDs, or those that satisfy a
     condition. Exit with 1 if an ID is not in DIR.
@@ -244,8 +255,12 @@ def delete_command(
     All are deleted in one commit, without a question before. The files that the documents came from
     are not changed. If such a file changes later, update adds its deleted documents again.
     """
+    if whole_index:
+        if ids or where is not None or force:
+            raise click.UsageError("--whole-index takes no IDs, --where or --force")
+        return _remove(open_index(folder, {}), dry_run)
     if bool(ids) == (where is not None):
-        raise click.UsageError("pass IDs, or --where CONDITION")
+        raise click.UsageError("pass IDs, --where CONDITION, or --whole-index")
     if force and where is None:
         raise click.UsageError("--force needs --where")
     index = open_index(folder, {})
@@ -257,3 +272,17 @@ def delete_command(
     left = len(index) - count if dry_run else len(index)
     tell(f"{told} {'would be ' * dry_run}deleted, {left:,} left")
     return _tell_missing(missing)
+
+
+def _remove(index: Index, dry_run: bool) -> int:
+    remove, table = (getattr(index, name, None) for name in ("remove", "table"))
+    if remove is None:
+        raise click.UsageError(
+            f"--whole-index is for the address of an index; remove the folder {index.name} instead"
+        )
+    held = plural(len(index), "document", "documents")
+    if not dry_run:
+        remove()
+    kept = "" if table is None else f"; the table {table.name} stays as it is"
+    tell(f"{index.name}: {'would be ' * dry_run}removed, with {held}{kept}")
+    return 0

@@ -158,6 +158,7 @@ CALIBRATE = click.option(
 @VECTORS
 @click.option(
     "--vector-field",
+    "--vector-column",
     metavar="FIELD",
     help="Field with the vector of each document, a list of numbers (.parquet, .arrow, .jsonl).",
 )
@@ -165,7 +166,7 @@ CALIBRATE = click.option(
     "--table",
     metavar="TABLE",
     help="Instead of FILE: search a table of yours in the database of DIR, an address. Its columns "
-    "are the fields of --id-field, --field, --vector-field and --keep.",
+    "are those of --id-column, --text-column, --vector-column and --keep.",
 )
 @FILLING
 @CALIBRATE
@@ -428,11 +429,11 @@ def _user_table(
 
     if files or vectors is not None or read.fields or read.format is not None or read.splits_rows:
         raise click.UsageError(
-            "--table takes one --field, --id-field, --vector-field and --keep; no FILE, and no "
-            "other option of documents"
+            "--table takes one --text-column, --id-column, --vector-column and --keep; no FILE, "
+            "and no other option of documents"
         )
     if read.id_field is None or read.single_field is None or read.vector_field is None:
-        raise click.UsageError("--table needs --id-field, --field and --vector-field: its columns")
+        raise click.UsageError("--table needs --id-column, --text-column and --vector-column")
     return UserTable(
         name=name,
         id=read.id_field,

@@ -291,9 +291,10 @@ def _checked_fields(
     return fields or None
 
 
-def _field_option(metavar: str, more: str) -> Decorator:
+def _field_option(metavar: str, more: str, *names: str) -> Decorator:
     return click.option(
         "--field",
+        *names,
         multiple=True,
         callback=_checked_fields,
         metavar=metavar,
@@ -403,10 +404,14 @@ DOCUMENTS = gather(
         "FIELD[^W]",
         " index: a word in FIELD^W, W from 1 to 9, counts W times in the keyword search; without "
         "--field, pieces of texts with headings begin with their path (`--field text`: without).",
+        "--text-column",
     ),
     _input_format(),
     click.option(
-        "--id-field", metavar="FIELD", help="Field that contains the id. [default: FILE:LINE]"
+        "--id-field",
+        "--id-column",
+        metavar="FIELD",
+        help="Field or column that contains the id. [default: FILE:LINE]",
     ),
     click.option(
         "--keep", multiple=True, metavar="FIELD", help="Also store this field; may be repeated."

@@ -254,7 +254,8 @@ def search_command(
                     "--vector is for one QUERY, not for several on standard input"
                 )
         elif query is not None and not index.can_encode and settings["fusion"] not in PURE:
-            tell(f"{index.name}: created without a model; queries are searched by their words only")
+            told = "created without a model; queries are searched by their words only"
+            tell(f"{index.name}: {told}. To search by vectors too, pass --vector FILE or --model")
         for hits in _answers(index, query, asked):
             if page["html"] is not None:
                 with usage_errors("--beside: "):

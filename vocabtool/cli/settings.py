@@ -40,6 +40,7 @@ ALONE: Final = ("verify",)  # takes the folder only: with a model, it would enco
 # file is written, or (``beside``, with a value in a value) what is run.
 BY_HAND: Final = (
     *("api-key-env", "beside", "config", "dry-run", "force", "help", "html", "trust"),
+    "whole-index",
 )
 DANGERS: Final = {
     "python": "runs Python code",

@@ -29,6 +29,7 @@ MAX_PLACES: Final = 1 << 20  # parts of text between tags
 MAX_PARSED: Final = 2 << 20  # characters of Python; its syntax tree needs up to 1 KB for each
 
 FRONT: Final = re.compile(r"\A\n?---[ \t]*\r?\n(.*?)\n(?:---|\.\.\.)[ \t]*\r?(?=\n|\Z)", re.DOTALL)
+FRONT_LINE: Final = re.compile(r"[ \t\r#\-\]}]|$|(?P<key>.*?:(?=\s|$))")
 FRONT_TITLE: Final = re.compile(r"^title:(.*)", re.MULTILINE)
 MARKDOWN: Final = re.compile(
     r"\n {0,3}(?:(?P<fence>`{3,}(?=[^`\n]*(?:\n|\Z))|~{3,})"
@@ -118,6 +119,7 @@ class MarkedText:
 
     ``source``: what the text was made from. ``places``: (offset in the text, start and end in the
     source) of each part, ascending. ``is_paged``: whether the headings only number pages.
+    ``begin``: where the text to read begins, after front matter.
     """
 
     text: str
@@ -126,6 +128,7 @@ class MarkedText:
     places: Sequence[tuple[int, int, int]] = field(default=(), repr=False)
     source: str | None = field(default=None, repr=False)
     is_paged: bool = False
+    begin: int = 0
 
 
 def plain(text: str) -> MarkedText:
@@ -144,9 +147,10 @@ def _clean(title: str) -> str:
 def markdown(text: str) -> MarkedText:
     """Find ATX and setext headings outside fenced code, HTML blocks, lists and quotes."""
     padded, headings, title = f"\n{text}", Headings(), ""
-    at = least = 0  # where to search, and where the last block ended
-    if front := FRONT.match(text):
+    at = least = front_end = 0  # where to search, and where the last block ended
+    if (front := FRONT.match(text)) and _is_yaml(front[1]):
         at = least = front.end() + 1
+        front_end = min(at, len(text))
         if stated := FRONT_TITLE.search(front[1]):
             title = _clean(stated[1].strip().strip("'\""))
     while found := MARKDOWN.search(padded, at):
@@ -172,7 +176,13 @@ def markdown(text: str) -> MarkedText:
                 begin = _from_labels(text, start)
                 headings.append(Heading(begin, at - 1, level, named))
         least = at
-    return MarkedText(text, headings, title or first_title(headings))
+    return MarkedText(text, headings, title or first_title(headings), begin=front_end)
+
+
+def _is_yaml(front: str) -> bool:
+    """Whether a text between two lines ``---`` has keys, and no line of a paragraph."""
+    lines = [FRONT_LINE.match(line) for line in front.split("\n")]
+    return all(lines) and any(line["key"] for line in lines if line)
 
 
 def _end_of_fence(padded: str, at: int, fence: str) -> int:

@@ -110,8 +110,8 @@ def sizes_of(request: Request) -> Sizes:
 
 
 def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
-    """Return the pieces of a text, in order. Together they cover all that is not blank."""
-    text, paths = marked.text, [(-1, "", -1), *_paths(marked.headings)]
+    """Return the pieces of a text, in order. They cover all that is not blank, after its begin."""
+    text, begin, paths = marked.text, marked.begin, [(-1, "", -1), *_paths(marked.headings)]
     starts = [at for at, _, _ in paths]
 
     def path_at(at: int) -> tuple[str, int]:
@@ -120,11 +120,11 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
     if split in BY_HEADINGS:
         bounds = _sections(marked)
     elif split == "paragraph":
-        bounds = [0, *(found.end() for found in PARAGRAPH.finditer(text)), len(text)]
+        bounds = [begin, *(found.end() for found in PARAGRAPH.finditer(text, begin)), len(text)]
     elif split == "line":
-        bounds = [0, *(found.end() for found in LINE.finditer(text)), len(text)]
+        bounds = [begin, *(found.end() for found in LINE.finditer(text, begin)), len(text)]
     else:
-        bounds = [0, len(text)]
+        bounds = [begin, len(text)]
     sections = [span for pair in pairwise(bounds) if (span := _trim(text, pair))]
     if split == "file":
         return [Piece(start, end, "") for start, end in sections]
@@ -151,7 +151,7 @@ def _paths(headings: Sequence[Heading]) -> list[tuple[int, str, int]]:
 
 def _sections(marked: MarkedText) -> list[int]:
     """Return the bounds of sections. A heading without text joins the next section."""
-    text, bounds = marked.text, [0]
+    text, bounds = marked.text, [marked.begin]
     before: Heading | None = None
     for each in marked.headings:
         if before is None or each.level <= before.level or text[before.body : each.at].strip():
@@ -414,7 +414,7 @@ def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
     for row, id_ in enumerate(own.view(pa.binary()).to_pylist()):
         text = decode(bytes(batch.texts[row].as_buffer()))
         marked = markdown(text) if split in BY_HEADINGS else plain(text)
-        pieces = cut(marked, split, sizes) or [Piece(0, len(text), "")]
+        pieces = cut(marked, split, sizes) or [Piece(marked.begin, len(text), "")]
         for number, piece in enumerate(pieces, 1):
             part = as_bytes(text[piece.start : piece.end])
             held.append(_RowPiece(row, b"%b#%d" % (id_, number), part, piece))

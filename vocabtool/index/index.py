@@ -177,7 +177,10 @@ class Index:
             options |= {name: each for name, each in given.items() if each is not None}
             opened = open_model(model, options, sample)
         elif dim is None:
-            raise ValueError("pass a model, or dim, the length of your own vectors")
+            raise ValueError(
+                "pass a model, or dim, the length of your own vectors; to search keywords alone, "
+                "dim=1 and vectors of zeros"
+            )
         elif options:
             raise ValueError(f"{next(iter(options))}: this argument needs a model")
         else:
@@ -268,7 +271,8 @@ class Index:
             if shards is None and not has_vectors:
                 raise ValueError(
                     "--model is missing; it may be omitted only with --vectors or --vector-field, "
-                    "or if FILE is one folder that embed wrote"
+                    "or if FILE is one folder that embed wrote. If you have no model, make one of "
+                    "your texts: vocabtool train FILE... -o words.npz, then --model words.npz"
                 )
             if "dim" in options:
                 raise ValueError("--dim needs --model: without it, vectors are used as they are")

@@ -114,6 +114,12 @@ def check_depth(depth: int, given: object, most: int = MAX_DEPTH) -> None:
         refuse(f"more than {most} nested filters", given)
 
 
+def refuse_where(given: Iterable[str], instead: str) -> None:
+    """Refuse the argument ``where`` of :meth:`vocabtool.Index.search`: filters are made of it."""
+    if "where" in given:
+        raise TypeError(f"where: write the condition as {instead}")
+
+
 def refuse(what: str, given: object) -> NoReturn:
     """Raise the error for a part of a filter."""
     raise InvalidCondition(f"filter: {what}", reprlib.repr(given), 0)

@@ -17,6 +17,7 @@ from vocabtool.documents.batch import Document as Stored
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import open_encoder
 from vocabtool.index.index import Index
+from vocabtool.integrations.filters import refuse_where
 from vocabtool.integrations.haystack_filters import condition, filter_errors
 from vocabtool.integrations.haystack_store import Filters, VocabtoolDocumentStore, as_document
 from vocabtool.integrations.metadata import EXPLAINED, explanation
@@ -60,6 +61,7 @@ class VocabtoolHybridRetriever:
             raise TypeError(f"document_store: {wanted}")
         if isinstance(filter_policy, str):
             filter_policy = FilterPolicy.from_str(filter_policy)
+        refuse_where(settings or (), "filters")
         self.document_store = document_store
         self.filters = filters
         self.top_k = top_k

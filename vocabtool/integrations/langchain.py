@@ -35,6 +35,7 @@ from vocabtool.integrations.filters import (
     join,
     negate,
     refuse,
+    refuse_where,
 )
 from vocabtool.integrations.metadata import (
     EXPLAINED,
@@ -245,6 +246,7 @@ class VocabtoolVectorStore(VectorStore):
         **arguments: Any,
     ) -> Hits:
         """Return the result of :meth:`vocabtool.Index.search`, from which documents are made."""
+        refuse_where(arguments, "filter, for example filter='year >= 2020'")
         where = condition(filter)
         self.index.refresh()
         if not len(self.index):

@@ -53,6 +53,7 @@ from vocabtool.integrations.filters import (
     negate,
     quote_field,
     refuse,
+    refuse_where,
 )
 from vocabtool.integrations.metadata import (
     EXPLAINED,
@@ -305,6 +306,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
             arguments["a"] = None if query.alpha is None else 1 - query.alpha
         elif mode in (Mode.SPARSE, Mode.TEXT_SEARCH):
             k = query.sparse_top_k or k
+        refuse_where({*self.settings, *given}, "filters of the query")
         given = {("mmr" if name == "mmr_threshold" else name): given[name] for name in given}
         return {"k": k, **self.settings, **arguments, **given}
 

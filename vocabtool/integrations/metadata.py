@@ -101,14 +101,15 @@ def explanation(hits: Hits, hit: Hit) -> dict[str, Any]:
     """Return what the search knows of a document, for its metadata.
 
     ``score``, ``tier``, ``similarity``, ``bm25`` and others as in :class:`Hit`; ``unknown_words``:
-    the words of the query that the model does not know; ``guesses`` as in :class:`Hits`; and the
-    ``explanation``, if the search was asked for it.
+    the words of the query that the model does not know; ``guesses`` and ``notes`` as in
+    :class:`Hits`; and the ``explanation``, if the search was asked for it.
     """
     told = hit.to_dict()
     for name in ("id", "text", "fields"):
         del told[name]
     unknown = [each.surface for each in hits.query.words if each.known is False]
-    return {**told, "unknown_words": unknown, "guesses": hits.guesses}
+    found = {"unknown_words": unknown, "guesses": hits.guesses, "notes": [*hits.notes]}
+    return {**told, **found}
 
 
 def _columns(

@@ -43,7 +43,10 @@ MIXED: Final = ("coverage", "convex", "rrf")  # fusions in which both legs alway
 
 NO_DOCUMENTS: Final = "the index has no documents"
 NO_WORDS: Final = "the query has no word to search for"
-NO_VECTOR: Final = "the query has no vector: only keywords were searched"
+NO_VECTOR: Final = (
+    "the query has no vector: only keywords were searched. Pass its vector, or open the index with "
+    "the model that made the others"
+)
 ZERO_VECTOR: Final = "the query's vector is zero: vectors found nothing"
 NO_MATCH: Final = "no document satisfies the condition"
 NO_PHRASE: Final = "no searchable document contains the quoted phrase"
