@@ -118,8 +118,10 @@ def search(
             once = replace(settings, empty="nothing")
             more: Any = {"k": k, "where": where, "explain": explain, "arrangement": arrangement}
             hits = search(store, respelled, None, settings=once, **more)
-            note = f"no document contains a word of the query: searched for {respelled!r} instead"
-            return replace(hits, notes=(note, *hits.notes), suggestions=suggestions, cursor=None)
+            told = f"searched for {respelled!r} instead, by keywords only"
+            notes = [each for each in hits.notes if each != NO_VECTOR]
+            notes.insert(0, f"no document contains a word of the query: {told}")
+            return replace(hits, notes=(*notes,), suggestions=suggestions, cursor=None)
         if settings.empty != "nearest" or used is None:
             notes += [] if query.operators or NO_MATCH in notes else [NOTHING]
             understood = summarise(query, settings.fusion, store=store if explain else None)
