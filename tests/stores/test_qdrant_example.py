@@ -174,6 +174,17 @@ class TestTwoWriters:
         assert sorted(index.ids()) == ["d0", "d3", "d4", "d5", "two"]
         assert index.verify().documents == 5
 
+    def test_deleted_twice(self, address: str) -> None:
+        """By rows that were read before; they count once."""
+        index = filled(address)
+        reader: Any = index.snapshot()
+        rows = np.array([reader.row_of("d1"), reader.row_of("d2")])
+        for part in (rows[:1], rows):
+            with index.writer() as writer:
+                writer.delete_found(part)
+        assert reader.ids(rows) == ["d1", "d2"]
+        assert (len(index), index.verify().deleted) == (4, 2)
+
     def test_a_reader_keeps_its_commit(self, address: str) -> None:
         """All of an earlier commit is found until the index is compacted."""
         index = filled(address)

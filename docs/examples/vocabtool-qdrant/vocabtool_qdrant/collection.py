@@ -65,7 +65,7 @@ class Record:
     killed: tuple[tuple[int, int], ...] = ()
     mean: float = 1e18
 
-    def includes(self, stamp: int) -> bool:
+    def includes(self, stamp: float) -> bool:
         return stamp <= self.stamp and not any(a < stamp < z for a, z in self.killed)
 
     def left(self, name: str) -> list[Condition]:
@@ -187,7 +187,7 @@ class Collection:
             killed += ((max(held.stamp, first), first + STAMPS),)
         session, writer = held.session + 1, secrets.token_hex(8)
         record = replace(held, session=session, writer=writer, killed=killed)
-        if self.write_record(record, held) != record:
+        if self.write_record(record, held).writer != writer:
             raise VocabtoolError(f"{self.where}: another writer was opened: try it again")
         return record
 

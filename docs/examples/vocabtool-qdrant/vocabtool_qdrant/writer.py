@@ -157,12 +157,14 @@ class QdrantWriter:
     def delete(self, rows: Rows) -> None:
         self._flush()
         wanted = [row for row in rows.tolist() if row not in self._gone]
-        found = self._collection.get(wanted, ["id", "length", "surface_count"])
+        found = self._collection.get(wanted, ["id", "length", "surface_count", "gone"])
         for row, (_, payload, _) in found.items():
+            if self._record.includes(payload.get("gone", float("inf"))):
+                continue  # it is deleted already
+            self._gone.add(row)
             self._totals -= (1, payload["length"], payload["surface_count"])
             if self._new.get(payload["id"]) == row:
                 del self._new[payload["id"]]
-        self._gone.update(found)
 
     def set_source(self, rows: Rows, source: int) -> bool:
         """Replace documents by copies, which count from the commit on, as all changes do."""
