@@ -383,6 +383,20 @@ class TestServer:
             Index.open("qdrant://127.0.0.1:9/a")
 
 
-def test_no_index(address: str) -> None:
-    with pytest.raises(NotFound, match="no index of this name"):
+def test_no_index(address: str, tmp_path: Path) -> None:
+    """To look for one makes no folder."""
+    with pytest.raises(NotFound, match="no such folder"):
         Index.open(address)
+    assert [*tmp_path.iterdir()] == []
+    filled(address)
+    with pytest.raises(NotFound, match="no index of this name"):
+        Index.open(address.replace("demo", "other"))
+
+
+def test_a_folder_in_use(address: str) -> None:
+    """The local mode is of one process; another one is told."""
+    filled(address)
+    command = [sys.executable, "-m", "vocabtool", "stats", address]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, "already accessed by another" in done.stderr) == (3, True)
+    assert "Traceback" not in done.stderr

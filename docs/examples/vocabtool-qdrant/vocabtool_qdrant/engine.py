@@ -55,7 +55,7 @@ class QdrantEngine:
     def create(
         cls, address: str, manifest: Manifest, files: Mapping[str, bytes], *, replaces: bool
     ) -> QdrantEngine:
-        held = parse(address)
+        held = parse(address, is_new=True)
         held.alias += BUILD if replaces else ""
         if earlier := aliases(held).get(held.alias):
             if not replaces:
@@ -181,7 +181,7 @@ def aliases(held: Collection) -> dict[str, str]:
     return {each.alias_name: each.collection_name for each in found}
 
 
-def parse(address: str) -> Collection:
+def parse(address: str, *, is_new: bool = False) -> Collection:
     """Return the collection of an address, without its name. Messages show no password."""
     scheme, _, rest = address.partition("://")
     place, _, query = rest.partition("?")
@@ -198,6 +198,8 @@ def parse(address: str) -> Collection:
     where = f"{scheme}://{shown}{'?index=' if is_local else '/'}{alias}"
     if shown != place:
         raise VocabtoolError(f"{where}: no key or password in the address: set QDRANT_API_KEY")
+    if is_local and not is_new and not os.path.isdir(place):  # noqa: PTH112 - accepts any length
+        raise NotFound(f"{where}: no such folder")
     try:
         client = local_client(place) if is_local else server_client(place, is_tls=https == "true")
     except (OSError, RuntimeError, ValueError) as error:
