@@ -1,6 +1,6 @@
-"""Both legs of a search over a store whose rows are numbered from 0.
+"""Both legs of a search, in steps, over any store; and a store whose selections are masks.
 
-A selection of rows is a mask. ``np.count_nonzero`` replaces ``any`` and ``all``, because it is much
+``np.count_nonzero`` replaces ``any`` and ``all``, because it is much
 faster for short arrays.
 """
 
@@ -25,30 +25,13 @@ class MaskedKeywords(KeywordStore, Protocol):
         """Return the rows that contain every clause; deleted rows may be included."""
 
 
-class MaskStore:
-    """Combines masks, and asks the legs in several steps, for a store in this process.
+class SteppedLegs:
+    """Asks the legs in several steps. ``only``: as in :class:`~vocabtool.search.store.Store`."""
 
-    ``where``: returns which rows satisfy a condition on fields; deleted rows never do.
-    """
-
-    rows: int
     live: Any
-    keywords: Any  # a MaskedKeywords
+    keywords: Any  # a KeywordStore
     vectors: Any  # a VectorStore
-    where: Callable[[Where], Mask]
-    only: Callable[[Rows], Selection] = staticmethod(mask_of)
-
-    def select(self, asked: Sequence[Asked], without: int | None = None) -> Mask:
-        allowed: Mask = self.live
-        for each in asked:
-            allowed = allowed & self._rows_of(each)
-        if without is not None:
-            allowed = allowed.copy()
-            allowed[without] = False
-        return allowed
-
-    def is_empty(self, selection: Mask) -> bool:
-        return not selection.any()
+    only: Callable[[Rows], Selection]
 
     def best_without(self, parts: tuple[Clause, ...], whole: Term, limit: int) -> float:
         found = self.keywords.search(KeywordQuery((), parts), limit, self.live)
@@ -57,7 +40,7 @@ class MaskStore:
         return float(found.scores[~are_among(found.rows, holders)].max(initial=0.0))
 
     def legs(
-        self, query: LegQuery, vector: Vectors | None, limit: int, among: Mask
+        self, query: LegQuery, vector: Vectors | None, limit: int, among: Selection
     ) -> tuple[Candidates, NDArray[np.int8]]:
         found, listed, holders = self._ask_keywords(query, limit, among)
         if vector is None:
@@ -78,7 +61,7 @@ class MaskStore:
         return candidates, tiers
 
     def _ask_keywords(
-        self, query: LegQuery, limit: int, among: Mask
+        self, query: LegQuery, limit: int, among: Selection
     ) -> tuple[RankedRows, int, Rows]:
         """Return the keyword leg's documents, how many are ranked, and the rows with an identifier.
 
@@ -114,6 +97,30 @@ class MaskStore:
             rows = np.concatenate((found.rows, more.rows))
             found = RankedRows(rows, np.concatenate((found.scores, more.scores)))
         return found, listed, holders.rows
+
+
+class MaskStore(SteppedLegs):
+    """Combines masks, for a store in this process.
+
+    ``where``: returns which rows satisfy a condition on fields; deleted rows never do.
+    """
+
+    rows: int
+    keywords: Any  # a MaskedKeywords
+    where: Callable[[Where], Mask]
+    only: Callable[[Rows], Selection] = staticmethod(mask_of)
+
+    def select(self, asked: Sequence[Asked], without: int | None = None) -> Mask:
+        allowed: Mask = self.live
+        for each in asked:
+            allowed = allowed & self._rows_of(each)
+        if without is not None:
+            allowed = allowed.copy()
+            allowed[without] = False
+        return allowed
+
+    def is_empty(self, selection: Mask) -> bool:
+        return not selection.any()
 
     def _rows_of(self, asked: Asked) -> Mask:
         match asked:
