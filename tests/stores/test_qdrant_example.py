@@ -366,12 +366,11 @@ class TestServer:
             **{"field_0": "float", "field_1": "bool"}
         }
         assert index.search("amber", vector=vectors([1])[0])[0].id in [*index.ids()]
-        assert index.notes == ()
-        index = Index.open("qdrant://host:6333/demo")
-        assert index.notes == (
-            "the recall of Qdrant's approximate search of vectors is not measured",
-        )
-        assert (index.name, index.verify().approximate) == ("qdrant://host:6333/demo", True)
+        searches = [given for method, given in asked if method == "query_points"]
+        assert [each["search_params"].exact for each in searches if each["using"] == "vector"] == [
+            True
+        ]
+        assert Index.open("qdrant://host:6333/demo").name == "qdrant://host:6333/demo"
 
     def test_older(self, opened: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("vocabtool_qdrant.engine.OLDEST", (99, 0))

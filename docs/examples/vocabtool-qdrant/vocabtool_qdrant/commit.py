@@ -32,7 +32,6 @@ MAX_CONDITIONS: Final = 16  # whose documents are kept
 SPARE: Final = 16  # hits beyond the limit, because of ties
 SLACK: Final = 1.0001  # sums of 32-bit numbers differ by less
 LEAST: Final = 1e-9  # weight of a term whose boost is 0, so that its documents are found
-EF: Final = 256  # candidates of Qdrant's approximate search of vectors
 
 
 class QdrantCommit(QdrantDocuments, SteppedLegs):
@@ -158,12 +157,11 @@ class QdrantCommit(QdrantDocuments, SteppedLegs):
         return [self.search(query, limit, among) for query in queries]
 
     def _nearest(
-        self, name: str, query: Any, wanted: models.Filter, limit: int, *, exact: bool = True
+        self, name: str, query: Any, wanted: models.Filter, limit: int
     ) -> list[tuple[int, float]]:
-        chosen = models.SearchParams(exact=exact, hnsw_ef=EF) if name == "vector" else None
         asked: dict[str, Any] = {"using": name, "limit": limit, "with_payload": False}
-        if not self.collection.is_local:
-            asked["search_params"] = chosen
+        if name == "vector" and not self.collection.is_local:
+            asked["search_params"] = models.SearchParams(exact=True)
         found = self.collection.ask("query_points", query=query, query_filter=wanted, **asked)
         return [(int(each.id), each.score) for each in found.points]
 
@@ -207,8 +205,7 @@ class QdrantCommit(QdrantDocuments, SteppedLegs):
         found: list[tuple[int, float]] = []
         if limit > 0:
             there = all_of(among, models.HasVectorCondition(has_vector="vector"))
-            exact, asked = self.rows <= held.exact_below, query.tolist()
-            found = self._nearest("vector", asked, there, limit + SPARE, exact=exact)
+            found = self._nearest("vector", query.tolist(), there, limit + SPARE)
         near = np.array([row for row, _ in found], np.int64)
         vectors = self.take(np.concatenate((near, rows)))
         scores = similarities(query, vectors, held.metric)

@@ -51,6 +51,8 @@ class QdrantEngine:
         self.collection, self.name = collection, collection.where
         self.is_build = collection.alias.endswith(BUILD)
 
+    notes: tuple[str, ...] = ()
+
     @classmethod
     def create(
         cls, address: str, manifest: Manifest, files: Mapping[str, bytes], *, replaces: bool
@@ -90,15 +92,6 @@ class QdrantEngine:
             what = "no index of this name; create one with `vocabtool index`"
             raise NotFound(f"{held.where}: {what}")
         return cls(held)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        if not self._is_approximate(self.manifest()):
-            return ()
-        return ("the recall of Qdrant's approximate search of vectors is not measured",)
-
-    def _is_approximate(self, manifest: Manifest) -> bool:
-        return not self.collection.is_local and manifest.rows > manifest.configuration.exact_below
 
     def manifest(self) -> Manifest:
         return self.collection.read_record().manifest
@@ -150,7 +143,7 @@ class QdrantEngine:
             deleted=self.collection.count(record.changed("gone")),
             commit=manifest.commit,
             recall=1.0,
-            approximate=self._is_approximate(manifest),
+            approximate=False,
             loading=manifest.load is not None and not manifest.load.finished,
             others=(),
         )
