@@ -221,6 +221,32 @@ def test_more_than_the_buffer(connections: Connections) -> None:
     assert len(texts_in(connections)) == 20
 
 
+def test_many_deletions(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several statements, one commit: nothing before it, and right statistics after it."""
+    monkeypatch.setattr("vocabtool.stores.postgres.changes.DELETED_ROWS", 3)
+    changes = open_writer(connections)
+    put(changes, [Document(f"d{at}", f"amber word{at} SKU-{at}") for at in range(20)])
+    commit(changes)
+    delete(changes, [f"d{at}" for at in range(11)])
+    put(changes, [Document(f"d{at}", "new") for at in range(15, 20)])
+    assert len(texts_in(connections)) == 20
+    commit(changes)
+    left = {f"d{at}": f"amber word{at} SKU-{at}" for at in range(11, 15)}
+    assert texts_in(connections) == left | {f"d{at}": "new" for at in range(15, 20)}
+    assert (changes.manifest.rows, changes.manifest.commit) == (9, 2)
+    changes.close()
+
+
+def test_a_commit_without_documents_is_counted(connections: Connections) -> None:
+    """Also the first one of its slot, so that readers notice it."""
+    changes = open_writer(connections)
+    for number in range(1, 6):
+        load = Load(plan=f"p{number}", documents=0, finished=True, alone=False, synced=False)
+        changes.commit_changes(replace(changes.manifest, load=load), codes=False)
+        assert changes.manifest.commit == number
+    changes.close()
+
+
 def test_loads_answers_sources_and_shards(connections: Connections) -> None:
     """They are committed with the documents; a shard is loaded by one process only."""
     one, other = open_writer(connections), open_writer(connections)

@@ -6,18 +6,21 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 import google_crc32c
 
 from vocabtool.choices import COMMIT_ROWS
+from vocabtool.documents.batch import Document
 from vocabtool.documents.reading import Sources
 from vocabtool.documents.vectors import Given
+from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import ChangedModel, InvalidFile, VocabtoolError
 from vocabtool.index import contents
@@ -37,6 +40,8 @@ from vocabtool.system.own_files import whole_file
 
 MAX_TRIES: Final = 5  # of a search whose documents are deleted meanwhile
 CACHE: Final = "VOCABTOOL_CACHE"  # environment variable: the folder of copies
+
+Result = TypeVar("Result")
 
 
 class StoreIndex(Index):
@@ -101,7 +106,8 @@ class StoreIndex(Index):
         self, *, unknown: bool = False, progress: Progress | None = None
     ) -> contents.IndexStats:
         sizes, load = self._engine.sizes(), self._engine.manifest().load
-        found = contents.stats(self.path, self._snapshot, sizes, unknown=unknown, progress=progress)
+        with self._one_commit() as held:
+            found = contents.stats(self.path, held, sizes, unknown=unknown, progress=progress)
         found = replace(found, loading=load is not None and not load.finished)
         if self.table is None:
             return found
@@ -175,11 +181,33 @@ class StoreIndex(Index):
             writer.close()
         self.refresh()
 
+    def get(self, id_: str) -> Document | None:
+        return _again(partial(super().get, id_))
+
+    def get_many(self, ids: Iterable[str]) -> dict[str, Document]:
+        return _again(partial(super().get_many, [*ids]))
+
+    def vectors(self, ids: Iterable[str]) -> dict[str, Vectors]:
+        return _again(partial(super().vectors, [*ids]))
+
+    def ids(self, where: str | None = None) -> Iterator[str]:
+        with self._one_commit() as held:
+            yield from contents.ids(held, where)
+
+    def documents(self, where: str | None = None) -> Iterator[Document]:
+        with self._one_commit() as held:
+            for _, found in contents.blocks(held, held.rows_in_order(where)):
+                yield from found
+
+    def export(self, file: str | Path, **options: Any) -> int:
+        with self._one_commit() as held:
+            return contents.export(held, file, **options)
+
     def _search(self, *asked: Any, **more: Any) -> list[Hits]:
-        for _ in range(MAX_TRIES - 1):
-            with suppress(DocumentsChanged):
-                return super()._search(*asked, **more)
-        return super()._search(*asked, **more)
+        return _again(partial(super()._search, *asked, **more))
+
+    def similar(self, id_: str, k: int = 10, **options: Any) -> Hits:
+        return _again(partial(super().similar, id_, k, **options))
 
     def compact(self, progress: Progress | None = None) -> int:
         """Give back the space of deleted documents; return how many there were."""
@@ -218,6 +246,13 @@ class StoreIndex(Index):
         if self._engine.remove(if_empty=if_empty):
             shutil.rmtree(self.path, ignore_errors=True)
 
+    def _one_commit(self) -> AbstractContextManager[CommitStore]:
+        """Open the newest commit to read much of it, while others delete documents."""
+        held: Any = self._snapshot
+        opened: AbstractContextManager[CommitStore]
+        opened = held.unchanging() if hasattr(held, "unchanging") else nullcontext(held)
+        return opened
+
     def _newest(self) -> CommitStore:
         return self._engine.snapshot(self._model, self._snapshot.cutter)
 
@@ -230,6 +265,14 @@ class StoreIndex(Index):
 
     def _canaries(self) -> Canaries:
         return self._snapshot.canaries()
+
+
+def _again(work: Callable[[], Result]) -> Result:
+    """Call ``work``, again while other processes delete the documents that it reads."""
+    for _ in range(MAX_TRIES - 1):
+        with suppress(DocumentsChanged):
+            return work()
+    return work()
 
 
 def _copy_model_files(engine: Engine, manifest: Manifest) -> Path:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 MAX_TERMS_KEPT: Final = 1 << 20
+DELETED_ROWS: Final = 1_000  # documents that one statement deletes
 BETWEEN: Final = "|"  # in a sequence: no phrase is found across
 COPY_HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 COPY_END: Final = b"\xff\xff"
@@ -227,7 +228,7 @@ def write_changes(
     gone = _delete(connection, tables, changes.deleted, replaced)
     added = _insert(connection, tables, new, numbers, fields)
     terms, inverse = np.unique(np.concatenate([added.term, gone.term]), return_inverse=True)
-    change = np.concatenate([np.ones(len(added.term)), np.full(len(gone.term), -1.0)])
+    change = np.concatenate([np.ones(len(added.term)), -gone.count])
     change = np.bincount(inverse, change, len(terms)).astype(np.int64)
     changed = change != 0
     connection.execute(
@@ -263,11 +264,22 @@ def write_changes(
     _record(connection, tables, changes)
 
 
+def count_commit(connection: Connection, tables: Tables, slot: int) -> None:
+    connection.execute(
+        tables.sql(
+            "INSERT INTO {totals} AS held VALUES (%s, 0, 0, 0, 1) ON CONFLICT (slot)"
+            " DO UPDATE SET commits = held.commits + 1"
+        ),
+        [slot],
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What was deleted: the terms of each document, and sums."""
+    """What was deleted: terms, ``count`` documents with each, and sums."""
 
     term: Ints
+    count: Ints
     documents: int
     words: int
     surfaces: int
@@ -299,14 +311,30 @@ def _delete(
     """Delete documents by their numbers, and those with the keys of new ones."""
     found = connection.execute(
         tables.sql(
-            "SELECT doc, words, surfaces, sequence, identifiers FROM {documents}"
-            " WHERE doc = ANY(%s::bigint[]) OR key = ANY(%s::uuid[]) ORDER BY key FOR UPDATE"
+            "SELECT doc FROM {documents} WHERE doc = ANY(%s::bigint[]) OR key = ANY(%s::uuid[])"
+            " ORDER BY key FOR UPDATE"
         ),
         [[*deleted], [*keys]],
     ).fetchall()
-    if not found:
-        return Removal(np.zeros(0, np.int64), 0, 0, 0)
-    docs = [doc for doc, *_ in found]
+    docs = [doc for (doc,) in found]
+    parts = [
+        _delete_locked(connection, tables, docs[start : start + DELETED_ROWS])
+        for start in range(0, len(docs), DELETED_ROWS)
+    ]
+    none = np.zeros(0, np.int64)
+    return Removal(
+        np.concatenate([none, *(each.term for each in parts)]),
+        np.concatenate([none, *(each.count for each in parts)]),
+        len(docs),
+        sum(each.words for each in parts),
+        sum(each.surfaces for each in parts),
+    )
+
+
+def _delete_locked(connection: Connection, tables: Tables, docs: list[int]) -> Removal:
+    docs.sort()
+    statement = "SELECT words, surfaces, sequence, identifiers FROM {documents} WHERE doc = ANY(%s)"
+    found = connection.execute(tables.sql(statement + " ORDER BY doc"), [docs]).fetchall()
     terms = [
         np.array([*(part for part in sequence.split() if part != BETWEEN), *identifiers], np.int64)
         for *_, sequence, identifiers in found
@@ -323,8 +351,8 @@ def _delete(
         what = f"{removed:,} postings of {len(docs):,} documents, expected {len(held.term):,}"
         raise InvalidFile(f"damaged: {what}; run `vocabtool verify`")
     connection.execute(tables.sql("DELETE FROM {documents} WHERE doc = ANY(%s)"), [docs])
-    words, surfaces = (sum(each[at] for each in found) for at in (1, 2))
-    return Removal(held.term, len(docs), words, surfaces)
+    words, surfaces = (sum(each[at] for each in found) for at in (0, 1))
+    return Removal(*np.unique(held.term, return_counts=True), len(docs), words, surfaces)
 
 
 def _insert(

@@ -243,6 +243,15 @@ def _close(pool: ConnectionPool[Any], process: int) -> None:
         pool.close()
 
 
+@contextmanager
+def one_commit(connection: Connection) -> Iterator[None]:
+    """Let all statements of the ``with`` block read the same commit, while others write."""
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+        yield
+
+
 def is_lost(error: psycopg.Error, connection: Connection) -> bool:
     """Whether an error means that the connection, and its transaction, are gone."""
     import psycopg

@@ -41,6 +41,7 @@ from vocabtool.stores.postgres.connection import (
     Connections,
     is_conflict,
     is_lost,
+    one_commit,
     pauses,
 )
 from vocabtool.stores.postgres.keywords import TRUE, Part
@@ -57,6 +58,7 @@ from vocabtool.stores.postgres.schema import (
     create_index,
     drop_index,
     find_index,
+    key_of,
     lock_of,
     read_manifest,
     replace_index,
@@ -404,12 +406,14 @@ class PostgresCommit(PostgresStore):
         return np.array([doc for (doc,) in found], np.int64)
 
     def fetch_stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
-        found = self.rows_of(ids)
-        rows = [*found.values()]
-        documents = self.fetch_documents(np.array(rows, np.int64))
+        by_key = {key_of(id_): id_ for id_ in ids}
+        kinds = enumerate(self.fields.values())
+        columns = "".join(", NULL" if kind == "null" else f", field_{at}" for at, kind in kinds)
+        statement = f"SELECT key, doc, text{columns} FROM documents_{self.tables.number:d}"
+        (found,) = self._ask(Part(f"{statement} WHERE key = ANY(%s)", ([*by_key],)))
         return {
-            id_: (row, [each.text, *map(each.fields.get, self.fields)])
-            for (id_, row), each in zip(found.items(), documents, strict=True)
+            by_key[key]: (row, [text, *map(value_of_column, values)])
+            for key, row, text, *values in found
         }
 
     def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
@@ -433,18 +437,27 @@ class PostgresCommit(PostgresStore):
         )
 
     @contextmanager
-    def contents(self) -> Iterator[Contents]:
-        from psycopg import IsolationLevel
+    def unchanging(self) -> Iterator[PostgresCommit]:
+        connections = self.connections
+        with (
+            connections.translate_errors(),
+            connections.connect(WAIT_SECONDS) as connection,
+            one_commit(connection),
+        ):
+            own = (connections, self.tables, self.model, self.cutter)
+            yield PostgresCommit(*own, connection=connection)
 
-        where = self.connections.where
-        with self.connections.translate_errors(), self.connections.connect() as connection:
-            connection.isolation_level = IsolationLevel.REPEATABLE_READ
-            with connection.transaction():
-                connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-                manifest = read_manifest(connection, self.tables, where)
-                statement = "SELECT key, digest, answer FROM {answers} ORDER BY number"
-                answers = connection.execute(self.tables.sql(statement)).fetchall()
-                yield Contents(manifest, answers, self._stored_rows(connection, manifest))
+    @contextmanager
+    def contents(self) -> Iterator[Contents]:
+        with (
+            self.connections.translate_errors(),
+            self.connections.connect() as connection,
+            one_commit(connection),
+        ):
+            manifest = read_manifest(connection, self.tables, self.connections.where)
+            statement = "SELECT key, digest, answer FROM {answers} ORDER BY number"
+            answers = connection.execute(self.tables.sql(statement)).fetchall()
+            yield Contents(manifest, answers, self._stored_rows(connection, manifest))
 
     def _stored_rows(self, connection: Connection, manifest: Manifest) -> Iterator[StoredRows]:
         from psycopg.sql import SQL, Identifier

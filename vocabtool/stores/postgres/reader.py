@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -60,6 +60,9 @@ from vocabtool.stores.postgres.schema import (
 from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, VectorSql, as_text
 from vocabtool.system.ranking import Near, RankedRows, Rows
 
+if TYPE_CHECKING:
+    from psycopg import Connection
+
 MAX_AGE: Final = 10.0  # seconds that frequencies are used without asking
 MAX_FREQUENCIES: Final = 1 << 16  # terms; then all are asked for again
 MAX_IDS: Final = 1 << 16  # ids of documents that are kept
@@ -92,9 +95,13 @@ class PostgresStore:
         tables: Tables,
         model: IndexModel | None,
         cutter: Cutter,
+        *,
+        connection: Connection | None = None,
     ) -> None:
+        """``connection``: the only one to use, in a transaction that sees one commit."""
         self.keywords = self.vectors = self.documents = self
         self.connections, self.tables, self.model, self.cutter = connections, tables, model, cutter
+        self._connection = connection
         self._ids: dict[int, str] = {}
         self._settings: WeakKeyDictionary[Any, Sequence[str]] = WeakKeyDictionary()
         self._stale = False
@@ -579,7 +586,8 @@ class PostgresStore:
                 ]
             return [each.fetchall() if each.description else [] for each in cursors]
 
-        return self.connections.read(work)
+        held = self._connection
+        return self.connections.read(work) if held is None else work(held)
 
 
 def _conditions(asked: Asked) -> Iterable[Where]:

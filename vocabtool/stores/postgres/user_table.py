@@ -43,6 +43,7 @@ from vocabtool.stores.postgres.changes import (
     Changes,
     NewDocument,
     TermNumbers,
+    count_commit,
     take_slot,
     write_changes,
 )
@@ -315,9 +316,7 @@ def write_noted(
         new = _new_documents(cutter, [doc for (doc,) in docs], rows, fields)
         changes.documents = {each.key: each for each in new}
         write_changes(connection, tables, changes, numbers, fields, slot)
-        connection.execute(
-            tables.sql("UPDATE {totals} SET commits = commits + 1 WHERE slot = %s"), [slot]
-        )
+        count_commit(connection, tables, slot)
     updated = sum(each.id in before for each in new)
     return Part(len(told), len(new) - updated, updated, len(before) - updated)
 

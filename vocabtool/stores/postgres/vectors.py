@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -28,6 +27,7 @@ from vocabtool.index.raw_vectors import (
     similarity_by_chance,
 )
 from vocabtool.index.vector_codes import EASIER
+from vocabtool.stores.postgres.connection import one_commit
 from vocabtool.stores.postgres.keywords import TRUE, Part
 from vocabtool.stores.postgres.schema import HALF, Tables
 from vocabtool.system.own_files import decode_record, encode_record
@@ -262,14 +262,6 @@ class _AllVectors:
             last, first = found[-1][0], first + len(found)
 
 
-@contextmanager
-def _one_commit(connection: Connection) -> Iterator[None]:
-    """Let all statements of the ``with`` block read the same commit, while others write."""
-    with connection.transaction():
-        _do(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        yield
-
-
 def build_vectors(
     connection: Connection,
     sql: VectorSql,
@@ -300,7 +292,7 @@ def build_vectors(
     else:
         if statement is not None:
             _do(connection, statement)
-        with _one_commit(connection):
+        with one_commit(connection):
             fetched: Any = _AllVectors.of(connection, sql)
             docs = fetched.docs
             kinds = _queries(fetched, seed)
@@ -356,7 +348,7 @@ def _recall(setting: tuple[int, float]) -> float:
 
 def chance_similarity(connection: Connection, sql: VectorSql) -> float | None:
     """Return the similarity that unrelated vectors reach by chance: see ``raw_vectors.py``."""
-    with _one_commit(connection):
+    with one_commit(connection):
         fetched: Any = _AllVectors.of(connection, sql)
         return similarity_by_chance(fetched, sql.metric)
 

@@ -41,6 +41,7 @@ from vocabtool.stores.postgres.changes import (
     Changes,
     NewDocument,
     TermNumbers,
+    count_commit,
     take_slot,
     write_changes,
     write_load,
@@ -382,7 +383,8 @@ class PostgresWriter:
                     self._write()
                 if load is not None:
                     write_load(self._connection, self._tables, before, load, self._opened)
-                self._run("UPDATE {totals} SET commits = commits + 1 WHERE slot = %s", self._slot)
+                assert self._slot is not None  # noqa: S101 - begun above
+                count_commit(self._connection, self._tables, self._slot)
                 sent = True
                 self._connection.execute("COMMIT")
                 self._slot = None
