@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import partialmethod
 from pathlib import Path
 from typing import Any, Final
@@ -51,6 +54,11 @@ def index(address: str) -> Index:
     return made
 
 
+def encode(texts: Sequence[str]) -> Any:
+    """The model of ``VECTORS``."""
+    return [VECTORS[int(text.rpartition("-")[2])] for text in texts]
+
+
 def test_reads_while_others_delete(
     index: Index, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,6 +78,42 @@ def test_reads_while_others_delete(
     assert {*index.vectors(["d04", "d05"])} == {"d04"}
     assert "d07" not in ids(index.similar("d06", k=COUNT))
     assert left == []
+
+
+def open_connections(database: Any) -> int:
+    """Those of the index to its database, which the server closes a moment after us."""
+    told = "application_name = 'vocabtool' AND datname = current_database()"
+    found = database.execute(f"SELECT count(*) FROM pg_stat_activity WHERE {told}").fetchone()
+    return int(found[0])
+
+
+def no_connections(database: Any) -> bool:
+    until = time.monotonic() + 30
+    while open_connections(database):
+        assert time.monotonic() < until, "connections are open"
+    return True
+
+
+@pytest.mark.parametrize("how", ["with", "close", "forgotten"])
+def test_connections_are_closed(database: Any, address: str, index: Index, how: str) -> None:
+    """By ``close``, at the end of a ``with`` block, or when nobody has the index any more."""
+    index.close()
+    assert no_connections(database)
+    gc.collect()
+    gc.disable()
+    try:
+        opened: Index | None = Index.open(address, encode if how == "forgotten" else None)
+        assert opened is not None
+        with opened if how == "with" else nullcontext():
+            assert ids(opened.search("SKU-7", vector=VECTORS[3]))[0] == "d07"
+            assert open_connections(database) > 0
+        if how == "close":
+            opened.close()
+        elif how == "forgotten":
+            opened = None
+        assert no_connections(database)
+    finally:
+        gc.enable()
 
 
 def test_an_export_is_of_one_commit(index: Index, address: str, tmp_path: Path) -> None:

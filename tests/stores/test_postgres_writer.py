@@ -20,6 +20,7 @@ from tests.builders.postgres_store import (
     texts_in,
 )
 from vocabtool import Document, VocabtoolError
+from vocabtool.documents.options import PATH_FIRST
 from vocabtool.errors import FolderNotEmpty, NotFound
 from vocabtool.index.folder import Load
 from vocabtool.stores.postgres import schema
@@ -152,6 +153,63 @@ def test_the_last_writer_wins(connections: Connections) -> None:
         commit(other)
     assert "Nothing of this commit was written" in str(caught.value)
     assert fetch(connections, "SELECT id, field_1 FROM {documents} ORDER BY id")[-1] == ("b", "5")
+    one.close()
+    other.close()
+
+
+ONE, TWO = (), ("title", "text")
+
+
+@pytest.mark.parametrize("first", [ONE, TWO])
+@pytest.mark.parametrize("waits", [False, True])
+def test_other_fields_are_searched(connections: Connections, first: Any, waits: bool) -> None:
+    """Of two first loads that search different fields, the later commit is refused.
+
+    ``waits``: the other one commits while this one has begun to write.
+    """
+    one = open_writer(connections, buffer_bytes=1 if waits else 10**6)
+    other = open_writer(connections)
+    one.searched_fields, other.searched_fields = first, TWO if first == ONE else ONE
+    put(one, [Document("a", "amber")])
+    put(other, [Document("b", "birch")])
+    if waits:
+        errors: list[VocabtoolError] = []
+
+        def late() -> None:
+            try:
+                commit(other)
+            except VocabtoolError as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=late)
+        thread.start()
+        commit(one)
+        thread.join()
+    else:
+        commit(one)
+        with pytest.raises(VocabtoolError) as caught:
+            commit(other)
+        errors = [caught.value]
+    (error,) = errors
+    assert "search title and text" in str(error) or "got title and text" in str(error)
+    assert "Nothing of this commit was written (1 documents to add" in str(error)
+    assert texts_in(connections) == {"a": "amber"}
+    for each in (one, other):
+        each.close()
+    again = open_writer(connections)
+    assert again.manifest.searched_fields == first
+    again.close()
+
+
+def test_pieces_with_and_without_paths_are_merged(connections: Connections) -> None:
+    one, other = open_writer(connections), open_writer(connections)
+    one.searched_fields = PATH_FIRST
+    put(one, [Document("a", "amber")])
+    put(other, [Document("b", "birch")])
+    commit(one)
+    commit(other)
+    assert other.manifest.searched_fields == PATH_FIRST
+    assert texts_in(connections) == {"a": "amber", "b": "birch"}
     one.close()
     other.close()
 

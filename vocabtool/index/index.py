@@ -339,7 +339,14 @@ class Index:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Do nothing: the files are closed when the object is garbage-collected."""
+        self.close()
+
+    def close(self) -> None:
+        """Close its files, or its connections to an engine; then it cannot be used any more.
+
+        They are also closed when nothing refers to the object.
+        """
+        self._in_folder.commit.database.close()
 
     def __len__(self) -> int:
         return self._snapshot.manifest.live

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, TypeVar, cast
+from weakref import ref
 
 import google_crc32c
 
@@ -58,8 +59,13 @@ class StoreIndex(Index):
         self._refreshing = Lock()
         manifest = engine.manifest()
         self.path = _copy_model_files(engine, manifest)
-        held = IndexModel(self.path, manifest, self._canaries, model, options, self.name)
         cutter = Cutter(manifest.configuration.language)
+
+        def canaries() -> Canaries:  # a strong reference would keep all until a collection
+            return engine.snapshot(cast(IndexModel, of_model()), cutter).canaries()
+
+        held = IndexModel(self.path, manifest, canaries, model, options, self.name)
+        of_model = ref(held)
         self._snapshot = engine.snapshot(held, cutter)
         self._model = held
 
@@ -147,7 +153,13 @@ class StoreIndex(Index):
             )
         self._check_same()
         began, engine = time.monotonic(), cast(TableEngine, self._engine)
-        counts = engine.update_table(self._snapshot.cutter, commit_rows, progress)
+        try:
+            counts = engine.update_table(self._snapshot.cutter, commit_rows, progress)
+        except BaseException:
+            if self.is_build:  # else its triggers would stay on the table
+                with suppress(VocabtoolError):
+                    self.remove()
+            raise
         self.refresh()
         added, updated, removed = counts
         return LoadReport(
@@ -223,7 +235,7 @@ class StoreIndex(Index):
             found = self._engine.verify(progress)
             if encoder is not None:
                 metric = self.configuration.metric
-                agreement = compare_canaries(self.name, self._canaries(), encoder, metric)
+                agreement = compare_canaries(self.name, self._snapshot.canaries(), encoder, metric)
                 found = replace(found, encoded=agreement)
         except (InvalidFile, ChangedModel) as error:
             keep_verification(self.path, self._snapshot, problem=str(error))
@@ -237,6 +249,9 @@ class StoreIndex(Index):
         self.name = self._engine.name
         self.refresh()
         return self
+
+    def close(self) -> None:
+        self._engine.close()
 
     def remove(self, *, if_empty: bool = False) -> None:
         """Remove the index from its engine, with everything that belongs to it.
@@ -262,9 +277,6 @@ class StoreIndex(Index):
         if newest.index != self._snapshot.manifest.index:
             raise VocabtoolError(f"{self.name}: it was replaced by another index; open it again")
         return newest
-
-    def _canaries(self) -> Canaries:
-        return self._snapshot.canaries()
 
 
 def _again(work: Callable[[], Result]) -> Result:

@@ -66,13 +66,13 @@ from vocabtool.stores.postgres.schema import (
 )
 from vocabtool.stores.postgres.user_table import (
     TABLE,
+    Written,
     attach,
     check_triggers,
     find_table,
     sample_of,
     write_noted,
 )
-from vocabtool.stores.postgres.user_table import Part as Written
 from vocabtool.stores.postgres.vectors import (
     FACTS,
     VectorFacts,
@@ -240,6 +240,9 @@ class PostgresEngine:
     def _table(self) -> UserTable:
         found = self._ask("SELECT value FROM {facts} WHERE name = %s", TABLE)
         return UserTable(**orjson.loads(bytes(found[0][0])))
+
+    def close(self) -> None:
+        self.connections.close()
 
     def put_in_place(self) -> None:
         self._index = self._index.removesuffix(BUILD)

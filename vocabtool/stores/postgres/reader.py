@@ -99,7 +99,6 @@ class PostgresStore:
         connection: Connection | None = None,
     ) -> None:
         """``connection``: the only one to use, in a transaction that sees one commit."""
-        self.keywords = self.vectors = self.documents = self
         self.connections, self.tables, self.model, self.cutter = connections, tables, model, cutter
         self._connection = connection
         self._ids: dict[int, str] = {}
@@ -118,6 +117,12 @@ class PostgresStore:
         held = self._state.manifest.configuration
         numbers = tuple(int(part) for part in version.split(".") if part.isdigit())
         self.vector_sql = VectorSql(tables, held.metric, held.dim, bool(is_half), numbers)
+
+    @property
+    def keywords(self) -> PostgresStore:
+        return self  # no reference to itself, which would keep its connections for long
+
+    vectors = documents = keywords
 
     # What is known of the commit
 
@@ -274,9 +279,11 @@ class PostgresStore:
     def _inside(self, selection: Part, name: str = "doc") -> Part:
         if selection == TRUE and self.tables.of_user:  # rows that are deleted, with old terms
             n = self.tables.number
+            gone = f"NOT EXISTS (SELECT FROM source_{n} s WHERE s.own_id = r.own_id)"
             return Part(
                 f"{name} NOT IN (SELECT r.doc FROM changes_{n} c JOIN rows_{n} r USING (own_id)"
-                f" WHERE NOT EXISTS (SELECT FROM source_{n} s WHERE s.own_id = c.own_id))"
+                f" WHERE {gone} UNION ALL SELECT r.doc FROM rows_{n} r WHERE {gone}"
+                f" AND EXISTS (SELECT FROM changes_{n} WHERE own_id IS NULL))"
             )
         if selection == TRUE:
             return TRUE
@@ -485,8 +492,9 @@ class PostgresStore:
 
     def _keep_ids(self, docs: Sequence[int], ids: Sequence[str]) -> None:
         # Another thread may still read the old dictionary, so it is replaced, never cleared.
-        earlier = self._ids if len(self._ids) + len(docs) <= MAX_IDS else {}
-        self._ids = {**earlier, **dict(zip(docs, ids, strict=True))}
+        if len(self._ids) + len(docs) > MAX_IDS:
+            self._ids = {}
+        self._ids.update(zip(docs, ids, strict=True))
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
         """Return documents without null fields. Raises :class:`DocumentsChanged`."""

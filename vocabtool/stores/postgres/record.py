@@ -25,7 +25,6 @@ MERGED: Final = (
     "model_files",
     "calibration",
     "chance",
-    "searched_fields",
 )
 
 
@@ -50,7 +49,7 @@ def change_record(
 def merge(held: Manifest, before: Manifest, given: Manifest) -> Manifest:
     """Return the record that is ``held`` with what changed from ``before`` to ``given``.
 
-    Fields and FILEs have changes of their own.
+    Fields and FILEs have changes of their own, and so has what is searched.
     """
     changed = {
         name: getattr(given, name)

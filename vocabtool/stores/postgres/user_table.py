@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from hashlib import blake2b
 from random import randrange
 from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
 TABLE: Final = "table"  # its name in the table of facts
 NOTING: Final = ("rows", "updates", "truncate")  # our triggers
+NOTED_BYTES: Final = 64 << 20  # of the rows that one transaction reads
 SAMPLE: Final = 64  # rows that are compared with a model
 INTEGERS: Final = ("int2", "int4", "int8")
 NUMBERS: Final = ("numeric", "float4", "float8")
@@ -110,8 +112,14 @@ FROM pg_attribute a LEFT JOIN pg_collation c ON c.oid = a.attcollation
 LEFT JOIN pg_namespace n ON n.oid = c.collnamespace WHERE a.attrelid = %s::regclass
 AND a.attname = 'own_id'
 """
-
-
+# The first changes; not more texts and values than these bytes, but at least one change.
+NOTED: Final = """
+SELECT number, own_id IS NULL FROM (SELECT c.*, row_number() OVER earlier AS place,
+        sum(octet_length(s.text) + octet_length(s.fields::text)) OVER earlier AS size
+    FROM (SELECT * FROM {changes} ORDER BY number LIMIT %s) c LEFT JOIN {source} s USING (own_id)
+    WINDOW earlier AS (ORDER BY c.number)) n
+WHERE place = 1 OR coalesce(size, 0) <= %s ORDER BY number
+"""
 TRIGGERS: Final = """
 SELECT count(*) FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
 JOIN pg_namespace n ON n.oid = p.pronamespace
@@ -119,7 +127,7 @@ WHERE n.nspname = %s AND p.proname = %s AND t.tgenabled <> 'D'
 """
 
 
-class Part(NamedTuple):
+class Written(NamedTuple):
     """What one transaction of an update did: numbers of documents."""
 
     noted: int
@@ -239,7 +247,8 @@ def attach(connection: Connection, tables: Tables, table: UserTable, found: Foun
         "differs": SQL(" OR ").join(same.format(Identifier(each)) for each in watched),
         "body": Literal(tables.sql(NOTE, id=own).as_string(connection)),
     }
-    names |= {each: Identifier(f"{tables.schema[:12]}_{n}_{each}") for each in NOTING}
+    ours = blake2b(tables.schema.encode(), digest_size=4).hexdigest()
+    names |= {each: Identifier(f"vocabtool_{ours}_{n}_{each}") for each in NOTING}
     connection.execute(tables.sql(CREATE_TRIGGERS, **names))
     name = tables.sql("{changes}").as_string(connection)
     type_, *collation = connection.execute(TYPE_OF_ID, [name]).fetchone() or ("", None, None)
@@ -276,7 +285,7 @@ def write_noted(
     numbers: TermNumbers,
     fields: Mapping[str, Kind],
     limit: int,
-) -> Part | None:
+) -> Written | None:
     """Write the terms of up to ``limit`` noted changes in one transaction, or return ``None``."""
 
     from psycopg import IsolationLevel
@@ -293,7 +302,7 @@ def write_noted(
         if not ask("SELECT 1 FROM {indexes} WHERE number = %s", tables.number):
             raise NotFound("the index was removed")
         slot = take_slot(connection, tables, randrange(SLOTS))  # noqa: S311
-        noted = ask("SELECT number, own_id IS NULL FROM {changes} ORDER BY number LIMIT %s", limit)
+        noted = ask(NOTED, limit, NOTED_BYTES)
         if not noted:
             return None
         told = [number for number, _ in noted]
@@ -318,7 +327,7 @@ def write_noted(
         write_changes(connection, tables, changes, numbers, fields, slot)
         count_commit(connection, tables, slot)
     updated = sum(each.id in before for each in new)
-    return Part(len(told), len(new) - updated, updated, len(before) - updated)
+    return Written(len(told), len(new) - updated, updated, len(before) - updated)
 
 
 def _new_documents(

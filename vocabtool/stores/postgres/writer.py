@@ -25,9 +25,9 @@ import pyarrow as pa
 
 from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Batch, Kind
-from vocabtool.documents.options import weights_of
+from vocabtool.documents.options import PATH_FIRST, weights_of
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.errors import VocabtoolError
 from vocabtool.index.canaries import CANDIDATES, Canaries, spread
 from vocabtool.index.database import text_hash
 from vocabtool.index.documents import MAX_FIELDS, PLAIN, union
@@ -335,8 +335,11 @@ class PostgresWriter:
         """
         before = self.manifest
         self._check_fields()
-        manifest = replace(manifest, searched_fields=self.searched_fields)
-        self._change_record(lambda held: self._with_fields(merge(held, before, manifest)))
+        try:
+            self._change_record(lambda held: self._with_fields(merge(held, before, manifest)))
+        except VocabtoolError as error:
+            told = self._tell(NOTHING, len(self._changes.documents))
+            raise VocabtoolError(f"{error}. {told}") from error
         load = manifest.load if manifest.load != before.load else None
         if self._changes or self._flushed or load is not None:
             self._changed += len(self._changes.documents) + len(self._changes.deleted)
@@ -353,7 +356,8 @@ class PostgresWriter:
 
     def _check_fields(self) -> None:
         """Refuse a new column in an open transaction, where it would stop all searches."""
-        if self._slot is not None and self._with_fields(self.manifest) != self.manifest:
+        fields = self._with_fields(self.manifest).fields
+        if self._slot is not None and fields != self.manifest.fields:
             raise VocabtoolError(
                 f"{self._connections.where}: a new field after {self._flushed:,} documents of one "
                 "commit: use a smaller --commit-rows (commit_rows=), or commit before it"
@@ -421,8 +425,7 @@ class PostgresWriter:
         if again:
             connection.execute("SET LOCAL lock_timeout TO DEFAULT")
         lock(connection, lock_of(self._tables.number), shared=not alone)
-        if not self._run("SELECT 1 FROM {indexes} WHERE number = %s", self._tables.number).rowcount:
-            raise NotFound(f"{self._connections.where}: the index was removed")
+        self._searched_with(read_manifest(connection, self._tables, self._connections.where))
         self._slot = take_slot(connection, self._tables, randrange(SLOTS))  # noqa: S311
 
     def _write(self) -> None:
@@ -445,7 +448,11 @@ class PostgresWriter:
         where = self._connections.where
         made = self._repeat(lambda held: change_record(held, self._tables, where, change))
         self.manifest = replace(
-            self.manifest, **{name: getattr(made, name) for name in (*MERGED, "fields", "sources")}
+            self.manifest,
+            **{
+                name: getattr(made, name)
+                for name in (*MERGED, "fields", "sources", "searched_fields")
+            },
         )
 
     def _with_fields(self, held: Manifest) -> Manifest:
@@ -456,11 +463,21 @@ class PostgresWriter:
             fields[name] = union(known, kind)
             if known not in ("null", "string") and fields[name] == "string":
                 what = f"another writer gave the field {name!r} {PLAIN[known]}, got {PLAIN[kind]}"
-                told = NOTHING.format(f"{len(self._changes.documents):,} documents")
-                raise VocabtoolError(f"{self._connections.where}: {what} meanwhile. {told}")
+                raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
         if len(fields) > MAX_FIELDS:
             raise VocabtoolError(f"{len(fields):,} fields in the index, the limit is {MAX_FIELDS}")
-        return held if fields == held.fields else replace(held, fields=fields)
+        return replace(held, fields=fields, searched_fields=self._searched_with(held))
+
+    def _searched_with(self, held: Manifest) -> tuple[str, ...]:
+        """Return the fields that are searched. Raises an error if another writer's differ."""
+        ours, theirs = self.searched_fields, held.searched_fields
+        if {ours, theirs} == {(), PATH_FIRST}:
+            return PATH_FIRST
+        if ours != theirs and (held.rows or theirs != self.manifest.searched_fields):
+            told, mine = (" and ".join(each) or "one field" for each in (theirs, ours))
+            what = f"another writer made the index search {told}, got {mine}"
+            raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
+        return ours
 
     def _newest(self) -> Manifest:
         where = self._connections.where
