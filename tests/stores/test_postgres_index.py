@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -16,7 +17,7 @@ import pytest
 
 from tests.builders.postgres_server import PostgresServer
 from tests.builders.small_indexes import ids
-from vocabtool import Document, Index
+from vocabtool import Document, Index, VocabtoolError
 from vocabtool.stores.postgres.reader import PostgresStore
 
 DIM: Final = 4
@@ -49,8 +50,7 @@ def address(database: Any) -> str:
 def index(address: str) -> Index:
     """With all of ``TEXTS``."""
     made = Index.create(address, dim=DIM)
-    with made.writer() as writer:
-        writer.add([Document(*each) for each in TEXTS.items()], VECTORS)
+    put(made, [Document(*each) for each in TEXTS.items()])
     return made
 
 
@@ -114,6 +114,35 @@ def test_connections_are_closed(database: Any, address: str, index: Index, how: 
         assert no_connections(database)
     finally:
         gc.enable()
+
+
+def test_a_long_transaction_stops_nobody(
+    index: Index, address: str, database: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new column, and the end of an index, wait for it briefly, again and again, or give up."""
+    monkeypatch.setattr("vocabtool.stores.postgres.schema.TABLE_WAIT", "50ms")
+    more = [Document("new", "birch", {"year": 1})]
+    with database.transaction():
+        database.execute("SELECT count(*) FROM vocabtool.documents_1")
+        with pytest.raises(VocabtoolError, match=r"55P03.*pg_stat_activity"):
+            index.remove()  # type: ignore[attr-defined]
+        with monkeypatch.context() as few:
+            few.setattr("vocabtool.stores.postgres.writer.MAX_TRIES", 2)
+            with pytest.raises(VocabtoolError, match="Nothing of this commit was written"):
+                put(index, more)
+        writing = threading.Thread(target=put, args=(Index.open(address), more))
+        writing.start()
+        for number in range(10):
+            assert ids(index.search(f"SKU-{number}"))[0] == f"d0{number}"
+        assert index.get("new") is None
+    writing.join()
+    index.refresh()
+    assert index.get("new") == more[0]
+
+
+def put(index: Index, documents: Sequence[Document]) -> None:
+    with index.writer() as writer:
+        writer.add(documents, VECTORS[: len(documents)])
 
 
 def test_an_export_is_of_one_commit(index: Index, address: str, tmp_path: Path) -> None:

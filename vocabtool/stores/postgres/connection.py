@@ -54,7 +54,8 @@ OF_STATES: Final = {
     "53100": "free space on the server's disk",
     "53200": "give the server more memory",
     "53300": "raise max_connections, or use fewer clients",
-    "55P03": "another transaction holds a lock: run it again later",
+    "55P03": "another transaction holds a lock: run it again later, or end the transaction, which"
+    " the view pg_stat_activity shows",
 }
 GOING_DOWN: Final = ("57P01", "57P02", "57P03")
 

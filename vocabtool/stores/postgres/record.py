@@ -10,6 +10,7 @@ from vocabtool.index.folder import Manifest
 from vocabtool.stores.postgres.schema import (
     Tables,
     add_fields,
+    limit_waits,
     lock,
     lock_of,
     read_manifest,
@@ -40,6 +41,7 @@ def change_record(
         held = read_manifest(connection, tables, where)
         made = change(held)
         if made != held:
+            limit_waits(connection)
             add_fields(connection, tables, made.fields, held.fields)
             statement = tables.sql("UPDATE {indexes} SET record = %s WHERE number = %s")
             connection.execute(statement, [record_of(made), tables.number])

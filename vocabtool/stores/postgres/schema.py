@@ -62,6 +62,7 @@ MIN_SERVER: Final = 140000
 HALF: Final = (0, 7)  # the version of pgvector that brings half precision
 MAX_DIMENSIONS: Final = 16_000  # of pgvector
 
+TABLE_WAIT: Final = "5s"
 SLOTS: Final = 16
 LOCK: Final = 0x766F6361  # the first of two numbers of our advisory locks; the other says which
 SCHEMA_LOCK: Final = 0
@@ -232,6 +233,14 @@ def lock(connection: Connection, number: int, *, shared: bool = False) -> None:
     connection.execute(statement, [LOCK, number])
 
 
+def limit_waits(connection: Connection) -> None:
+    """Let the next statements of the transaction wait for locks of tables only for some seconds.
+
+    Who changes a table waits for all that use it, and everybody else waits behind that.
+    """
+    connection.execute("SELECT set_config('lock_timeout', %s, true)", [TABLE_WAIT])
+
+
 def lock_of(number: int, slot: int | None = None) -> int:
     """Return the number of an index's lock, or that of a slot or of its vectors."""
     return number * LOCKS + (SLOTS if slot is None else slot)
@@ -373,6 +382,7 @@ def drop_index(connection: Connection, tables: Tables, *, if_empty: bool = False
         lock(connection, lock_of(tables.number))
         if if_empty and connection.execute(tables.sql("SELECT FROM {documents} LIMIT 1")).rowcount:
             return False
+        limit_waits(connection)
         _drop(connection, tables)
     return True
 
@@ -386,6 +396,7 @@ def replace_index(connection: Connection, new: Tables, name: str) -> None:
         )
         for found in connection.execute(statement, [new.schema, name, new.number]).fetchall():
             lock(connection, lock_of(found[0]))
+            limit_waits(connection)
             _drop(connection, Tables(new.schema, *found))
         connection.execute(
             new.sql("UPDATE {indexes} SET name = %s WHERE number = %s"), [name, new.number]

@@ -48,7 +48,15 @@ from vocabtool.stores.postgres.changes import (
     take_slot,
     write_changes,
 )
-from vocabtool.stores.postgres.schema import SLOTS, Tables, key_of, lock, lock_of, stored_text
+from vocabtool.stores.postgres.schema import (
+    SLOTS,
+    Tables,
+    key_of,
+    limit_waits,
+    lock,
+    lock_of,
+    stored_text,
+)
 from vocabtool.stores.postgres.vectors import from_bytes
 
 if TYPE_CHECKING:
@@ -249,6 +257,7 @@ def attach(connection: Connection, tables: Tables, table: UserTable, found: Foun
     }
     ours = blake2b(tables.schema.encode(), digest_size=4).hexdigest()
     names |= {each: Identifier(f"vocabtool_{ours}_{n}_{each}") for each in NOTING}
+    limit_waits(connection)
     connection.execute(tables.sql(CREATE_TRIGGERS, **names))
     name = tables.sql("{changes}").as_string(connection)
     type_, *collation = connection.execute(TYPE_OF_ID, [name]).fetchone() or ("", None, None)

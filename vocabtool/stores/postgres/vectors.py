@@ -29,7 +29,7 @@ from vocabtool.index.raw_vectors import (
 from vocabtool.index.vector_codes import EASIER
 from vocabtool.stores.postgres.connection import one_commit
 from vocabtool.stores.postgres.keywords import TRUE, Part
-from vocabtool.stores.postgres.schema import HALF, Tables
+from vocabtool.stores.postgres.schema import HALF, Tables, limit_waits
 from vocabtool.system.own_files import decode_record, encode_record
 from vocabtool.system.ranking import Rows
 
@@ -283,6 +283,7 @@ def build_vectors(
         method, statement = existing_index(connection, sql), None
     else:
         with connection.transaction():  # facts of an index that is not there would mislead
+            limit_waits(connection)
             _do(connection, f"DROP INDEX IF EXISTS vectors_{sql.tables.number:d}")
             _do(connection, f"DELETE FROM facts_{sql.tables.number:d} WHERE name = %s", FACTS)
         statement = sql.create(method, lists)
@@ -291,7 +292,9 @@ def build_vectors(
         facts = VectorFacts("exact", 0, recall, 1.0, 0, count, 0.0)
     else:
         if statement is not None:
-            _do(connection, statement)
+            with connection.transaction():
+                limit_waits(connection)
+                _do(connection, statement)
         with one_commit(connection):
             fetched: Any = _AllVectors.of(connection, sql)
             docs = fetched.docs

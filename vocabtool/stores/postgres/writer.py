@@ -72,6 +72,7 @@ if TYPE_CHECKING:
 BUFFER_BYTES: Final = 256 << 20
 MAX_TRIES: Final = 20  # of a transaction that others are in the way of
 SHARED_TRIES: Final = 2  # then this writer writes alone
+LOCKED: Final = "55P03"  # a lock was not to be had in time
 TOKEN_WAIT: Final = 60_000  # milliseconds for a transaction whose connection was lost
 KEPT_TOKENS: Final = "1 day"
 VACUUM_SHARE: Final = 0.05  # of the documents changed: then vacuum at the end of a load
@@ -400,7 +401,7 @@ class PostgresWriter:
                 self._roll_back()
                 if is_committed:
                     return
-                sent = sent and (lost or error.sqlstate == "55P03")  # the token could not be tried
+                sent = sent and (lost or error.sqlstate == LOCKED)  # the token could not be tried
                 if not again or tried == MAX_TRIES or (self._flushed and not sent):
                     told = self._tell(UNKNOWN if sent else NOTHING, count)
                     raise self._connections.explain(error, told) from error
@@ -510,6 +511,7 @@ class PostgresWriter:
                 return work(self._connection)
             except psycopg.Error as error:
                 again = is_lost(error, self._connection) or is_conflict(error)
+                again |= error.sqlstate == LOCKED  # a table: others went on meanwhile
                 if self._slot is not None or not again or tried == MAX_TRIES:
                     raise self._connections.explain(error) from error
             time.sleep(pause)
