@@ -140,6 +140,22 @@ def test_a_long_transaction_stops_nobody(
     assert index.get("new") == more[0]
 
 
+@pytest.mark.parametrize(("given", "is_exact"), [({}, False), ({"exact_below": 50}, True)])
+@pytest.mark.parametrize("more", [0, 1])
+def test_where_exact_search_ends(
+    address: str, monkeypatch: pytest.MonkeyPatch, given: Any, is_exact: bool, more: int
+) -> None:
+    """The default is lower than in a folder; a number that somebody asks for counts."""
+    monkeypatch.setattr("vocabtool.stores.postgres.vectors.EXACT_BELOW", 39)
+    index = Index.create(address, dim=DIM, **given)
+    draw = np.random.default_rng(3).normal(size=(39 + more, DIM))
+    with index.writer() as writer:
+        writer.add([Document(f"d{at}", "amber") for at in range(39 + more)], draw)
+    assert index.verify().approximate is (more > 0 and not is_exact)
+    nearest = (draw / np.linalg.norm(draw, axis=1, keepdims=True) @ draw[7]).argsort()[::-1][:3]
+    assert ids(index.search(vector=draw[7], k=3)) == [f"d{at}" for at in nearest]
+
+
 def put(index: Index, documents: Sequence[Document]) -> None:
     with index.writer() as writer:
         writer.add(documents, VECTORS[: len(documents)])

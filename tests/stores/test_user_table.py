@@ -487,6 +487,8 @@ def test_command_line(database: Database) -> None:
     assert "SKU-10003" in run("search", database.address, "SKU-10003", "--where", "id = '3'")
     assert "11 documents" in run("verify", database.address)
     assert "another index" in run(*made, "--keep", "ok", code=2)
+    assert "--metric l2: " in run(*made, "--metric", "l2", code=2)
+    assert "created with 0.95" in run(*made, "--recall", "0.5", code=2)
     assert "11 added" in run(*made, "--keep", "ok", "--force")
     assert "rows of docs" in run("update", database.address, "--sync", code=3)
     assert "no FILE" in run("index", "x.txt", *made[1:], code=2)

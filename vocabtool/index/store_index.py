@@ -20,7 +20,6 @@ import google_crc32c
 from vocabtool.choices import COMMIT_ROWS
 from vocabtool.documents.batch import Document
 from vocabtool.documents.reading import Sources
-from vocabtool.documents.vectors import Given
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import ChangedModel, InvalidFile, VocabtoolError
@@ -129,13 +128,9 @@ class StoreIndex(Index):
         self,
         sources: Sources | None = None,
         *,
-        sync: bool = False,
-        force: bool = False,
         commit_rows: int = COMMIT_ROWS,
-        threads: int | None = None,
-        memory: int | None = None,
         progress: Progress | None = None,
-        vectors: Given | None = None,
+        **more: Any,
     ) -> LoadReport:
         """As :meth:`Index.update`; of a table of yours, write what changed in it.
 
@@ -143,10 +138,8 @@ class StoreIndex(Index):
         transaction. No other argument is then allowed.
         """
         if self.table is None:
-            more: dict[str, Any] = {"progress": progress, "vectors": vectors, "memory": memory}
-            more |= {"sync": sync, "force": force, "threads": threads}
-            return super().update(sources, commit_rows=commit_rows, **more)
-        if sources is not None or sync or vectors is not None:
+            return super().update(sources, commit_rows=commit_rows, progress=progress, **more)
+        if sources is not None or more.get("sync") or more.get("vectors") is not None:
             raise VocabtoolError(
                 f"{self.name}: its documents are the rows of {self.table.name}: "
                 "name no FILE, --sync or --vectors"

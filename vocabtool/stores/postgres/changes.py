@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from vocabtool.choices import OnExisting
@@ -42,6 +41,7 @@ from vocabtool.stores.postgres.schema import (
     stored_term,
     stored_text,
 )
+from vocabtool.stores.postgres.vectors import as_text
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -399,7 +399,7 @@ def _insert(
                     document.terms.surface_count,
                     f" {sequence} ",
                     sorted(set(others)),
-                    None if vector is None else _spell(vector),
+                    None if vector is None else as_text(vector),
                     *columns_of_text(stored_text(document.id)),
                     *columns_of_text(document.text),
                     *chain.from_iterable(
@@ -479,9 +479,3 @@ def _column_value(text: str | None, kind: Kind) -> tuple[object, ...]:
     if text is None or kind in ("string", "null"):
         return columns_of_value(None if text is None else text.encode(), kind)
     return columns_of_value(value_of(text, kind), kind)
-
-
-def _spell(vector: NDArray[Any]) -> str:
-    """Return a vector as pgvector reads it; every number is exact."""
-    single = np.ascontiguousarray(vector, np.float32)
-    return orjson.dumps(single, option=orjson.OPT_SERIALIZE_NUMPY).decode()

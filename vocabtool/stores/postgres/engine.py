@@ -35,7 +35,7 @@ from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.conditions import Where
 from vocabtool.search.store import FieldValue, ValueCount, ValueCounts
 from vocabtool.stores.postgres.changes import TermNumbers
-from vocabtool.stores.postgres.condition_sql import value_of_column
+from vocabtool.stores.postgres.condition_sql import storable, value_of_column
 from vocabtool.stores.postgres.connection import (
     WAIT_SECONDS,
     Connections,
@@ -62,7 +62,7 @@ from vocabtool.stores.postgres.schema import (
     lock_of,
     read_manifest,
     replace_index,
-    stored_text,
+    vacuum,
 )
 from vocabtool.stores.postgres.user_table import (
     TABLE,
@@ -79,6 +79,7 @@ from vocabtool.stores.postgres.vectors import (
     VectorSql,
     build_vectors,
     chance_similarity,
+    exact_below,
 )
 from vocabtool.stores.postgres.writer import (
     MAX_TRIES,
@@ -187,11 +188,16 @@ class PostgresEngine:
     def snapshot(self, model: IndexModel, cutter: Cutter) -> PostgresCommit:
         return PostgresCommit(self.connections, self.tables, model, cutter)
 
-    def writer(self, cutter: Cutter, memory: int | None) -> IndexingWriter:
-        buffer = {} if memory is None else {"buffer_bytes": memory // BUFFER_SHARE}
-        writer = IndexingWriter(self.connections, self.tables, cutter, **buffer)
-        writer.engine = self
-        return writer
+    def writer(self, cutter: Cutter, memory: int | None) -> PostgresWriter:
+        buffer: dict[str, int] = {} if memory is None else {"buffer_bytes": memory // BUFFER_SHARE}
+
+        def index_vectors(progress: Progress | None) -> None:
+            with self.connections.translate_errors(), self.connections.connect() as connection:
+                self.index_vectors(connection, progress)
+
+        return PostgresWriter(
+            self.connections, self.tables, cutter, index_vectors=index_vectors, **buffer
+        )
 
     def count_waiting(self) -> int:
         return int(self._ask("SELECT count(*) FROM {changes}")[0][0]) if self.table else 0
@@ -231,7 +237,7 @@ class PostgresEngine:
                     progress(f"{done.noted:,} changes", share)
             with self.connections.translate_errors():
                 if done.noted > VACUUM_ROWS:
-                    self._vacuum(connection, progress or (lambda what, share: None))
+                    vacuum(connection, self.tables, progress)
                 self.index_vectors(connection, progress)
         finally:
             connection.close()
@@ -255,20 +261,14 @@ class PostgresEngine:
 
         Deleted documents take no part in a search, and PostgreSQL uses their space again.
         """
-        report = progress or (lambda what, share: None)
         with self.connections.translate_errors(), self.connections.connect() as connection:
-            self._vacuum(connection, report)
+            vacuum(connection, self.tables, progress)
             self.index_vectors(connection, progress, again=True)
         return 0
 
-    def _vacuum(self, connection: Connection, report: Progress) -> None:
-        for share, table in enumerate(("{documents}", "{postings}", "{terms}", "{counts}")):
-            report("tables vacuumed", share / 4)
-            connection.execute(self.tables.sql(f"VACUUM (ANALYZE) {table}"))
-
     def verify(self, progress: Progress | None) -> VerifyReport:
-        report = progress or (lambda what, share: None)
-        report("statistics recounted", 0.0)
+        if progress is not None:
+            progress("statistics recounted", 0.0)
         with self.connections.translate_errors(), self.connections.connect() as connection:
             differences = recount(connection, self.tables)
         if differences:
@@ -352,7 +352,7 @@ class PostgresEngine:
         """Return whether to measure similarity by chance, and whether to index the vectors."""
         manifest, facts = self.manifest(), self.vector_facts()
         rows, chance = manifest.rows, manifest.chance
-        of_index = rows > manifest.configuration.exact_below and (
+        of_index = rows > exact_below(manifest.configuration) and (
             facts is None or rows >= OUTGROWN * facts.documents or again
         )
         return rows > 0 and (chance is None or rows >= 2 * chance.rows), of_index
@@ -376,25 +376,6 @@ class PostgresEngine:
 
     def _ask(self, statement: LiteralString, *values: object) -> list[tuple[Any, ...]]:
         return self.connections.fetch(self.tables.sql(statement), values)
-
-
-class IndexingWriter(PostgresWriter):
-    """Also indexes the vectors at the end of a load. ``engine``: of the index."""
-
-    engine: PostgresEngine
-
-    def commit_changes(
-        self, manifest: Manifest, *, codes: bool, progress: Progress | None = None
-    ) -> None:
-        super().commit_changes(manifest, codes=codes, progress=progress)
-        if codes:
-            connections = self.engine.connections
-            try:
-                with connections.translate_errors(), connections.connect() as connection:
-                    self.engine.index_vectors(connection, progress)
-            except VocabtoolError as error:
-                told = "All documents are committed; `vocabtool compact` indexes their vectors"
-                raise VocabtoolError(f"{error}. {told}") from error
 
 
 class PostgresCommit(PostgresStore):
@@ -426,7 +407,7 @@ class PostgresCommit(PostgresStore):
             f" AS given(hash, text, place) JOIN documents_{n} d ON d.text_hash = given.hash"
             " AND d.text = given.text AND d.source > 0 GROUP BY given.place"
         )
-        held = [stored_text(text.decode("utf-8", "replace")) for text in texts]
+        held = [*map(storable, texts)]
         hashes = [text_hash(text.encode()) for text in held]
         (found,) = self._ask(Part(statement, (hashes, held)))
         rows = np.full(len(texts), -1, np.int64)

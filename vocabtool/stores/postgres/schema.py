@@ -45,6 +45,7 @@ from uuid import UUID
 from vocabtool.documents.batch import Kind
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, VocabtoolError, reading
 from vocabtool.index.folder import Load, Manifest
+from vocabtool.index.generation import Progress
 from vocabtool.stores.postgres.condition_sql import OWN_COLUMNS, columns_of, indexes_of
 
 if TYPE_CHECKING:
@@ -299,14 +300,6 @@ def read_manifest(connection: Connection, tables: Tables, where: str) -> Manifes
     return replace(held, load=load, **numbers)
 
 
-def index_names(connection: Connection, schema: str, where: str) -> list[str]:
-    """Return the names of all indexes in a schema, in order."""
-    if not version_of(connection, schema, where):
-        return []
-    statement = Tables(schema).sql("SELECT name FROM {indexes} ORDER BY name")
-    return [name for (name,) in connection.execute(statement)]
-
-
 def create_index(
     connection: Connection,
     schema: str,
@@ -401,6 +394,14 @@ def replace_index(connection: Connection, new: Tables, name: str) -> None:
         connection.execute(
             new.sql("UPDATE {indexes} SET name = %s WHERE number = %s"), [name, new.number]
         )
+
+
+def vacuum(connection: Connection, tables: Tables, progress: Progress | None) -> None:
+    """Help PostgreSQL to find by indexes alone, and to use the space of dead rows again."""
+    for share, table in enumerate(("{documents}", "{postings}", "{terms}", "{counts}")):
+        if progress is not None:
+            progress("tables vacuumed", share / 4)
+        connection.execute(tables.sql(f"VACUUM (ANALYZE) {table}"))
 
 
 def _drop(connection: Connection, tables: Tables) -> None:

@@ -48,6 +48,7 @@ from vocabtool.stores.postgres.changes import (
     take_slot,
     write_changes,
 )
+from vocabtool.stores.postgres.condition_sql import storable
 from vocabtool.stores.postgres.schema import (
     SLOTS,
     Tables,
@@ -55,7 +56,6 @@ from vocabtool.stores.postgres.schema import (
     limit_waits,
     lock,
     lock_of,
-    stored_text,
 )
 from vocabtool.stores.postgres.vectors import from_bytes
 
@@ -378,4 +378,4 @@ def _text_of(value: object, name: str, kind: Kind) -> str | None:
     if kind != "string" and isinstance(value, str):
         return None
     found = as_string(value, name)
-    return None if found is None else stored_text(found.decode("utf-8", "replace"))
+    return None if found is None else storable(found)

@@ -13,9 +13,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
+import orjson
+from numpy.typing import NDArray
 
+from vocabtool.choices import EXACT_BELOW as DEFAULT_EXACT_BELOW
 from vocabtool.choices import Metric
 from vocabtool.encoders.encoder import Vectors
+from vocabtool.index.folder import Configuration
 from vocabtool.index.raw_vectors import (
     NEAREST,
     REMEASURED_SAMPLE,
@@ -50,6 +54,7 @@ SETTINGS: Final[dict[Method, tuple[int, ...]]] = {
     "ivfflat": (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
 }
 NAMES: Final[dict[Method, str]] = {"hnsw": "hnsw.ef_search", "ivfflat": "ivfflat.probes"}
+EXACT_BELOW: Final = 5_000  # to compare a vector of 256 numbers takes about a microsecond
 BLOCK: Final = 10_000  # vectors fetched at a time
 # Costs of a document in about the same unit: visited by a filtered index, or compared exactly.
 VISITED: Final = 5
@@ -208,9 +213,15 @@ class VectorSql:
         return made
 
 
-def as_text(vector: Vectors) -> str:
-    """Return a vector as pgvector reads it, with all digits."""
-    return f"[{','.join(map(repr, vector.tolist()))}]"
+def exact_below(held: Configuration) -> int:
+    """Up to how many documents all vectors are compared: a lower default than in a folder."""
+    return EXACT_BELOW if held.exact_below == DEFAULT_EXACT_BELOW else held.exact_below
+
+
+def as_text(vector: NDArray[Any]) -> str:
+    """Return a vector as pgvector reads it; every number is exact."""
+    single = np.ascontiguousarray(vector, np.float32)
+    return orjson.dumps(single, option=orjson.OPT_SERIALIZE_NUMPY).decode()
 
 
 def from_bytes(sent: Sequence[bytes | None], dim: int) -> Vectors:

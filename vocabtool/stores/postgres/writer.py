@@ -62,6 +62,7 @@ from vocabtool.stores.postgres.schema import (
     lock_of,
     read_manifest,
     stored_text,
+    vacuum,
 )
 from vocabtool.system.ranking import Rows
 
@@ -109,11 +110,13 @@ class PostgresWriter:
         cutter: Cutter,
         *,
         buffer_bytes: int = BUFFER_BYTES,
+        index_vectors: Callable[[Progress | None], None] | None = None,
     ) -> None:
+        """``index_vectors``: called at the end of each load."""
         self._connections = connections
         self._tables = tables
         self._cutter = cutter
-        self._limit = buffer_bytes
+        self._limit, self._index_vectors = buffer_bytes, index_vectors
         self._numbers = TermNumbers(tables)
         self._changes = Changes()
         self._size = 0  # bytes of the new documents in the buffer
@@ -334,6 +337,8 @@ class PostgresWriter:
 
         ``codes``: whether the end of the load may take time, to make searches faster.
         """
+        import psycopg
+
         before = self.manifest
         self._check_fields()
         try:
@@ -351,9 +356,15 @@ class PostgresWriter:
         self.manifest = self._newest()
         self._kinds = dict(self.manifest.fields)
         if codes and self._changed > max(VACUUM_ROWS, VACUUM_SHARE * self.rows):
-            if progress is not None:
-                progress("vacuum", 0.0)
-            self._vacuum()
+            with suppress(psycopg.Error):  # a failure changes no document
+                vacuum(self._connection, self._tables, progress)
+                self._changed = 0
+        if codes and self._index_vectors is not None:
+            try:
+                self._index_vectors(progress)
+            except VocabtoolError as error:
+                told = "All documents are committed; `vocabtool compact` indexes their vectors"
+                raise VocabtoolError(f"{error}. {told}") from error
 
     def _check_fields(self) -> None:
         """Refuse a new column in an open transaction, where it would stop all searches."""
@@ -535,15 +546,6 @@ class PostgresWriter:
     def _tell(self, sentence: str, count: int) -> str:
         gone = len(self._changes.deleted)
         return sentence.format(f"{count + self._flushed:,} documents to add, {gone:,} to delete")
-
-    def _vacuum(self) -> None:
-        """Help PostgreSQL to find by indexes alone; a failure changes no document."""
-        import psycopg
-
-        with suppress(psycopg.Error):
-            for table in ("{postings}", "{counts}", "{terms}", "{documents}"):
-                self._run(f"VACUUM (ANALYZE) {table}")
-            self._changed = 0
 
 
 def canaries_of(connection: Connection, tables: Tables, manifest: Manifest) -> Canaries:
