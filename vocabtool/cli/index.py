@@ -216,12 +216,7 @@ def index_command(
     if table is not None:
         with usage_errors(), _advice_after_a_stop():
             made = _of_table(
-                folder,
-                _user_table(table, files, read, vectors),
-                model,
-                force,
-                shape,
-                options,
+                folder, _user_table(table, files, read, vectors), model, force, shape, options
             )
             _fill_from_table(made, filling, calibrate, quiet, report_format, began)
         return

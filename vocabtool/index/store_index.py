@@ -258,7 +258,7 @@ class StoreIndex(Index):
         """Open the newest commit to read much of it, while others delete documents."""
         held: Any = self._snapshot
         opened: AbstractContextManager[CommitStore]
-        opened = held.unchanging() if hasattr(held, "unchanging") else nullcontext(held)
+        opened = held.at_one_commit() if hasattr(held, "at_one_commit") else nullcontext(held)
         return opened
 
     def _newest(self) -> CommitStore:

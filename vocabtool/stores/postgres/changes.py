@@ -227,8 +227,9 @@ def write_changes(
     replaced = [key for key, each in documents.items() if each.on_existing == "update"]
     gone = _delete(connection, tables, changes.deleted, replaced)
     added = _insert(connection, tables, new, numbers, fields)
-    terms, inverse = np.unique(np.concatenate([added.term, gone.term]), return_inverse=True)
-    change = np.concatenate([np.ones(len(added.term)), -gone.count])
+    terms = np.concatenate([added.term, *(each.term for each in gone)])
+    terms, inverse = np.unique(terms, return_inverse=True)
+    change = np.concatenate([np.ones(len(added.term)), *(-each.count for each in gone)])
     change = np.bincount(inverse, change, len(terms)).astype(np.int64)
     changed = change != 0
     connection.execute(
@@ -240,9 +241,9 @@ def write_changes(
         [slot, terms[changed].tolist(), change[changed].tolist()],
     )
     totals = (
-        len(new) - gone.documents,
-        sum(each.terms.count for each in new) - gone.words,
-        sum(each.terms.surface_count for each in new) - gone.surfaces,
+        len(new) - sum(each.documents for each in gone),
+        sum(each.terms.count for each in new) - sum(each.words for each in gone),
+        sum(each.terms.surface_count for each in new) - sum(each.surfaces for each in gone),
     )
     connection.execute(
         tables.sql(
@@ -307,7 +308,7 @@ def _keep(connection: Connection, tables: Tables, changes: Changes) -> set[UUID]
 
 def _delete(
     connection: Connection, tables: Tables, deleted: Iterable[int], keys: Iterable[UUID]
-) -> Removal:
+) -> list[Removal]:
     """Delete documents by their numbers, and those with the keys of new ones."""
     found = connection.execute(
         tables.sql(
@@ -317,18 +318,10 @@ def _delete(
         [[*deleted], [*keys]],
     ).fetchall()
     docs = [doc for (doc,) in found]
-    parts = [
+    return [
         _delete_locked(connection, tables, docs[start : start + DELETED_ROWS])
         for start in range(0, len(docs), DELETED_ROWS)
     ]
-    none = np.zeros(0, np.int64)
-    return Removal(
-        np.concatenate([none, *(each.term for each in parts)]),
-        np.concatenate([none, *(each.count for each in parts)]),
-        len(docs),
-        sum(each.words for each in parts),
-        sum(each.surfaces for each in parts),
-    )
 
 
 def _delete_locked(connection: Connection, tables: Tables, docs: list[int]) -> Removal:

@@ -8,9 +8,8 @@ parameters are libpq's, which also reads PGPASSWORD, PGPASSFILE and other enviro
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, LiteralString, cast
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
@@ -34,15 +33,11 @@ from vocabtool.index.raw_vectors import as_stored
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.conditions import Where
 from vocabtool.search.store import FieldValue, ValueCount, ValueCounts
-from vocabtool.stores.postgres.changes import TermNumbers
 from vocabtool.stores.postgres.condition_sql import storable, value_of_column
 from vocabtool.stores.postgres.connection import (
     WAIT_SECONDS,
     Connections,
-    is_conflict,
-    is_lost,
     one_commit,
-    pauses,
 )
 from vocabtool.stores.postgres.keywords import TRUE, Part
 from vocabtool.stores.postgres.reader import PostgresStore
@@ -66,12 +61,10 @@ from vocabtool.stores.postgres.schema import (
 )
 from vocabtool.stores.postgres.user_table import (
     TABLE,
-    Written,
+    UpdateCounts,
     attach,
-    check_triggers,
     find_table,
     sample_of,
-    write_noted,
 )
 from vocabtool.stores.postgres.vectors import (
     FACTS,
@@ -82,7 +75,6 @@ from vocabtool.stores.postgres.vectors import (
     exact_below,
 )
 from vocabtool.stores.postgres.writer import (
-    MAX_TRIES,
     VACUUM_ROWS,
     PostgresWriter,
     canaries_of,
@@ -97,7 +89,6 @@ OF_KEYWORDS: Final = ("postings", "terms", "counts")
 BUFFER_SHARE: Final = 4  # of the memory for building, for documents that wait for the commit
 COPIED_ROWS: Final = (16, 4096)  # fetched at a time, for a copy
 COPIED_BYTES: Final = 4 << 20  # of their texts
-HALF_DONE: Final = "What was written before is complete, and the other changes wait: run it again"
 NO_ADDRESS: Final = (
     "not an address of PostgreSQL: wanted postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME,"
     " with %-escapes"
@@ -119,14 +110,7 @@ class PostgresEngine:
     def create(
         cls, address: str, manifest: Manifest, files: Mapping[str, bytes], *, replaces: bool
     ) -> PostgresEngine:
-        connections, index = _parse(address)
-        with connections.translate_errors(), connections.connect() as connection:
-            schema, where = connections.schema, connections.where
-            if replaces:
-                index += BUILD
-                _drop(connection, connections, index)
-            tables = create_index(connection, schema, index, manifest, where, files=files)
-        return cls(connections, index, tables)
+        return cls.create_for_table(address, manifest, files, None, None, replaces=replaces)
 
     @classmethod
     def shape_of(cls, address: str, table: UserTable) -> tuple[int, StoredType]:
@@ -141,7 +125,7 @@ class PostgresEngine:
         address: str,
         manifest: Manifest,
         files: Mapping[str, bytes],
-        table: UserTable,
+        table: UserTable | None,
         encoder: Encoder | None,
         *,
         replaces: bool,
@@ -149,23 +133,27 @@ class PostgresEngine:
         from psycopg import IsolationLevel
 
         connections, index = _parse(address)
-        schema, where, held = connections.schema, connections.where, manifest.configuration
+        schema, where, metric = connections.schema, connections.where, manifest.configuration.metric
         with connections.translate_errors(), connections.connect() as connection:
-            found = find_table(connection, table, where)
-            if encoder is not None:
-                sample = sample_of(connection, table, found, held.metric)
-                compare_with_given(where, sample, encoder, held.metric, found.dim)
+            if table is not None:
+                found = find_table(connection, table, where)
+                if encoder is not None:
+                    sample = sample_of(connection, table, found, metric)
+                    compare_with_given(where, sample, encoder, metric, found.dim)
+                manifest = replace(manifest, fields=found.fields)
             if replaces:
                 index += BUILD
-                _drop(connection, connections, index)
-            manifest = replace(manifest, fields=found.fields)
+                with suppress(NotFound):
+                    drop_index(connection, find_index(connection, schema, index, where))
             # So that what was committed while this waited for locks is seen.
             connection.isolation_level = IsolationLevel.READ_COMMITTED
             with connection.transaction():
+                of_user = table is not None
                 tables = create_index(
-                    connection, schema, index, manifest, where, files=files, of_user=True
+                    connection, schema, index, manifest, where, files=files, of_user=of_user
                 )
-                attach(connection, tables, table, found)
+                if table is not None:
+                    attach(connection, tables, table, found)
         return cls(connections, index, tables)
 
     @classmethod
@@ -205,42 +193,16 @@ class PostgresEngine:
     def update_table(
         self, cutter: Cutter, commit_rows: int, progress: Progress | None
     ) -> tuple[int, int, int]:
-        import psycopg
-
-        done, total, tried = Written(0, 0, 0, 0), self.count_waiting(), 0
-        numbers, pause = TermNumbers(self.tables), pauses()
-        connection = self.connections.connect(WAIT_SECONDS)
-        try:
-            with self.connections.translate_errors():
-                check_triggers(connection, self.tables)
-            while True:
-                try:
-                    if connection.closed:
-                        connection = self.connections.connect(WAIT_SECONDS)
-                    fields = self.manifest().fields
-                    part = write_noted(
-                        connection, self.tables, cutter, numbers, fields, commit_rows
-                    )
-                except psycopg.Error as error:
-                    numbers.clear()
-                    again = is_lost(error, connection) or is_conflict(error)
-                    if not again or (tried := tried + 1) == MAX_TRIES:
-                        raise self.connections.explain(error, HALF_DONE) from error
-                    time.sleep(next(pause))
-                    continue
-                if part is None:
-                    break
-                tried, pause = 0, pauses()
-                done = Written(*(sum(each) for each in zip(done, part, strict=True)))
+        done, total = UpdateCounts(0, 0, 0, 0), self.count_waiting()
+        with closing(self.writer(cutter, None)) as writer:
+            while (part := writer.write_noted(commit_rows)) is not None:
+                done = UpdateCounts(*(sum(each) for each in zip(done, part, strict=True)))
                 if progress is not None:
-                    share = min(done.noted / max(total, 1), 1.0)
-                    progress(f"{done.noted:,} changes", share)
-            with self.connections.translate_errors():
-                if done.noted > VACUUM_ROWS:
-                    vacuum(connection, self.tables, progress)
-                self.index_vectors(connection, progress)
-        finally:
-            connection.close()
+                    progress(f"{done.noted:,} changes", min(done.noted / max(total, 1), 1.0))
+        with self.connections.translate_errors(), self.connections.connect() as connection:
+            if done.noted > VACUUM_ROWS:
+                vacuum(connection, self.tables, progress)
+            self.index_vectors(connection, progress)
         return done.added, done.updated, done.removed
 
     def _table(self) -> UserTable:
@@ -421,7 +383,7 @@ class PostgresCommit(PostgresStore):
         )
 
     @contextmanager
-    def unchanging(self) -> Iterator[PostgresCommit]:
+    def at_one_commit(self) -> Iterator[PostgresCommit]:
         connections = self.connections
         with (
             connections.translate_errors(),
@@ -488,12 +450,6 @@ class PostgresCommit(PostgresStore):
         ((documents, distinct),) = totals
         values = [ValueCount(cast(FieldValue, value_of_column(value)), n) for value, n in frequent]
         return documents, ValueCounts((*values,), distinct)
-
-
-def _drop(connection: Connection, connections: Connections, index: str) -> None:
-    with suppress(NotFound):
-        tables = find_index(connection, connections.schema, index, connections.where)
-        drop_index(connection, tables)
 
 
 def _parse(address: str) -> tuple[Connections, str]:

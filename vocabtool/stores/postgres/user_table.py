@@ -135,7 +135,7 @@ WHERE n.nspname = %s AND p.proname = %s AND t.tgenabled <> 'D'
 """
 
 
-class Written(NamedTuple):
+class UpdateCounts(NamedTuple):
     """What one transaction of an update did: numbers of documents."""
 
     noted: int
@@ -294,7 +294,7 @@ def write_noted(
     numbers: TermNumbers,
     fields: Mapping[str, Kind],
     limit: int,
-) -> Written | None:
+) -> UpdateCounts | None:
     """Write the terms of up to ``limit`` noted changes in one transaction, or return ``None``."""
 
     from psycopg import IsolationLevel
@@ -302,6 +302,7 @@ def write_noted(
     def ask(statement: LiteralString, *values: object) -> list[tuple[Any, ...]]:
         return connection.execute(tables.sql(statement), values).fetchall()
 
+    check_triggers(connection, tables)
     connection.isolation_level = IsolationLevel.READ_COMMITTED
     with connection.transaction():
         connection.execute(  # the texts of times are the same in every session
@@ -336,7 +337,7 @@ def write_noted(
         write_changes(connection, tables, changes, numbers, fields, slot)
         count_commit(connection, tables, slot)
     updated = sum(each.id in before for each in new)
-    return Written(len(told), len(new) - updated, updated, len(before) - updated)
+    return UpdateCounts(len(told), len(new) - updated, updated, len(before) - updated)
 
 
 def _new_documents(

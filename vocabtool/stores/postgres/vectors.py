@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -320,23 +321,16 @@ def build_vectors(
                     recall_by_count(truth, _find(connection, sql, trial, kind, docs), [NEAREST])[0]
                     for kind, truth in zip(kinds, truths, strict=True)
                 ]
-                best = max(
-                    best, (setting, round(min(mean for mean, _ in measured), 4)), key=_recall
-                )
+                found = (setting, round(min(mean for mean, _ in measured), 4))
+                best = max(best, found, key=itemgetter(1))
                 if min(mean - error for mean, error in measured) >= wanted:
-                    best = (setting, round(min(mean for mean, _ in measured), 4))
+                    best = found
                     break
         asked = sum(len(kind.queries) for kind in kinds)
         seconds = round(perf_counter() - began, 3)
         facts = VectorFacts(method, best[0], recall, best[1], asked, count, seconds)
-    table = f"facts_{sql.tables.number:d}"
-    _do(
-        connection,
-        f"INSERT INTO {table} VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = %s",
-        FACTS,
-        facts.encode(),
-        facts.encode(),
-    )
+    add = f"INSERT INTO facts_{sql.tables.number:d} VALUES (%s, %s) ON CONFLICT (name) DO UPDATE"
+    _do(connection, f"{add} SET value = excluded.value", FACTS, facts.encode())
     return facts
 
 
@@ -354,10 +348,6 @@ def existing_index(connection: Connection, sql: VectorSql) -> Method:
         *(f"source_{sql.tables.number:d}", sql.own_index),
     )
     return found[0][0] if found else "exact"
-
-
-def _recall(setting: tuple[int, float]) -> float:
-    return setting[1]
 
 
 def chance_similarity(connection: Connection, sql: VectorSql) -> float | None:

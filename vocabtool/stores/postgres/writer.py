@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeVar
 from uuid import UUID, uuid4
 
 import numpy as np
-import orjson
 import pyarrow as pa
 
 from vocabtool.choices import OnExisting
@@ -64,6 +63,8 @@ from vocabtool.stores.postgres.schema import (
     stored_text,
     vacuum,
 )
+from vocabtool.stores.postgres.user_table import UpdateCounts, write_noted
+from vocabtool.stores.postgres.vectors import from_bytes
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ UNKNOWN: Final = (
     "Whether the last commit was written ({0}) is unknown, because its answer was lost; earlier "
     "commits are complete. Look whether its documents are there before you run it again"
 )
+HALF_DONE: Final = "What was written before is complete, and the other changes wait: run it again"
 
 Result = TypeVar("Result")
 
@@ -213,6 +215,11 @@ class PostgresWriter:
             self._size -= each.size
             gone.remove(each.doc)
         self._changes.deleted |= gone
+
+    def write_noted(self, limit: int) -> UpdateCounts | None:
+        """Commit up to ``limit`` changes of the user's table; ``None`` if there are no more."""
+        held = (self._tables, self._cutter, self._numbers, self.manifest.fields)
+        return self._repeat(lambda connection: write_noted(connection, *held, limit), HALF_DONE)
 
     def _refuse_if_of_user(self) -> None:
         if self._tables.of_user:
@@ -511,8 +518,8 @@ class PostgresWriter:
     def _run(self, statement: LiteralString, *parameters: object) -> psycopg.Cursor[Any]:
         return self._connection.execute(self._tables.sql(statement), parameters)
 
-    def _repeat(self, work: Callable[[Connection], Result]) -> Result:
-        """Do what may be done twice, again if the connection was lost."""
+    def _repeat(self, work: Callable[[Connection], Result], written: str = "") -> Result:
+        """Do what may be done twice, again if the connection was lost. ``written``: so far."""
         import psycopg
 
         for tried, pause in enumerate(pauses(), 1):
@@ -521,15 +528,15 @@ class PostgresWriter:
                     self._reconnect()
                 return work(self._connection)
             except psycopg.Error as error:
+                self._numbers.clear()
                 again = is_lost(error, self._connection) or is_conflict(error)
                 again |= error.sqlstate == LOCKED  # a table: others went on meanwhile
                 if self._slot is not None or not again or tried == MAX_TRIES:
-                    raise self._connections.explain(error) from error
+                    raise self._connections.explain(error, written) from error
             time.sleep(pause)
         raise AssertionError  # the pauses never end
 
     def _reconnect(self) -> None:
-        self._numbers.clear()
         self._connection = self._connections.connect(WAIT_SECONDS)
         for key in self._taken.values():  # lost with the connection
             self._run("SELECT pg_try_advisory_lock(%s)", key)
@@ -559,15 +566,13 @@ def canaries_of(connection: Connection, tables: Tables, manifest: Manifest) -> C
     (ends,) = connection.execute(tables.sql("SELECT min(doc), max(doc) FROM {searched}"))
     wanted = [] if ends[0] is None else spread(ends[1] - ends[0] + 1, CANDIDATES) + ends[0]
     statement: LiteralString = (
-        "SELECT DISTINCT doc, id, text, vector::text FROM unnest(%s::bigint[]) AS wanted, LATERAL"
+        "SELECT DISTINCT doc, id, text, vector_send(vector::vector)"
+        " FROM unnest(%s::bigint[]) AS wanted, LATERAL"
         " (SELECT * FROM {searched} WHERE doc >= wanted AND " + of_model + " ORDER BY doc LIMIT 1)"
         " AS held ORDER BY doc"
     )
     found = connection.execute(tables.sql(statement), [[*map(int, wanted)]]).fetchall()
-    vectors = np.zeros((len(found), manifest.configuration.dim), np.float32)
-    for at, (*_, vector) in enumerate(found):
-        if vector is not None:
-            vectors[at] = orjson.loads(vector)
+    vectors = from_bytes([sent for *_, sent in found], manifest.configuration.dim)
     if tables.of_user:
         vectors = prepare(vectors, manifest.configuration.metric)
     return Canaries([each[1] for each in found], [each[2] for each in found], vectors)
