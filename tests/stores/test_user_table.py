@@ -636,3 +636,7 @@ def test_a_replacement_that_fails(database: Database, monkeypatch: pytest.Monkey
     database.do("UPDATE docs SET body = 'birch' WHERE id = 2")
     assert index.update().added == 1
     as_the_table(database, index)
+    Index.create(database.address, table=PLAIN, force=True, in_place=False)  # and is killed
+    index.remove()
+    assert database.do("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == [(0,)]
+    assert database.do("SELECT name FROM vocabtool.indexes") == []

@@ -38,7 +38,7 @@ from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.hits import Hits
 from vocabtool.system.own_files import whole_file
 
-MAX_TRIES: Final = 5  # of a search whose documents are deleted meanwhile
+MAX_TRIES: Final = 5  # to read documents that others delete meanwhile
 CACHE: Final = "VOCABTOOL_CACHE"  # environment variable: the folder of copies
 
 Result = TypeVar("Result")
@@ -134,8 +134,9 @@ class StoreIndex(Index):
     ) -> LoadReport:
         """As :meth:`Index.update`; of a table of yours, write what changed in it.
 
-        An interruption loses nothing: the same call goes on. ``commit_rows``: changes in each
-        transaction. No other argument is then allowed.
+        An interruption loses nothing: the same call goes on; but an index that is not in its place
+        yet is removed. ``commit_rows``: changes in each transaction. No other argument is then
+        allowed.
         """
         if self.table is None:
             return super().update(sources, commit_rows=commit_rows, progress=progress, **more)

@@ -270,7 +270,12 @@ class PostgresEngine:
         return found
 
     def remove(self, *, if_empty: bool = False) -> bool:
+        schema, where = self.connections.schema, self.connections.where
         with self.connections.translate_errors(), self.connections.connect() as connection:
+            if not if_empty and not self.is_build:
+                with suppress(NotFound):  # what a killed process left, with its triggers
+                    unfinished = find_index(connection, schema, self._index + BUILD, where)
+                    drop_index(connection, unfinished)
             return drop_index(connection, self.tables, if_empty=if_empty)
 
     @property

@@ -537,6 +537,7 @@ class PostgresWriter:
         raise AssertionError  # the pauses never end
 
     def _reconnect(self) -> None:
+        self._numbers.clear()
         self._connection = self._connections.connect(WAIT_SECONDS)
         for key in self._taken.values():  # lost with the connection
             self._run("SELECT pg_try_advisory_lock(%s)", key)
