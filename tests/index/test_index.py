@@ -452,6 +452,18 @@ def test_zero_vectors_are_found_by_keywords_alone(tmp_path: Path, metric: Any) -
 # Readers and writers beside each other
 
 
+def test_an_index_is_closed(tmp_path: Path) -> None:
+    """At the end of a ``with`` block, or before; then it answers nothing."""
+    with Index.create(tmp_path / "index", dim=2) as index:
+        with index.writer() as writer:
+            writer.add([Document("a", "amber")], np.ones((1, 2)))
+        assert index.get("a") == Document("a", "amber")
+    index.close()
+    with pytest.raises(VocabtoolError, match="closed"):
+        index.get("a")
+    assert Index.open(tmp_path / "index").get("a") == Document("a", "amber")
+
+
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     """In the same process and in another one; compaction is a writer too."""
     index = made(tmp_path / "index", range(3))

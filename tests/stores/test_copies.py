@@ -164,14 +164,14 @@ def test_a_copy_that_differs(
     places: Callable[[str, str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store that keeps another text is found out."""
-    from vocabtool.stores.postgres.engine import IndexingWriter
+    from vocabtool.stores.postgres.writer import PostgresWriter
 
-    append = IndexingWriter.append
+    append = PostgresWriter.append
 
     def damaged(self: Any, batch: Any, *more: Any) -> None:
         append(self, replace(batch, texts=batch.texts.take([1, 0, *range(2, len(batch))])), *more)
 
-    monkeypatch.setattr(IndexingWriter, "append", damaged)
+    monkeypatch.setattr(PostgresWriter, "append", damaged)
     with pytest.raises(InvalidFile, match="the copy differs"):
         filled(places("folder", "one")).copy(places("engine", "two"))
 

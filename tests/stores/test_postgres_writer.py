@@ -20,6 +20,7 @@ from tests.builders.postgres_store import (
     texts_in,
 )
 from vocabtool import Document, VocabtoolError
+from vocabtool.documents.options import PATH_FIRST
 from vocabtool.errors import FolderNotEmpty, NotFound
 from vocabtool.index.folder import Load
 from vocabtool.stores.postgres import schema
@@ -100,7 +101,8 @@ def test_hostile_names(address: str) -> None:
         stored = {id_.replace("\0", "\ufffd") for id_ in HOSTILE}
         assert texts_in(connections, name).keys() == stored
     with Connections(address).connect() as connection:
-        assert set(schema.index_names(connection, "vocabtool", "")) == {*HOSTILE} - {"a\0b"}
+        held = connection.execute("SELECT name FROM vocabtool.indexes").fetchall()
+        assert {name for (name,) in held} == {*HOSTILE} - {"a\0b"}
 
 
 def test_four_writers_at_once(connections: Connections) -> None:
@@ -152,6 +154,63 @@ def test_the_last_writer_wins(connections: Connections) -> None:
         commit(other)
     assert "Nothing of this commit was written" in str(caught.value)
     assert fetch(connections, "SELECT id, field_1 FROM {documents} ORDER BY id")[-1] == ("b", "5")
+    one.close()
+    other.close()
+
+
+ONE, TWO = (), ("title", "text")
+
+
+@pytest.mark.parametrize("first", [ONE, TWO])
+@pytest.mark.parametrize("waits", [False, True])
+def test_other_fields_are_searched(connections: Connections, first: Any, waits: bool) -> None:
+    """Of two first loads that search different fields, the later commit is refused.
+
+    ``waits``: the other one commits while this one has begun to write.
+    """
+    one = open_writer(connections, buffer_bytes=1 if waits else 10**6)
+    other = open_writer(connections)
+    one.searched_fields, other.searched_fields = first, TWO if first == ONE else ONE
+    put(one, [Document("a", "amber")])
+    put(other, [Document("b", "birch")])
+    if waits:
+        errors: list[VocabtoolError] = []
+
+        def late() -> None:
+            try:
+                commit(other)
+            except VocabtoolError as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=late)
+        thread.start()
+        commit(one)
+        thread.join()
+    else:
+        commit(one)
+        with pytest.raises(VocabtoolError) as caught:
+            commit(other)
+        errors = [caught.value]
+    (error,) = errors
+    assert "search title and text" in str(error) or "got title and text" in str(error)
+    assert "Nothing of this commit was written (1 documents to add" in str(error)
+    assert texts_in(connections) == {"a": "amber"}
+    for each in (one, other):
+        each.close()
+    again = open_writer(connections)
+    assert again.manifest.searched_fields == first
+    again.close()
+
+
+def test_pieces_with_and_without_paths_are_merged(connections: Connections) -> None:
+    one, other = open_writer(connections), open_writer(connections)
+    one.searched_fields = PATH_FIRST
+    put(one, [Document("a", "amber")])
+    put(other, [Document("b", "birch")])
+    commit(one)
+    commit(other)
+    assert other.manifest.searched_fields == PATH_FIRST
+    assert texts_in(connections) == {"a": "amber", "b": "birch"}
     one.close()
     other.close()
 
@@ -221,6 +280,32 @@ def test_more_than_the_buffer(connections: Connections) -> None:
     assert len(texts_in(connections)) == 20
 
 
+def test_many_deletions(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several statements, one commit: nothing before it, and right statistics after it."""
+    monkeypatch.setattr("vocabtool.stores.postgres.changes.DELETED_ROWS", 3)
+    changes = open_writer(connections)
+    put(changes, [Document(f"d{at}", f"amber word{at} SKU-{at}") for at in range(20)])
+    commit(changes)
+    delete(changes, [f"d{at}" for at in range(11)])
+    put(changes, [Document(f"d{at}", "new") for at in range(15, 20)])
+    assert len(texts_in(connections)) == 20
+    commit(changes)
+    left = {f"d{at}": f"amber word{at} SKU-{at}" for at in range(11, 15)}
+    assert texts_in(connections) == left | {f"d{at}": "new" for at in range(15, 20)}
+    assert (changes.manifest.rows, changes.manifest.commit) == (9, 2)
+    changes.close()
+
+
+def test_a_commit_without_documents_is_counted(connections: Connections) -> None:
+    """Also the first one of its slot, so that readers notice it."""
+    changes = open_writer(connections)
+    for number in range(1, 6):
+        load = Load(plan=f"p{number}", documents=0, finished=True, alone=False, synced=False)
+        changes.commit_changes(replace(changes.manifest, load=load), codes=False)
+        assert changes.manifest.commit == number
+    changes.close()
+
+
 def test_loads_answers_sources_and_shards(connections: Connections) -> None:
     """They are committed with the documents; a shard is loaded by one process only."""
     one, other = open_writer(connections), open_writer(connections)
@@ -280,7 +365,8 @@ def test_indexes_of_a_database(connections: Connections, address: str) -> None:
     with connections.connect() as connection:
         tables = schema.find_index(connection, "vocabtool", "other", connections.where)
         schema.replace_index(connection, tables, "test")
-        assert schema.index_names(connection, "vocabtool", "") == ["test"]
+        held = connection.execute("SELECT name FROM vocabtool.indexes").fetchall()
+        assert held == [("test",)]
         assert texts_in(connections) == {"a": "amber"}
         schema.drop_index(connection, tables)
         with pytest.raises(NotFound, match="no index 'test'"):

@@ -240,13 +240,31 @@ def test_changes(database: Database) -> None:
     assert index.verify().documents == 1
 
 
-def test_deleted_rows_leave_room(database: Database) -> None:
+@pytest.mark.parametrize("emptied", ["DELETE FROM", "TRUNCATE"])
+def test_deleted_rows_leave_room(database: Database, emptied: str) -> None:
     """Rows that are gone take no place of those that are there, however many wait."""
     database.insert([(number, "amber amber") for number in range(300)])
     database.insert([(300 + number, f"amber {'birch ' * 5}") for number in range(3)])
     index = database.index(PLAIN)
-    database.do("DELETE FROM docs WHERE id < 300")
+    kept = database.do("SELECT id, body FROM docs WHERE id >= 300")
+    database.do(f"{emptied} docs")
+    database.insert([*kept, (303, "amber dahlia")])
     assert sorted(ids(index.search("amber", k=3))) == ["300", "301", "302"]
+    assert index.update(commit_rows=2).added == 1
+    assert sorted(ids(index.search("amber"))) == ["300", "301", "302", "303"]
+    as_the_table(database, index)
+
+
+def test_an_update_reads_few_bytes_at_a_time(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long texts are in transactions of their own; each transaction is a commit."""
+    monkeypatch.setattr("vocabtool.stores.postgres.user_table.NOTED_BYTES", 1_000)
+    for number, letters in enumerate((10, 10, 990, 2_000, 10, 5_000)):
+        database.insert([(number, f"amber{number} {'x' * letters}")])
+    index = database.index(PLAIN)
+    assert index.manifest.commit == 5
+    as_the_table(database, index)
 
 
 def test_changes_while_it_updates(database: Database) -> None:
@@ -472,6 +490,8 @@ def test_command_line(database: Database) -> None:
     assert "SKU-10003" in run("search", database.address, "SKU-10003", "--where", "id = '3'")
     assert "11 documents" in run("verify", database.address)
     assert "another index" in run(*made, "--keep", "ok", code=2)
+    assert "--metric l2: " in run(*made, "--metric", "l2", code=2)
+    assert "created with 0.95" in run(*made, "--recall", "0.5", code=2)
     assert "11 added" in run(*made, "--keep", "ok", "--force")
     assert "rows of docs" in run("update", database.address, "--sync", code=3)
     assert "no FILE" in run("index", "x.txt", *made[1:], code=2)
@@ -586,7 +606,9 @@ def test_triggers_that_are_gone(database: Database) -> None:
     """An update says that changes may be unknown; removal by SQL leaves the table as it was."""
     database.insert([row(1)])
     index = database.index()
-    database.do("ALTER TABLE docs DISABLE TRIGGER vocabtool_1_updates")
+    ours = "SELECT tgname FROM pg_trigger WHERE tgname LIKE 'vocabtool%%updates'"
+    ((name,),) = database.do(ours)
+    database.do(f"ALTER TABLE docs DISABLE TRIGGER {name}")
     with pytest.raises(VocabtoolError, match="2 of the 3 triggers"):
         index.update()
     database.do("DROP FUNCTION vocabtool.note_1() CASCADE")
@@ -598,3 +620,34 @@ def test_triggers_that_are_gone(database: Database) -> None:
     database.do("DROP TABLE docs CASCADE")
     with pytest.raises(NotFound):
         Index.open(database.address).search("amber")
+
+
+def test_schemas_with_names_alike(database: Database) -> None:
+    """Indexes of one table in several schemas, whose triggers have names of their own."""
+    database.insert([row(1)])
+    addresses = [f"{database.address}&schema=a_long_schema_name_{at}" for at in range(2)]
+    for address in addresses:
+        assert Index.create(address, table=PLAIN).update().added == 1
+    database.insert([row(2)])
+    for address in addresses:
+        assert Index.open(address).update().added == 1
+
+
+def test_a_replacement_that_fails(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It leaves no triggers; the index that it would have replaced notes changes as before."""
+    database.insert([row(1)])
+    index = database.index(PLAIN)
+    database.insert([(2, "x" * 200)])
+    monkeypatch.setattr("vocabtool.stores.postgres.user_table.MAX_TEXT_BYTES", 100)
+    new = Index.create(database.address, table=PLAIN, force=True, in_place=False)
+    with pytest.raises(VocabtoolError, match="a text of"):
+        new.update()
+    assert database.do("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == [(3,)]
+    assert database.do("SELECT name FROM vocabtool.indexes") == [("docs",)]
+    database.do("UPDATE docs SET body = 'birch' WHERE id = 2")
+    assert index.update().added == 1
+    as_the_table(database, index)
+    Index.create(database.address, table=PLAIN, force=True, in_place=False)  # and is killed
+    index.remove()
+    assert database.do("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == [(0,)]
+    assert database.do("SELECT name FROM vocabtool.indexes") == []

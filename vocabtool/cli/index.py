@@ -217,11 +217,7 @@ def index_command(
     if table is not None:
         with usage_errors(), _advice_after_a_stop():
             made = _of_table(
-                folder,
-                _user_table(table, files, read, vectors),
-                model,
-                force,
-                {**shape, **options},
+                folder, _user_table(table, files, read, vectors), model, force, shape, options
             )
             _fill_from_table(made, filling, calibrate, quiet, report_format, began)
         return
@@ -444,23 +440,30 @@ def _user_table(
 
 
 def _of_table(
-    folder: str, table: UserTable, model: str | None, force: bool, options: dict[str, Any]
+    folder: str,
+    table: UserTable,
+    model: str | None,
+    force: bool,
+    shape: dict[str, Any],
+    options: dict[str, Any],
 ) -> Index:
     """Open the index of a table, or create it."""
     from vocabtool.index.index import Index
     from vocabtool.index.store_index import StoreIndex
 
-    options.pop("dtype")
+    shape.pop("dtype")
     if not force:
         with suppress(NotFound):
-            index = Index.open(folder, model)
+            index = Index.open(folder, model, **options)
             if not isinstance(index, StoreIndex) or index.table != table:
                 raise click.UsageError(
                     f"{index.name}: already contains another index; choose another name, or start "
                     "over with --force"
                 )
-            return index
-    return Index.create(folder, model, table=table, force=force, in_place=False, **options)
+            index.snapshot().model.check_given()
+            return _of_shape(index, shape)
+    options |= {**shape, "table": table, "force": force, "in_place": False}
+    return Index.create(folder, model, **options)
 
 
 def _fill_from_table(

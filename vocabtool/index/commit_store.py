@@ -48,6 +48,9 @@ class CommitStore(IndexStore, Protocol):
 
     ``number``: of the generation; 0 in an engine. ``mean_lengths``: the mean number of terms per
     row in the fields ``words`` and ``surfaces``.
+
+    A store that reads what is newest at each call may also have ``at_one_commit()``: a context
+    manager that yields a store of one commit, for exports.
     """
 
     manifest: Manifest

@@ -98,6 +98,9 @@ class Engine(Protocol):
 
     def writer(self, cutter: Cutter, memory: int | None) -> StoreWriter: ...
 
+    def close(self) -> None:
+        """Close all connections."""
+
     def put_in_place(self) -> None: ...
 
     def compact(self, progress: Progress | None) -> int:

@@ -16,7 +16,7 @@ from itertools import compress
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import Any, Final, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,9 +76,6 @@ from vocabtool.search.similar import find_similar
 from vocabtool.system.messages import plural
 from vocabtool.system.own_files import lock_folder
 from vocabtool.tokenization.words import GivenWords
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 ARGUMENTS: Final = ("k", "vector", "where", "explain", "sort", "facets", "cursor", "group_by")
 CHOICES: Final = tuple(each.name for each in fields(Settings))
@@ -337,13 +334,15 @@ class Index:
     def __enter__(self) -> Index:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Do nothing: the files are closed when the object is garbage-collected."""
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close its files, or its connections to an engine; then it cannot be used any more.
+
+        They are also closed when nothing refers to the object.
+        """
+        self._in_folder.commit.database.close()
 
     def __len__(self) -> int:
         return self._snapshot.manifest.live

@@ -629,5 +629,8 @@ def _compare(
     if vectors is not None:
         rows, configuration = np.flatnonzero(existing >= 0), before.manifest.configuration
         stored = as_stored(prepare(vectors[rows], configuration.metric), configuration.dtype)
-        is_same[rows] &= (before.vectors.take(existing[rows]) == stored).all(axis=1)
+        try:
+            is_same[rows] &= (before.vectors.take(existing[rows]) == stored).all(axis=1)
+        except DocumentsChanged:  # another writer deleted one of them
+            is_same[rows] = False
     return existing, is_same

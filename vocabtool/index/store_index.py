@@ -6,18 +6,21 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
+from weakref import ref
 
 import google_crc32c
 
 from vocabtool.choices import COMMIT_ROWS
+from vocabtool.documents.batch import Document
 from vocabtool.documents.reading import Sources
-from vocabtool.documents.vectors import Given
+from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import ChangedModel, InvalidFile, VocabtoolError
 from vocabtool.index import contents
@@ -35,8 +38,10 @@ from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.hits import Hits
 from vocabtool.system.own_files import whole_file
 
-MAX_TRIES: Final = 5  # of a search whose documents are deleted meanwhile
+MAX_TRIES: Final = 5  # to read documents that others delete meanwhile
 CACHE: Final = "VOCABTOOL_CACHE"  # environment variable: the folder of copies
+
+Result = TypeVar("Result")
 
 
 class StoreIndex(Index):
@@ -53,8 +58,13 @@ class StoreIndex(Index):
         self._refreshing = Lock()
         manifest = engine.manifest()
         self.path = _copy_model_files(engine, manifest)
-        held = IndexModel(self.path, manifest, self._canaries, model, options, self.name)
         cutter = Cutter(manifest.configuration.language)
+
+        def canaries() -> Canaries:  # a strong reference would keep all until a collection
+            return engine.snapshot(cast(IndexModel, of_model()), cutter).canaries()
+
+        held = IndexModel(self.path, manifest, canaries, model, options, self.name)
+        of_model = ref(held)
         self._snapshot = engine.snapshot(held, cutter)
         self._model = held
 
@@ -101,7 +111,8 @@ class StoreIndex(Index):
         self, *, unknown: bool = False, progress: Progress | None = None
     ) -> contents.IndexStats:
         sizes, load = self._engine.sizes(), self._engine.manifest().load
-        found = contents.stats(self.path, self._snapshot, sizes, unknown=unknown, progress=progress)
+        with self._one_commit() as held:
+            found = contents.stats(self.path, held, sizes, unknown=unknown, progress=progress)
         found = replace(found, loading=load is not None and not load.finished)
         if self.table is None:
             return found
@@ -117,31 +128,32 @@ class StoreIndex(Index):
         self,
         sources: Sources | None = None,
         *,
-        sync: bool = False,
-        force: bool = False,
         commit_rows: int = COMMIT_ROWS,
-        threads: int | None = None,
-        memory: int | None = None,
         progress: Progress | None = None,
-        vectors: Given | None = None,
+        **more: Any,
     ) -> LoadReport:
         """As :meth:`Index.update`; of a table of yours, write what changed in it.
 
-        An interruption loses nothing: the same call goes on. ``commit_rows``: changes in each
-        transaction. No other argument is then allowed.
+        An interruption loses nothing: the same call goes on; but an index that is not in its place
+        yet is removed. ``commit_rows``: changes in each transaction. No other argument is then
+        allowed.
         """
         if self.table is None:
-            more: dict[str, Any] = {"progress": progress, "vectors": vectors, "memory": memory}
-            more |= {"sync": sync, "force": force, "threads": threads}
-            return super().update(sources, commit_rows=commit_rows, **more)
-        if sources is not None or sync or vectors is not None:
+            return super().update(sources, commit_rows=commit_rows, progress=progress, **more)
+        if sources is not None or more.get("sync") or more.get("vectors") is not None:
             raise VocabtoolError(
                 f"{self.name}: its documents are the rows of {self.table.name}: "
                 "name no FILE, --sync or --vectors"
             )
         self._check_same()
         began, engine = time.monotonic(), cast(TableEngine, self._engine)
-        counts = engine.update_table(self._snapshot.cutter, commit_rows, progress)
+        try:
+            counts = engine.update_table(self._snapshot.cutter, commit_rows, progress)
+        except BaseException:
+            if self.is_build:  # else its triggers would stay on the table
+                with suppress(VocabtoolError):
+                    self.remove()
+            raise
         self.refresh()
         added, updated, removed = counts
         return LoadReport(
@@ -175,11 +187,33 @@ class StoreIndex(Index):
             writer.close()
         self.refresh()
 
+    def get(self, id_: str) -> Document | None:
+        return _again(partial(super().get, id_))
+
+    def get_many(self, ids: Iterable[str]) -> dict[str, Document]:
+        return _again(partial(super().get_many, [*ids]))
+
+    def vectors(self, ids: Iterable[str]) -> dict[str, Vectors]:
+        return _again(partial(super().vectors, [*ids]))
+
+    def ids(self, where: str | None = None) -> Iterator[str]:
+        with self._one_commit() as held:
+            yield from contents.ids(held, where)
+
+    def documents(self, where: str | None = None) -> Iterator[Document]:
+        with self._one_commit() as held:
+            for _, found in contents.blocks(held, held.rows_in_order(where)):
+                yield from found
+
+    def export(self, file: str | Path, **options: Any) -> int:
+        with self._one_commit() as held:
+            return contents.export(held, file, **options)
+
     def _search(self, *asked: Any, **more: Any) -> list[Hits]:
-        for _ in range(MAX_TRIES - 1):
-            with suppress(DocumentsChanged):
-                return super()._search(*asked, **more)
-        return super()._search(*asked, **more)
+        return _again(partial(super()._search, *asked, **more))
+
+    def similar(self, id_: str, k: int = 10, **options: Any) -> Hits:
+        return _again(partial(super().similar, id_, k, **options))
 
     def compact(self, progress: Progress | None = None) -> int:
         """Give back the space of deleted documents; return how many there were."""
@@ -195,7 +229,7 @@ class StoreIndex(Index):
             found = self._engine.verify(progress)
             if encoder is not None:
                 metric = self.configuration.metric
-                agreement = compare_canaries(self.name, self._canaries(), encoder, metric)
+                agreement = compare_canaries(self.name, self._snapshot.canaries(), encoder, metric)
                 found = replace(found, encoded=agreement)
         except (InvalidFile, ChangedModel) as error:
             keep_verification(self.path, self._snapshot, problem=str(error))
@@ -210,6 +244,9 @@ class StoreIndex(Index):
         self.refresh()
         return self
 
+    def close(self) -> None:
+        self._engine.close()
+
     def remove(self, *, if_empty: bool = False) -> None:
         """Remove the index from its engine, with everything that belongs to it.
 
@@ -217,6 +254,13 @@ class StoreIndex(Index):
         """
         if self._engine.remove(if_empty=if_empty):
             shutil.rmtree(self.path, ignore_errors=True)
+
+    def _one_commit(self) -> AbstractContextManager[CommitStore]:
+        """Open the newest commit to read much of it, while others delete documents."""
+        held: Any = self._snapshot
+        opened: AbstractContextManager[CommitStore]
+        opened = held.at_one_commit() if hasattr(held, "at_one_commit") else nullcontext(held)
+        return opened
 
     def _newest(self) -> CommitStore:
         return self._engine.snapshot(self._model, self._snapshot.cutter)
@@ -228,8 +272,13 @@ class StoreIndex(Index):
             raise VocabtoolError(f"{self.name}: it was replaced by another index; open it again")
         return newest
 
-    def _canaries(self) -> Canaries:
-        return self._snapshot.canaries()
+
+def _again(work: Callable[[], Result]) -> Result:
+    """Call ``work``, again while other processes delete the documents that it reads."""
+    for _ in range(MAX_TRIES - 1):
+        with suppress(DocumentsChanged):
+            return work()
+    return work()
 
 
 def _copy_model_files(engine: Engine, manifest: Manifest) -> Path:

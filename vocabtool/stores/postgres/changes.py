@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from vocabtool.choices import OnExisting
@@ -42,11 +41,13 @@ from vocabtool.stores.postgres.schema import (
     stored_term,
     stored_text,
 )
+from vocabtool.stores.postgres.vectors import as_text
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
 MAX_TERMS_KEPT: Final = 1 << 20
+DELETED_ROWS: Final = 1_000  # documents that one statement deletes
 BETWEEN: Final = "|"  # in a sequence: no phrase is found across
 COPY_HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 COPY_END: Final = b"\xff\xff"
@@ -226,8 +227,9 @@ def write_changes(
     replaced = [key for key, each in documents.items() if each.on_existing == "update"]
     gone = _delete(connection, tables, changes.deleted, replaced)
     added = _insert(connection, tables, new, numbers, fields)
-    terms, inverse = np.unique(np.concatenate([added.term, gone.term]), return_inverse=True)
-    change = np.concatenate([np.ones(len(added.term)), np.full(len(gone.term), -1.0)])
+    terms = np.concatenate([added.term, *(each.term for each in gone)])
+    terms, inverse = np.unique(terms, return_inverse=True)
+    change = np.concatenate([np.ones(len(added.term)), *(-each.count for each in gone)])
     change = np.bincount(inverse, change, len(terms)).astype(np.int64)
     changed = change != 0
     connection.execute(
@@ -239,9 +241,9 @@ def write_changes(
         [slot, terms[changed].tolist(), change[changed].tolist()],
     )
     totals = (
-        len(new) - gone.documents,
-        sum(each.terms.count for each in new) - gone.words,
-        sum(each.terms.surface_count for each in new) - gone.surfaces,
+        len(new) - sum(each.documents for each in gone),
+        sum(each.terms.count for each in new) - sum(each.words for each in gone),
+        sum(each.terms.surface_count for each in new) - sum(each.surfaces for each in gone),
     )
     connection.execute(
         tables.sql(
@@ -263,11 +265,22 @@ def write_changes(
     _record(connection, tables, changes)
 
 
+def count_commit(connection: Connection, tables: Tables, slot: int) -> None:
+    connection.execute(
+        tables.sql(
+            "INSERT INTO {totals} AS held VALUES (%s, 0, 0, 0, 1) ON CONFLICT (slot)"
+            " DO UPDATE SET commits = held.commits + 1"
+        ),
+        [slot],
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What was deleted: the terms of each document, and sums."""
+    """What was deleted: terms, ``count`` documents with each, and sums."""
 
     term: Ints
+    count: Ints
     documents: int
     words: int
     surfaces: int
@@ -295,18 +308,26 @@ def _keep(connection: Connection, tables: Tables, changes: Changes) -> set[UUID]
 
 def _delete(
     connection: Connection, tables: Tables, deleted: Iterable[int], keys: Iterable[UUID]
-) -> Removal:
+) -> list[Removal]:
     """Delete documents by their numbers, and those with the keys of new ones."""
     found = connection.execute(
         tables.sql(
-            "SELECT doc, words, surfaces, sequence, identifiers FROM {documents}"
-            " WHERE doc = ANY(%s::bigint[]) OR key = ANY(%s::uuid[]) ORDER BY key FOR UPDATE"
+            "SELECT doc FROM {documents} WHERE doc = ANY(%s::bigint[]) OR key = ANY(%s::uuid[])"
+            " ORDER BY key FOR UPDATE"
         ),
         [[*deleted], [*keys]],
     ).fetchall()
-    if not found:
-        return Removal(np.zeros(0, np.int64), 0, 0, 0)
-    docs = [doc for doc, *_ in found]
+    docs = [doc for (doc,) in found]
+    return [
+        _delete_locked(connection, tables, docs[start : start + DELETED_ROWS])
+        for start in range(0, len(docs), DELETED_ROWS)
+    ]
+
+
+def _delete_locked(connection: Connection, tables: Tables, docs: list[int]) -> Removal:
+    docs.sort()
+    statement = "SELECT words, surfaces, sequence, identifiers FROM {documents} WHERE doc = ANY(%s)"
+    found = connection.execute(tables.sql(statement + " ORDER BY doc"), [docs]).fetchall()
     terms = [
         np.array([*(part for part in sequence.split() if part != BETWEEN), *identifiers], np.int64)
         for *_, sequence, identifiers in found
@@ -323,8 +344,8 @@ def _delete(
         what = f"{removed:,} postings of {len(docs):,} documents, expected {len(held.term):,}"
         raise InvalidFile(f"damaged: {what}; run `vocabtool verify`")
     connection.execute(tables.sql("DELETE FROM {documents} WHERE doc = ANY(%s)"), [docs])
-    words, surfaces = (sum(each[at] for each in found) for at in (1, 2))
-    return Removal(held.term, len(docs), words, surfaces)
+    words, surfaces = (sum(each[at] for each in found) for at in (0, 1))
+    return Removal(*np.unique(held.term, return_counts=True), len(docs), words, surfaces)
 
 
 def _insert(
@@ -371,7 +392,7 @@ def _insert(
                     document.terms.surface_count,
                     f" {sequence} ",
                     sorted(set(others)),
-                    None if vector is None else _spell(vector),
+                    None if vector is None else as_text(vector),
                     *columns_of_text(stored_text(document.id)),
                     *columns_of_text(document.text),
                     *chain.from_iterable(
@@ -451,9 +472,3 @@ def _column_value(text: str | None, kind: Kind) -> tuple[object, ...]:
     if text is None or kind in ("string", "null"):
         return columns_of_value(None if text is None else text.encode(), kind)
     return columns_of_value(value_of(text, kind), kind)
-
-
-def _spell(vector: NDArray[Any]) -> str:
-    """Return a vector as pgvector reads it; every number is exact."""
-    single = np.ascontiguousarray(vector, np.float32)
-    return orjson.dumps(single, option=orjson.OPT_SERIALIZE_NUMPY).decode()

@@ -54,7 +54,8 @@ OF_STATES: Final = {
     "53100": "free space on the server's disk",
     "53200": "give the server more memory",
     "53300": "raise max_connections, or use fewer clients",
-    "55P03": "another transaction holds a lock: run it again later",
+    "55P03": "another transaction holds a lock: run it again later, or end the transaction, which"
+    " the view pg_stat_activity shows",
 }
 GOING_DOWN: Final = ("57P01", "57P02", "57P03")
 
@@ -241,6 +242,15 @@ def _configure(schema: str, connection: Connection) -> None:
 def _close(pool: ConnectionPool[Any], process: int) -> None:
     if os.getpid() == process:
         pool.close()
+
+
+@contextmanager
+def one_commit(connection: Connection) -> Iterator[None]:
+    """Let all statements of the ``with`` block read the same commit, while others write."""
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+        yield
 
 
 def is_lost(error: psycopg.Error, connection: Connection) -> bool:

@@ -8,9 +8,8 @@ parameters are libpq's, which also reads PGPASSWORD, PGPASSFILE and other enviro
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, LiteralString, cast
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
@@ -34,14 +33,11 @@ from vocabtool.index.raw_vectors import as_stored
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.conditions import Where
 from vocabtool.search.store import FieldValue, ValueCount, ValueCounts
-from vocabtool.stores.postgres.changes import TermNumbers
-from vocabtool.stores.postgres.condition_sql import value_of_column
+from vocabtool.stores.postgres.condition_sql import storable, value_of_column
 from vocabtool.stores.postgres.connection import (
     WAIT_SECONDS,
     Connections,
-    is_conflict,
-    is_lost,
-    pauses,
+    one_commit,
 )
 from vocabtool.stores.postgres.keywords import TRUE, Part
 from vocabtool.stores.postgres.reader import PostgresStore
@@ -57,29 +53,28 @@ from vocabtool.stores.postgres.schema import (
     create_index,
     drop_index,
     find_index,
+    key_of,
     lock_of,
     read_manifest,
     replace_index,
-    stored_text,
+    vacuum,
 )
 from vocabtool.stores.postgres.user_table import (
     TABLE,
+    UpdateCounts,
     attach,
-    check_triggers,
     find_table,
     sample_of,
-    write_noted,
 )
-from vocabtool.stores.postgres.user_table import Part as Written
 from vocabtool.stores.postgres.vectors import (
     FACTS,
     VectorFacts,
     VectorSql,
     build_vectors,
     chance_similarity,
+    exact_below,
 )
 from vocabtool.stores.postgres.writer import (
-    MAX_TRIES,
     VACUUM_ROWS,
     PostgresWriter,
     canaries_of,
@@ -94,7 +89,6 @@ OF_KEYWORDS: Final = ("postings", "terms", "counts")
 BUFFER_SHARE: Final = 4  # of the memory for building, for documents that wait for the commit
 COPIED_ROWS: Final = (16, 4096)  # fetched at a time, for a copy
 COPIED_BYTES: Final = 4 << 20  # of their texts
-HALF_DONE: Final = "What was written before is complete, and the other changes wait: run it again"
 NO_ADDRESS: Final = (
     "not an address of PostgreSQL: wanted postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME,"
     " with %-escapes"
@@ -116,14 +110,7 @@ class PostgresEngine:
     def create(
         cls, address: str, manifest: Manifest, files: Mapping[str, bytes], *, replaces: bool
     ) -> PostgresEngine:
-        connections, index = _parse(address)
-        with connections.translate_errors(), connections.connect() as connection:
-            schema, where = connections.schema, connections.where
-            if replaces:
-                index += BUILD
-                _drop(connection, connections, index)
-            tables = create_index(connection, schema, index, manifest, where, files=files)
-        return cls(connections, index, tables)
+        return cls.create_for_table(address, manifest, files, None, None, replaces=replaces)
 
     @classmethod
     def shape_of(cls, address: str, table: UserTable) -> tuple[int, StoredType]:
@@ -138,7 +125,7 @@ class PostgresEngine:
         address: str,
         manifest: Manifest,
         files: Mapping[str, bytes],
-        table: UserTable,
+        table: UserTable | None,
         encoder: Encoder | None,
         *,
         replaces: bool,
@@ -146,23 +133,27 @@ class PostgresEngine:
         from psycopg import IsolationLevel
 
         connections, index = _parse(address)
-        schema, where, held = connections.schema, connections.where, manifest.configuration
+        schema, where, metric = connections.schema, connections.where, manifest.configuration.metric
         with connections.translate_errors(), connections.connect() as connection:
-            found = find_table(connection, table, where)
-            if encoder is not None:
-                sample = sample_of(connection, table, found, held.metric)
-                compare_with_given(where, sample, encoder, held.metric, found.dim)
+            if table is not None:
+                found = find_table(connection, table, where)
+                if encoder is not None:
+                    sample = sample_of(connection, table, found, metric)
+                    compare_with_given(where, sample, encoder, metric, found.dim)
+                manifest = replace(manifest, fields=found.fields)
             if replaces:
                 index += BUILD
-                _drop(connection, connections, index)
-            manifest = replace(manifest, fields=found.fields)
+                with suppress(NotFound):
+                    drop_index(connection, find_index(connection, schema, index, where))
             # So that what was committed while this waited for locks is seen.
             connection.isolation_level = IsolationLevel.READ_COMMITTED
             with connection.transaction():
+                of_user = table is not None
                 tables = create_index(
-                    connection, schema, index, manifest, where, files=files, of_user=True
+                    connection, schema, index, manifest, where, files=files, of_user=of_user
                 )
-                attach(connection, tables, table, found)
+                if table is not None:
+                    attach(connection, tables, table, found)
         return cls(connections, index, tables)
 
     @classmethod
@@ -185,11 +176,16 @@ class PostgresEngine:
     def snapshot(self, model: IndexModel, cutter: Cutter) -> PostgresCommit:
         return PostgresCommit(self.connections, self.tables, model, cutter)
 
-    def writer(self, cutter: Cutter, memory: int | None) -> IndexingWriter:
-        buffer = {} if memory is None else {"buffer_bytes": memory // BUFFER_SHARE}
-        writer = IndexingWriter(self.connections, self.tables, cutter, **buffer)
-        writer.engine = self
-        return writer
+    def writer(self, cutter: Cutter, memory: int | None) -> PostgresWriter:
+        buffer: dict[str, int] = {} if memory is None else {"buffer_bytes": memory // BUFFER_SHARE}
+
+        def index_vectors(progress: Progress | None) -> None:
+            with self.connections.translate_errors(), self.connections.connect() as connection:
+                self.index_vectors(connection, progress)
+
+        return PostgresWriter(
+            self.connections, self.tables, cutter, index_vectors=index_vectors, **buffer
+        )
 
     def count_waiting(self) -> int:
         return int(self._ask("SELECT count(*) FROM {changes}")[0][0]) if self.table else 0
@@ -197,47 +193,24 @@ class PostgresEngine:
     def update_table(
         self, cutter: Cutter, commit_rows: int, progress: Progress | None
     ) -> tuple[int, int, int]:
-        import psycopg
-
-        done, total, tried = Written(0, 0, 0, 0), self.count_waiting(), 0
-        numbers, pause = TermNumbers(self.tables), pauses()
-        connection = self.connections.connect(WAIT_SECONDS)
-        try:
-            with self.connections.translate_errors():
-                check_triggers(connection, self.tables)
-            while True:
-                try:
-                    if connection.closed:
-                        connection = self.connections.connect(WAIT_SECONDS)
-                    fields = self.manifest().fields
-                    part = write_noted(
-                        connection, self.tables, cutter, numbers, fields, commit_rows
-                    )
-                except psycopg.Error as error:
-                    numbers.clear()
-                    again = is_lost(error, connection) or is_conflict(error)
-                    if not again or (tried := tried + 1) == MAX_TRIES:
-                        raise self.connections.explain(error, HALF_DONE) from error
-                    time.sleep(next(pause))
-                    continue
-                if part is None:
-                    break
-                tried, pause = 0, pauses()
-                done = Written(*(sum(each) for each in zip(done, part, strict=True)))
+        done, total = UpdateCounts(0, 0, 0, 0), self.count_waiting()
+        with closing(self.writer(cutter, None)) as writer:
+            while (part := writer.write_noted(commit_rows)) is not None:
+                done = UpdateCounts(*(sum(each) for each in zip(done, part, strict=True)))
                 if progress is not None:
-                    share = min(done.noted / max(total, 1), 1.0)
-                    progress(f"{done.noted:,} changes", share)
-            with self.connections.translate_errors():
-                if done.noted > VACUUM_ROWS:
-                    self._vacuum(connection, progress or (lambda what, share: None))
-                self.index_vectors(connection, progress)
-        finally:
-            connection.close()
+                    progress(f"{done.noted:,} changes", min(done.noted / max(total, 1), 1.0))
+        with self.connections.translate_errors(), self.connections.connect() as connection:
+            if done.noted > VACUUM_ROWS:
+                vacuum(connection, self.tables, progress)
+            self.index_vectors(connection, progress)
         return done.added, done.updated, done.removed
 
     def _table(self) -> UserTable:
         found = self._ask("SELECT value FROM {facts} WHERE name = %s", TABLE)
         return UserTable(**orjson.loads(bytes(found[0][0])))
+
+    def close(self) -> None:
+        self.connections.close()
 
     def put_in_place(self) -> None:
         self._index = self._index.removesuffix(BUILD)
@@ -250,20 +223,14 @@ class PostgresEngine:
 
         Deleted documents take no part in a search, and PostgreSQL uses their space again.
         """
-        report = progress or (lambda what, share: None)
         with self.connections.translate_errors(), self.connections.connect() as connection:
-            self._vacuum(connection, report)
+            vacuum(connection, self.tables, progress)
             self.index_vectors(connection, progress, again=True)
         return 0
 
-    def _vacuum(self, connection: Connection, report: Progress) -> None:
-        for share, table in enumerate(("{documents}", "{postings}", "{terms}", "{counts}")):
-            report("tables vacuumed", share / 4)
-            connection.execute(self.tables.sql(f"VACUUM (ANALYZE) {table}"))
-
     def verify(self, progress: Progress | None) -> VerifyReport:
-        report = progress or (lambda what, share: None)
-        report("statistics recounted", 0.0)
+        if progress is not None:
+            progress("statistics recounted", 0.0)
         with self.connections.translate_errors(), self.connections.connect() as connection:
             differences = recount(connection, self.tables)
         if differences:
@@ -303,7 +270,12 @@ class PostgresEngine:
         return found
 
     def remove(self, *, if_empty: bool = False) -> bool:
+        schema, where = self.connections.schema, self.connections.where
         with self.connections.translate_errors(), self.connections.connect() as connection:
+            if not if_empty and not self.is_build:
+                with suppress(NotFound):  # what a killed process left, with its triggers
+                    unfinished = find_index(connection, schema, self._index + BUILD, where)
+                    drop_index(connection, unfinished)
             return drop_index(connection, self.tables, if_empty=if_empty)
 
     @property
@@ -347,7 +319,7 @@ class PostgresEngine:
         """Return whether to measure similarity by chance, and whether to index the vectors."""
         manifest, facts = self.manifest(), self.vector_facts()
         rows, chance = manifest.rows, manifest.chance
-        of_index = rows > manifest.configuration.exact_below and (
+        of_index = rows > exact_below(manifest.configuration) and (
             facts is None or rows >= OUTGROWN * facts.documents or again
         )
         return rows > 0 and (chance is None or rows >= 2 * chance.rows), of_index
@@ -373,25 +345,6 @@ class PostgresEngine:
         return self.connections.fetch(self.tables.sql(statement), values)
 
 
-class IndexingWriter(PostgresWriter):
-    """Also indexes the vectors at the end of a load. ``engine``: of the index."""
-
-    engine: PostgresEngine
-
-    def commit_changes(
-        self, manifest: Manifest, *, codes: bool, progress: Progress | None = None
-    ) -> None:
-        super().commit_changes(manifest, codes=codes, progress=progress)
-        if codes:
-            connections = self.engine.connections
-            try:
-                with connections.translate_errors(), connections.connect() as connection:
-                    self.engine.index_vectors(connection, progress)
-            except VocabtoolError as error:
-                told = "All documents are committed; `vocabtool compact` indexes their vectors"
-                raise VocabtoolError(f"{error}. {told}") from error
-
-
 class PostgresCommit(PostgresStore):
     """The newest commit, with what an index asks of it besides searches."""
 
@@ -404,12 +357,14 @@ class PostgresCommit(PostgresStore):
         return np.array([doc for (doc,) in found], np.int64)
 
     def fetch_stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
-        found = self.rows_of(ids)
-        rows = [*found.values()]
-        documents = self.fetch_documents(np.array(rows, np.int64))
+        by_key = {key_of(id_): id_ for id_ in ids}
+        kinds = enumerate(self.fields.values())
+        columns = "".join(", NULL" if kind == "null" else f", field_{at}" for at, kind in kinds)
+        statement = f"SELECT key, doc, text{columns} FROM documents_{self.tables.number:d}"
+        (found,) = self._ask(Part(f"{statement} WHERE key = ANY(%s)", ([*by_key],)))
         return {
-            id_: (row, [each.text, *map(each.fields.get, self.fields)])
-            for (id_, row), each in zip(found.items(), documents, strict=True)
+            by_key[key]: (row, [text, *map(value_of_column, values)])
+            for key, row, text, *values in found
         }
 
     def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
@@ -419,7 +374,7 @@ class PostgresCommit(PostgresStore):
             f" AS given(hash, text, place) JOIN documents_{n} d ON d.text_hash = given.hash"
             " AND d.text = given.text AND d.source > 0 GROUP BY given.place"
         )
-        held = [stored_text(text.decode("utf-8", "replace")) for text in texts]
+        held = [*map(storable, texts)]
         hashes = [text_hash(text.encode()) for text in held]
         (found,) = self._ask(Part(statement, (hashes, held)))
         rows = np.full(len(texts), -1, np.int64)
@@ -433,18 +388,27 @@ class PostgresCommit(PostgresStore):
         )
 
     @contextmanager
-    def contents(self) -> Iterator[Contents]:
-        from psycopg import IsolationLevel
+    def at_one_commit(self) -> Iterator[PostgresCommit]:
+        connections = self.connections
+        with (
+            connections.translate_errors(),
+            connections.connect(WAIT_SECONDS) as connection,
+            one_commit(connection),
+        ):
+            own = (connections, self.tables, self.model, self.cutter)
+            yield PostgresCommit(*own, connection=connection)
 
-        where = self.connections.where
-        with self.connections.translate_errors(), self.connections.connect() as connection:
-            connection.isolation_level = IsolationLevel.REPEATABLE_READ
-            with connection.transaction():
-                connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-                manifest = read_manifest(connection, self.tables, where)
-                statement = "SELECT key, digest, answer FROM {answers} ORDER BY number"
-                answers = connection.execute(self.tables.sql(statement)).fetchall()
-                yield Contents(manifest, answers, self._stored_rows(connection, manifest))
+    @contextmanager
+    def contents(self) -> Iterator[Contents]:
+        with (
+            self.connections.translate_errors(),
+            self.connections.connect() as connection,
+            one_commit(connection),
+        ):
+            manifest = read_manifest(connection, self.tables, self.connections.where)
+            statement = "SELECT key, digest, answer FROM {answers} ORDER BY number"
+            answers = connection.execute(self.tables.sql(statement)).fetchall()
+            yield Contents(manifest, answers, self._stored_rows(connection, manifest))
 
     def _stored_rows(self, connection: Connection, manifest: Manifest) -> Iterator[StoredRows]:
         from psycopg.sql import SQL, Identifier
@@ -491,12 +455,6 @@ class PostgresCommit(PostgresStore):
         ((documents, distinct),) = totals
         values = [ValueCount(cast(FieldValue, value_of_column(value)), n) for value, n in frequent]
         return documents, ValueCounts((*values,), distinct)
-
-
-def _drop(connection: Connection, connections: Connections, index: str) -> None:
-    with suppress(NotFound):
-        tables = find_index(connection, connections.schema, index, connections.where)
-        drop_index(connection, tables)
 
 
 def _parse(address: str) -> tuple[Connections, str]:

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -57,8 +57,11 @@ from vocabtool.stores.postgres.schema import (
     stored_term,
     stored_text,
 )
-from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, VectorSql, as_text
+from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, VectorSql, as_text, exact_below
 from vocabtool.system.ranking import Near, RankedRows, Rows
+
+if TYPE_CHECKING:
+    from psycopg import Connection
 
 MAX_AGE: Final = 10.0  # seconds that frequencies are used without asking
 MAX_FREQUENCIES: Final = 1 << 16  # terms; then all are asked for again
@@ -93,9 +96,12 @@ class PostgresStore:
         tables: Tables,
         model: IndexModel | None,
         cutter: Cutter,
+        *,
+        connection: Connection | None = None,
     ) -> None:
-        self.keywords = self.vectors = self.documents = self
+        """``connection``: the only one to use, in a transaction that sees one commit."""
         self.connections, self.tables, self.model, self.cutter = connections, tables, model, cutter
+        self._connection = connection
         self._ids: dict[int, str] = {}
         self._settings: WeakKeyDictionary[Any, Sequence[str]] = WeakKeyDictionary()
         self._stale = self._fetches_ahead = False
@@ -113,6 +119,12 @@ class PostgresStore:
         held = self._state.manifest.configuration
         numbers = tuple(int(part) for part in version.split(".") if part.isdigit())
         self.vector_sql = VectorSql(tables, held.metric, held.dim, bool(is_half), numbers)
+
+    @property
+    def keywords(self) -> PostgresStore:
+        return self  # no reference to itself, which would keep its connections for long
+
+    vectors = documents = keywords
 
     # What is known of the commit
 
@@ -270,9 +282,11 @@ class PostgresStore:
     def _inside(self, selection: Part, name: str = "doc") -> Part:
         if selection == TRUE and self.tables.of_user:  # rows that are deleted, with old terms
             n = self.tables.number
+            gone = f"NOT EXISTS (SELECT FROM source_{n} s WHERE s.own_id = r.own_id)"
             return Part(
                 f"{name} NOT IN (SELECT r.doc FROM changes_{n} c JOIN rows_{n} r USING (own_id)"
-                f" WHERE NOT EXISTS (SELECT FROM source_{n} s WHERE s.own_id = c.own_id))"
+                f" WHERE {gone} UNION ALL SELECT r.doc FROM rows_{n} r WHERE {gone}"
+                f" AND EXISTS (SELECT FROM changes_{n} WHERE own_id IS NULL))"
             )
         if selection == TRUE:
             return TRUE
@@ -473,7 +487,7 @@ class PostgresStore:
 
     def _facts(self) -> VectorFacts | None:
         held = self._state
-        is_small = held.manifest.rows <= held.manifest.configuration.exact_below
+        is_small = held.manifest.rows <= exact_below(held.manifest.configuration)
         return None if is_small else held.facts
 
     def _prepare(self, vector: Vectors) -> Vectors:
@@ -500,8 +514,9 @@ class PostgresStore:
 
     def _keep_ids(self, docs: Sequence[int], ids: Sequence[str]) -> None:
         # Another thread may still read the old dictionary, so it is replaced, never cleared.
-        earlier = self._ids if len(self._ids) + len(docs) <= MAX_IDS else {}
-        self._ids = {**earlier, **dict(zip(docs, ids, strict=True))}
+        if len(self._ids) + len(docs) > MAX_IDS:
+            self._ids = {}
+        self._ids.update(zip(docs, ids, strict=True))
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
         """Return documents without null fields. Raises :class:`DocumentsChanged`."""
@@ -609,7 +624,8 @@ class PostgresStore:
                 ]
             return [each.fetchall() if each.description else [] for each in cursors]
 
-        return self.connections.read(work)
+        held = self._connection
+        return self.connections.read(work) if held is None else work(held)
 
 
 def _conditions(asked: Asked) -> Iterable[Where]:

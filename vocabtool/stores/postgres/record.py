@@ -10,6 +10,7 @@ from vocabtool.index.folder import Manifest
 from vocabtool.stores.postgres.schema import (
     Tables,
     add_fields,
+    limit_waits,
     lock,
     lock_of,
     read_manifest,
@@ -25,7 +26,6 @@ MERGED: Final = (
     "model_files",
     "calibration",
     "chance",
-    "searched_fields",
 )
 
 
@@ -41,6 +41,7 @@ def change_record(
         held = read_manifest(connection, tables, where)
         made = change(held)
         if made != held:
+            limit_waits(connection)
             add_fields(connection, tables, made.fields, held.fields)
             statement = tables.sql("UPDATE {indexes} SET record = %s WHERE number = %s")
             connection.execute(statement, [record_of(made), tables.number])
@@ -50,7 +51,7 @@ def change_record(
 def merge(held: Manifest, before: Manifest, given: Manifest) -> Manifest:
     """Return the record that is ``held`` with what changed from ``before`` to ``given``.
 
-    Fields and FILEs have changes of their own.
+    Fields and FILEs have changes of their own, and so has what is searched.
     """
     changed = {
         name: getattr(given, name)

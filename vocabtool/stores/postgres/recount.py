@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from vocabtool.stores.postgres.connection import one_commit
 from vocabtool.stores.postgres.schema import Tables
 
 if TYPE_CHECKING:
@@ -59,17 +60,10 @@ CHECKS: Final = (
 
 def recount(connection: Connection, tables: Tables) -> list[str]:
     """Return what differs, as text; all statements see the same commit."""
-    from psycopg import IsolationLevel
-
-    held = connection.isolation_level
-    connection.isolation_level = IsolationLevel.REPEATABLE_READ
     differences = []
-    try:
-        with connection.transaction():
-            for told, statement in CHECKS:
-                (count,) = connection.execute(tables.sql(statement)).fetchone() or (1,)
-                if count:
-                    differences.append(told.format(count))
-    finally:
-        connection.isolation_level = held
+    with one_commit(connection):
+        for told, statement in CHECKS:
+            (count,) = connection.execute(tables.sql(statement)).fetchone() or (1,)
+            if count:
+                differences.append(told.format(count))
     return differences

@@ -45,6 +45,7 @@ from uuid import UUID
 from vocabtool.documents.batch import Kind
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, VocabtoolError, reading
 from vocabtool.index.folder import Load, Manifest
+from vocabtool.index.generation import Progress
 from vocabtool.stores.postgres.condition_sql import OWN_COLUMNS, columns_of, indexes_of
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ MIN_SERVER: Final = 140000
 HALF: Final = (0, 7)  # the version of pgvector that brings half precision
 MAX_DIMENSIONS: Final = 16_000  # of pgvector
 
+TABLE_WAIT: Final = "5s"
 SLOTS: Final = 16
 LOCK: Final = 0x766F6361  # the first of two numbers of our advisory locks; the other says which
 SCHEMA_LOCK: Final = 0
@@ -232,6 +234,14 @@ def lock(connection: Connection, number: int, *, shared: bool = False) -> None:
     connection.execute(statement, [LOCK, number])
 
 
+def limit_waits(connection: Connection) -> None:
+    """Let the next statements of the transaction wait for locks of tables only for some seconds.
+
+    Who changes a table waits for all that use it, and everybody else waits behind that.
+    """
+    connection.execute("SELECT set_config('lock_timeout', %s, true)", [TABLE_WAIT])
+
+
 def lock_of(number: int, slot: int | None = None) -> int:
     """Return the number of an index's lock, or that of a slot or of its vectors."""
     return number * LOCKS + (SLOTS if slot is None else slot)
@@ -288,14 +298,6 @@ def read_manifest(connection: Connection, tables: Tables, where: str) -> Manifes
         load = Load(plan=plan, documents=documents, finished=finished, alone=False, synced=synced)
     numbers = {"commit": commit, "rows": rows, "words": words, "surfaces": surfaces}
     return replace(held, load=load, **numbers)
-
-
-def index_names(connection: Connection, schema: str, where: str) -> list[str]:
-    """Return the names of all indexes in a schema, in order."""
-    if not version_of(connection, schema, where):
-        return []
-    statement = Tables(schema).sql("SELECT name FROM {indexes} ORDER BY name")
-    return [name for (name,) in connection.execute(statement)]
 
 
 def create_index(
@@ -373,6 +375,7 @@ def drop_index(connection: Connection, tables: Tables, *, if_empty: bool = False
         lock(connection, lock_of(tables.number))
         if if_empty and connection.execute(tables.sql("SELECT FROM {documents} LIMIT 1")).rowcount:
             return False
+        limit_waits(connection)
         _drop(connection, tables)
     return True
 
@@ -386,10 +389,19 @@ def replace_index(connection: Connection, new: Tables, name: str) -> None:
         )
         for found in connection.execute(statement, [new.schema, name, new.number]).fetchall():
             lock(connection, lock_of(found[0]))
+            limit_waits(connection)
             _drop(connection, Tables(new.schema, *found))
         connection.execute(
             new.sql("UPDATE {indexes} SET name = %s WHERE number = %s"), [name, new.number]
         )
+
+
+def vacuum(connection: Connection, tables: Tables, progress: Progress | None) -> None:
+    """Help PostgreSQL to find by indexes alone, and to use the space of dead rows again."""
+    for share, table in enumerate(("{documents}", "{postings}", "{terms}", "{counts}")):
+        if progress is not None:
+            progress("tables vacuumed", share / 4)
+        connection.execute(tables.sql(f"VACUUM (ANALYZE) {table}"))
 
 
 def _drop(connection: Connection, tables: Tables) -> None:

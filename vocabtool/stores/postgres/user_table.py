@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from hashlib import blake2b
 from random import randrange
 from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 
@@ -43,10 +44,19 @@ from vocabtool.stores.postgres.changes import (
     Changes,
     NewDocument,
     TermNumbers,
+    count_commit,
     take_slot,
     write_changes,
 )
-from vocabtool.stores.postgres.schema import SLOTS, Tables, key_of, lock, lock_of, stored_text
+from vocabtool.stores.postgres.condition_sql import storable
+from vocabtool.stores.postgres.schema import (
+    SLOTS,
+    Tables,
+    key_of,
+    limit_waits,
+    lock,
+    lock_of,
+)
 from vocabtool.stores.postgres.vectors import from_bytes
 
 if TYPE_CHECKING:
@@ -55,6 +65,7 @@ if TYPE_CHECKING:
 
 TABLE: Final = "table"  # its name in the table of facts
 NOTING: Final = ("rows", "updates", "truncate")  # our triggers
+NOTED_BYTES: Final = 64 << 20  # of the rows that one transaction reads
 SAMPLE: Final = 64  # rows that are compared with a model
 INTEGERS: Final = ("int2", "int4", "int8")
 NUMBERS: Final = ("numeric", "float4", "float8")
@@ -109,8 +120,14 @@ FROM pg_attribute a LEFT JOIN pg_collation c ON c.oid = a.attcollation
 LEFT JOIN pg_namespace n ON n.oid = c.collnamespace WHERE a.attrelid = %s::regclass
 AND a.attname = 'own_id'
 """
-
-
+# The first changes; not more texts and values than these bytes, but at least one change.
+NOTED: Final = """
+SELECT number, own_id IS NULL FROM (SELECT c.*, row_number() OVER earlier AS place,
+        sum(octet_length(s.text) + octet_length(s.fields::text)) OVER earlier AS size
+    FROM (SELECT * FROM {changes} ORDER BY number LIMIT %s) c LEFT JOIN {source} s USING (own_id)
+    WINDOW earlier AS (ORDER BY c.number)) n
+WHERE place = 1 OR coalesce(size, 0) <= %s ORDER BY number
+"""
 TRIGGERS: Final = """
 SELECT count(*) FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
 JOIN pg_namespace n ON n.oid = p.pronamespace
@@ -118,7 +135,7 @@ WHERE n.nspname = %s AND p.proname = %s AND t.tgenabled <> 'D'
 """
 
 
-class Part(NamedTuple):
+class UpdateCounts(NamedTuple):
     """What one transaction of an update did: numbers of documents."""
 
     noted: int
@@ -238,7 +255,9 @@ def attach(connection: Connection, tables: Tables, table: UserTable, found: Foun
         "differs": SQL(" OR ").join(same.format(Identifier(each)) for each in watched),
         "body": Literal(tables.sql(NOTE, id=own).as_string(connection)),
     }
-    names |= {each: Identifier(f"{tables.schema[:12]}_{n}_{each}") for each in NOTING}
+    ours = blake2b(tables.schema.encode(), digest_size=4).hexdigest()
+    names |= {each: Identifier(f"vocabtool_{ours}_{n}_{each}") for each in NOTING}
+    limit_waits(connection)
     connection.execute(tables.sql(CREATE_TRIGGERS, **names))
     name = tables.sql("{changes}").as_string(connection)
     type_, *collation = connection.execute(TYPE_OF_ID, [name]).fetchone() or ("", None, None)
@@ -275,7 +294,7 @@ def write_noted(
     numbers: TermNumbers,
     fields: Mapping[str, Kind],
     limit: int,
-) -> Part | None:
+) -> UpdateCounts | None:
     """Write the terms of up to ``limit`` noted changes in one transaction, or return ``None``."""
 
     from psycopg import IsolationLevel
@@ -283,6 +302,7 @@ def write_noted(
     def ask(statement: LiteralString, *values: object) -> list[tuple[Any, ...]]:
         return connection.execute(tables.sql(statement), values).fetchall()
 
+    check_triggers(connection, tables)
     connection.isolation_level = IsolationLevel.READ_COMMITTED
     with connection.transaction():
         connection.execute(  # the texts of times are the same in every session
@@ -292,7 +312,7 @@ def write_noted(
         if not ask("SELECT 1 FROM {indexes} WHERE number = %s", tables.number):
             raise NotFound("the index was removed")
         slot = take_slot(connection, tables, randrange(SLOTS))  # noqa: S311
-        noted = ask("SELECT number, own_id IS NULL FROM {changes} ORDER BY number LIMIT %s", limit)
+        noted = ask(NOTED, limit, NOTED_BYTES)
         if not noted:
             return None
         told = [number for number, _ in noted]
@@ -315,11 +335,9 @@ def write_noted(
         new = _new_documents(cutter, [doc for (doc,) in docs], rows, fields)
         changes.documents = {each.key: each for each in new}
         write_changes(connection, tables, changes, numbers, fields, slot)
-        connection.execute(
-            tables.sql("UPDATE {totals} SET commits = commits + 1 WHERE slot = %s"), [slot]
-        )
+        count_commit(connection, tables, slot)
     updated = sum(each.id in before for each in new)
-    return Part(len(told), len(new) - updated, updated, len(before) - updated)
+    return UpdateCounts(len(told), len(new) - updated, updated, len(before) - updated)
 
 
 def _new_documents(
@@ -361,4 +379,4 @@ def _text_of(value: object, name: str, kind: Kind) -> str | None:
     if kind != "string" and isinstance(value, str):
         return None
     found = as_string(value, name)
-    return None if found is None else stored_text(found.decode("utf-8", "replace"))
+    return None if found is None else storable(found)

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
+import orjson
+from numpy.typing import NDArray
 
+from vocabtool.choices import EXACT_BELOW as DEFAULT_EXACT_BELOW
 from vocabtool.choices import Metric
 from vocabtool.encoders.encoder import Vectors
+from vocabtool.index.folder import Configuration
 from vocabtool.index.raw_vectors import (
     NEAREST,
     REMEASURED_SAMPLE,
@@ -28,8 +32,9 @@ from vocabtool.index.raw_vectors import (
     similarity_by_chance,
 )
 from vocabtool.index.vector_codes import EASIER
+from vocabtool.stores.postgres.connection import one_commit
 from vocabtool.stores.postgres.keywords import TRUE, Part
-from vocabtool.stores.postgres.schema import HALF, Tables
+from vocabtool.stores.postgres.schema import HALF, Tables, limit_waits
 from vocabtool.system.own_files import decode_record, encode_record
 from vocabtool.system.ranking import Rows
 
@@ -50,6 +55,7 @@ SETTINGS: Final[dict[Method, tuple[int, ...]]] = {
     "ivfflat": (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
 }
 NAMES: Final[dict[Method, str]] = {"hnsw": "hnsw.ef_search", "ivfflat": "ivfflat.probes"}
+EXACT_BELOW: Final = 5_000  # to compare a vector of 256 numbers takes about a microsecond
 BLOCK: Final = 10_000  # vectors fetched at a time
 # Costs of a document in about the same unit: visited by a filtered index, or compared exactly.
 VISITED: Final = 5
@@ -208,9 +214,15 @@ class VectorSql:
         return made
 
 
-def as_text(vector: Vectors) -> str:
-    """Return a vector as pgvector reads it, with all digits."""
-    return f"[{','.join(map(repr, vector.tolist()))}]"
+def exact_below(held: Configuration) -> int:
+    """Up to how many documents all vectors are compared: a lower default than in a folder."""
+    return EXACT_BELOW if held.exact_below == DEFAULT_EXACT_BELOW else held.exact_below
+
+
+def as_text(vector: NDArray[Any]) -> str:
+    """Return a vector as pgvector reads it; every number is exact."""
+    single = np.ascontiguousarray(vector, np.float32)
+    return orjson.dumps(single, option=orjson.OPT_SERIALIZE_NUMPY).decode()
 
 
 def from_bytes(sent: Sequence[bytes | None], dim: int) -> Vectors:
@@ -262,14 +274,6 @@ class _AllVectors:
             last, first = found[-1][0], first + len(found)
 
 
-@contextmanager
-def _one_commit(connection: Connection) -> Iterator[None]:
-    """Let all statements of the ``with`` block read the same commit, while others write."""
-    with connection.transaction():
-        _do(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        yield
-
-
 def build_vectors(
     connection: Connection,
     sql: VectorSql,
@@ -291,6 +295,7 @@ def build_vectors(
         method, statement = existing_index(connection, sql), None
     else:
         with connection.transaction():  # facts of an index that is not there would mislead
+            limit_waits(connection)
             _do(connection, f"DROP INDEX IF EXISTS vectors_{sql.tables.number:d}")
             _do(connection, f"DELETE FROM facts_{sql.tables.number:d} WHERE name = %s", FACTS)
         statement = sql.create(method, lists)
@@ -299,8 +304,10 @@ def build_vectors(
         facts = VectorFacts("exact", 0, recall, 1.0, 0, count, 0.0)
     else:
         if statement is not None:
-            _do(connection, statement)
-        with _one_commit(connection):
+            with connection.transaction():
+                limit_waits(connection)
+                _do(connection, statement)
+        with one_commit(connection):
             fetched: Any = _AllVectors.of(connection, sql)
             docs = fetched.docs
             kinds = _queries(fetched, seed)
@@ -314,23 +321,16 @@ def build_vectors(
                     recall_by_count(truth, _find(connection, sql, trial, kind, docs), [NEAREST])[0]
                     for kind, truth in zip(kinds, truths, strict=True)
                 ]
-                best = max(
-                    best, (setting, round(min(mean for mean, _ in measured), 4)), key=_recall
-                )
+                found = (setting, round(min(mean for mean, _ in measured), 4))
+                best = max(best, found, key=itemgetter(1))
                 if min(mean - error for mean, error in measured) >= wanted:
-                    best = (setting, round(min(mean for mean, _ in measured), 4))
+                    best = found
                     break
         asked = sum(len(kind.queries) for kind in kinds)
         seconds = round(perf_counter() - began, 3)
         facts = VectorFacts(method, best[0], recall, best[1], asked, count, seconds)
-    table = f"facts_{sql.tables.number:d}"
-    _do(
-        connection,
-        f"INSERT INTO {table} VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = %s",
-        FACTS,
-        facts.encode(),
-        facts.encode(),
-    )
+    add = f"INSERT INTO facts_{sql.tables.number:d} VALUES (%s, %s) ON CONFLICT (name) DO UPDATE"
+    _do(connection, f"{add} SET value = excluded.value", FACTS, facts.encode())
     return facts
 
 
@@ -350,13 +350,9 @@ def existing_index(connection: Connection, sql: VectorSql) -> Method:
     return found[0][0] if found else "exact"
 
 
-def _recall(setting: tuple[int, float]) -> float:
-    return setting[1]
-
-
 def chance_similarity(connection: Connection, sql: VectorSql) -> float | None:
     """Return the similarity that unrelated vectors reach by chance: see ``raw_vectors.py``."""
-    with _one_commit(connection):
+    with one_commit(connection):
         fetched: Any = _AllVectors.of(connection, sql)
         return similarity_by_chance(fetched, sql.metric)
 

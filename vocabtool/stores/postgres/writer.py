@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeVar
 from uuid import UUID, uuid4
 
 import numpy as np
-import orjson
 import pyarrow as pa
 
 from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Batch, Kind
-from vocabtool.documents.options import weights_of
+from vocabtool.documents.options import PATH_FIRST, weights_of
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.errors import VocabtoolError
 from vocabtool.index.canaries import CANDIDATES, Canaries, spread
 from vocabtool.index.database import text_hash
 from vocabtool.index.documents import MAX_FIELDS, PLAIN, union
@@ -41,6 +40,7 @@ from vocabtool.stores.postgres.changes import (
     Changes,
     NewDocument,
     TermNumbers,
+    count_commit,
     take_slot,
     write_changes,
     write_load,
@@ -61,7 +61,10 @@ from vocabtool.stores.postgres.schema import (
     lock_of,
     read_manifest,
     stored_text,
+    vacuum,
 )
+from vocabtool.stores.postgres.user_table import UpdateCounts, write_noted
+from vocabtool.stores.postgres.vectors import from_bytes
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
@@ -71,6 +74,7 @@ if TYPE_CHECKING:
 BUFFER_BYTES: Final = 256 << 20
 MAX_TRIES: Final = 20  # of a transaction that others are in the way of
 SHARED_TRIES: Final = 2  # then this writer writes alone
+LOCKED: Final = "55P03"  # a lock was not to be had in time
 TOKEN_WAIT: Final = 60_000  # milliseconds for a transaction whose connection was lost
 KEPT_TOKENS: Final = "1 day"
 VACUUM_SHARE: Final = 0.05  # of the documents changed: then vacuum at the end of a load
@@ -82,6 +86,7 @@ UNKNOWN: Final = (
     "Whether the last commit was written ({0}) is unknown, because its answer was lost; earlier "
     "commits are complete. Look whether its documents are there before you run it again"
 )
+HALF_DONE: Final = "What was written before is complete, and the other changes wait: run it again"
 
 Result = TypeVar("Result")
 
@@ -107,11 +112,13 @@ class PostgresWriter:
         cutter: Cutter,
         *,
         buffer_bytes: int = BUFFER_BYTES,
+        index_vectors: Callable[[Progress | None], None] | None = None,
     ) -> None:
+        """``index_vectors``: called at the end of each load."""
         self._connections = connections
         self._tables = tables
         self._cutter = cutter
-        self._limit = buffer_bytes
+        self._limit, self._index_vectors = buffer_bytes, index_vectors
         self._numbers = TermNumbers(tables)
         self._changes = Changes()
         self._size = 0  # bytes of the new documents in the buffer
@@ -208,6 +215,11 @@ class PostgresWriter:
             self._size -= each.size
             gone.remove(each.doc)
         self._changes.deleted |= gone
+
+    def write_noted(self, limit: int) -> UpdateCounts | None:
+        """Commit up to ``limit`` changes of the user's table; ``None`` if there are no more."""
+        held = (self._tables, self._cutter, self._numbers, self.manifest.fields)
+        return self._repeat(lambda connection: write_noted(connection, *held, limit), HALF_DONE)
 
     def _refuse_if_of_user(self) -> None:
         if self._tables.of_user:
@@ -332,10 +344,15 @@ class PostgresWriter:
 
         ``codes``: whether the end of the load may take time, to make searches faster.
         """
+        import psycopg
+
         before = self.manifest
         self._check_fields()
-        manifest = replace(manifest, searched_fields=self.searched_fields)
-        self._change_record(lambda held: self._with_fields(merge(held, before, manifest)))
+        try:
+            self._change_record(lambda held: self._with_fields(merge(held, before, manifest)))
+        except VocabtoolError as error:
+            told = self._tell(NOTHING, len(self._changes.documents))
+            raise VocabtoolError(f"{error}. {told}") from error
         load = manifest.load if manifest.load != before.load else None
         if self._changes or self._flushed or load is not None:
             self._changed += len(self._changes.documents) + len(self._changes.deleted)
@@ -346,13 +363,20 @@ class PostgresWriter:
         self.manifest = self._newest()
         self._kinds = dict(self.manifest.fields)
         if codes and self._changed > max(VACUUM_ROWS, VACUUM_SHARE * self.rows):
-            if progress is not None:
-                progress("vacuum", 0.0)
-            self._vacuum()
+            with suppress(psycopg.Error):  # a failure changes no document
+                vacuum(self._connection, self._tables, progress)
+                self._changed = 0
+        if codes and self._index_vectors is not None:
+            try:
+                self._index_vectors(progress)
+            except VocabtoolError as error:
+                told = "All documents are committed; `vocabtool compact` indexes their vectors"
+                raise VocabtoolError(f"{error}. {told}") from error
 
     def _check_fields(self) -> None:
         """Refuse a new column in an open transaction, where it would stop all searches."""
-        if self._slot is not None and self._with_fields(self.manifest) != self.manifest:
+        fields = self._with_fields(self.manifest).fields
+        if self._slot is not None and fields != self.manifest.fields:
             raise VocabtoolError(
                 f"{self._connections.where}: a new field after {self._flushed:,} documents of one "
                 "commit: use a smaller --commit-rows (commit_rows=), or commit before it"
@@ -382,7 +406,8 @@ class PostgresWriter:
                     self._write()
                 if load is not None:
                     write_load(self._connection, self._tables, before, load, self._opened)
-                self._run("UPDATE {totals} SET commits = commits + 1 WHERE slot = %s", self._slot)
+                assert self._slot is not None  # noqa: S101 - begun above
+                count_commit(self._connection, self._tables, self._slot)
                 sent = True
                 self._connection.execute("COMMIT")
                 self._slot = None
@@ -394,7 +419,7 @@ class PostgresWriter:
                 self._roll_back()
                 if is_committed:
                     return
-                sent = sent and (lost or error.sqlstate == "55P03")  # the token could not be tried
+                sent = sent and (lost or error.sqlstate == LOCKED)  # the token could not be tried
                 if not again or tried == MAX_TRIES or (self._flushed and not sent):
                     told = self._tell(UNKNOWN if sent else NOTHING, count)
                     raise self._connections.explain(error, told) from error
@@ -419,8 +444,7 @@ class PostgresWriter:
         if again:
             connection.execute("SET LOCAL lock_timeout TO DEFAULT")
         lock(connection, lock_of(self._tables.number), shared=not alone)
-        if not self._run("SELECT 1 FROM {indexes} WHERE number = %s", self._tables.number).rowcount:
-            raise NotFound(f"{self._connections.where}: the index was removed")
+        self._searched_with(read_manifest(connection, self._tables, self._connections.where))
         self._slot = take_slot(connection, self._tables, randrange(SLOTS))  # noqa: S311
 
     def _write(self) -> None:
@@ -443,7 +467,11 @@ class PostgresWriter:
         where = self._connections.where
         made = self._repeat(lambda held: change_record(held, self._tables, where, change))
         self.manifest = replace(
-            self.manifest, **{name: getattr(made, name) for name in (*MERGED, "fields", "sources")}
+            self.manifest,
+            **{
+                name: getattr(made, name)
+                for name in (*MERGED, "fields", "sources", "searched_fields")
+            },
         )
 
     def _with_fields(self, held: Manifest) -> Manifest:
@@ -454,11 +482,21 @@ class PostgresWriter:
             fields[name] = union(known, kind)
             if known not in ("null", "string") and fields[name] == "string":
                 what = f"another writer gave the field {name!r} {PLAIN[known]}, got {PLAIN[kind]}"
-                told = NOTHING.format(f"{len(self._changes.documents):,} documents")
-                raise VocabtoolError(f"{self._connections.where}: {what} meanwhile. {told}")
+                raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
         if len(fields) > MAX_FIELDS:
             raise VocabtoolError(f"{len(fields):,} fields in the index, the limit is {MAX_FIELDS}")
-        return held if fields == held.fields else replace(held, fields=fields)
+        return replace(held, fields=fields, searched_fields=self._searched_with(held))
+
+    def _searched_with(self, held: Manifest) -> tuple[str, ...]:
+        """Return the fields that are searched. Raises an error if another writer's differ."""
+        ours, theirs = self.searched_fields, held.searched_fields
+        if {ours, theirs} == {(), PATH_FIRST}:
+            return PATH_FIRST
+        if ours != theirs and (held.rows or theirs != self.manifest.searched_fields):
+            told, mine = (" and ".join(each) or "one field" for each in (theirs, ours))
+            what = f"another writer made the index search {told}, got {mine}"
+            raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
+        return ours
 
     def _newest(self) -> Manifest:
         where = self._connections.where
@@ -480,8 +518,8 @@ class PostgresWriter:
     def _run(self, statement: LiteralString, *parameters: object) -> psycopg.Cursor[Any]:
         return self._connection.execute(self._tables.sql(statement), parameters)
 
-    def _repeat(self, work: Callable[[Connection], Result]) -> Result:
-        """Do what may be done twice, again if the connection was lost."""
+    def _repeat(self, work: Callable[[Connection], Result], written: str = "") -> Result:
+        """Do what may be done twice, again if the connection was lost. ``written``: so far."""
         import psycopg
 
         for tried, pause in enumerate(pauses(), 1):
@@ -490,9 +528,11 @@ class PostgresWriter:
                     self._reconnect()
                 return work(self._connection)
             except psycopg.Error as error:
+                self._numbers.clear()
                 again = is_lost(error, self._connection) or is_conflict(error)
+                again |= error.sqlstate == LOCKED  # a table: others went on meanwhile
                 if self._slot is not None or not again or tried == MAX_TRIES:
-                    raise self._connections.explain(error) from error
+                    raise self._connections.explain(error, written) from error
             time.sleep(pause)
         raise AssertionError  # the pauses never end
 
@@ -515,15 +555,6 @@ class PostgresWriter:
         gone = len(self._changes.deleted)
         return sentence.format(f"{count + self._flushed:,} documents to add, {gone:,} to delete")
 
-    def _vacuum(self) -> None:
-        """Help PostgreSQL to find by indexes alone; a failure changes no document."""
-        import psycopg
-
-        with suppress(psycopg.Error):
-            for table in ("{postings}", "{counts}", "{terms}", "{documents}"):
-                self._run(f"VACUUM (ANALYZE) {table}")
-            self._changed = 0
-
 
 def canaries_of(connection: Connection, tables: Tables, manifest: Manifest) -> Canaries:
     """Return some documents with their vectors, spread over the index: see ``Canaries``.
@@ -536,15 +567,13 @@ def canaries_of(connection: Connection, tables: Tables, manifest: Manifest) -> C
     (ends,) = connection.execute(tables.sql("SELECT min(doc), max(doc) FROM {searched}"))
     wanted = [] if ends[0] is None else spread(ends[1] - ends[0] + 1, CANDIDATES) + ends[0]
     statement: LiteralString = (
-        "SELECT DISTINCT doc, id, text, vector::text FROM unnest(%s::bigint[]) AS wanted, LATERAL"
+        "SELECT DISTINCT doc, id, text, vector_send(vector::vector)"
+        " FROM unnest(%s::bigint[]) AS wanted, LATERAL"
         " (SELECT * FROM {searched} WHERE doc >= wanted AND " + of_model + " ORDER BY doc LIMIT 1)"
         " AS held ORDER BY doc"
     )
     found = connection.execute(tables.sql(statement), [[*map(int, wanted)]]).fetchall()
-    vectors = np.zeros((len(found), manifest.configuration.dim), np.float32)
-    for at, (*_, vector) in enumerate(found):
-        if vector is not None:
-            vectors[at] = orjson.loads(vector)
+    vectors = from_bytes([sent for *_, sent in found], manifest.configuration.dim)
     if tables.of_user:
         vectors = prepare(vectors, manifest.configuration.metric)
     return Canaries([each[1] for each in found], [each[2] for each in found], vectors)

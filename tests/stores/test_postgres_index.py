@@ -1,0 +1,180 @@
+"""An index in PostgreSQL, by the public ``Index``, while other processes use the same database."""
+
+from __future__ import annotations
+
+import gc
+import json
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from functools import partialmethod
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from tests.builders.postgres_server import PostgresServer
+from tests.builders.small_indexes import ids
+from vocabtool import Document, Index, VocabtoolError
+from vocabtool.stores.postgres.reader import PostgresStore
+
+DIM: Final = 4
+COUNT: Final = 40  # more than an export fetches at first
+TEXTS: Final = {f"d{at:02}": f"amber word{at} SKU-{at}" for at in range(COUNT)}
+VECTORS: Final = np.eye(DIM, dtype=np.float32)[np.arange(COUNT) % DIM]
+
+
+@pytest.fixture
+def database(
+    postgres_server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Any]:
+    """A connection to a new database with pgvector, without an index."""
+    import psycopg
+
+    monkeypatch.setenv("VOCABTOOL_CACHE", str(tmp_path / "cache"))
+    with psycopg.connect(postgres_server.new_database(), autocommit=True) as connection:
+        connection.execute("CREATE EXTENSION vector")
+        yield connection
+
+
+@pytest.fixture
+def address(database: Any) -> str:
+    """The address of the index ``test``, which is not there yet."""
+    info = database.info
+    return f"postgresql://{info.user}@/{info.dbname}?host={info.host}&port={info.port}&index=test"
+
+
+@pytest.fixture
+def index(address: str) -> Index:
+    """With all of ``TEXTS``."""
+    made = Index.create(address, dim=DIM)
+    put(made, [Document(*each) for each in TEXTS.items()])
+    return made
+
+
+def encode(texts: Sequence[str]) -> Any:
+    """The model of ``VECTORS``."""
+    return [VECTORS[int(text.rpartition("-")[2])] for text in texts]
+
+
+def test_reads_while_others_delete(
+    index: Index, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asks for a document is told what is there now, not that it changed meanwhile."""
+    other, real = Index.open(address), (PostgresStore.fetch_documents, PostgresStore.take)
+    left = ["d01", "d03", "d05", "d07"]
+
+    def deletes_first(self: Any, which: int, rows: Any) -> Any:
+        if left:
+            other.delete([left.pop(0)])
+        return real[which](self, rows)
+
+    for which, name in enumerate(("fetch_documents", "take")):
+        monkeypatch.setattr(PostgresStore, name, partialmethod(deletes_first, which))
+    assert index.get("d01") is None
+    assert index.get_many(["d02", "d03"]) == {"d02": Document("d02", TEXTS["d02"])}
+    assert {*index.vectors(["d04", "d05"])} == {"d04"}
+    assert "d07" not in ids(index.similar("d06", k=COUNT))
+    assert left == []
+
+
+def open_connections(database: Any) -> int:
+    """Those of the index to its database, which the server closes a moment after us."""
+    told = "application_name = 'vocabtool' AND datname = current_database()"
+    found = database.execute(f"SELECT count(*) FROM pg_stat_activity WHERE {told}").fetchone()
+    return int(found[0])
+
+
+def no_connections(database: Any) -> bool:
+    until = time.monotonic() + 30
+    while open_connections(database):
+        assert time.monotonic() < until, "connections are open"
+    return True
+
+
+@pytest.mark.parametrize("how", ["with", "close", "forgotten"])
+def test_connections_are_closed(database: Any, address: str, index: Index, how: str) -> None:
+    """By ``close``, at the end of a ``with`` block, or when nobody has the index any more."""
+    index.close()
+    assert no_connections(database)
+    gc.collect()
+    gc.disable()
+    try:
+        opened: Index | None = Index.open(address, encode if how == "forgotten" else None)
+        assert opened is not None
+        with opened if how == "with" else nullcontext():
+            assert ids(opened.search("SKU-7", vector=VECTORS[3]))[0] == "d07"
+            assert open_connections(database) > 0
+        if how == "close":
+            opened.close()
+        elif how == "forgotten":
+            opened = None
+        assert no_connections(database)
+    finally:
+        gc.enable()
+
+
+def test_a_long_transaction_stops_nobody(
+    index: Index, address: str, database: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new column, and the end of an index, wait for it briefly, again and again, or give up."""
+    monkeypatch.setattr("vocabtool.stores.postgres.schema.TABLE_WAIT", "50ms")
+    more = [Document("new", "birch", {"year": 1})]
+    with database.transaction():
+        database.execute("SELECT count(*) FROM vocabtool.documents_1")
+        with pytest.raises(VocabtoolError, match=r"55P03.*pg_stat_activity"):
+            index.remove()  # type: ignore[attr-defined]
+        with monkeypatch.context() as few:
+            few.setattr("vocabtool.stores.postgres.writer.MAX_TRIES", 2)
+            with pytest.raises(VocabtoolError, match="Nothing of this commit was written"):
+                put(index, more)
+        writing = threading.Thread(target=put, args=(Index.open(address), more))
+        writing.start()
+        for number in range(10):
+            assert ids(index.search(f"SKU-{number}"))[0] == f"d0{number}"
+        assert index.get("new") is None
+    writing.join()
+    index.refresh()
+    assert index.get("new") == more[0]
+
+
+@pytest.mark.parametrize(("given", "is_exact"), [({}, False), ({"exact_below": 50}, True)])
+@pytest.mark.parametrize("more", [0, 1])
+def test_where_exact_search_ends(
+    address: str, monkeypatch: pytest.MonkeyPatch, given: Any, is_exact: bool, more: int
+) -> None:
+    """The default is lower than in a folder; a number that somebody asks for counts."""
+    monkeypatch.setattr("vocabtool.stores.postgres.vectors.EXACT_BELOW", 39)
+    index = Index.create(address, dim=DIM, **given)
+    draw = np.random.default_rng(3).normal(size=(39 + more, DIM))
+    with index.writer() as writer:
+        writer.add([Document(f"d{at}", "amber") for at in range(39 + more)], draw)
+    assert index.verify().approximate is (more > 0 and not is_exact)
+    nearest = (draw / np.linalg.norm(draw, axis=1, keepdims=True) @ draw[7]).argsort()[::-1][:3]
+    assert ids(index.search(vector=draw[7], k=3)) == [f"d{at}" for at in nearest]
+
+
+def put(index: Index, documents: Sequence[Document]) -> None:
+    with index.writer() as writer:
+        writer.add(documents, VECTORS[: len(documents)])
+
+
+def test_an_export_is_of_one_commit(index: Index, address: str, tmp_path: Path) -> None:
+    """What is deleted or added after its beginning makes no difference."""
+    other, file = Index.open(address), tmp_path / "all.jsonl"
+    listed, found = index.ids(), index.documents("id >= 'd01'")
+    assert (next(listed), next(found).id) == ("d00", "d01")
+
+    def change(_: str, share: float) -> None:
+        if share < 1:
+            other.delete(where="id >= 'd20' and id < 'd30'")
+
+    assert index.export(file, vectors=True, progress=change) == COUNT
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {row["id"]: row["text"] for row in rows} == TEXTS
+    assert np.array_equal(np.load(tmp_path / "all.vectors.npy"), VECTORS)
+    assert [*listed] == [*TEXTS][1:]
+    assert [each.id for each in found] == [*TEXTS][2:]
+    assert len([*index.ids()]) == COUNT - 10
