@@ -151,6 +151,10 @@ class QdrantEngine:
     def sizes(self) -> Mapping[str, int]:
         return {}  # Qdrant does not tell
 
+    def close(self) -> None:
+        if not self.collection.is_local:  # others may have opened the same folder
+            self.collection.call("close")
+
     def remove(self, *, if_empty: bool = False) -> bool:
         # No writer that is open can commit after this.
         if if_empty and self.collection.open_session().manifest.rows:
