@@ -8,22 +8,20 @@ parameters are libpq's, which also reads PGPASSWORD, PGPASSFILE and other enviro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, LiteralString, cast
+from typing import TYPE_CHECKING, Any, Final, LiteralString
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import numpy as np
 import orjson
 
 from vocabtool.choices import StoredType
-from vocabtool.documents.batch import Document
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.index.canaries import Canaries, compare_with_given
 from vocabtool.index.commit_store import Contents, StoredRows
-from vocabtool.index.database import text_hash
 from vocabtool.index.engines import UserTable
 from vocabtool.index.folder import Chance, Manifest
 from vocabtool.index.generation import Progress
@@ -32,14 +30,13 @@ from vocabtool.index.model import IndexModel
 from vocabtool.index.raw_vectors import as_stored
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.conditions import Where
-from vocabtool.search.store import FieldValue, ValueCount, ValueCounts
-from vocabtool.stores.postgres.condition_sql import storable, value_of_column
 from vocabtool.stores.postgres.connection import (
     WAIT_SECONDS,
     Connections,
     one_commit,
 )
-from vocabtool.stores.postgres.keywords import TRUE, Part
+from vocabtool.stores.postgres.documents import DocumentColumns
+from vocabtool.stores.postgres.keywords import TRUE
 from vocabtool.stores.postgres.reader import PostgresStore
 from vocabtool.stores.postgres.record import change_record
 from vocabtool.stores.postgres.recount import recount
@@ -53,7 +50,6 @@ from vocabtool.stores.postgres.schema import (
     create_index,
     drop_index,
     find_index,
-    key_of,
     lock_of,
     read_manifest,
     replace_index,
@@ -356,32 +352,6 @@ class PostgresCommit(PostgresStore):
         (found,) = self._ask(self._docs(selection).then(" ORDER BY d.doc"))
         return np.array([doc for (doc,) in found], np.int64)
 
-    def fetch_stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
-        by_key = {key_of(id_): id_ for id_ in ids}
-        kinds = enumerate(self.fields.values())
-        columns = "".join(", NULL" if kind == "null" else f", field_{at}" for at, kind in kinds)
-        statement = f"SELECT key, doc, text{columns} FROM documents_{self.tables.number:d}"
-        (found,) = self._ask(Part(f"{statement} WHERE key = ANY(%s)", ([*by_key],)))
-        return {
-            by_key[key]: (row, [text, *map(value_of_column, values)])
-            for key, row, text, *values in found
-        }
-
-    def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
-        n = self.tables.number
-        statement = (
-            "SELECT given.place, max(d.doc) FROM unnest(%s::bigint[], %s::text[]) WITH ORDINALITY"
-            f" AS given(hash, text, place) JOIN documents_{n} d ON d.text_hash = given.hash"
-            " AND d.text = given.text AND d.source > 0 GROUP BY given.place"
-        )
-        held = [*map(storable, texts)]
-        hashes = [text_hash(text.encode()) for text in held]
-        (found,) = self._ask(Part(statement, (hashes, held)))
-        rows = np.full(len(texts), -1, np.int64)
-        for place, doc in found:
-            rows[place - 1] = doc
-        return rows
-
     def canaries(self) -> Canaries:
         return self.connections.read(
             lambda connection: canaries_of(connection, self.tables, self.manifest)
@@ -411,50 +381,22 @@ class PostgresCommit(PostgresStore):
             yield Contents(manifest, answers, self._stored_rows(connection, manifest))
 
     def _stored_rows(self, connection: Connection, manifest: Manifest) -> Iterator[StoredRows]:
-        from psycopg.sql import SQL, Identifier
 
-        kept = {f"field_{at}": name for at, name in enumerate(manifest.fields)}
-        kept = {each: name for each, name in kept.items() if manifest.fields[name] != "null"}
-        columns = SQL("").join(SQL(", {}").format(Identifier(each)) for each in kept)
-        statement = self.tables.sql(
-            "SELECT id, text, source, vector_send(vector::vector){columns} FROM {searched}"
-            " ORDER BY doc",
-            columns=columns,
+        columns = DocumentColumns.of(manifest.fields)
+        statement = (
+            f"SELECT d.source, vector_send(d.vector::vector), d.id, {', '.join(columns.names)}"
+            f" FROM documents_{self.tables.number:d} d ORDER BY d.doc"
         )
         step, dtype = COPIED_ROWS[0], manifest.configuration.dtype
         with connection.cursor("contents") as cursor:
-            cursor.execute(statement)
+            cursor.execute(statement.encode())
             while found := cursor.fetchmany(step):
-                documents = []
-                for id_, text, _, _, *values in found:
-                    named = zip(kept.values(), map(value_of_column, values), strict=True)
-                    fields = {name: value for name, value in named if value is not None}
-                    documents.append(Document(id_, text, fields))
-                sources, sent = ([row[at] for row in found] for at in (2, 3))
+                sources, sent = ([row[at] for row in found] for at in (0, 1))
+                documents = [columns.document(*row[2:]) for row in found]
                 vectors = as_stored(self.vector_sql.vectors(sent), dtype).astype(np.float32)
                 yield StoredRows(documents, sources, vectors)
                 size = sum(len(each.text) for each in documents)
                 step = sorted((*COPIED_ROWS, len(found) * COPIED_BYTES // max(size, 1)))[1]
-
-    def value_facts(self, name: str, limit: int) -> tuple[int, ValueCounts]:
-        kind = self.fields[name]
-        if kind == "null":
-            return 0, ValueCounts((), 0)
-        at = [*self.fields].index(name)
-        counts = (
-            f"SELECT field_{at} AS value, count(*) AS n FROM documents_{self.tables.number}"
-            f" WHERE field_{at} IS NOT NULL GROUP BY 1"
-        )
-        totals, frequent = self._ask(
-            Part(f"SELECT coalesce(sum(n), 0)::bigint, count(*) FROM ({counts}) c"),
-            Part(
-                f"SELECT value, n FROM ({counts}) c WHERE n > 1 ORDER BY n DESC, value LIMIT %s",
-                (limit,),
-            ),
-        )
-        ((documents, distinct),) = totals
-        values = [ValueCount(cast(FieldValue, value_of_column(value)), n) for value, n in frequent]
-        return documents, ValueCounts((*values,), distinct)
 
 
 def _parse(address: str) -> tuple[Connections, str]:

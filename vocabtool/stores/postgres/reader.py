@@ -11,15 +11,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents.batch import Document, Kind
+from vocabtool.documents.batch import Kind
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidCondition, NotFound
-from vocabtool.index.commit_store import DocumentsChanged
 from vocabtool.index.folder import Manifest
 from vocabtool.index.model import IndexModel
 from vocabtool.index.raw_vectors import prepare
@@ -33,14 +31,12 @@ from vocabtool.search.store import (
     Combination,
     Exactness,
     Exclusion,
-    FieldColumn,
     KnownWords,
     LegQuery,
-    ValueCount,
-    ValueCounts,
 )
-from vocabtool.stores.postgres.condition_sql import sql_of, value_of_column
+from vocabtool.stores.postgres.condition_sql import sql_of
 from vocabtool.stores.postgres.connection import Connections
+from vocabtool.stores.postgres.documents import Answers, DocumentColumns, PostgresDocuments
 from vocabtool.stores.postgres.keywords import (
     TRUE,
     Part,
@@ -53,7 +49,6 @@ from vocabtool.stores.postgres.keywords import (
 from vocabtool.stores.postgres.schema import (
     FIELD_CODES,
     Tables,
-    key_of,
     stored_term,
     stored_text,
 )
@@ -65,12 +60,8 @@ if TYPE_CHECKING:
 
 MAX_AGE: Final = 10.0  # seconds that frequencies are used without asking
 MAX_FREQUENCIES: Final = 1 << 16  # terms; then all are asked for again
-MAX_IDS: Final = 1 << 16  # ids of documents that are kept
 COMPANION: Final = re.compile(r"\btext_(folded|words|instant)\b")  # values are no part of the SQL
-MAX_BYTES_AHEAD: Final = 1 << 14  # of a document that is fetched with the legs
 SPELLING: Final = 2  # letters by which the length of a similar word may differ
-
-Answers = list[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +75,7 @@ class State:
     bests: dict[tuple[object, ...], float] = field(default_factory=dict)  # of best_without
 
 
-class PostgresStore:
+class PostgresStore(PostgresDocuments):
     """The latest commit of an index. Threads may share it."""
 
     exactness = Exactness(lengths=True, frequencies=True, similarities=True)
@@ -99,13 +90,9 @@ class PostgresStore:
         *,
         connection: Connection | None = None,
     ) -> None:
-        """``connection``: the only one to use, in a transaction that sees one commit."""
-        self.connections, self.tables, self.model, self.cutter = connections, tables, model, cutter
-        self._connection = connection
-        self._ids: dict[int, str] = {}
-        self._settings: WeakKeyDictionary[Any, Sequence[str]] = WeakKeyDictionary()
+        super().__init__(connections, tables, connection)
+        self.model, self.cutter = model, cutter
         self._stale = self._fetches_ahead = False
-        self._ahead: Mapping[int, Document] = {}
         (found,) = self._ask(
             Part(
                 "SELECT (SELECT extversion FROM pg_extension WHERE extname = 'vector'),"
@@ -245,9 +232,6 @@ class PostgresStore:
             raise InvalidCondition(what, condition.text, 0)
         return Part(text, tuple(values))
 
-    def only(self, rows: Rows) -> Part:
-        return Part("d.doc = ANY(%s)", (rows.tolist(),))
-
     def best_without(self, parts: tuple[Clause, ...], whole: Term, limit: int) -> float:
         """Return the best score of all parts in a document without ``whole``."""
         terms = [term for each in parts for term in each.terms]
@@ -306,16 +290,18 @@ class PostgresStore:
         clauses = weigh(statistics, query.should, codes=query.codes, unstemmed=query.unstemmed)
         if not query.should:
             clauses = []
-        ahead, self._fetches_ahead = self._fetches_ahead, False
-        statement = self._legs_statement(statistics, clauses, vector, limit, among, ahead)
+        columns = DocumentColumns.of(self.fields) if self._fetches_ahead else None
+        self._fetches_ahead = False
+        statement = self._legs_statement(statistics, clauses, vector, limit, among, columns)
         settings = self.vector_sql.settings(self._facts(), limit) if vector is not None else []
         (found,) = self._ask(statement, settings=settings)
         if found and found[0][0] != self.manifest.commit:
             self._stale = True
         found = [each[1:] for each in found if each[1] is not None]
-        if ahead:
+        self._ahead = {}
+        if columns is not None:
             short = (each for each in found if each[9] is not None)
-            self._ahead = dict(self._document(*each[:2], *each[9:]) for each in short)
+            self._ahead = {each[0]: columns.document(each[1], *each[9:]) for each in short}
         docs = np.array([each[0] for each in found], np.int64)
         self._keep_ids(docs.tolist(), [each[1] for each in found])
         scores, similarities, codes, exact, ranks, near, held = (
@@ -355,13 +341,13 @@ class PostgresStore:
         vector: Vectors | None,
         limit: int,
         among: Part,
-        ahead: bool,
+        columns: DocumentColumns | None,
     ) -> Part:
         """Select the commit, then of each candidate: doc, id, score, similarity, code, exact.
 
         Then whether the keyword leg ranks it (null if that does not have it), whether it is in the
-        vector leg, and whether any document has a code. ``ahead``: then its text, null if the
-        document is long, and its fields.
+        vector leg, and whether any document has a code. Then the columns, null for a
+        long document.
         """
         n = self.tables.number
         none = "SELECT NULL::bigint AS doc, NULL::float4 AS score, NULL::float4 AS code, FALSE"
@@ -390,15 +376,7 @@ class PostgresStore:
                 " AND doc NOT IN (SELECT doc FROM ranked)"
             )
             words = words.then(Part(more, (limit,)))
-        more_columns = ""
-        if ahead:
-            kinds = enumerate(self.fields.values())
-            texts = ["d.text", *(f"d.field_{at}" for at, kind in kinds if kind == "string")]
-            size = " + ".join(f"coalesce(octet_length({each}), 0)" for each in texts)
-            more_columns = "".join(
-                f", CASE WHEN {size} <= {MAX_BYTES_AHEAD} THEN {each} END"
-                for each in self._document_columns()
-            )
+        more_columns = "" if columns is None else columns.of_short_documents()
         return (
             Part("WITH every AS MATERIALIZED (")
             .then(every, "), ranked AS MATERIALIZED (", ranked, ")")
@@ -496,137 +474,6 @@ class PostgresStore:
             raise ValueError(f"vector must have {held.dim:,} numbers, got shape {np.shape(vector)}")
         return prepare(vector, held.metric)
 
-    # Documents
-
-    def ids(self, rows: Rows) -> list[str]:
-        """Return the ids. Those of a search's candidates are known already."""
-        wanted = rows.tolist()
-        kept = self._ids
-        if any(row not in kept for row in wanted):
-            statement = f"SELECT doc, id FROM documents_{self.tables.number:d} d WHERE "
-            (found,) = self._ask(Part(statement).then(self.only(rows)))
-            kept = dict(found)
-            self._keep_ids([*kept], [*kept.values()])
-        try:
-            return [kept[row] for row in wanted]
-        except KeyError as error:
-            raise self._change_error(error.args[0]) from None
-
-    def _keep_ids(self, docs: Sequence[int], ids: Sequence[str]) -> None:
-        # Another thread may still read the old dictionary, so it is replaced, never cleared.
-        if len(self._ids) + len(docs) > MAX_IDS:
-            self._ids = {}
-        self._ids.update(zip(docs, ids, strict=True))
-
-    def fetch_documents(self, rows: Rows) -> list[Document]:
-        """Return documents without null fields. Raises :class:`DocumentsChanged`."""
-        held, self._ahead = self._ahead, {}
-        wanted = rows.tolist()
-        if any(row not in held for row in wanted):
-            columns = ", ".join(self._document_columns())
-            statement = (
-                f"SELECT d.doc, d.id, {columns} FROM documents_{self.tables.number:d} d WHERE "
-            )
-            (found,) = self._ask(Part(statement).then(self.only(rows)))
-            held = dict(self._document(*each) for each in found)
-        try:
-            return [held[row] for row in wanted]
-        except KeyError as error:
-            raise self._change_error(error.args[0]) from None
-
-    def _document_columns(self) -> list[str]:
-        kept = (at for at, kind in enumerate(self.fields.values()) if kind != "null")
-        return ["d.text", *(f"d.field_{at}" for at in kept)]
-
-    def _document(self, row: int, id_: str, text: str, *values: Any) -> tuple[int, Document]:
-        kept = (name for name, kind in self.fields.items() if kind != "null")
-        named = zip(kept, values, strict=True)
-        fields = {name: value_of_column(value) for name, value in named if value is not None}
-        return row, Document(id_, text, fields)
-
-    def _change_error(self, row: int) -> DocumentsChanged:
-        where = self.connections.where
-        return DocumentsChanged(f"{where}: document {row:,} was deleted meanwhile: search again")
-
-    def row_of(self, id_: str) -> int | None:
-        return self.rows_of([id_]).get(id_)
-
-    def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the row of each id that exists."""
-        by_key = {key_of(id_): id_ for id_ in ids}
-        statement = f"SELECT key, doc FROM documents_{self.tables.number:d} WHERE key = ANY(%s)"
-        (found,) = self._ask(Part(statement, ([*by_key],)))
-        return {by_key[key]: doc for key, doc in found}
-
-    # Values of fields
-
-    def value_ranks(self, name: str, rows: Rows) -> NDArray[np.int64]:
-        """Return the rank of each row's value among those of all ``rows``; -1 without a value."""
-        found = np.full(len(rows), -1, np.int64)
-        if self.fields[name] == "null":
-            return found
-        column = f"field_{[*self.fields].index(name)}"
-        statement = (
-            f"SELECT doc, dense_rank() OVER (ORDER BY {column}) - 1"
-            f" FROM documents_{self.tables.number:d} d WHERE {column} IS NOT NULL AND "
-        )
-        (ranks,) = self._ask(Part(statement).then(self.only(rows)))
-        held: dict[int, int] = dict(ranks)
-        return np.array([held.get(row, -1) for row in rows.tolist()], np.int64)
-
-    def count_values(
-        self, names: Sequence[str], terms: Sequence[Term], among: Part, limit: int
-    ) -> dict[str, ValueCounts]:
-        """Count values in one round trip. Elements of lists are counted here."""
-        if terms:
-            holding = tuple(Clause((term,)) for term in terms)
-            among = among & select_part(self.tables, Combination("any", holding), {})
-        n, places = self.tables.number, [*self.fields]
-        counted = [name for name in names if self.fields[name] != "null"]
-        statements = []
-        for name in counted:
-            column = f"field_{places.index(name)}"
-            grouped = Part(
-                f"WITH g AS MATERIALIZED (SELECT {column} AS v, count(*) AS c"
-                f" FROM documents_{n} d WHERE {column} IS NOT NULL AND "
-            ).then(among, " GROUP BY 1)")
-            is_list = "EXISTS (SELECT FROM g WHERE v ^@ '[')"
-            fewer = (
-                "%s" if self.fields[name] != "string" else f"CASE WHEN NOT {is_list} THEN %s END"
-            )
-            best = f" SELECT v, c, (SELECT count(*) FROM g) FROM g ORDER BY c DESC, v LIMIT {fewer}"
-            statements.append(grouped.then(Part(best, (limit,))))
-        answers = self._ask(*statements) if statements else []
-        found = dict.fromkeys(names, ValueCounts((), 0))
-        for name, answer in zip(counted, answers, strict=True):
-            found[name] = _count_parts(answer, self.fields[name], limit)
-        return found
-
-    def _ask(self, *parts: Part, settings: Sequence[str] = ()) -> list[Answers]:
-        """Run statements in one round trip; return the rows of each.
-
-        ``settings``: are set first, unless they are those that the connection was given last.
-        """
-
-        def work(connection: Any) -> list[Answers]:
-            if settings and self._settings.get(connection) != settings:
-                for each in settings:
-                    connection.execute(f"SET {each}".encode())
-                self._settings[connection] = settings
-            if len(parts) == 1:
-                (only,) = parts
-                found = connection.execute(only.text, only.values, binary=True)
-                return [found.fetchall()]
-            with connection.pipeline(), connection.transaction():
-                cursors = [
-                    connection.execute(each.text, each.values or None, binary=bool(each.values))
-                    for each in parts
-                ]
-            return [each.fetchall() if each.description else [] for each in cursors]
-
-        held = self._connection
-        return self.connections.read(work) if held is None else work(held)
-
 
 def _conditions(asked: Asked) -> Iterable[Where]:
     match asked:
@@ -644,17 +491,3 @@ def _rank(found: Answers, limit: int) -> RankedRows:
     # A document with none but terms that add nothing.
     scores = np.array([score or 0.0 for _, score in found], np.float32)
     return RankedRows.of(rows, scores, limit)
-
-
-def _count_parts(answer: Answers, kind: Kind, limit: int) -> ValueCounts:
-    values: list[Any] = [value_of_column(value) for value, *_ in answer]
-    counts = [count for _, count, _ in answer]
-    if not any(isinstance(value, str) and value.startswith("[") for value in values):
-        pairs = zip(values[:limit], counts[:limit], strict=True)
-        distinct = answer[0][2] if answer else 0
-        return ValueCounts(tuple(ValueCount(value, count) for value, count in pairs), distinct)
-    order = sorted(range(len(values)), key=values.__getitem__)
-    column = FieldColumn.of(
-        np.arange(len(values), dtype=np.int32), [values[at] for at in order], kind
-    )
-    return column.count(np.repeat(np.arange(len(values)), [counts[at] for at in order]), limit)
