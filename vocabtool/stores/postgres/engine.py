@@ -381,7 +381,6 @@ class PostgresCommit(PostgresStore):
             yield Contents(manifest, answers, self._stored_rows(connection, manifest))
 
     def _stored_rows(self, connection: Connection, manifest: Manifest) -> Iterator[StoredRows]:
-
         columns = DocumentColumns.of(manifest.fields)
         statement = (
             f"SELECT d.source, vector_send(d.vector::vector), d.id, {', '.join(columns.names)}"
