@@ -25,7 +25,6 @@ from vocabtool.system.ranking import Rows
 if TYPE_CHECKING:
     from psycopg import Connection
 
-MAX_BYTES_AHEAD: Final = 1 << 14  # of a document that is fetched before it is asked for
 MAX_IDS: Final = 1 << 16  # ids of documents that are kept
 
 Answers = list[tuple[Any, ...]]
@@ -33,24 +32,15 @@ Answers = list[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class DocumentColumns:
-    """The columns of a document's text and fields. ``strings``: those that may be long."""
+    """The columns with a document's text and ``fields``."""
 
     names: Sequence[str]
     fields: Sequence[str]
-    strings: Sequence[str]
 
     @classmethod
     def of(cls, fields: Mapping[str, Kind]) -> DocumentColumns:
-        kinds = {f"d.field_{at}": kind for at, kind in enumerate(fields.values()) if kind != "null"}
-        strings = [column for column, kind in kinds.items() if kind == "string"]
-        kept = [name for name, kind in fields.items() if kind != "null"]
-        return cls(["d.text", *kinds], kept, ["d.text", *strings])
-
-    def of_short_documents(self) -> str:
-        """Return SQL of the columns, each after a comma; they are null in a long document."""
-        size = " + ".join(f"coalesce(octet_length({each}), 0)" for each in self.strings)
-        is_short = f"{size} <= {MAX_BYTES_AHEAD}"
-        return "".join(f", CASE WHEN {is_short} THEN {each} END" for each in self.names)
+        kept = {f"d.field_{at}": name for at, name in enumerate(fields) if fields[name] != "null"}
+        return cls(["d.text", *kept], [*kept.values()])
 
     def document(self, id_: str, text: str, *values: Any) -> Document:
         """Return the document of an id and the values of the columns."""
@@ -69,7 +59,6 @@ class PostgresDocuments(ABC):
     ) -> None:
         self.connections, self.tables, self._connection = connections, tables, connection
         self._ids: dict[int, str] = {}
-        self._ahead: Mapping[int, Document] = {}
         self._settings: WeakKeyDictionary[Any, Sequence[str]] = WeakKeyDictionary()
 
     @property
@@ -126,16 +115,13 @@ class PostgresDocuments(ABC):
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
         """Return documents without null fields. Raises :class:`DocumentsChanged`."""
-        held, self._ahead = self._ahead, {}
-        wanted = rows.tolist()
-        if any(row not in held for row in wanted):
-            columns, n = DocumentColumns.of(self.fields), self.tables.number
-            names = ", ".join(columns.names)
-            statement = f"SELECT d.doc, d.id, {names} FROM documents_{n} d WHERE "
-            (found,) = self._ask(Part(statement).then(self.only(rows)))
-            held = {row: columns.document(*each) for row, *each in found}
+        columns, n = DocumentColumns.of(self.fields), self.tables.number
+        names = ", ".join(columns.names)
+        statement = f"SELECT d.doc, d.id, {names} FROM documents_{n} d WHERE "
+        (found,) = self._ask(Part(statement).then(self.only(rows)))
+        held = {row: columns.document(*each) for row, *each in found}
         try:
-            return [held[row] for row in wanted]
+            return [held[row] for row in rows.tolist()]
         except KeyError as error:
             raise self._change_error(error.args[0]) from None
 

@@ -36,7 +36,7 @@ from vocabtool.search.store import (
 )
 from vocabtool.stores.postgres.condition_sql import sql_of
 from vocabtool.stores.postgres.connection import Connections
-from vocabtool.stores.postgres.documents import Answers, DocumentColumns, PostgresDocuments
+from vocabtool.stores.postgres.documents import Answers, PostgresDocuments
 from vocabtool.stores.postgres.keywords import (
     TRUE,
     Part,
@@ -92,7 +92,7 @@ class PostgresStore(PostgresDocuments):
     ) -> None:
         super().__init__(connections, tables, connection)
         self.model, self.cutter = model, cutter
-        self._stale = self._fetches_ahead = False
+        self._stale = False
         (found,) = self._ask(
             Part(
                 "SELECT (SELECT extversion FROM pg_extension WHERE extname = 'vector'),"
@@ -194,7 +194,6 @@ class PostgresStore(PostgresDocuments):
         )
         codes = [FIELD_CODES[term.field] for term in terms]
         texts = [stored_term(stored_text(term.text)) for term in terms]
-        self._fetches_ahead = True
         (found,) = self._ask(Part(statement, (FACTS, n, codes, texts)))
         if not found:
             raise NotFound(f"{self.connections.where}: the index was removed: open it again")
@@ -281,31 +280,21 @@ class PostgresStore(PostgresDocuments):
     def legs(
         self, query: LegQuery, vector: Vectors | None, limit: int, among: Part
     ) -> tuple[Candidates, NDArray[np.int8]]:
-        """Return candidates and tiers; see :meth:`MaskStore.legs`. One round trip.
-
-        If this query has asked for frequencies, it returns the documents too, so that they need no
-        third round trip.
-        """
+        """Return candidates and tiers; see :meth:`SteppedLegs.legs`. One round trip."""
         statistics = self._statistics(query_terms(query))
         clauses = weigh(statistics, query.should, codes=query.codes, unstemmed=query.unstemmed)
         if not query.should:
             clauses = []
-        columns = DocumentColumns.of(self.fields) if self._fetches_ahead else None
-        self._fetches_ahead = False
-        statement = self._legs_statement(statistics, clauses, vector, limit, among, columns)
+        statement = self._legs_statement(statistics, clauses, vector, limit, among)
         settings = self.vector_sql.settings(self._facts(), limit) if vector is not None else []
         (found,) = self._ask(statement, settings=settings)
         if found and found[0][0] != self.manifest.commit:
             self._stale = True
         found = [each[1:] for each in found if each[1] is not None]
-        self._ahead = {}
-        if columns is not None:
-            short = (each for each in found if each[9] is not None)
-            self._ahead = {each[0]: columns.document(each[1], *each[9:]) for each in short}
         docs = np.array([each[0] for each in found], np.int64)
         self._keep_ids(docs.tolist(), [each[1] for each in found])
         scores, similarities, codes, exact, ranks, near, held = (
-            (list(column) for column in zip(*(each[2:9] for each in found), strict=True))
+            (list(column) for column in zip(*(each[2:] for each in found), strict=True))
             if found
             else ([], [], [], [], [], [], [])
         )
@@ -341,13 +330,11 @@ class PostgresStore(PostgresDocuments):
         vector: Vectors | None,
         limit: int,
         among: Part,
-        columns: DocumentColumns | None,
     ) -> Part:
         """Select the commit, then of each candidate: doc, id, score, similarity, code, exact.
 
         Then whether the keyword leg ranks it (null if that does not have it), whether it is in the
-        vector leg, and whether any document has a code. Then the columns, null for a
-        long document.
+        vector leg, and whether any document has a code.
         """
         n = self.tables.number
         none = "SELECT NULL::bigint AS doc, NULL::float4 AS score, NULL::float4 AS code, FALSE"
@@ -376,7 +363,6 @@ class PostgresStore(PostgresDocuments):
                 " AND doc NOT IN (SELECT doc FROM ranked)"
             )
             words = words.then(Part(more, (limit,)))
-        more_columns = "" if columns is None else columns.of_short_documents()
         return (
             Part("WITH every AS MATERIALIZED (")
             .then(every, "), ranked AS MATERIALIZED (", ranked, ")")
@@ -386,7 +372,7 @@ class PostgresStore(PostgresDocuments):
             .then(f" SELECT (SELECT sum(commits)::bigint FROM totals_{n}), x.*")
             .then(" FROM (SELECT 1) one LEFT JOIN (SELECT d.doc, d.id, e.score, ", similarity)
             .then(", e.code, e.exact, w.listed, n.doc IS NOT NULL,")
-            .then(" EXISTS (SELECT FROM every WHERE code IS NOT NULL)", more_columns)
+            .then(" EXISTS (SELECT FROM every WHERE code IS NOT NULL)")
             .then(f" FROM candidates c JOIN documents_{n} d ON d.doc = c.doc")
             .then(" LEFT JOIN words w ON w.doc = c.doc LEFT JOIN near n ON n.doc = c.doc")
             .then(" LEFT JOIN every e ON e.doc = c.doc) x ON TRUE")
