@@ -6,9 +6,10 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event
 from typing import Any, Final
 
 import pytest
@@ -57,3 +58,18 @@ def postgres_server() -> Iterator[PostgresServer]:
     """One server for all tests of this process; each test makes a database of its own."""
     with running_server() as server:
         yield server
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> Event:
+    """Set when a lock of a table was not to be had, and is tried again."""
+    found = Event()
+
+    def pauses() -> Iterator[float]:
+        yield 0.05
+        found.set()
+        yield from repeat(0.05)
+
+    monkeypatch.setattr("vocabtool.stores.postgres.schema.pauses", pauses)
+    monkeypatch.setattr("vocabtool.stores.postgres.schema.TABLE_TRIES", 10_000)
+    return found

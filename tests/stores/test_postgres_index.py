@@ -17,7 +17,7 @@ import pytest
 
 from tests.builders.postgres_server import PostgresServer
 from tests.builders.small_indexes import ids
-from vocabtool import Document, Index, VocabtoolError
+from vocabtool import Document, Index, InvalidCondition, NotFound, VocabtoolError
 from vocabtool.stores.postgres.reader import PostgresStore
 
 DIM: Final = 4
@@ -121,13 +121,14 @@ def test_a_long_transaction_stops_nobody(
 ) -> None:
     """A new column, and the end of an index, wait for it briefly, again and again, or give up."""
     monkeypatch.setattr("vocabtool.stores.postgres.schema.TABLE_WAIT", "50ms")
+    monkeypatch.setattr("vocabtool.stores.postgres.schema.TABLE_TRIES", 2)
     more = [Document("new", "birch", {"year": 1})]
     with database.transaction():
         database.execute("SELECT count(*) FROM vocabtool.documents_1")
         with pytest.raises(VocabtoolError, match=r"55P03.*pg_stat_activity"):
             index.remove()  # type: ignore[attr-defined]
         with monkeypatch.context() as few:
-            few.setattr("vocabtool.stores.postgres.writer.MAX_TRIES", 2)
+            few.setattr("vocabtool.stores.postgres.writer.TABLE_TRIES", 2)
             with pytest.raises(VocabtoolError, match="Nothing of this commit was written"):
                 put(index, more)
         writing = threading.Thread(target=put, args=(Index.open(address), more))
@@ -140,14 +141,65 @@ def test_a_long_transaction_stops_nobody(
     assert index.get("new") == more[0]
 
 
-@pytest.mark.parametrize(("given", "is_exact"), [({}, False), ({"exact_below": 50}, True)])
+@pytest.mark.parametrize("what", ["replace", "remove", "compact"])
+def test_what_waits_for_a_long_transaction(
+    database: Any, address: str, what: str, refused: threading.Event
+) -> None:
+    """It is tried again; until then all is as before."""
+    index = Index.create(address, dim=DIM, exact_below=10)
+    put(index, [Document(*each) for each in TEXTS.items()])
+    new = index
+    if what == "replace":
+        new = Index.create(address, dim=DIM, force=True, in_place=False)
+        put(new, [Document("new", "birch")])
+    work = {"replace": new.put_in_place, "remove": index.remove, "compact": index.compact}  # type: ignore[attr-defined]
+    with database.transaction():
+        database.execute("SELECT count(*) FROM vocabtool.documents_1")
+        waiting = threading.Thread(target=work[what])
+        waiting.start()
+        assert refused.wait(60)
+        assert ids(Index.open(address).search("SKU-7"))[0] == "d07"
+        assert what != "compact" or index.verify().approximate
+    waiting.join()
+    if what == "remove":
+        with pytest.raises(NotFound):
+            Index.open(address)
+    else:
+        left = Index.open(address)
+        assert [*left.ids()] == (["new"] if what == "replace" else [*TEXTS])
+        assert left.verify().approximate is (what == "compact")
+
+
+def test_an_index_of_vectors_that_cannot_be_replaced(
+    database: Any, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old one remains, with what was measured, and the next build removes the new one."""
+    monkeypatch.setattr("vocabtool.stores.postgres.schema.TABLE_WAIT", "50ms")
+    monkeypatch.setattr("vocabtool.stores.postgres.schema.TABLE_TRIES", 2)
+    index = Index.create(address, dim=DIM, exact_below=10)
+    put(index, [Document(*each) for each in TEXTS.items()])
+    before = index.verify()
+    assert before.approximate
+    with database.transaction():
+        database.execute("SELECT count(*) FROM vocabtool.documents_1")
+        with pytest.raises(VocabtoolError, match="55P03"):
+            index.compact()
+    assert index.verify() == before
+    index.compact()
+    assert index.verify().approximate
+    names = database.execute("SELECT indexname FROM pg_indexes WHERE indexname ~ '^vectors'")
+    assert names.fetchall() == [("vectors_1",)]
+
+
+@pytest.mark.parametrize(("given", "is_exact"), [({}, False), ({"exact_below": 20_000}, True)])
 @pytest.mark.parametrize("more", [0, 1])
 def test_where_exact_search_ends(
     address: str, monkeypatch: pytest.MonkeyPatch, given: Any, is_exact: bool, more: int
 ) -> None:
     """The default is lower than in a folder; a number that somebody asks for counts."""
-    monkeypatch.setattr("vocabtool.stores.postgres.vectors.EXACT_BELOW", 39)
+    monkeypatch.setattr("vocabtool.stores.postgres.engine.PostgresEngine.exact_below", 39)
     index = Index.create(address, dim=DIM, **given)
+    assert index.configuration.exact_below == given.get("exact_below", 39)
     draw = np.random.default_rng(3).normal(size=(39 + more, DIM))
     with index.writer() as writer:
         writer.add([Document(f"d{at}", "amber") for at in range(39 + more)], draw)
@@ -164,8 +216,6 @@ def put(index: Index, documents: Sequence[Document]) -> None:
 def test_an_export_is_of_one_commit(index: Index, address: str, tmp_path: Path) -> None:
     """What is deleted or added after its beginning makes no difference."""
     other, file = Index.open(address), tmp_path / "all.jsonl"
-    listed, found = index.ids(), index.documents("id >= 'd01'")
-    assert (next(listed), next(found).id) == ("d00", "d01")
 
     def change(_: str, share: float) -> None:
         if share < 1:
@@ -175,6 +225,23 @@ def test_an_export_is_of_one_commit(index: Index, address: str, tmp_path: Path) 
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert {row["id"]: row["text"] for row in rows} == TEXTS
     assert np.array_equal(np.load(tmp_path / "all.vectors.npy"), VECTORS)
-    assert [*listed] == [*TEXTS][1:]
-    assert [each.id for each in found] == [*TEXTS][2:]
     assert len([*index.ids()]) == COUNT - 10
+
+
+def test_whoever_lists_documents_stops_nobody(index: Index, database: Any) -> None:
+    """No connection is kept meanwhile; what is deleted after the beginning is left out."""
+    with pytest.raises(InvalidCondition):
+        index.documents("id >")
+    listed, found = index.ids(), index.documents("id >= 'd01'")
+    assert (next(listed), next(found).id) == ("d00", "d01")
+    database.execute("SET lock_timeout = '10s'")
+    with database.transaction():
+        database.execute("LOCK TABLE vocabtool.documents_1 IN ACCESS EXCLUSIVE MODE")
+    index.delete(where="id >= 'd20' and id < 'd30'")
+    index.close()
+    assert no_connections(database)
+    assert [*listed] == [*TEXTS][1:]
+    assert [each.id for each in found] == [*TEXTS][2:20] + [*TEXTS][30:]
+    for each in index.ids():
+        index.delete([each])
+    assert len(index) == 0

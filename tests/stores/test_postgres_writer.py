@@ -280,6 +280,63 @@ def test_more_than_the_buffer(connections: Connections) -> None:
     assert len(texts_in(connections)) == 20
 
 
+def test_a_retry_that_fails(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It found that the lost COMMIT had no effect, and says so."""
+    import psycopg
+
+    real, calls = psycopg.Connection.execute, list[str]()
+
+    def execute(self: Any, query: Any, *arguments: Any, **options: Any) -> Any:
+        if query == "COMMIT":
+            calls.append(query)
+            self.close()
+            raise psycopg.OperationalError("the connection is lost")
+        return real(self, query, *arguments, **options)
+
+    def fails_later(*arguments: Any) -> None:
+        if calls:
+            raise VocabtoolError("no more")
+        write_changes(*arguments)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", execute)
+    monkeypatch.setattr("vocabtool.stores.postgres.writer.write_changes", fails_later)
+    changes = open_writer(connections)
+    put(changes, [Document("a", "amber")])
+    with pytest.raises(VocabtoolError, match=r"no more.*Nothing of this commit was written"):
+        commit(changes)
+    changes.close()
+    assert texts_in(connections) == {}
+
+
+def test_a_new_field_after_a_flush(connections: Connections) -> None:
+    """It is refused, and the message says what was written."""
+    changes = open_writer(connections, buffer_bytes=10_000)
+    put(changes, [Document(f"d{at}", "amber") for at in range(20)])
+    put(changes, [Document("e", "birch", {"year": 1})])
+    told = r"a new field after 20 .*Nothing of this commit was written \(21 documents to add"
+    with pytest.raises(VocabtoolError, match=told):
+        commit(changes)
+    changes.close()
+    assert texts_in(connections) == {}
+
+
+def test_flushes_stop_no_other_writer(connections: Connections) -> None:
+    """Also if the later one has pieces with paths: then others write before it commits."""
+    one, other = open_writer(connections, buffer_bytes=1), open_writer(connections)
+    put(one, [Document("a", "amber")])
+    one.searched_fields = PATH_FIRST
+    put(one, [Document("b", "birch")])
+    other._connection.execute("SET lock_timeout = '10s'")
+    put(other, [Document("c", "cedar")])
+    commit(other)
+    assert texts_in(connections) == {"c": "cedar"}
+    commit(one)
+    assert one.manifest.searched_fields == PATH_FIRST
+    assert texts_in(connections) == {"a": "amber", "b": "birch", "c": "cedar"}
+    one.close()
+    other.close()
+
+
 def test_many_deletions(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several statements, one commit: nothing before it, and right statistics after it."""
     monkeypatch.setattr("vocabtool.stores.postgres.changes.DELETED_ROWS", 3)

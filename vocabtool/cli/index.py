@@ -15,7 +15,6 @@ from click.core import ParameterSource
 
 from vocabtool.choices import (
     COMMIT_ROWS,
-    EXACT_BELOW,
     LANGUAGES,
     RECALL,
     Metric,
@@ -95,9 +94,8 @@ SHAPE = gather(
     click.option(
         "--exact-below",
         type=click.IntRange(0),
-        default=EXACT_BELOW,
-        show_default=True,
-        help="Compare every vector (exact search) if there are at most this many documents.",
+        help="Compare every vector (exact search) if there are at most this many documents. "
+        "[default: 20,000, in PostgreSQL 5,000]",
     ),
 )
 FILLING = gather(

@@ -48,9 +48,6 @@ class CommitStore(IndexStore, Protocol):
 
     ``number``: of the generation; 0 in an engine. ``mean_lengths``: the mean number of terms per
     row in the fields ``words`` and ``surfaces``.
-
-    A store that reads what is newest at each call may also have ``at_one_commit()``: a context
-    manager that yields a store of one commit, for exports.
     """
 
     manifest: Manifest
@@ -60,6 +57,9 @@ class CommitStore(IndexStore, Protocol):
     def number(self) -> int: ...
     @property
     def mean_lengths(self) -> tuple[float, float]: ...
+
+    def at_one_commit(self) -> AbstractContextManager[CommitStore]:
+        """Open a store of one commit, for exports; this store may read the newest at each call."""
 
     def row_of(self, id_: str) -> int | None: ...
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 import google_crc32c
 import numpy as np
@@ -23,7 +23,7 @@ from vocabtool.documents.batch import Document, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import FolderNotEmpty, InvalidFile, reading
-from vocabtool.index.commit_store import CommitStore
+from vocabtool.index.commit_store import CommitStore, DocumentsChanged
 from vocabtool.index.database import JOURNALS, NAME
 from vocabtool.index.documents import ID, TEXT
 from vocabtool.index.folder import (
@@ -56,23 +56,43 @@ COPIED_BYTES: Final = 4 << 20
 MOST_FREQUENT: Final = 5  # values of a field
 EXPORT_ENDINGS: Final = (".jsonl", ".parquet", ".arrow")
 
+Fetched = TypeVar("Fetched")
+
 
 def ids(snapshot: CommitStore, where: str | None = None) -> Iterator[str]:
     rows = snapshot.rows_in_order(where)
     for start in range(0, len(rows), BLOCK_ROWS[1]):
-        yield from snapshot.documents.ids(rows[start : start + BLOCK_ROWS[1]])
+        part = rows[start : start + BLOCK_ROWS[1]]
+        yield from _fetch(snapshot, snapshot.documents.ids, part)
 
 
 def blocks(snapshot: CommitStore, rows: Rows) -> Iterator[tuple[Rows, list[Document]]]:
-    """Yield documents in blocks of about 4 MB of text, each with its rows."""
+    """Yield documents in blocks of about 4 MB of text, each with its rows.
+
+    Documents that others delete meanwhile are left out, unless ``snapshot`` is one commit.
+    """
     start, step = 0, BLOCK_ROWS[0]
     while start < len(rows):
         part = rows[start : start + step]
-        found = [*map(_document_in_utf8, snapshot.documents.fetch_documents(part))]
+        held = _fetch(snapshot, snapshot.documents.fetch_documents, part)
+        found = [*map(_document_in_utf8, held)]
         yield part, found
         start += len(part)
         size = sum(len(each.text) for each in found)
         step = max(1, min(BLOCK_ROWS[1], len(part) * BLOCK_BYTES // max(size, 1)))
+
+
+def _fetch(
+    snapshot: CommitStore, fetch: Callable[[Rows], list[Fetched]], rows: Rows
+) -> list[Fetched]:
+    """Fetch what is left of ``rows``; a store of one commit has them all."""
+    while True:
+        try:
+            return fetch(rows)
+        except DocumentsChanged:
+            before, rows = len(rows), np.sort(snapshot.in_order(snapshot.only(rows)))
+            if len(rows) == before:
+                raise
 
 
 def _document_in_utf8(document: Document) -> Document:

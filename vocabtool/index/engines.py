@@ -66,6 +66,8 @@ class Engine(Protocol):
     - ``name``: its address without secrets, for messages.
     - ``is_build``: whether it will replace another index.
     - ``notes``: what to say at every opening, such as a recall that is not reached.
+
+    A class may have its own default of ``exact_below`` of :meth:`Index.create`.
     """
 
     name: str
@@ -148,9 +150,9 @@ class TableEngine(Engine, Protocol):
 
     def update_table(
         self, cutter: Cutter, commit_rows: int, progress: Progress | None
-    ) -> tuple[int, int, int]:
+    ) -> tuple[int, int, int, tuple[str, ...]]:
         """Write what changed in the table; return how many documents were added, updated and
-        removed.
+        removed, and notes: what failed when everything was committed.
         """
 
     def count_waiting(self) -> int:

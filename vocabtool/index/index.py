@@ -43,7 +43,13 @@ from vocabtool.index import contents, folder
 from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.contents import IndexStats
 from vocabtool.index.documents import id_in_utf8
-from vocabtool.index.engines import UserTable, is_address, store_index, table_engine
+from vocabtool.index.engines import (
+    UserTable,
+    engine_class,
+    is_address,
+    store_index,
+    table_engine,
+)
 from vocabtool.index.folder import Commit, Configuration, Manifest
 from vocabtool.index.folder_writer import FolderWriter
 from vocabtool.index.generation import (
@@ -129,7 +135,7 @@ class Index:
         dtype: StoredType = "float16",
         language: Language = "english",
         recall: float = RECALL,
-        exact_below: int = EXACT_BELOW,
+        exact_below: int | None = None,
         memory: int | None = None,
         force: bool = False,
         in_place: bool = True,
@@ -154,7 +160,8 @@ class Index:
         - ``dtype``: type of the stored vectors.
         - ``language``: language of stems and stop words.
         - ``recall``: recall@10 that approximate search must reach.
-        - ``exact_below``: up to this many documents, every vector is compared.
+        - ``exact_below``: up to this many documents, every vector is compared; by default 20,000 in
+          a folder, 5,000 in PostgreSQL.
         - ``memory``: limit for building, in bytes.
         - ``force``: replace an existing index, after all checks have passed.
         - ``in_place``: replace it at once. Otherwise others find the old one until
@@ -186,6 +193,9 @@ class Index:
         size = dim if encoder is None else encoder.dim
         assert size is not None  # noqa: S101 - without a model it is given
         cutter = Cutter(language)
+        if exact_below is None:
+            engine = engine_class(str(path)) if is_address(path) else None
+            exact_below = getattr(engine, "exact_below", EXACT_BELOW)
         configuration = Configuration(
             dim=size,
             metric=metric,
@@ -417,15 +427,15 @@ class Index:
     def ids(self, where: str | None = None) -> Iterator[str]:
         """Yield the ids of all documents, or of those that satisfy a condition, in row order.
 
-        Rows are in the order in which documents were added or last updated. Raises
-        :class:`InvalidCondition`.
+        Rows are in the order in which documents were added or last updated. An engine leaves out
+        those that others delete or update meanwhile. Raises :class:`InvalidCondition`.
         """
         return contents.ids(self._snapshot, where)
 
     def documents(self, where: str | None = None) -> Iterator[Document]:
         """Yield documents with all fields, in the order of :meth:`ids`, in bounded memory.
 
-        All are of one commit, even if a writer changes the index meanwhile. Raises
+        Those of a folder are of one commit, even if a writer changes the index meanwhile. Raises
         :class:`InvalidCondition`.
         """
         snapshot = self._snapshot
@@ -473,8 +483,8 @@ class Index:
         than integers has 64-bit floating-point numbers only. Raises ``ValueError`` for another
         ending, :class:`InvalidCondition`, and :class:`NotFound` if the folder does not exist.
         """
-        snapshot = self._snapshot
-        return contents.export(snapshot, file, where=where, vectors=vectors, progress=progress)
+        with self._snapshot.at_one_commit() as held:
+            return contents.export(held, file, where=where, vectors=vectors, progress=progress)
 
     def copy(self, new: str | Path, progress: Progress | None = None) -> Index:
         """Copy the last commit to a new folder or an engine; return the copy, without a model.

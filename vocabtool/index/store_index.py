@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -111,7 +111,7 @@ class StoreIndex(Index):
         self, *, unknown: bool = False, progress: Progress | None = None
     ) -> contents.IndexStats:
         sizes, load = self._engine.sizes(), self._engine.manifest().load
-        with self._one_commit() as held:
+        with self._snapshot.at_one_commit() as held:
             found = contents.stats(self.path, held, sizes, unknown=unknown, progress=progress)
         found = replace(found, loading=load is not None and not load.finished)
         if self.table is None:
@@ -155,14 +155,15 @@ class StoreIndex(Index):
                     self.remove()
             raise
         self.refresh()
-        added, updated, removed = counts
+        added, updated, removed, notes = counts
         return LoadReport(
-            read=sum(counts),
+            read=added + updated + removed,
             resumed=0,
             added=added,
             updated=updated,
             removed=removed,
             seconds=time.monotonic() - began,
+            notes=notes,
         )
 
     def refresh(self) -> bool:
@@ -195,19 +196,6 @@ class StoreIndex(Index):
 
     def vectors(self, ids: Iterable[str]) -> dict[str, Vectors]:
         return _again(partial(super().vectors, [*ids]))
-
-    def ids(self, where: str | None = None) -> Iterator[str]:
-        with self._one_commit() as held:
-            yield from contents.ids(held, where)
-
-    def documents(self, where: str | None = None) -> Iterator[Document]:
-        with self._one_commit() as held:
-            for _, found in contents.blocks(held, held.rows_in_order(where)):
-                yield from found
-
-    def export(self, file: str | Path, **options: Any) -> int:
-        with self._one_commit() as held:
-            return contents.export(held, file, **options)
 
     def _search(self, *asked: Any, **more: Any) -> list[Hits]:
         return _again(partial(super()._search, *asked, **more))
@@ -254,13 +242,6 @@ class StoreIndex(Index):
         """
         if self._engine.remove(if_empty=if_empty):
             shutil.rmtree(self.path, ignore_errors=True)
-
-    def _one_commit(self) -> AbstractContextManager[CommitStore]:
-        """Open the newest commit to read much of it, while others delete documents."""
-        held: Any = self._snapshot
-        opened: AbstractContextManager[CommitStore]
-        opened = held.at_one_commit() if hasattr(held, "at_one_commit") else nullcontext(held)
-        return opened
 
     def _newest(self) -> CommitStore:
         return self._engine.snapshot(self._model, self._snapshot.cutter)

@@ -7,6 +7,7 @@ faster for short arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, assert_never
 
 import numpy as np
@@ -26,12 +27,18 @@ class MaskedKeywords(KeywordStore, Protocol):
 
 
 class SteppedLegs:
-    """Asks the legs in several steps. ``only``: as in :class:`~vocabtool.search.store.Store`."""
+    """One commit, whose legs are asked in several steps.
+
+    ``only``: as in :class:`~vocabtool.search.store.Store`.
+    """
 
     live: Any
     keywords: Any  # a KeywordStore
     vectors: Any  # a VectorStore
     only: Callable[[Rows], Selection]
+
+    def at_one_commit(self) -> AbstractContextManager[Any]:
+        return nullcontext(self)
 
     def best_without(self, parts: tuple[Clause, ...], whole: Term, limit: int) -> float:
         found = self.keywords.search(KeywordQuery((), parts), limit, self.live)

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
-from vocabtool.stores.postgres.schema import SCHEMA
+from vocabtool.stores.postgres.schema import SCHEMA, pauses
 
 if TYPE_CHECKING:
     import psycopg
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 INSTALL: Final = "PostgreSQL needs psycopg: pip install '.[postgres]'"
 WAIT_SECONDS: Final = 60.0  # for a server that restarts
-FIRST_PAUSE: Final = 0.05  # seconds before another try; each pause is twice the one before
-LAST_PAUSE: Final = 2.0
 POOL_SIZE: Final = 16
 # What an address does not say. A server that is gone without a word is noticed within a minute.
 DEFAULTS: Final[Mapping[str, str | int]] = {
@@ -266,11 +264,3 @@ def is_conflict(error: psycopg.Error) -> bool:
     from psycopg.errors import DeadlockDetected, SerializationFailure
 
     return isinstance(error, DeadlockDetected | SerializationFailure)
-
-
-def pauses() -> Iterator[float]:
-    """Yield seconds to wait before each next try, without end."""
-    pause = FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(2 * pause, LAST_PAUSE)

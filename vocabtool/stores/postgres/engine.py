@@ -8,9 +8,10 @@ parameters are libpq's, which also reads PGPASSWORD, PGPASSFILE and other enviro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
@@ -53,6 +54,7 @@ from vocabtool.stores.postgres.schema import (
     lock_of,
     read_manifest,
     replace_index,
+    until_free,
     vacuum,
 )
 from vocabtool.stores.postgres.user_table import (
@@ -68,13 +70,8 @@ from vocabtool.stores.postgres.vectors import (
     VectorSql,
     build_vectors,
     chance_similarity,
-    exact_below,
 )
-from vocabtool.stores.postgres.writer import (
-    VACUUM_ROWS,
-    PostgresWriter,
-    canaries_of,
-)
+from vocabtool.stores.postgres.writer import PostgresWriter, canaries_of
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
@@ -95,6 +92,8 @@ OUTGROWN: Final = 4  # measured again when there are this many times the documen
 class PostgresEngine:
     """One index in a database. Threads may share it."""
 
+    exact_below = 5_000  # to compare a vector of 256 numbers takes about a microsecond
+
     def __init__(self, connections: Connections, index: str, tables: Tables) -> None:
         self.connections, self.tables, self._index = connections, tables, index
         self.is_build = index.endswith(BUILD)
@@ -106,7 +105,7 @@ class PostgresEngine:
     def create(
         cls, address: str, manifest: Manifest, files: Mapping[str, bytes], *, replaces: bool
     ) -> PostgresEngine:
-        return cls.create_for_table(address, manifest, files, None, None, replaces=replaces)
+        return cls._create(address, manifest, files, replaces=replaces)
 
     @classmethod
     def shape_of(cls, address: str, table: UserTable) -> tuple[int, StoredType]:
@@ -121,36 +120,56 @@ class PostgresEngine:
         address: str,
         manifest: Manifest,
         files: Mapping[str, bytes],
-        table: UserTable | None,
+        table: UserTable,
         encoder: Encoder | None,
         *,
         replaces: bool,
     ) -> PostgresEngine:
+        connections, _ = _parse(address)
+        where, metric = connections.where, manifest.configuration.metric
+        with connections.translate_errors(), connections.connect() as connection:
+            found = find_table(connection, table, where)
+            if encoder is not None:
+                sample = sample_of(connection, table, found, metric)
+                compare_with_given(where, sample, encoder, metric, found.dim)
+        made = replace(manifest, fields=found.fields)
+        own = partial(attach, table=table, found=found)
+        return cls._create(address, made, files, own, replaces=replaces)
+
+    @classmethod
+    def _create(
+        cls,
+        address: str,
+        manifest: Manifest,
+        files: Mapping[str, bytes],
+        attached: Callable[[Connection, Tables], None] | None = None,
+        *,
+        replaces: bool,
+    ) -> PostgresEngine:
+        """``attached``: attaches the new index to the user's table, in the same transaction."""
         from psycopg import IsolationLevel
 
         connections, index = _parse(address)
-        schema, where, metric = connections.schema, connections.where, manifest.configuration.metric
+        schema, where, of_user = connections.schema, connections.where, attached is not None
+
+        @until_free
+        def create(connection: Connection) -> Tables:
+            with connection.transaction():
+                tables = create_index(
+                    connection, schema, index, manifest, where, files=files, of_user=of_user
+                )
+                if attached is not None:
+                    attached(connection, tables)
+            return tables
+
         with connections.translate_errors(), connections.connect() as connection:
-            if table is not None:
-                found = find_table(connection, table, where)
-                if encoder is not None:
-                    sample = sample_of(connection, table, found, metric)
-                    compare_with_given(where, sample, encoder, metric, found.dim)
-                manifest = replace(manifest, fields=found.fields)
             if replaces:
                 index += BUILD
                 with suppress(NotFound):
                     drop_index(connection, find_index(connection, schema, index, where))
             # So that what was committed while this waited for locks is seen.
             connection.isolation_level = IsolationLevel.READ_COMMITTED
-            with connection.transaction():
-                of_user = table is not None
-                tables = create_index(
-                    connection, schema, index, manifest, where, files=files, of_user=of_user
-                )
-                if table is not None:
-                    attach(connection, tables, table, found)
-        return cls(connections, index, tables)
+            return cls(connections, index, create(connection))
 
     @classmethod
     def open(cls, address: str) -> PostgresEngine:
@@ -174,13 +193,8 @@ class PostgresEngine:
 
     def writer(self, cutter: Cutter, memory: int | None) -> PostgresWriter:
         buffer: dict[str, int] = {} if memory is None else {"buffer_bytes": memory // BUFFER_SHARE}
-
-        def index_vectors(progress: Progress | None) -> None:
-            with self.connections.translate_errors(), self.connections.connect() as connection:
-                self.index_vectors(connection, progress)
-
         return PostgresWriter(
-            self.connections, self.tables, cutter, index_vectors=index_vectors, **buffer
+            self.connections, self.tables, cutter, index_vectors=self.index_vectors, **buffer
         )
 
     def count_waiting(self) -> int:
@@ -188,18 +202,19 @@ class PostgresEngine:
 
     def update_table(
         self, cutter: Cutter, commit_rows: int, progress: Progress | None
-    ) -> tuple[int, int, int]:
+    ) -> tuple[int, int, int, tuple[str, ...]]:
         done, total = UpdateCounts(0, 0, 0, 0), self.count_waiting()
         with closing(self.writer(cutter, None)) as writer:
-            while (part := writer.write_noted(commit_rows)) is not None:
+            while (part := writer.update_part(commit_rows)) is not None:
                 done = UpdateCounts(*(sum(each) for each in zip(done, part, strict=True)))
                 if progress is not None:
                     progress(f"{done.noted:,} changes", min(done.noted / max(total, 1), 1.0))
-        with self.connections.translate_errors(), self.connections.connect() as connection:
-            if done.noted > VACUUM_ROWS:
-                vacuum(connection, self.tables, progress)
-            self.index_vectors(connection, progress)
-        return done.added, done.updated, done.removed
+            notes: tuple[str, ...] = ()
+            try:
+                writer.tidy(progress)
+            except VocabtoolError as error:
+                notes = (str(error),)
+        return done.added, done.updated, done.removed, notes
 
     def _table(self) -> UserTable:
         found = self._ask("SELECT value FROM {facts} WHERE name = %s", TABLE)
@@ -221,7 +236,7 @@ class PostgresEngine:
         """
         with self.connections.translate_errors(), self.connections.connect() as connection:
             vacuum(connection, self.tables, progress)
-            self.index_vectors(connection, progress, again=True)
+        self.index_vectors(progress, again=True)
         return 0
 
     def verify(self, progress: Progress | None) -> VerifyReport:
@@ -284,38 +299,32 @@ class PostgresEngine:
         found = self._ask("SELECT value FROM {facts} WHERE name = %s", FACTS)
         return VectorFacts.decode(bytes(found[0][0])) if found else None
 
-    def index_vectors(
-        self, connection: Connection, progress: Progress | None, *, again: bool = False
-    ) -> None:
+    def index_vectors(self, progress: Progress | None, *, again: bool = False) -> None:
         """Index the vectors and measure them, if there are enough documents and many new ones.
 
         One process at a time does so; another one waits, and finds what was done.
         """
         if not any(self._due(again)):
             return
-        mine = [LOCK, lock_of(self.tables.number, VECTORS)]
-        connection.execute("SELECT pg_advisory_lock(%s, %s)", mine)
-        try:
+        with self.connections.translate_errors(), self.connections.connect() as connection:
+            mine = [LOCK, lock_of(self.tables.number, VECTORS)]  # until the connection is closed
+            connection.execute("SELECT pg_advisory_lock(%s, %s)", mine)
             of_chance, of_index = self._due(again)
             held = self.manifest().configuration
-            sql = PostgresStore(
-                self.connections, self.tables, None, Cutter(held.language)
-            ).vector_sql
+            cutter = Cutter(held.language)
+            sql = PostgresStore(self.connections, self.tables, None, cutter).vector_sql
             if of_chance:
                 self._measure_chance(connection, sql)
             if of_index:
                 if progress is not None:
                     progress("building the index of vectors", 0.0)
                 self._build(connection, sql, held.recall)
-        finally:
-            if not connection.closed:
-                connection.execute("SELECT pg_advisory_unlock(%s, %s)", mine)
 
     def _due(self, again: bool) -> tuple[bool, bool]:
         """Return whether to measure similarity by chance, and whether to index the vectors."""
         manifest, facts = self.manifest(), self.vector_facts()
         rows, chance = manifest.rows, manifest.chance
-        of_index = rows > exact_below(manifest.configuration) and (
+        of_index = rows > manifest.configuration.exact_below and (
             facts is None or rows >= OUTGROWN * facts.documents or again
         )
         return rows > 0 and (chance is None or rows >= 2 * chance.rows), of_index
@@ -327,7 +336,7 @@ class PostgresEngine:
             def change(held: Manifest) -> Manifest:
                 return replace(held, chance=Chance(similarity=found, rows=held.rows))
 
-            change_record(connection, self.tables, self.connections.where, change)
+            until_free(change_record)(connection, self.tables, self.connections.where, change)
 
     def _build(self, connection: Connection, sql: VectorSql, recall: float) -> None:
         # On hard queries HNSW misses documents whatever its setting; then IVFFlat may reach them.

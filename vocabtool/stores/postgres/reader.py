@@ -52,7 +52,7 @@ from vocabtool.stores.postgres.schema import (
     stored_term,
     stored_text,
 )
-from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, VectorSql, as_text, exact_below
+from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, VectorSql, as_text
 from vocabtool.system.ranking import Near, RankedRows, Rows
 
 if TYPE_CHECKING:
@@ -451,7 +451,7 @@ class PostgresStore(PostgresDocuments):
 
     def _facts(self) -> VectorFacts | None:
         held = self._state
-        is_small = held.manifest.rows <= exact_below(held.manifest.configuration)
+        is_small = held.manifest.rows <= held.manifest.configuration.exact_below
         return None if is_small else held.facts
 
     def _prepare(self, vector: Vectors) -> Vectors:

@@ -36,10 +36,14 @@ each other. No text of a user becomes SQL: names of indexes and fields are value
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import wraps
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 from uuid import UUID
 
 from vocabtool.documents.batch import Kind
@@ -63,7 +67,10 @@ MIN_SERVER: Final = 140000
 HALF: Final = (0, 7)  # the version of pgvector that brings half precision
 MAX_DIMENSIONS: Final = 16_000  # of pgvector
 
-TABLE_WAIT: Final = "5s"
+FIRST_PAUSE: Final = 0.05  # seconds before another try; each pause is twice the one before
+LAST_PAUSE: Final = 2.0
+TABLE_WAIT: Final = "200ms"
+TABLE_TRIES: Final = 60  # about two minutes
 SLOTS: Final = 16
 LOCK: Final = 0x766F6361  # the first of two numbers of our advisory locks; the other says which
 SCHEMA_LOCK: Final = 0
@@ -118,6 +125,10 @@ SELECT record, sums.*, load.plan, load.documents, load.finished, load.synced FRO
 OF_USER: Final = (  # whether the index ``number`` is of a table of the user's
     "EXISTS (SELECT FROM pg_tables WHERE schemaname = %s AND tablename = 'rows_' || number)"
 )
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
 # MIGRATIONS[n] turns version n + 1 into the next one.
 MIGRATIONS: Final[tuple[LiteralString, ...]] = ()
 
@@ -235,11 +246,36 @@ def lock(connection: Connection, number: int, *, shared: bool = False) -> None:
 
 
 def limit_waits(connection: Connection) -> None:
-    """Let the next statements of the transaction wait for locks of tables only for some seconds.
+    """Let the next statements of the transaction wait for locks of tables only for a moment.
 
-    Who changes a table waits for all that use it, and everybody else waits behind that.
+    Who changes a table waits for all that use it, and everybody else waits behind that. So do it
+    again: :func:`until_free`.
     """
     connection.execute("SELECT set_config('lock_timeout', %s, true)", [TABLE_WAIT])
+
+
+def until_free(work: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Repeat ``work``, a transaction of its own, while others hold its tables."""
+
+    @wraps(work)
+    def repeated(*given: Parameters.args, **named: Parameters.kwargs) -> Result:
+        from psycopg.errors import DeadlockDetected, LockNotAvailable
+
+        for pause in islice(pauses(), TABLE_TRIES - 1):
+            with suppress(DeadlockDetected, LockNotAvailable):
+                return work(*given, **named)
+            time.sleep(pause)
+        return work(*given, **named)
+
+    return repeated
+
+
+def pauses() -> Iterator[float]:
+    """Yield seconds to wait before each next try, without end."""
+    pause = FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(2 * pause, LAST_PAUSE)
 
 
 def lock_of(number: int, slot: int | None = None) -> int:
@@ -365,6 +401,7 @@ def add_fields(
                 connection.execute(tables.sql("CREATE INDEX ON {documents} {on}", on=of_column))
 
 
+@until_free
 def drop_index(connection: Connection, tables: Tables, *, if_empty: bool = False) -> bool:
     """Remove an index with all its documents, when no transaction writes to it.
 
@@ -380,6 +417,7 @@ def drop_index(connection: Connection, tables: Tables, *, if_empty: bool = False
     return True
 
 
+@until_free
 def replace_index(connection: Connection, new: Tables, name: str) -> None:
     """Give an index a name; the index that had it is dropped in the same transaction."""
     with connection.transaction():
@@ -398,10 +436,12 @@ def replace_index(connection: Connection, new: Tables, name: str) -> None:
 
 def vacuum(connection: Connection, tables: Tables, progress: Progress | None) -> None:
     """Help PostgreSQL to find by indexes alone, and to use the space of dead rows again."""
-    for share, table in enumerate(("{documents}", "{postings}", "{terms}", "{counts}")):
+    names: list[LiteralString] = ["{documents}", "{postings}", "{terms}", "{counts}"]
+    names += ["{changes}"] * tables.of_user
+    for place, name in enumerate(names):
         if progress is not None:
-            progress("tables vacuumed", share / 4)
-        connection.execute(tables.sql(f"VACUUM (ANALYZE) {table}"))
+            progress("tables vacuumed", place / len(names))
+        connection.execute(tables.sql("VACUUM (ANALYZE) " + name))
 
 
 def _drop(connection: Connection, tables: Tables) -> None:

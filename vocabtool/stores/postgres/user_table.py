@@ -276,14 +276,14 @@ def attach(connection: Connection, tables: Tables, table: UserTable, found: Foun
     connection.execute(facts, [TABLE, orjson.dumps(asdict(table))])
 
 
-def check_triggers(connection: Connection, tables: Tables) -> None:
+def check_triggers(connection: Connection, tables: Tables, where: str) -> None:
     """Raise :class:`VocabtoolError` if not all changes are noted."""
     asked = [tables.schema, f"note_{tables.number}"]
     (found,) = connection.execute(TRIGGERS, asked).fetchone() or (0,)
     if found != len(NOTING):
         raise VocabtoolError(
-            f"{found} of the {len(NOTING)} triggers are on the table and enabled, so changes may "
-            "be unknown: build the index again with --force"
+            f"{where}: {found} of the {len(NOTING)} triggers are on the table and enabled, so "
+            "changes may be unknown: build the index again with --force"
         )
 
 
@@ -294,15 +294,15 @@ def write_noted(
     numbers: TermNumbers,
     fields: Mapping[str, Kind],
     limit: int,
+    where: str,
 ) -> UpdateCounts | None:
     """Write the terms of up to ``limit`` noted changes in one transaction, or return ``None``."""
-
     from psycopg import IsolationLevel
 
     def ask(statement: LiteralString, *values: object) -> list[tuple[Any, ...]]:
         return connection.execute(tables.sql(statement), values).fetchall()
 
-    check_triggers(connection, tables)
+    check_triggers(connection, tables, where)
     connection.isolation_level = IsolationLevel.READ_COMMITTED
     with connection.transaction():
         connection.execute(  # the texts of times are the same in every session
@@ -310,7 +310,7 @@ def write_noted(
         )
         lock(connection, lock_of(tables.number))
         if not ask("SELECT 1 FROM {indexes} WHERE number = %s", tables.number):
-            raise NotFound("the index was removed")
+            raise NotFound(f"{where}: the index was removed")
         slot = take_slot(connection, tables, randrange(SLOTS))  # noqa: S311
         noted = ask(NOTED, limit, NOTED_BYTES)
         if not noted:
@@ -332,7 +332,7 @@ def write_noted(
             *(tables.sql("{documents}").as_string(connection), len(rows)),
         )
         changes = Changes(deleted={*before.values()})
-        new = _new_documents(cutter, [doc for (doc,) in docs], rows, fields)
+        new = _new_documents(cutter, [doc for (doc,) in docs], rows, fields, where)
         changes.documents = {each.key: each for each in new}
         write_changes(connection, tables, changes, numbers, fields, slot)
         count_commit(connection, tables, slot)
@@ -345,6 +345,7 @@ def _new_documents(
     docs: Sequence[int],
     rows: Sequence[tuple[str, str, list[object]]],
     fields: Mapping[str, Kind],
+    where: str,
 ) -> list[NewDocument]:
     for id_, text, _ in rows:
         for what, size, most in (
@@ -352,7 +353,7 @@ def _new_documents(
             ("a text", len(text.encode()), MAX_TEXT_BYTES),
         ):
             if size > most:
-                told = f"row {id_[:50]!r}: {what} of {size:,} bytes, the limit is {most:,}"
+                told = f"{where}: row {id_[:50]!r}: {what} of {size:,} bytes, the limit is {most:,}"
                 raise VocabtoolError(f"{told}: shorten it, then run `vocabtool update` again")
     terms = cutter.terms([text for _, text, _ in rows])
     return [

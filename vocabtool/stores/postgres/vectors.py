@@ -17,10 +17,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from vocabtool.choices import EXACT_BELOW as DEFAULT_EXACT_BELOW
 from vocabtool.choices import Metric
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.index.folder import Configuration
 from vocabtool.index.raw_vectors import (
     NEAREST,
     REMEASURED_SAMPLE,
@@ -34,7 +32,7 @@ from vocabtool.index.raw_vectors import (
 from vocabtool.index.vector_codes import EASIER
 from vocabtool.stores.postgres.connection import one_commit
 from vocabtool.stores.postgres.keywords import TRUE, Part
-from vocabtool.stores.postgres.schema import HALF, Tables, limit_waits
+from vocabtool.stores.postgres.schema import HALF, Tables, limit_waits, until_free
 from vocabtool.system.own_files import decode_record, encode_record
 from vocabtool.system.ranking import Rows
 
@@ -55,7 +53,6 @@ SETTINGS: Final[dict[Method, tuple[int, ...]]] = {
     "ivfflat": (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
 }
 NAMES: Final[dict[Method, str]] = {"hnsw": "hnsw.ef_search", "ivfflat": "ivfflat.probes"}
-EXACT_BELOW: Final = 5_000  # to compare a vector of 256 numbers takes about a microsecond
 BLOCK: Final = 10_000  # vectors fetched at a time
 # Costs of a document in about the same unit: visited by a filtered index, or compared exactly.
 VISITED: Final = 5
@@ -122,15 +119,14 @@ class VectorSql:
         return None
 
     def create(self, method: Method, lists: int) -> str | None:
-        """The statement that builds an index; ``None`` for vectors that pgvector cannot index."""
+        """The statement that builds a new index; ``None`` if pgvector cannot index the vectors."""
         if (indexed := self._index_column) is None or method == "exact":
             return None
         what, type_ = indexed
         kind = "l2" if self.metric == "l2" else "ip"
         given = f" WITH (lists = {lists:d})" if method == "ivfflat" else ""
-        name = f"vectors_{self.tables.number:d}"
         return (
-            f"CREATE INDEX {name} ON {self.documents} USING {method}"
+            f"CREATE INDEX vectors_{self.tables.number:d}_new ON {self.documents} USING {method}"
             f" ({what} {type_}_{kind}_ops){given}"
         )
 
@@ -214,11 +210,6 @@ class VectorSql:
         return made
 
 
-def exact_below(held: Configuration) -> int:
-    """Up to how many documents all vectors are compared: a lower default than in a folder."""
-    return EXACT_BELOW if held.exact_below == DEFAULT_EXACT_BELOW else held.exact_below
-
-
 def as_text(vector: NDArray[Any]) -> str:
     """Return a vector as pgvector reads it; every number is exact."""
     single = np.ascontiguousarray(vector, np.float32)
@@ -294,19 +285,18 @@ def build_vectors(
     if sql.tables.of_user:
         method, statement = existing_index(connection, sql), None
     else:
-        with connection.transaction():  # facts of an index that is not there would mislead
-            limit_waits(connection)
-            _do(connection, f"DROP INDEX IF EXISTS vectors_{sql.tables.number:d}")
-            _do(connection, f"DELETE FROM facts_{sql.tables.number:d} WHERE name = %s", FACTS)
         statement = sql.create(method, lists)
         method = method if statement is not None else "exact"
     if method == "exact" or not count:
         facts = VectorFacts("exact", 0, recall, 1.0, 0, count, 0.0)
     else:
         if statement is not None:
-            with connection.transaction():
-                limit_waits(connection)
-                _do(connection, statement)
+            n = sql.tables.number
+            _alter(connection, f"DROP INDEX IF EXISTS vectors_{n:d}_new")  # of a killed process
+            _alter(connection, statement)
+            swap = f"ALTER INDEX vectors_{n:d}_new RENAME TO vectors_{n:d}"
+            old = f"DELETE FROM facts_{n:d} WHERE name = '{FACTS}'"  # they would mislead
+            _alter(connection, f"DROP INDEX IF EXISTS vectors_{n:d}", swap, old)
         with one_commit(connection):
             fetched: Any = _AllVectors.of(connection, sql)
             docs = fetched.docs
@@ -384,6 +374,14 @@ def _find(
 
 def _rows(connection: Connection, statement: str, *values: object) -> list[tuple[Any, ...]]:
     return connection.execute(statement.encode(), values or None, binary=True).fetchall()
+
+
+@until_free
+def _alter(connection: Connection, *statements: str) -> None:
+    with connection.transaction():
+        limit_waits(connection)
+        for statement in statements:
+            _do(connection, statement)
 
 
 def _do(connection: Connection, statement: str, *values: object) -> None:

@@ -50,15 +50,16 @@ from vocabtool.stores.postgres.connection import (
     Connections,
     is_conflict,
     is_lost,
-    pauses,
 )
 from vocabtool.stores.postgres.record import MERGED, change_record, merge
 from vocabtool.stores.postgres.schema import (
     SLOTS,
+    TABLE_TRIES,
     Tables,
     key_of,
     lock,
     lock_of,
+    pauses,
     read_manifest,
     stored_text,
     vacuum,
@@ -216,10 +217,16 @@ class PostgresWriter:
             gone.remove(each.doc)
         self._changes.deleted |= gone
 
-    def write_noted(self, limit: int) -> UpdateCounts | None:
-        """Commit up to ``limit`` changes of the user's table; ``None`` if there are no more."""
+    def update_part(self, limit: int) -> UpdateCounts | None:
+        """Commit up to ``limit`` changes of the user's table; ``None`` if there are no more.
+
+        If the answer to a COMMIT is lost, the changes that it wrote are in no count.
+        """
         held = (self._tables, self._cutter, self._numbers, self.manifest.fields)
-        return self._repeat(lambda connection: write_noted(connection, *held, limit), HALF_DONE)
+        more = limit, self._connections.where
+        found = self._repeat(lambda connection: write_noted(connection, *held, *more), HALF_DONE)
+        self._changed += found.noted if found is not None else 0
+        return found
 
     def _refuse_if_of_user(self) -> None:
         if self._tables.of_user:
@@ -325,7 +332,8 @@ class PostgresWriter:
         count = len(self._changes.documents)
         try:
             self._check_fields()
-            self._change_record(self._with_fields)
+            if self._slot is None:  # else the record would be locked until the commit
+                self._change_record(self._with_fields)
             with self._connections.translate_errors():
                 if self._slot is None:
                     self._numbers.add(self._connection, self._changes.documents.values())
@@ -344,11 +352,9 @@ class PostgresWriter:
 
         ``codes``: whether the end of the load may take time, to make searches faster.
         """
-        import psycopg
-
         before = self.manifest
-        self._check_fields()
         try:
+            self._check_fields()
             self._change_record(lambda held: self._with_fields(merge(held, before, manifest)))
         except VocabtoolError as error:
             told = self._tell(NOTHING, len(self._changes.documents))
@@ -362,11 +368,18 @@ class PostgresWriter:
             self._token = uuid4()
         self.manifest = self._newest()
         self._kinds = dict(self.manifest.fields)
-        if codes and self._changed > max(VACUUM_ROWS, VACUUM_SHARE * self.rows):
-            with suppress(psycopg.Error):  # a failure changes no document
+        if codes:
+            self.tidy(progress)
+
+    def tidy(self, progress: Progress | None) -> None:
+        """At the end of a load, make searches faster; an error changes no document."""
+        import psycopg
+
+        if self._changed > max(VACUUM_ROWS, VACUUM_SHARE * self.rows):
+            with suppress(psycopg.Error):
                 vacuum(self._connection, self._tables, progress)
                 self._changed = 0
-        if codes and self._index_vectors is not None:
+        if self._index_vectors is not None:
             try:
                 self._index_vectors(progress)
             except VocabtoolError as error:
@@ -400,6 +413,7 @@ class PostgresWriter:
                 if self._slot is None:
                     self._numbers.add(self._connection, self._changes.documents.values())
                     self._begin(alone=tried > SHARED_TRIES, again=tried > 1)
+                    sent = False  # the token was not there
                     if self._flushed:
                         raise VocabtoolError(f"{self._connections.where}: the connection was lost")
                 if self._changes:
@@ -425,7 +439,7 @@ class PostgresWriter:
                     raise self._connections.explain(error, told) from error
             except VocabtoolError as error:
                 self._roll_back()
-                told = self._tell(UNKNOWN if sent and not self._flushed else NOTHING, count)
+                told = self._tell(UNKNOWN if sent else NOTHING, count)
                 raise VocabtoolError(f"{error}. {told}") from error
             time.sleep(pause)
 
@@ -531,7 +545,7 @@ class PostgresWriter:
                 self._numbers.clear()
                 again = is_lost(error, self._connection) or is_conflict(error)
                 again |= error.sqlstate == LOCKED  # a table: others went on meanwhile
-                if self._slot is not None or not again or tried == MAX_TRIES:
+                if self._slot is not None or not again or tried == TABLE_TRIES:
                     raise self._connections.explain(error, written) from error
             time.sleep(pause)
         raise AssertionError  # the pauses never end
