@@ -170,25 +170,30 @@ def test_what_waits_for_a_long_transaction(
         assert left.verify().approximate is (what == "compact")
 
 
+@pytest.mark.parametrize("fails", ["CREATE INDEX", "ALTER INDEX"])
 def test_an_index_of_vectors_that_cannot_be_replaced(
-    database: Any, address: str, monkeypatch: pytest.MonkeyPatch
+    database: Any, address: str, fails: str
 ) -> None:
-    """The old one remains, with what was measured, and the next build removes the new one."""
-    monkeypatch.setattr("vocabtool.stores.postgres.schema.TABLE_WAIT", "50ms")
-    monkeypatch.setattr("vocabtool.stores.postgres.schema.TABLE_TRIES", 2)
+    """The old one remains, with what was measured; the next build removes a new one."""
     index = Index.create(address, dim=DIM, exact_below=10)
     put(index, [Document(*each) for each in TEXTS.items()])
     before = index.verify()
     assert before.approximate
-    with database.transaction():
-        database.execute("SELECT count(*) FROM vocabtool.documents_1")
-        with pytest.raises(VocabtoolError, match="55P03"):
-            index.compact()
+    names = "SELECT indexname FROM pg_indexes WHERE indexname ~ '^vectors'"
+    database.execute(
+        "CREATE FUNCTION refuse() RETURNS event_trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE 'no space'; END $$"
+    )
+    started = f"ON ddl_command_start WHEN TAG IN ('{fails}') EXECUTE FUNCTION refuse()"
+    database.execute(f"CREATE EVENT TRIGGER refused {started}")
+    with pytest.raises(VocabtoolError, match="no space"):
+        index.compact()
     assert index.verify() == before
+    assert ("vectors_1",) in database.execute(names).fetchall()
+    database.execute("DROP EVENT TRIGGER refused")
     index.compact()
     assert index.verify().approximate
-    names = database.execute("SELECT indexname FROM pg_indexes WHERE indexname ~ '^vectors'")
-    assert names.fetchall() == [("vectors_1",)]
+    assert database.execute(names).fetchall() == [("vectors_1",)]
 
 
 @pytest.mark.parametrize(("given", "is_exact"), [({}, False), ({"exact_below": 20_000}, True)])

@@ -67,10 +67,7 @@ def ids(snapshot: CommitStore, where: str | None = None) -> Iterator[str]:
 
 
 def blocks(snapshot: CommitStore, rows: Rows) -> Iterator[tuple[Rows, list[Document]]]:
-    """Yield documents in blocks of about 4 MB of text, each with its rows.
-
-    Documents that others delete meanwhile are left out, unless ``snapshot`` is one commit.
-    """
+    """Yield documents in blocks of about 4 MB of text, each with its rows."""
     start, step = 0, BLOCK_ROWS[0]
     while start < len(rows):
         part = rows[start : start + step]
@@ -86,13 +83,10 @@ def _fetch(
     snapshot: CommitStore, fetch: Callable[[Rows], list[Fetched]], rows: Rows
 ) -> list[Fetched]:
     """Fetch what is left of ``rows``; a store of one commit has them all."""
-    while True:
-        try:
-            return fetch(rows)
-        except DocumentsChanged:
-            before, rows = len(rows), np.sort(snapshot.in_order(snapshot.only(rows)))
-            if len(rows) == before:
-                raise
+    try:
+        return fetch(rows)
+    except DocumentsChanged:
+        return _fetch(snapshot, fetch, np.sort(snapshot.in_order(snapshot.only(rows))))
 
 
 def _document_in_utf8(document: Document) -> Document:

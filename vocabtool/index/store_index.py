@@ -135,8 +135,9 @@ class StoreIndex(Index):
         """As :meth:`Index.update`; of a table of yours, write what changed in it.
 
         An interruption loses nothing: the same call goes on; but an index that is not in its place
-        yet is removed. ``commit_rows``: changes in each transaction. No other argument is then
-        allowed.
+        yet is removed. If the answer to a COMMIT is lost, what it wrote is in no count. An error
+        after the last commit is a note. ``commit_rows``: changes in each transaction. No other
+        argument is then allowed.
         """
         if self.table is None:
             return super().update(sources, commit_rows=commit_rows, progress=progress, **more)

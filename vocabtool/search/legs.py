@@ -27,10 +27,7 @@ class MaskedKeywords(KeywordStore, Protocol):
 
 
 class SteppedLegs:
-    """One commit, whose legs are asked in several steps.
-
-    ``only``: as in :class:`~vocabtool.search.store.Store`.
-    """
+    """One commit; asks the legs in steps. ``only``: see :class:`~vocabtool.search.store.Store`."""
 
     live: Any
     keywords: Any  # a KeywordStore

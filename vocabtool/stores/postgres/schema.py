@@ -258,7 +258,7 @@ def until_free(work: Callable[Parameters, Result]) -> Callable[Parameters, Resul
     """Repeat ``work``, a transaction of its own, while others hold its tables."""
 
     @wraps(work)
-    def repeated(*given: Parameters.args, **named: Parameters.kwargs) -> Result:
+    def again(*given: Parameters.args, **named: Parameters.kwargs) -> Result:
         from psycopg.errors import DeadlockDetected, LockNotAvailable
 
         for pause in islice(pauses(), TABLE_TRIES - 1):
@@ -267,7 +267,7 @@ def until_free(work: Callable[Parameters, Result]) -> Callable[Parameters, Resul
             time.sleep(pause)
         return work(*given, **named)
 
-    return repeated
+    return again
 
 
 def pauses() -> Iterator[float]:

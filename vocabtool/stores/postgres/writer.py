@@ -218,10 +218,7 @@ class PostgresWriter:
         self._changes.deleted |= gone
 
     def update_part(self, limit: int) -> UpdateCounts | None:
-        """Commit up to ``limit`` changes of the user's table; ``None`` if there are no more.
-
-        If the answer to a COMMIT is lost, the changes that it wrote are in no count.
-        """
+        """Commit up to ``limit`` changes of the user's table; ``None`` if there are no more."""
         held = (self._tables, self._cutter, self._numbers, self.manifest.fields)
         more = limit, self._connections.where
         found = self._repeat(lambda connection: write_noted(connection, *held, *more), HALF_DONE)
@@ -332,10 +329,9 @@ class PostgresWriter:
         count = len(self._changes.documents)
         try:
             self._check_fields()
-            if self._slot is None:  # else the record would be locked until the commit
-                self._change_record(self._with_fields)
             with self._connections.translate_errors():
-                if self._slot is None:
+                if self._slot is None:  # else the record would be locked until the commit
+                    self._change_record(self._with_fields)
                     self._numbers.add(self._connection, self._changes.documents.values())
                     self._begin(alone=False)
                 self._write()
