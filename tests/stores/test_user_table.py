@@ -463,6 +463,12 @@ def test_a_model_is_compared(database: Database) -> None:
     assert Index.open(database.address, encode).search("amber").hits[0].similarity is not None
     with pytest.raises(OtherModel, match="agrees"):
         Index.open(database.address, other).search("amber")
+    # A row whose text was changed without its vector is no other model; most rows are.
+    database.do("UPDATE docs SET body = 'cedar' WHERE id % 7 = 0")
+    assert Index.open(database.address, encode).search("amber").hits[0].similarity is not None
+    database.do("UPDATE docs SET body = 'cedar'")
+    with pytest.raises(OtherModel, match="agrees"):
+        Index.open(database.address, encode).search("amber")
 
 
 def test_command_line(database: Database) -> None:

@@ -73,7 +73,7 @@ def _index_facts(
     yield "done now", done
     if report.read > report.resumed > 0:
         there = plural(report.resumed, "document", "documents")
-        yield "resumed", f"{there} indexed before the interruption"
+        yield "resumed", f"{there} indexed before, by an interrupted load or by other processes"
     if report.by_others:
         rest = plural(report.by_others, "document", "documents")
         yield "by others", f"{rest} loaded by other processes at the same time"

@@ -576,7 +576,8 @@ def canaries_of(connection: Connection, tables: Tables, manifest: Manifest) -> C
     vectors = from_bytes([sent for *_, sent in found], manifest.configuration.dim)
     if tables.of_user:
         vectors = prepare(vectors, manifest.configuration.metric)
-    return Canaries([each[1] for each in found], [each[2] for each in found], vectors)
+    ids, texts = ([each[at] for each in found] for at in (1, 2))
+    return Canaries(ids, texts, vectors, may_be_stale=tables.of_user)
 
 
 def _texts(values: pa.StringArray) -> list[str | None]:
