@@ -290,9 +290,9 @@ def _remove(address: str, dry_run: bool) -> int:
         with suppress(VocabtoolError):
             manifest = engine.manifest()
             held = f", with {plural(manifest.live, 'document', 'documents')}"
-            copies = cache_folder(engine, manifest)
             if (table := getattr(engine, "table", None)) is not None:
                 held += f"; the table {table.name} stays as it is"
+            copies = cache_folder(engine, manifest)
         if not dry_run and engine.remove() and copies is not None:
             rmtree(copies, ignore_errors=True)
         what = "its unfinished replacement " * engine.is_build

@@ -40,7 +40,6 @@ from vocabtool.search.hits import Hits
 from vocabtool.search.settings import Calibration
 from vocabtool.system.own_files import whole_file
 
-INDEX_ID: Final = re.compile(r"[0-9a-f]{32}")
 MAX_TRIES: Final = 5  # to read documents that others delete meanwhile
 CACHE: Final = "VOCABTOOL_CACHE"  # environment variable: the folder of copies
 
@@ -299,7 +298,7 @@ def _again(work: Callable[[], Result]) -> Result:
 
 def cache_folder(engine: Engine, manifest: Manifest) -> Path:
     """Return the folder in the user's cache for an index. Raises :class:`InvalidFile`."""
-    if INDEX_ID.fullmatch(manifest.index) is None:  # no path is taken from a database
+    if re.fullmatch("[0-9a-f]{32}", manifest.index) is None:  # no path comes from a database
         what = f"damaged: wanted an id of 32 digits 0-9a-f, got {manifest.index[:50]!r}"
         raise InvalidFile(what, file=engine.name)
     shared = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "vocabtool")

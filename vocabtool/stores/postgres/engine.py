@@ -195,8 +195,8 @@ class PostgresEngine:
 
     def count_waiting(self) -> int | None:
         asked = "SELECT count(*) FROM {changes} HAVING (" + TRIGGERS + ") = %s"
-        noting = [self.tables.schema, f"note_{self.tables.number}", len(NOTING)]
-        found = self._ask(asked, *noting)
+        noted_by = f"note_{self.tables.number}"
+        found = self._ask(asked, self.tables.schema, noted_by, len(NOTING))
         return int(found[0][0]) if found else None
 
     def update_table(
