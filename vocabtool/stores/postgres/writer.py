@@ -168,7 +168,6 @@ class PostgresWriter:
         on_existing: OnExisting = "update",
     ) -> None:
         """Add documents with their vectors, as :meth:`GenerationWriter.append` does."""
-        self._refuse_if_of_user()
         for name in batch.columns:
             self._kinds[name] = union(self._kinds.get(name, "null"), batch.kinds[name])
         if len(self._kinds) > MAX_FIELDS:
@@ -207,7 +206,6 @@ class PostgresWriter:
 
     def delete(self, rows: Rows) -> None:
         """Delete documents; those that another writer deleted meanwhile do not matter."""
-        self._refuse_if_of_user()
         gone = set(rows.tolist())
         new = self._changes.documents
         for key in [key for key, each in new.items() if each.doc in gone] if new else ():
@@ -220,11 +218,6 @@ class PostgresWriter:
         """Commit up to ``limit`` changes of the user's table; ``None`` if there are no more."""
         held = (self._tables, self._cutter, self._numbers, self.manifest.fields)
         return self._repeat(lambda connection: write_noted(connection, *held, limit), HALF_DONE)
-
-    def _refuse_if_of_user(self) -> None:
-        if self._tables.of_user:
-            what = "the documents are the rows of a table of yours: change them there by SQL"
-            raise VocabtoolError(f"{self._connections.where}: {what}, then run `vocabtool update`")
 
     def set_source(self, rows: Rows, source: int) -> bool:
         """Record ``source``, the number of a FILE, for rows; return whether a row changed."""
