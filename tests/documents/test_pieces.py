@@ -130,6 +130,10 @@ more: [
 """
 
 
+# A heading, and a rule before a note: no key comes first.
+SECTIONS = ("# Intro\n\nNote: read this.\n\n    code", "---\nNote: x\nlast")
+
+
 @pytest.mark.parametrize("split", ["file", "paragraph", "heading", "tokens"])
 def test_front_matter_is_no_text(tmp_path: Path, split: Split) -> None:
     """It gives the title alone; places are those in the file. A paragraph between rules stays."""
@@ -141,7 +145,7 @@ def test_front_matter_is_no_text(tmp_path: Path, split: Split) -> None:
     windows = made(tmp_path / "b.md", f"\ufeff{YAML}\nBody.\n".replace("\n", "\r\n"))
     assert [text for _, text in parts(windows, split=split)] == ["Body."]
     assert parts(made(tmp_path / "c.md", YAML), split=split) == []
-    for kept in ("Warning: this\nis no YAML", "# Heading\n\n- item", "text"):
+    for kept in ("Warning: this\nis no YAML", "# Heading\n\n- item", "text", *SECTIONS):
         rules = made(tmp_path / "d.md", f"---\n{kept}\n\n---\n")
         assert "".join(text for _, text in parts(rules, split=split)).count(kept[-4:]) == 1
 

@@ -74,6 +74,17 @@ def test_signals_finish_what_runs(served: Served, kind: signal.Signals) -> None:
     assert "Traceback" not in "".join(served.lines)
 
 
+def test_interrupted_in_the_background(folder: Path) -> None:
+    """A shell starts what stands before "&" with SIGINT ignored; the exit code is the same."""
+    earlier = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with serve_process(folder) as served:
+            served.until_ready()
+            assert served.stop(signal.SIGINT) == 130
+    finally:
+        signal.signal(signal.SIGINT, earlier)
+
+
 def refuses(served: Served) -> bool:
     """Whether no process accepts connections any more."""
     url = served.client.base_url

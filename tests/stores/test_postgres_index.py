@@ -8,17 +8,24 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partialmethod
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from tests.builders.postgres_server import PostgresServer
 from tests.builders.small_indexes import ids
+from tests.cli.running import run
 from vocabtool import Document, Index, InvalidCondition, NotFound, VocabtoolError
+from vocabtool.cli.main import cli
+from vocabtool.errors import InvalidFile
+from vocabtool.index.store_index import StoreIndex
 from vocabtool.stores.postgres.reader import PostgresStore
+from vocabtool.stores.postgres.schema import record_of
 
 DIM: Final = 4
 COUNT: Final = 40  # more than an export fetches at first
@@ -114,6 +121,78 @@ def test_connections_are_closed(database: Any, address: str, index: Index, how: 
         assert no_connections(database)
     finally:
         gc.enable()
+
+
+def test_a_closed_index_is_closed(index: Index, database: Any) -> None:
+    """Nothing opens its connections again."""
+    index.close()
+    for work in (
+        index.refresh,
+        index.stats,
+        lambda: index.get("d01"),
+        lambda: index.delete(["d01"]),
+    ):
+        with pytest.raises(VocabtoolError, match="the index is closed: open it again"):
+            work()
+    assert no_connections(database)
+
+
+def test_an_interrupted_replacement(
+    index: Index, address: str, database: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is removed, because no command goes on with it."""
+    real = Index.load
+
+    def stops(self: Index, *given: Any, **more: Any) -> Any:
+        assert real(self, *given, **more).added == 2
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Index, "load", stops)
+    (tmp_path / "two.txt").write_text("amber\nbirch\n")
+    np.save(tmp_path / "two.npy", VECTORS[:2])
+    given = [str(tmp_path / "two.txt"), "--vectors", str(tmp_path / "two.npy"), "-o", address]
+    done = CliRunner().invoke(cli, ["index", *given, "--force"])
+    assert "run the same command again to start over" in done.output
+    assert database.execute("SELECT name FROM vocabtool.indexes").fetchall() == [("test",)]
+    assert len(Index.open(address)) == COUNT
+
+
+def test_the_index_of_another_is_not_removed(index: Index, address: str) -> None:
+    """Who has an index that was replaced is told so."""
+    assert isinstance(index, StoreIndex)
+    put(Index.create(address, dim=DIM, force=True), [Document("new", "amber")])
+    with pytest.raises(VocabtoolError, match="The index was removed meanwhile"):
+        index.remove()
+    assert [*Index.open(address).ids()] == ["new"]
+
+
+def test_no_path_comes_from_a_database(
+    index: Index, address: str, database: Any, tmp_path: Path
+) -> None:
+    """An id that is a path is refused, and nothing is removed there; the index can be."""
+    (tmp_path / "kept").mkdir()
+    record = record_of(replace(index.manifest, index="../../kept"))
+    database.execute("UPDATE vocabtool.indexes SET record = %s", [record])
+    with pytest.raises(InvalidFile, match=r"32 digits 0-9a-f, got '../../kept'"):
+        Index.open(address)
+    done = run("delete", address, "--whole-index")
+    assert b"removed, with 40 documents" in done.stderr
+    assert (tmp_path / "kept").is_dir()
+    assert database.execute("SELECT count(*) FROM vocabtool.indexes").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("lost", ["documents_1", "facts_1", "totals_1", "terms_1, postings_1"])
+def test_a_damaged_index_is_removed(index: Index, address: str, database: Any, lost: str) -> None:
+    """Whatever is missing of it; the copies of its model's files go too."""
+    database.execute(f"DROP TABLE {', '.join(f'vocabtool.{each}' for each in lost.split(', '))}")
+    for more in (["--dry-run"], []):
+        done = run("delete", address, "--whole-index", *more)
+        assert done.returncode == 0
+        assert b"removed" in done.stderr
+    assert b"no index 'test'" in run("stats", address).stderr
+    left = "SELECT count(*) FROM pg_tables WHERE schemaname = 'vocabtool' AND tablename ~ '_1$'"
+    assert database.execute(left).fetchone() == (0,)
+    assert index.path.exists() == (lost == "totals_1")  # without them, its id is unknown
 
 
 def test_a_long_transaction_stops_nobody(
@@ -243,10 +322,12 @@ def test_whoever_lists_documents_stops_nobody(index: Index, database: Any) -> No
     with database.transaction():
         database.execute("LOCK TABLE vocabtool.documents_1 IN ACCESS EXCLUSIVE MODE")
     index.delete(where="id >= 'd20' and id < 'd30'")
-    index.close()
-    assert no_connections(database)
     assert [*listed] == [*TEXTS][1:]
     assert [each.id for each in found] == [*TEXTS][2:20] + [*TEXTS][30:]
+    found = index.documents()
+    assert next(found).id == "d00"
     for each in index.ids():
         index.delete([each])
     assert len(index) == 0
+    index.close()
+    assert no_connections(database)

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from tests.builders.postgres_server import PostgresServer
 from tests.builders.small_indexes import FUSIONS, ids, scored
@@ -34,8 +35,11 @@ from vocabtool import (
     UserTable,
     VocabtoolError,
 )
+from vocabtool.cli.main import cli
 from vocabtool.index.store_index import StoreIndex
+from vocabtool.search.settings import Calibration
 from vocabtool.stores.postgres.connection import Connections
+from vocabtool.stores.postgres.engine import PostgresEngine
 from vocabtool.stores.postgres.recount import recount
 from vocabtool.stores.postgres.schema import SCHEMA, find_index
 
@@ -463,19 +467,38 @@ def test_a_model_is_compared(database: Database) -> None:
     assert Index.open(database.address, encode).search("amber").hits[0].similarity is not None
     with pytest.raises(OtherModel, match="agrees"):
         Index.open(database.address, other).search("amber")
+    # A row whose text was changed without its vector is no other model; most rows are.
+    database.do("UPDATE docs SET body = 'cedar' WHERE id % 7 = 0")
+    assert Index.open(database.address, encode).search("amber").hits[0].similarity is not None
+    database.do("UPDATE docs SET body = 'cedar'")
+    with pytest.raises(OtherModel, match="agrees"):
+        Index.open(database.address, encode).search("amber")
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    """What a command prints."""
+    done = run_command(*arguments)
+    told = (done.stdout + done.stderr).decode()
+    assert done.returncode == code, told
+    assert "Traceback" not in told
+    return " ".join(told.split())
+
+
+def nothing_is_left(database: Database) -> bool:
+    found = database.do("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal")
+    found += database.do("SELECT count(*) FROM vocabtool.indexes")
+    return found == [(0,), (0,)]
+
+
+MADE: Final = (
+    *("index", "--table", "docs", "--id-column", "id", "--text-column", "body"),
+    *("--vector-column", "embedding", "-o"),
+)
 
 
 def test_command_line(database: Database) -> None:
     """Create, resume, update, refuse, remove: by the commands alone."""
     database.insert([row(number) for number in range(12)])
-
-    def run(*arguments: str, code: int = 0) -> str:
-        done = run_command(*arguments)
-        shown = (done.stdout + done.stderr).decode()
-        assert done.returncode == code, shown
-        assert "Traceback" not in shown
-        return " ".join(shown.split())
-
     columns = ("--id-column", "id", "--text-column", "body", "--vector-column", "embedding")
     made = ("index", "--table", "docs", *columns, "--keep", "year", "-o", database.address)
     assert "12 added" in run(*made)
@@ -498,20 +521,12 @@ def test_command_line(database: Database) -> None:
     assert "--table needs" in run("index", "--table", "docs", "-o", database.address, code=2)
     assert "a table needs an index in its database" in run(*made[:-1], "folder", code=3)
     assert database.do("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == [(3,)]
-    with pytest.raises(VocabtoolError, match="change them there by SQL"):
-        Index.open(database.address).delete(["3"])
-    with (
-        pytest.raises(VocabtoolError, match="change them there by SQL"),
-        Index.open(database.address).writer() as writer,
-    ):
-        writer.add([Document("x", "text")], np.ones((1, DIM)))
     whole = ("delete", database.address, "--whole-index")
     assert "takes no IDs" in run(*whole, "3", code=2)
     assert "would be removed, with 11 documents; the table docs stays" in run(*whole, "--dry-run")
     assert "docs: removed, with 11 documents" in run(*whole)
     assert "no index 'docs'" in run("stats", database.address, code=3)
-    assert database.do("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == [(0,)]
-    assert database.do("SELECT count(*) FROM vocabtool.indexes") == [(0,)]
+    assert nothing_is_left(database)
     assert database.do("SELECT count(*) FROM docs") == [(11,)]
 
 
@@ -614,12 +629,71 @@ def test_triggers_that_are_gone(database: Database) -> None:
     database.do("DROP FUNCTION vocabtool.note_1() CASCADE")
     with pytest.raises(VocabtoolError, match="0 of the 3 triggers"):
         index.update()
+    assert index.stats().waiting is None
+    assert "docs; its triggers are gone" in run("stats", database.address)
     database.insert([row(2)])
     index = database.index(force=True)
     assert sorted(index.ids()) == ["1", "2"]
+    assert index.stats().waiting == 0
+
+
+@pytest.mark.parametrize("again", ["delete", "index"])
+def test_a_table_that_is_gone(database: Database, again: str) -> None:
+    """Every command says so; the index can be removed, or made again."""
+    database.insert([row(1)])
+    index = database.index()
     database.do("DROP TABLE docs CASCADE")
-    with pytest.raises(NotFound):
-        Index.open(database.address).search("amber")
+    with pytest.raises(NotFound, match="its table or a view of it was dropped"):
+        index.search("amber")
+    whole = ("delete", database.address, "--whole-index")
+    assert whole[-1] in run("search", database.address, "amber", code=3)
+    database.do(f"CREATE TABLE docs {CREATE}")
+    if again == "delete":
+        kept = "removed, with 1 document; the table docs stays"
+        assert f"would be {kept}" in run(*whole, "--dry-run")
+        assert kept in run(*whole)
+        assert "no index 'docs'" in run(*whole, code=3)
+        assert nothing_is_left(database)
+    assert "0 documents" in run(*MADE, database.address, *["--force"] * (again == "index"))
+    database.insert([row(2)])
+    assert "1 added" in run("update", database.address)
+
+
+def test_the_documents_change_by_sql_only(database: Database, tmp_path: Path) -> None:
+    """The index says so before it asks the model; its weight of keywords can be stored."""
+    database.do("INSERT INTO docs VALUES (1, 'amber', %s)", str(encode(["amber"])[0].tolist()))
+    database.index(PLAIN)
+    asked: list[Sequence[str]] = []
+
+    def model(texts: Sequence[str]) -> np.ndarray[Any, Any]:
+        asked.append(texts)
+        return encode(texts)
+
+    (tmp_path / "more.txt").write_text("birch\n")
+    index, refused = Index.open(database.address, model), "change them there by SQL"
+    with pytest.raises(VocabtoolError, match=refused), index.writer() as writer:
+        writer.add([Document("x", "text")])
+    with pytest.raises(VocabtoolError, match=refused):
+        index.load(tmp_path / "more.txt")
+    with pytest.raises(VocabtoolError, match=refused):
+        index.delete(["1"])
+    assert asked == []
+    assert refused in run("index", str(tmp_path / "more.txt"), "-o", database.address, code=3)
+    index.store_calibration(Calibration(a=0.25, judged=0, sample=1, seed=0))
+    opened = Index.open(database.address)
+    assert opened.calibration is not None
+    assert (opened.calibration.a, [*opened.ids()]) == (0.25, ["1"])
+
+
+def test_other_arguments_of_an_update(database: Database) -> None:
+    index = database.index(PLAIN)
+    database.insert([row(1)])
+    for more in ({"force": True}, {"threads": 2}, {"memory": 1 << 20}, {"vectors": np.ones(4)}):
+        with pytest.raises(VocabtoolError, match="no other option of the update"):
+            index.update(**more)
+    with pytest.raises(ValueError, match="commit_rows must be at least 1, got 0"):
+        index.update(commit_rows=0)
+    assert index.stats().waiting == 1
 
 
 def test_schemas_with_names_alike(database: Database) -> None:
@@ -649,8 +723,52 @@ def test_a_replacement_that_fails(database: Database, monkeypatch: pytest.Monkey
     as_the_table(database, index)
     Index.create(database.address, table=PLAIN, force=True, in_place=False)  # and is killed
     index.remove()
-    assert database.do("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == [(0,)]
-    assert database.do("SELECT name FROM vocabtool.indexes") == []
+    assert nothing_is_left(database)
+
+
+def test_a_first_replacement_that_is_killed(database: Database) -> None:
+    """The whole index is removed, although nothing has its name."""
+    Index.create(database.address, table=PLAIN, force=True, in_place=False)
+    whole = ("delete", database.address, "--whole-index")
+    told = "removed, with 0 documents; the table docs stays as it is"
+    assert f"docs: its unfinished replacement would be {told}" in run(*whole, "--dry-run")
+    database.index(PLAIN)
+    both = run(*whole, "--dry-run")
+    assert both.count("would be removed") == 2
+    both = run(*whole)
+    assert f"docs: its unfinished replacement {told}" in both
+    assert f"docs: {told}" in both
+    assert nothing_is_left(database)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), VocabtoolError("no"), None])
+def test_a_replacement_that_stops_late(
+    database: Database, monkeypatch: pytest.MonkeyPatch, error: BaseException | None
+) -> None:
+    """It is removed, wherever it stops, unless it is in its place already."""
+    database.insert([row(1)])
+    database.index(PLAIN)
+    database.insert([row(2)])
+    real = PostgresEngine.put_in_place
+
+    def stops(self: PostgresEngine) -> None:
+        if error is not None:
+            raise error
+        real(self)
+        self.is_build = True  # as if the answer to the COMMIT was lost
+        raise VocabtoolError("lost")
+
+    monkeypatch.setattr(PostgresEngine, "put_in_place", stops)
+    done = CliRunner().invoke(cli, [*MADE, database.address, "--force"])
+    assert done.exit_code != 0
+    advice = "run the same command again to start over"
+    assert (advice in done.output) == isinstance(error, KeyboardInterrupt)
+    assert database.do("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == [(3,)]
+    assert database.do("SELECT name FROM vocabtool.indexes") == [("docs",)]
+    index = Index.open(database.address)
+    assert sorted(index.ids()) == (["1"] if error is not None else ["1", "2"])
+    index.update()
+    as_the_table(database, index)
 
 
 def test_all_is_committed_and_then_it_fails(

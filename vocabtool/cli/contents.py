@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from shlex import quote
+from shutil import rmtree
 from typing import TYPE_CHECKING, Final, Literal
 
 import click
@@ -22,7 +24,7 @@ from vocabtool.cli.output import (
 )
 from vocabtool.cli.search import WHERE
 from vocabtool.documents.options import PATH_FIRST, weights_of
-from vocabtool.errors import NotFound
+from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
@@ -239,7 +241,7 @@ def copy_command(folder: str, new: str, quiet: bool) -> None:
     "--whole-index",
     is_flag=True,
     help="Instead of documents: remove the index at an address from its database, with all that "
-    "belongs to it. A table of yours stays.",
+    "belongs to it, also if it is damaged. A table of yours stays.",
 )
 def delete_command(
     folder: str,
@@ -258,7 +260,7 @@ def delete_command(
     if whole_index:
         if ids or where is not None or force:
             raise click.UsageError("--whole-index takes no IDs, --where or --force")
-        return _remove(open_index(folder, {}), dry_run)
+        return _remove(folder, dry_run)
     if bool(ids) == (where is not None):
         raise click.UsageError("pass IDs, --where CONDITION, or --whole-index")
     if force and where is None:
@@ -274,15 +276,25 @@ def delete_command(
     return _tell_missing(missing)
 
 
-def _remove(index: Index, dry_run: bool) -> int:
-    remove, table = (getattr(index, name, None) for name in ("remove", "table"))
-    if remove is None:
+def _remove(address: str, dry_run: bool) -> int:
+    """Remove an index without opening it, because it may be damaged."""
+    from vocabtool.index.engines import engine_class, is_address
+    from vocabtool.index.store_index import cache_folder
+
+    if not is_address(address):
         raise click.UsageError(
-            f"--whole-index is for the address of an index; remove the folder {index.name} instead"
+            f"--whole-index is for the address of an index; remove the folder {address} instead"
         )
-    held = plural(len(index), "document", "documents")
-    if not dry_run:
-        remove()
-    kept = "" if table is None else f"; the table {table.name} stays as it is"
-    tell(f"{index.name}: {'would be ' * dry_run}removed, with {held}{kept}")
+    for engine in engine_class(address).open_to_remove(address):
+        held, copies = "", None
+        with suppress(VocabtoolError):
+            manifest = engine.manifest()
+            held = f", with {plural(manifest.live, 'document', 'documents')}"
+            if (table := getattr(engine, "table", None)) is not None:
+                held += f"; the table {table.name} stays as it is"
+            copies = cache_folder(engine, manifest)
+        if not dry_run and engine.remove() and copies is not None:
+            rmtree(copies, ignore_errors=True)
+        what = "its unfinished replacement " * engine.is_build
+        tell(f"{engine.name}: {what}{'would be ' * dry_run}removed{held}")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -213,13 +213,13 @@ def index_command(
     if table is None and not files:
         raise click.UsageError("Missing argument 'FILE...', or a table with --table")
     if table is not None:
-        with usage_errors(), _advice_after_a_stop():
+        with usage_errors(), _advice_after_a_stop(folder, force):
             made = _of_table(
                 folder, _user_table(table, files, read, vectors), model, force, shape, options
             )
             _fill_from_table(made, filling, calibrate, quiet, report_format, began)
         return
-    with usage_errors(), _advice_after_a_stop():
+    with usage_errors(), _advice_after_a_stop(folder, force):
         asked = json.dumps([model, existing, shape, filling, read, encoder, vectors], default=str)
         beside = [each for each in (model, vectors) if each is not None and Path(each).is_file()]
         build, index = _open(
@@ -243,7 +243,7 @@ def index_command(
                         notify=notify,
                         **given,
                     )
-                    opened.enter_context(_removed_if_empty(index))
+                    opened.enter_context(_removed_if_useless(index))
                 except FolderNotEmpty:  # perhaps another process created it meanwhile
                     index = _open(folder, files, model, options, shape, read, None)[1]
                     if is_folder or index is None:
@@ -336,11 +336,14 @@ def update_command(
 
 
 @contextmanager
-def _advice_after_a_stop() -> Iterator[None]:
+def _advice_after_a_stop(folder: str = "", force: bool = False) -> Iterator[None]:
+    from vocabtool.index.engines import is_address
+
     try:
         yield
     except KeyboardInterrupt:
-        tell("interrupted; run the same command again to resume after the last commit")
+        does = "start over" if force and is_address(folder) else "resume after the last commit"
+        tell(f"interrupted; run the same command again to {does}")
         raise
 
 
@@ -472,10 +475,12 @@ def _fill_from_table(
     report_format: Literal["text", "json"],
     began: float,
 ) -> None:
-    with step_progress(quiet) as progress:
-        report = index.update(progress=progress, commit_rows=filling["commit_rows"])
-        seconds = _calibrate(index, 0, calibrate, report, quiet, progress)
-    index = index.put_in_place() if index.is_build else index
+    with _removed_if_useless(index) if index.is_build else nullcontext():
+        with step_progress(quiet) as progress:
+            report = index.update(progress=progress, commit_rows=filling["commit_rows"])
+            seconds = _calibrate(index, 0, calibrate, report, quiet, progress)
+        if index.is_build:
+            index.put_in_place()
     if not quiet:
         _show(index, report, time.monotonic() - began, seconds, report_format)
 
@@ -494,8 +499,8 @@ def _of_shape(index: Index, shape: dict[str, Any]) -> Index:
 
 
 @contextmanager
-def _removed_if_empty(index: Index) -> Iterator[None]:
-    """If the ``with`` block fails before a document is added, remove an index in an engine."""
+def _removed_if_useless(index: Index) -> Iterator[None]:
+    """If the ``with`` block fails, remove an index in an engine if it is empty or a replacement."""
     from vocabtool.index.store_index import StoreIndex
 
     try:
@@ -503,7 +508,7 @@ def _removed_if_empty(index: Index) -> Iterator[None]:
     except BaseException:
         if isinstance(index, StoreIndex):
             with suppress(VocabtoolError):
-                index.remove(if_empty=True)
+                index.remove(if_empty=not index.is_build)
         raise
 
 

@@ -28,8 +28,10 @@ MAX_HEADINGS: Final = 1 << 18  # of a file; each needs much more memory than its
 MAX_PLACES: Final = 1 << 20  # parts of text between tags
 MAX_PARSED: Final = 2 << 20  # characters of Python; its syntax tree needs up to 1 KB for each
 
+MAX_FRONT: Final = 1 << 20  # characters of front matter
 FRONT: Final = re.compile(r"\A\n?---[ \t]*\r?\n(.*?)\n(?:---|\.\.\.)[ \t]*\r?(?=\n|\Z)", re.DOTALL)
-FRONT_LINE: Final = re.compile(r"[ \t\r#\-\]}]|$|(?P<key>.*?:(?=\s|$))")
+FRONT_KEY: Final = re.compile(r"(?:#.*\n)*[^\s#\-\]}].*?:(?!\S)")  # comments, then a key
+FRONT_LINE: Final = re.compile(r"[ \t\r#\-\]}]|$|.*?:(?!\S)")
 FRONT_TITLE: Final = re.compile(r"^title:(.*)", re.MULTILINE)
 MARKDOWN: Final = re.compile(
     r"\n {0,3}(?:(?P<fence>`{3,}(?=[^`\n]*(?:\n|\Z))|~{3,})"
@@ -148,7 +150,7 @@ def markdown(text: str) -> MarkedText:
     """Find ATX and setext headings outside fenced code, HTML blocks, lists and quotes."""
     padded, headings, title = f"\n{text}", Headings(), ""
     at = least = front_end = 0  # where to search, and where the last block ended
-    if (front := FRONT.match(text)) and _is_yaml(front[1]):
+    if (front := FRONT.match(text, 0, MAX_FRONT)) and _is_yaml(front[1]):
         at = least = front.end() + 1
         front_end = min(at, len(text))
         if stated := FRONT_TITLE.search(front[1]):
@@ -180,9 +182,8 @@ def markdown(text: str) -> MarkedText:
 
 
 def _is_yaml(front: str) -> bool:
-    """Whether a text between two lines ``---`` has keys, and no line of a paragraph."""
-    lines = [FRONT_LINE.match(line) for line in front.split("\n")]
-    return all(lines) and any(line["key"] for line in lines if line)
+    """Whether the text between two lines ``---`` begins with a key and has no paragraph."""
+    return bool(FRONT_KEY.match(front)) and all(map(FRONT_LINE.match, front.split("\n")))
 
 
 def _end_of_fence(padded: str, at: int, fence: str) -> int:

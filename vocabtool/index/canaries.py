@@ -43,7 +43,7 @@ NOISES: Final = 4  # a stored vector is from a larger batch than the canaries ar
 class Agreement:
     """How the new vectors of ``documents`` agree with their stored vectors.
 
-    ``lowest``: the lowest agreement; 1 if there are no documents.
+    ``lowest``: the lowest agreement, of those that must agree; 1 if there are no documents.
     """
 
     documents: int
@@ -53,24 +53,27 @@ class Agreement:
 class Canaries(NamedTuple):
     """Documents of an index from which canaries are chosen.
 
-    ``vectors``: as stored, shape (n, dim); zero if a document has none.
+    ``vectors``: as stored, shape (n, dim); zero if a document has none. ``may_be_stale``: whether
+    others may have changed a text without its vector; then more than half must agree.
     """
 
     ids: list[str]
     texts: list[str]
     vectors: Vectors
+    may_be_stale: bool = False
 
 
 def compare_canaries(name: str, among: Canaries, encoder: Encoder, metric: Metric) -> Agreement:
     """Encode up to 8 documents of an index again and compare their vectors.
 
-    Raises :class:`ChangedModel` if one agrees too little. ``name``: of the index, for messages.
+    Raises :class:`ChangedModel` if one agrees too little, or half of those that may be stale.
+    ``name``: of the index, for messages.
     """
-    ids, texts, vectors = among
+    ids, texts, vectors, may_be_stale = among
     held = vectors.astype(np.float64)
     chosen = _usable(texts, held)
-    told = [ids[at] for at in chosen]
-    return _compare(name, told, [texts[at] for at in chosen], held[chosen], encoder, metric)
+    told, texts = [ids[at] for at in chosen], [texts[at] for at in chosen]
+    return _compare(name, told, texts, held[chosen], encoder, metric, may_be_stale=may_be_stale)
 
 
 def compare_with_given(
@@ -124,12 +127,15 @@ def _compare(
     held: NDArray[np.float64],
     encoder: Encoder,
     metric: Metric,
+    *,
+    may_be_stale: bool = False,
 ) -> Agreement:
     if not texts:
         return Agreement(0, 1.0)
     made = prepare(encoder.encode(texts), metric).astype(np.float64)
     agreements, wanted = _agreements(held, made), MIN_AGREEMENT
-    lowest = int(np.argmin(agreements))
+    order = agreements.argsort()
+    lowest = int(order[(len(order) - 1) // 2 if may_be_stale else 0])  # of those that must agree
     if agreements[lowest] < wanted:  # is this model so inexact that batches explain it?
         alone = prepare(np.concatenate([encoder.encode([text]) for text in texts]), metric)
         noise = 1 - float(_agreements(made, alone.astype(np.float64)).min())

@@ -251,7 +251,7 @@ class IndexStats:
     - ``unknown_words``: the five most frequent unknown words.
     - ``verified``: what the last ``verify`` found.
     - ``table``, ``waiting``: the table of yours whose rows are the documents, and how many of its
-      changes wait for an update.
+      changes wait for an update; ``None`` if its triggers are gone or disabled.
     """
 
     documents: int

@@ -90,6 +90,10 @@ class Engine(Protocol):
     def open(cls, address: str) -> Engine:
         """Open an index; writes nothing. Raises :class:`NotFound`."""
 
+    @classmethod
+    def open_to_remove(cls, address: str) -> Sequence[Engine]:
+        """Open an index, maybe damaged, and a replacement of it that is not finished."""
+
     def manifest(self) -> Manifest:
         """Return the manifest of the newest commit."""
 
@@ -155,8 +159,8 @@ class TableEngine(Engine, Protocol):
         removed, and notes: what failed when everything was committed.
         """
 
-    def count_waiting(self) -> int:
-        """Return how many changes of the table wait for :meth:`update_table`."""
+    def count_waiting(self) -> int | None:
+        """Return how many changes of the table wait, ``None`` if not all changes are noted."""
 
 
 def table_engine(address: str) -> type[TableEngine]:

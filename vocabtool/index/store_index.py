@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,7 @@ from vocabtool.index.model import IndexModel, OpenedModel
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.hits import Hits
+from vocabtool.search.settings import Calibration
 from vocabtool.system.own_files import whole_file
 
 MAX_TRIES: Final = 5  # to read documents that others delete meanwhile
@@ -137,15 +139,18 @@ class StoreIndex(Index):
         An interruption loses nothing: the same call goes on; but an index that is not in its place
         yet is removed. If the answer to a COMMIT is lost, what it wrote is in no count. An error
         after the last commit is a note. ``commit_rows``: changes in each transaction. No other
-        argument is then allowed.
+        argument is then allowed. Raises :class:`VocabtoolError`, and ``ValueError`` for a wrong
+        ``commit_rows``.
         """
         if self.table is None:
             return super().update(sources, commit_rows=commit_rows, progress=progress, **more)
-        if sources is not None or more.get("sync") or more.get("vectors") is not None:
+        if any(each is not None and each is not False for each in (sources, *more.values())):
             raise VocabtoolError(
-                f"{self.name}: its documents are the rows of {self.table.name}: "
-                "name no FILE, --sync or --vectors"
+                f"{self.name}: its documents are the rows of {self.table.name}: name no FILE, and "
+                "no other option of the update than --commit-rows (commit_rows=)"
             )
+        if commit_rows < 1:
+            raise ValueError(f"commit_rows must be at least 1, got {commit_rows}")
         self._check_same()
         began, engine = time.monotonic(), cast(TableEngine, self._engine)
         try:
@@ -180,6 +185,9 @@ class StoreIndex(Index):
         self, progress: Progress | None = None, *, memory: int | None = None
     ) -> Iterator[Writer]:
         self._check_same()
+        if self.table is not None:
+            what = f"its documents are the rows of {self.table.name}: change them there by SQL"
+            raise VocabtoolError(f"{self.name}: {what}, then run `vocabtool update`")
         files = self._engine.writer(self._snapshot.cutter, memory)
         writer = Writer(self.name, files, self._model, progress)
         try:
@@ -187,6 +195,12 @@ class StoreIndex(Index):
             writer.commit()
         finally:
             writer.close()
+        self.refresh()
+
+    def store_calibration(self, calibration: Calibration | None) -> None:
+        files = self._engine.writer(self._snapshot.cutter, None)  # also of an index of a table
+        with closing(Writer(self.name, files, self._model)) as writer:
+            writer.store_calibration(calibration)
         self.refresh()
 
     def get(self, id_: str) -> Document | None:
@@ -239,8 +253,10 @@ class StoreIndex(Index):
     def remove(self, *, if_empty: bool = False) -> None:
         """Remove the index from its engine, with everything that belongs to it.
 
-        ``if_empty``: only if it has no document.
+        A replacement that is not in its place yet is removed too. ``if_empty``: only if the index
+        has no document. Raises :class:`VocabtoolError` if another index has its name now.
         """
+        self._check_same()
         if self._engine.remove(if_empty=if_empty):
             shutil.rmtree(self.path, ignore_errors=True)
 
@@ -263,17 +279,25 @@ def _again(work: Callable[[], Result]) -> Result:
     return work()
 
 
+def cache_folder(engine: Engine, manifest: Manifest) -> Path:
+    """Return the folder in the user's cache for an index. Raises :class:`InvalidFile`."""
+    if re.fullmatch("[0-9a-f]{32}", manifest.index) is None:  # no path comes from a database
+        what = f"damaged: wanted an id of 32 digits 0-9a-f, got {manifest.index[:50]!r}"
+        raise InvalidFile(what, file=engine.name)
+    shared = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "vocabtool")
+    return Path(os.environ.get(CACHE) or shared).expanduser() / "stores" / manifest.index
+
+
 def _copy_model_files(engine: Engine, manifest: Manifest) -> Path:
     """Copy the files of the model that are not here yet to the user's cache."""
-    shared = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "vocabtool")
-    folder = Path(os.environ.get(CACHE) or shared).expanduser() / "stores" / manifest.index
+    folder = cache_folder(engine, manifest)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         what = f"cannot keep copies of the model's files: {error}; name a folder in ${CACHE}"
         raise VocabtoolError(f"{engine.name}: {what}") from error
     for name, crc32c in manifest.model_files.items():
-        if MODEL_FILE.fullmatch(name) is None:  # no path is taken from a database
+        if MODEL_FILE.fullmatch(name) is None:
             raise InvalidFile(
                 f"not allowed as the name of a model's file: {name[:50]!r}", file=engine.name
             )

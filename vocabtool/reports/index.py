@@ -73,7 +73,7 @@ def _index_facts(
     yield "done now", done
     if report.read > report.resumed > 0:
         there = plural(report.resumed, "document", "documents")
-        yield "resumed", f"{there} indexed before the interruption"
+        yield "resumed", f"{there} indexed before, by an interrupted load or by other processes"
     if report.by_others:
         rest = plural(report.by_others, "document", "documents")
         yield "by others", f"{rest} loaded by other processes at the same time"
@@ -160,8 +160,10 @@ def _stats_facts(index: Index, found: IndexStats) -> Iterator[tuple[str, str]]:
     sizes = ", ".join(f"{name} {_size(size)}" for name, size in found.files.items())
     yield "disk", f"{_size(sum(found.files.values()))}: {sizes}"
     if found.table is not None:
-        changes = plural(found.waiting or 0, "change", "changes")
-        yield "table", f"{safe(found.table)}; {changes} to be written by `vocabtool update`"
+        told = "its triggers are gone or disabled: index again with --force"
+        if (count := found.waiting) is not None:
+            told = f"{plural(count, 'change', 'changes')} to be written by `vocabtool update`"
+        yield "table", f"{safe(found.table)}; {told}"
     shown = [*found.sources[:NAMED], *["..."] * (len(found.sources) > NAMED)]
     if shown:
         yield "sources", ", ".join(shown)

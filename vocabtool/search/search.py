@@ -333,10 +333,11 @@ def _suggest_spellings(store: Store, query: Query) -> tuple[Suggestion, ...]:
     found = store.keywords.search_each(holding, DOCUMENTS_READ, store.live)
     rows = np.unique(np.concatenate([np.zeros(0, np.int64), *(each.rows for each in found)]))
     ways: dict[str, Counter[str]] = {near: Counter() for near in stems_found}
-    for document in store.documents.fetch_documents(rows):
-        for stem, place in store.cutter.places(document.text):
-            if stem in ways:
-                ways[stem][document.text[place.start : place.end].lower()] += 1
+    for at in range(0, len(rows), DOCUMENTS_READ):  # texts may be long
+        for document in store.documents.fetch_documents(rows[at : at + DOCUMENTS_READ]):
+            for stem, place in store.cutter.places(document.text):
+                if stem in ways:
+                    ways[stem][document.text[place.start : place.end].lower()] += 1
     written = {
         near: max(((n, way) for way, n in of.items()), default=(0, near))[1]
         for near, of in ways.items()

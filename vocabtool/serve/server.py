@@ -99,6 +99,7 @@ def serve(config: uvicorn.Config, options: ServeOptions, path: str = "") -> None
         else:
             signal.signal(signal.SIGTERM, end)  # uvicorn raises it again when it has stopped
             uvicorn.Server(config).run([listening])
+            raise KeyboardInterrupt  # it has stopped, but SIGINT is ignored, as behind "&"
 
 
 def end(*_: object) -> NoReturn:

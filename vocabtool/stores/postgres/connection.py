@@ -49,6 +49,9 @@ OF_STATES: Final = {
     "42501": "grant the role the right that is missing",
     "57014": "raise statement_timeout, or ask for less",
     "25006": "use the primary server, and a role that may write",
+    "42P01": "the index was removed meanwhile: open it again. If it says so again, its table or a"
+    " view of it was dropped: index again with --force, or run `vocabtool delete ADDRESS"
+    " --whole-index`",
     "53100": "free space on the server's disk",
     "53200": "give the server more memory",
     "53300": "raise max_connections, or use fewer clients",
@@ -99,7 +102,7 @@ class Connections:
             self.where = f"postgresql:///{name}?host={host}&port={port}"
         self._pool: ConnectionPool[Any] | None = None
         self._process = os.getpid()
-        self._lock = Lock()
+        self._lock, self._is_closed = Lock(), False
 
     def __repr__(self) -> str:
         return f"Connections({self.where!r})"
@@ -114,6 +117,8 @@ class Connections:
         """
         from psycopg import Connection, OperationalError
 
+        if self._is_closed:
+            raise VocabtoolError(f"{self.where}: the index is closed: open it again")
         until = time.monotonic() + wait
         for pause in pauses():
             try:
@@ -185,14 +190,13 @@ class Connections:
             what = what.replace(self._secret, "***")
         what = f"{self.where}: {what}" + (f" (SQLSTATE {state})" if state else "")
         what += f". {written}" if written else ""
-        if state == "42P01":
-            return NotFound(f"{what}. The index was removed meanwhile: open it again")
+        kind = NotFound if state == "42P01" else VocabtoolError
         advice = OF_STATES.get(state) or ("" if state else UNREACHABLE)
-        return VocabtoolError(f"{what}. {advice[:1].upper()}{advice[1:]}" if advice else what)
+        return kind(f"{what}. {advice[:1].upper()}{advice[1:]}" if advice else what)
 
     def close(self) -> None:
         with self._lock:
-            pool, self._pool = self._pool, None
+            pool, self._pool, self._is_closed = self._pool, None, True
             if pool is not None and self._process == os.getpid():
                 pool.close()
 

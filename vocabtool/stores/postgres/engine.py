@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
@@ -58,7 +58,9 @@ from vocabtool.stores.postgres.schema import (
     vacuum,
 )
 from vocabtool.stores.postgres.user_table import (
+    NOTING,
     TABLE,
+    TRIGGERS,
     UpdateCounts,
     attach,
     find_table,
@@ -95,11 +97,10 @@ class PostgresEngine:
     exact_below = 5_000  # to compare a vector of 256 numbers takes about a microsecond
 
     def __init__(self, connections: Connections, index: str, tables: Tables) -> None:
-        self.connections, self.tables, self._index = connections, tables, index
-        self.is_build = index.endswith(BUILD)
-        self.table = self._table() if tables.of_user else None
+        self.connections, self.tables = connections, tables
+        self._index, self.is_build = index.removesuffix(BUILD), index.endswith(BUILD)
         sign = "&" if "?" in connections.where else "?"
-        self.name = f"{connections.where}{sign}index={quote(index.removesuffix(BUILD))}"
+        self.name = f"{connections.where}{sign}index={quote(self._index)}"
 
     @classmethod
     def create(
@@ -172,11 +173,19 @@ class PostgresEngine:
             return cls(connections, index, create(connection))
 
     @classmethod
-    def open(cls, address: str) -> PostgresEngine:
+    def open(cls, address: str, ending: str = "") -> PostgresEngine:
         connections, index = _parse(address)
-        schema, where = connections.schema, connections.where
+        index, schema, where = index + ending, connections.schema, connections.where
         tables = connections.read(lambda held: find_index(held, schema, index, where))
         return cls(connections, index, tables)
+
+    @classmethod
+    def open_to_remove(cls, address: str) -> list[PostgresEngine]:
+        found = []
+        for ending in (BUILD, ""):
+            with suppress(NotFound):
+                found.append(cls.open(address, ending))
+        return found or [cls.open(address)]
 
     def manifest(self) -> Manifest:
         where = self.connections.where
@@ -197,8 +206,11 @@ class PostgresEngine:
             self.connections, self.tables, cutter, index_vectors=self.index_vectors, **buffer
         )
 
-    def count_waiting(self) -> int:
-        return int(self._ask("SELECT count(*) FROM {changes}")[0][0]) if self.table else 0
+    def count_waiting(self) -> int | None:
+        asked = "SELECT count(*) FROM {changes} HAVING (" + TRIGGERS + ") = %s"
+        noted_by = f"note_{self.tables.number}"
+        found = self._ask(asked, self.tables.schema, noted_by, len(NOTING))
+        return int(found[0][0]) if found else None
 
     def update_table(
         self, cutter: Cutter, commit_rows: int, progress: Progress | None
@@ -208,7 +220,7 @@ class PostgresEngine:
             while (part := writer.update_part(commit_rows)) is not None:
                 done = UpdateCounts(*(sum(each) for each in zip(done, part, strict=True)))
                 if progress is not None:
-                    progress(f"{done.noted:,} changes", min(done.noted / max(total, 1), 1.0))
+                    progress(f"{done.noted:,} changes", min(done.noted / max(total or 0, 1), 1.0))
             notes: tuple[str, ...] = ()
             try:
                 writer.tidy(progress)
@@ -216,7 +228,10 @@ class PostgresEngine:
                 notes = (str(error),)
         return done.added, done.updated, done.removed, notes
 
-    def _table(self) -> UserTable:
+    @cached_property
+    def table(self) -> UserTable | None:
+        if not self.tables.of_user:
+            return None
         found = self._ask("SELECT value FROM {facts} WHERE name = %s", TABLE)
         return UserTable(**orjson.loads(bytes(found[0][0])))
 
@@ -224,7 +239,6 @@ class PostgresEngine:
         self.connections.close()
 
     def put_in_place(self) -> None:
-        self._index = self._index.removesuffix(BUILD)
         with self.connections.translate_errors(), self.connections.connect() as connection:
             replace_index(connection, self.tables, self._index)
         self.is_build = False
@@ -283,10 +297,12 @@ class PostgresEngine:
     def remove(self, *, if_empty: bool = False) -> bool:
         schema, where = self.connections.schema, self.connections.where
         with self.connections.translate_errors(), self.connections.connect() as connection:
-            if not if_empty and not self.is_build:
-                with suppress(NotFound):  # what a killed process left, with its triggers
+            if not if_empty:
+                with suppress(NotFound):  # perhaps what a killed process left, with its triggers
                     unfinished = find_index(connection, schema, self._index + BUILD, where)
                     drop_index(connection, unfinished)
+                if self.is_build:  # dropped, or in its place already: the answer was lost
+                    return True
             return drop_index(connection, self.tables, if_empty=if_empty)
 
     @property

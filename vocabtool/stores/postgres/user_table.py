@@ -236,7 +236,8 @@ def sample_of(
     ).format(**names, table=found.name, limit=SAMPLE)
     rows = connection.execute(statement, binary=True).fetchall()
     ids, texts, sent = ([*column] for column in zip(*rows, strict=True)) if rows else ([], [], [])
-    return Canaries(ids, texts, prepare(from_bytes(sent, found.dim), metric))
+    vectors = prepare(from_bytes(sent, found.dim), metric)
+    return Canaries(ids, texts, vectors, may_be_stale=True)
 
 
 def attach(connection: Connection, tables: Tables, table: UserTable, found: FoundTable) -> None:

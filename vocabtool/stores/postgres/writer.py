@@ -169,7 +169,6 @@ class PostgresWriter:
         on_existing: OnExisting = "update",
     ) -> None:
         """Add documents with their vectors, as :meth:`GenerationWriter.append` does."""
-        self._refuse_if_of_user()
         for name in batch.columns:
             self._kinds[name] = union(self._kinds.get(name, "null"), batch.kinds[name])
         if len(self._kinds) > MAX_FIELDS:
@@ -208,7 +207,6 @@ class PostgresWriter:
 
     def delete(self, rows: Rows) -> None:
         """Delete documents; those that another writer deleted meanwhile do not matter."""
-        self._refuse_if_of_user()
         gone = set(rows.tolist())
         new = self._changes.documents
         for key in [key for key, each in new.items() if each.doc in gone] if new else ():
@@ -224,11 +222,6 @@ class PostgresWriter:
         found = self._repeat(lambda connection: write_noted(connection, *held, *more), HALF_DONE)
         self._changed += found.noted if found is not None else 0
         return found
-
-    def _refuse_if_of_user(self) -> None:
-        if self._tables.of_user:
-            what = "the documents are the rows of a table of yours: change them there by SQL"
-            raise VocabtoolError(f"{self._connections.where}: {what}, then run `vocabtool update`")
 
     def set_source(self, rows: Rows, source: int) -> bool:
         """Record ``source``, the number of a FILE, for rows; return whether a row changed."""
@@ -586,7 +579,8 @@ def canaries_of(connection: Connection, tables: Tables, manifest: Manifest) -> C
     vectors = from_bytes([sent for *_, sent in found], manifest.configuration.dim)
     if tables.of_user:
         vectors = prepare(vectors, manifest.configuration.metric)
-    return Canaries([each[1] for each in found], [each[2] for each in found], vectors)
+    ids, texts = ([each[at] for each in found] for at in (1, 2))
+    return Canaries(ids, texts, vectors, may_be_stale=tables.of_user)
 
 
 def _texts(values: pa.StringArray) -> list[str | None]:
