@@ -31,21 +31,13 @@ def rows_in(rows: Sequence[int]) -> models.HasIdCondition:
 
 
 def all_of(*parts: Condition, but: Sequence[Condition] = ()) -> models.Filter:
-    """All parts, and none of ``but``. Filters within are joined, so that few are nested."""
-    must: list[Any] = []
-    must_not: list[Any] = [*but]
-    for each in parts:
-        if isinstance(each, models.Filter) and each.should is None:
-            must += each.must  # type: ignore[arg-type]
-            must_not += each.must_not  # type: ignore[arg-type]
-        else:
-            must.append(each)
-    return models.Filter(must=must, must_not=must_not)
+    """All parts, and none of ``but``."""
+    return models.Filter(must=[*parts], must_not=[*but])
 
 
 def any_of(parts: Iterable[Condition]) -> Condition:
-    held = [*parts]
-    return models.Filter(should=held) if held else rows_in([])
+    conditions = [*parts]
+    return models.Filter(should=conditions) if conditions else rows_in([])
 
 
 def with_all(clauses: Iterable[Clause]) -> models.Filter:
@@ -60,10 +52,10 @@ def filter_of(
     """Return a condition on fields as a filter if Qdrant compares exactly, else ``None``."""
     if isinstance(asked, Junction):
         parts = [filter_of(each, columns, kinds) for each in asked.conditions]
-        held = [each for each in parts if each is not None]
-        if len(held) < len(parts):
+        native = [each for each in parts if each is not None]
+        if len(native) < len(parts):
             return None
-        return all_of(*held) if asked.word == "and" else any_of(held)
+        return all_of(*native) if asked.word == "and" else any_of(native)
     if not isinstance(asked, Test) or asked.field not in columns:
         return None
     at, kind, sign = columns[asked.field], kinds[asked.field], asked.operator
