@@ -117,7 +117,7 @@ class Collection:
     def scan(
         self, wanted: Condition, columns: Names | None = (), vectors: Names = (), limit: int = BATCH
     ) -> Iterator[Point]:
-        """Yield points in the order of their ids, ``limit`` in a request; otherwise as ``get``."""
+        """Yield points in the order of their ids, ``limit`` in a request."""
         offset: Any = None
         while True:
             page = {"scroll_filter": all_of(wanted), "limit": limit, "offset": offset}
@@ -129,7 +129,7 @@ class Collection:
     def get(
         self, rows: Sequence[int], columns: Names | None, vectors: Names = ()
     ) -> dict[int, Point]:
-        """Return the points that exist. ``columns``: of the payload; ``None`` for all."""
+        """Return the points that exist."""
         asked = parts_of_points(columns, vectors)
         points = (self.ask("retrieve", ids=[*part], **asked) for part in batches(rows))
         return {each.id: each for part in points for each in part}
@@ -211,6 +211,7 @@ def batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
 
 
 def parts_of_points(columns: Names | None, vectors: Names) -> dict[str, Any]:
+    """Say what is read of points. ``columns``: of the payload; ``None`` for all."""
     payload = True if columns is None else [*columns] or False
     return {"with_payload": payload, "with_vectors": [*vectors] or False}
 

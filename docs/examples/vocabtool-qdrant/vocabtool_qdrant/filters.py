@@ -31,8 +31,16 @@ def rows_in(rows: Sequence[int]) -> models.HasIdCondition:
 
 
 def all_of(*parts: Condition, but: Sequence[Condition] = ()) -> models.Filter:
-    """All parts, and none of ``but``."""
-    return models.Filter(must=[*parts], must_not=[*but])
+    """All parts, and none of ``but``. Filters within are joined: nested ones are slow."""
+    must: list[Any] = []
+    must_not: list[Any] = [*but]
+    for each in parts:
+        if isinstance(each, models.Filter) and each.should is None:
+            must += each.must  # type: ignore[arg-type]
+            must_not += each.must_not  # type: ignore[arg-type]
+        else:
+            must.append(each)
+    return models.Filter(must=must, must_not=must_not)
 
 
 def any_of(parts: Iterable[Condition]) -> Condition:
@@ -53,9 +61,8 @@ def filter_of(
     if isinstance(asked, Junction):
         parts = [filter_of(each, columns, kinds) for each in asked.conditions]
         native = [each for each in parts if each is not None]
-        if len(native) < len(parts):
-            return None
-        return all_of(*native) if asked.word == "and" else any_of(native)
+        joined = all_of(*native) if asked.word == "and" else any_of(native)
+        return joined if len(native) == len(parts) else None
     if not isinstance(asked, Test) or asked.field not in columns:
         return None
     at, kind, sign = columns[asked.field], kinds[asked.field], asked.operator
@@ -64,9 +71,8 @@ def filter_of(
     if sign in ("=", "in", "is true") and (kind, types) in (("string", {str}), ("boolean", {bool})):
         matches = (models.MatchValue(value=each) for each in values)
         return any_of(models.FieldCondition(key=at, match=each) for each in matches)
-    if kind not in ("integer", "number") or not types <= {int, float}:
-        return None
-    if any(abs(each) >= EXACT for each in values):
+    is_exact = types <= {int, float} and all(abs(each) < EXACT for each in values)
+    if kind not in ("integer", "number") or not is_exact:
         return None
     if sign in ("=", "in"):
         return any_of(between(at, gte=each, lte=each) for each in values)
