@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,12 +18,20 @@ import pytest
 from tests.builders.small_indexes import DIM, add, answers, documents, ids, made, vectors
 from tests.conftest import ROOT
 from vocabtool import Document, Index, VocabtoolError
-from vocabtool.errors import InvalidFile, NotFound
+from vocabtool.errors import InvalidCondition, InvalidFile, NotFound
+from vocabtool.index.engines import Engine
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.testing import StoreContract
 from vocabtool.testing.plain_bm25 import PlainBM25
 
 pytest.importorskip("qdrant_client", reason="the example of a store needs qdrant-client")
+from qdrant_client import QdrantClient, models
+from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+
+if TYPE_CHECKING:
+    from vocabtool_qdrant.engine import QdrantEngine
+
+    _: type[Engine] = QdrantEngine
 
 EXAMPLE = ROOT / "docs" / "examples" / "vocabtool-qdrant"
 
@@ -49,12 +58,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def address(tmp_path: Path) -> str:
-    return f"qdrant-local://{tmp_path}/qdrant?index=demo"
+    return f"qdrant-local://{tmp_path}/qdrant/demo"
 
 
 class TestQdrant(StoreContract):
     def new_address(self, tmp_path: Path) -> str:
-        return f"qdrant-local://{tmp_path}/qdrant?index=demo"
+        return f"qdrant-local://{tmp_path}/qdrant/demo"
 
 
 class Killed(BaseException):
@@ -73,9 +82,12 @@ def collection_of(index: Index) -> Any:
 
 
 def change(index: Index) -> None:
+    """A commit with all kinds of changes, in several requests."""
     with index.writer() as writer:
         writer.remember("key", b"digest", b"answer")
         writer.update([Document("d0", "violet sky", {"n": 7, "even": False})], vectors([8]))
+        writer.add(documents(range(20, 23)), vectors(range(20, 23)))
+        writer.set_source(np.array([*writer.find_existing(["d1", "d20"]).values()]), 3)
         writer.add([Document("new", "amber violet")], vectors([9]))
         writer.delete(["d4"])
 
@@ -84,6 +96,8 @@ class TestKilledWriters:
     def test_before_every_write(self, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """A commit is there as a whole or not at all; then it is repeated, and nothing is twice."""
         index = filled(address)
+        for module in ("collection", "documents", "writer"):
+            monkeypatch.setattr(f"vocabtool_qdrant.{module}.BATCH", 2)
         before, collection, left = answers(index), type(collection_of(index)), 0
         ask = collection.ask
 
@@ -105,20 +119,27 @@ class TestKilledWriters:
                 left = 1_000
                 found = Index.open(address)
                 outcomes.append("new" in found)
-                assert len(found) == found.verify().documents == 6
+                assert len(found) == found.verify().documents == (9 if outcomes[-1] else 6)
                 if outcomes[-1]:
                     break
                 assert answers(found) == before
                 with found.writer() as writer:
                     assert writer.answer_for("key") is None
                     assert writer.rows == 6
-        assert outcomes.index(True) > 4
+        assert outcomes.index(True) > 9
         with found.writer() as writer:  # the end of the session was not written
             assert writer.answer_for("key") == (b"digest", b"answer")
-        assert sorted(found.ids()) == ["d0", "d1", "d2", "d3", "d5", "new"]
+        kept = ["d0", "d1", "d2", "d20", "d21", "d22", "d3", "d5", "new"]
+        assert sorted(found.ids()) == kept
+        with found.snapshot().contents() as held:
+            rows = [(each.documents, each.sources) for each in held.rows]
+        sources = {
+            each.id: n for found_, numbers in rows for each, n in zip(found_, numbers, strict=True)
+        }
+        assert sources == dict.fromkeys(kept, 0) | {"d1": 3, "d20": 3}
         assert ids(found.search("violet")) == ["d0", "new"]
-        assert found.compact() == 2
-        assert found.verify().documents == 6
+        assert found.compact() == 4
+        assert found.verify().documents == 9
         assert collection_of(index).count(collection_of(index).read_record().changed("gone")) == 0
 
     def test_of_a_process(self, address: str) -> None:
@@ -133,7 +154,7 @@ class TestKilledWriters:
             "        writer.commit()\n"
             "        print(n + 4, flush=True)\n"
         )
-        folder, count = Path(address.partition("://")[2].partition("?")[0]), 0
+        count = 0
         create = f"from vocabtool import Index; Index.create({address!r}, dim={DIM})"
         subprocess.run([sys.executable, "-c", create], check=True)
         for kill in range(2):
@@ -153,7 +174,6 @@ class TestKilledWriters:
             assert count >= acknowledged
             assert sorted(found) == sorted(f"d{n}" for n in range(count))
             assert count % 4 == 0
-        assert folder.is_dir()
 
 
 class TestTwoWriters:
@@ -173,6 +193,47 @@ class TestTwoWriters:
             third.delete(["d1"])
         assert sorted(index.ids()) == ["d0", "d3", "d4", "d5", "two"]
         assert index.verify().documents == 5
+
+    def test_who_only_asks(self, address: str) -> None:
+        """A writer without a change stops no other one, as a copy to an index that is in use."""
+        index = filled(address)
+        with index.writer() as loading:
+            loading.add([Document("one", "amber")], vectors([7]))
+            with Index.open(address).writer() as asking:
+                assert (asking.load_of(None), [*asking.find_existing(["d1", "one"])]) == (
+                    None,
+                    ["d1"],
+                )
+            engine: Any = index
+            engine.remove(if_empty=True)
+        assert len(index) == 7
+        assert collection_of(index).read_record().writer == ""
+
+    def test_a_commit_meanwhile(self, address: str) -> None:
+        """It is not undone by a writer that read an earlier commit."""
+        index = filled(address)
+        with (
+            pytest.raises(VocabtoolError, match="another writer was opened"),
+            index.writer() as one,
+        ):
+            assert [*one.find_existing(["d1"])] == ["d1"]
+            Index.open(address).delete(["d1"])
+            one.delete(["d1"])
+        assert (len(Index.open(address)), index.refresh()) == (5, True)
+
+    def test_many_killed(self, address: str) -> None:
+        """Writers that were killed one after the other leave one pair of stamps."""
+        index = filled(address)
+        collection = collection_of(index)
+        for n in range(3):
+            record = collection.open_session(collection.read_record())
+            assert record.killed == (((1 << 20) + 1, (n + 2 << 20)),)[: min(n, 1)]
+        add(index, documents([7]), vectors([7]))
+        killed = collection.read_record().killed
+        assert killed == (((1 << 20) + 1, 5 << 20),)
+        record = collection.open_session(collection.read_record())
+        assert record.killed == killed
+        assert collection.open_session(record).killed == (*killed, ((5 << 20) + 1, 7 << 20))
 
     def test_deleted_twice(self, address: str) -> None:
         """By rows that were read before; they count once."""
@@ -203,33 +264,61 @@ class TestKeywords:
         monkeypatch.undo()
         assert answers(filled(address, range(40))) == wanted
 
-    def test_longer_texts_later(self, address: str) -> None:
-        """Weights of the first commit are by another mean length; the best are found even so."""
+    @pytest.mark.parametrize(
+        ("lengths", "most"), [([(1, 4), (60, 90)], 300), ([(1, 2), (60, 90)], 64)]
+    )
+    def test_other_lengths_later(
+        self,
+        address: str,
+        lengths: list[tuple[int, int]],
+        most: int,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """The best are found although weights are by another mean length.
+
+        One short document at first costs no search more candidates.
+        """
+        monkeypatch.setattr("vocabtool_qdrant.writer.ENOUGH", 100)
         draw, index = np.random.default_rng(5), Index.create(address, dim=2, language="none")
-        words = np.array([f"w{n}" for n in range(30)])
-        lengths = [*draw.integers(1, 4, 150).tolist(), *draw.integers(60, 90, 150).tolist()]
-        texts = [" ".join(draw.choice(words, length).tolist()) for length in lengths]
-        for part in (texts[:150], texts[150:]):
-            add(index, part, np.ones((150, 2)))
+        words, counts = np.array([f"w{n}" for n in range(30)]), (1 if most < 300 else 150, 150)
+        texts = []
+        for (least, end), count in zip(lengths, counts, strict=True):
+            part = [
+                " ".join(draw.choice(words, length).tolist())
+                for length in draw.integers(least, end, count).tolist()
+            ]
+            add(index, part, np.ones((count, 2)))
+            texts += part
         snapshot: Any = index.snapshot()
-        plain = PlainBM25(snapshot.cutter.terms(texts))
+        plain, collection = PlainBM25(snapshot.cutter.terms(texts)), type(collection_of(index))
+        ask, limits = collection.ask, list[int]()
+
+        def counted(self: Any, method: str, **given: Any) -> Any:
+            limits.append(given.get("limit", 0))
+            return ask(self, method, **given)
+
+        monkeypatch.setattr(collection, "ask", counted)
         for n in range(0, 30, 3):
             clauses = tuple(Clause((Term("words", f"w{n + at}"),), 1 + at) for at in range(3))
             query = KeywordQuery(clauses)
             scores = plain.search(query, 3).scores
             assert snapshot.search(query, 3, snapshot.live).scores == pytest.approx(scores, 1e-5)
+        assert max(limits) <= most if most < 300 else max(limits) > most
 
     def test_limits(self, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """What Qdrant cannot answer exactly is refused for many documents, not answered in part."""
         index = filled(address)
         assert [*index.ids("not n > 1")] == ["d0", "d1"]
+        assert [*index.ids("text like 'amber%'")] == ["d0"]
         assert ids(index.search('+"amber amber"')) == ["d0"]
         monkeypatch.setattr("vocabtool_qdrant.commit.MAX_COMPARED", 5)
         monkeypatch.setattr("vocabtool_qdrant.commit.MAX_CANDIDATES", 0)
-        index = Index.open(address)
         assert [*index.ids("n > 1 and n in (2, 3)")] == ["d2", "d3"]
+        assert [*index.ids("id in ('d3', 'd1', 'none') and n > 1")] == ["d3"]
         with pytest.raises(VocabtoolError, match="at most 5 documents"):
             [*index.ids("not n > 1")]
+        with pytest.raises(InvalidCondition, match="no field 'm'"):
+            [*index.ids("m > 1")]
         with pytest.raises(VocabtoolError, match="at most 0 documents"):
             index.search('+"amber amber"')
 
@@ -298,33 +387,140 @@ class TestDamage:
         with pytest.raises(InvalidFile, match="5 of 6 documents"):
             index.verify()
 
-    def test_other_text(self, address: str) -> None:
+    @pytest.mark.parametrize("payload", [{"text": "other"}, {"words": ["a"]}, {"length": 3}, {}])
+    def test_other_payload(self, address: str, payload: dict[str, Any]) -> None:
+        """Also postings that are not of the text, and a point without text."""
         index = filled(address)
-        row = index.snapshot().row_of("d2")
-        collection_of(index).ask("set_payload", payload={"text": "other"}, points=[row])
-        with pytest.raises(InvalidFile, match="text of row"):
+        rows, collection = [index.snapshot().row_of("d2")], collection_of(index)
+        if payload:
+            collection.ask("set_payload", payload=payload, points=rows)
+        else:
+            collection.ask("delete_payload", keys=["text"], points=rows)
+        with pytest.raises(InvalidFile, match=r"(text|terms) of row"):
             index.verify()
+
+
+class TestOtherCollections:
+    """Collections of others in the same Qdrant are left alone."""
+
+    def test_aliases(self, address: str) -> None:
+        index = filled(address)
+        collection = collection_of(index)
+        vectors_config = {
+            "vectors_config": models.VectorParams(size=1, distance=models.Distance.DOT)
+        }
+        collection.call("create_collection", "theirs", **vectors_config)
+        collection.call("create_collection", "taken", **vectors_config)
+        made = models.CreateAlias(collection_name="theirs", alias_name="alias")
+        changes = [models.CreateAliasOperation(create_alias=made)]
+        collection.call("update_collection_aliases", changes)
+        before = {each.name for each in collection.call("get_collections").collections}
+        for name in ("alias", "taken", collection.name):
+            there = address.replace("demo", name)
+            for force in (False, True):
+                with pytest.raises(
+                    VocabtoolError, match=r"is the collection .*, which is no index"
+                ):
+                    Index.create(there, dim=DIM, force=force)
+            with pytest.raises(VocabtoolError, match=r"is the collection .*, which is no index"):
+                Index.open(there)
+        build: Any = Index.create(address, dim=DIM, force=True, in_place=False)
+        assert collection_of(build).alias == "demo.new"
+        made = models.CreateAlias(collection_name="theirs", alias_name="demo")
+        changes = [models.CreateAliasOperation(create_alias=made)]
+        collection.call("update_collection_aliases", changes)
+        with pytest.raises(VocabtoolError, match="'demo' is the collection 'theirs'"):
+            build.put_in_place()
+        assert build.is_build
+        build.remove()
+        assert {each.name for each in collection.call("get_collections").collections} == before
+
+    def test_failed_creation(self, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It leaves nothing, and what failed is said."""
+        collection = collection_of(filled(address))
+        before = {each.name for each in collection.call("get_collections").collections}
+        call = type(collection).call
+
+        def failing(self: Any, method: str, *given: Any, **named: Any) -> Any:
+            if method == "upsert":
+                raise VocabtoolError("disk full")
+            return call(self, method, *given, **named)
+
+        monkeypatch.setattr(type(collection), "call", failing)
+        with pytest.raises(VocabtoolError, match="disk full"):
+            Index.create(address.replace("demo", "other"), dim=DIM)
+        assert {each.name for each in collection.call("get_collections").collections} == before
+
+
+class TestRequests:
+    def test_sizes(self, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A request has fewer bytes than a server takes, unless one document has more."""
+        monkeypatch.setattr("vocabtool_qdrant.writer.MAX_BYTES", 10_000)
+        index = Index.create(address, dim=DIM)
+        collection, sizes = type(collection_of(index)), list[tuple[int, int]]()
+        ask = collection.ask
+
+        def measured(self: Any, method: str, **given: Any) -> Any:
+            if method == "upsert":
+                points = given["points"]
+                sizes.append((len(points), sum(len(each.model_dump_json()) for each in points)))
+            return ask(self, method, **given)
+
+        monkeypatch.setattr(collection, "ask", measured)
+        texts = ["amber " * 200] * 20 + ["birch " * 2_000, *["cedar"] * 20]
+        add(index, texts, vectors(range(len(texts))))
+        assert sum(count for count, _ in sizes) == len(texts) + 3  # and three times the record
+        assert [count for count, size in sizes if size > 10_000] == [1]
+        assert max(count for count, _ in sizes) > 10
+        assert index.verify().documents == len(texts)
+
+    def test_model_files(self, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Files come back in several requests of several pieces."""
+        monkeypatch.setattr("vocabtool_qdrant.engine.PIECE", 100)
+        index: Any = Index.create(address, ROOT / "data" / "small_glove.txt", weights="none")
+        for name in index._engine.manifest().model_files:
+            content = (index.path / name).read_bytes()
+            assert index._engine.model_file(name) == content
+            assert len(content) > 100
+
+    def test_infinity(self, address: str) -> None:
+        """JSON has none: it would come back as null."""
+        with pytest.raises(VocabtoolError, match="the field 'n' contains inf, no JSON number"):
+            add(
+                Index.create(address, dim=DIM), [{"id": "a", "text": "b", "n": 1e999}], vectors([1])
+            )
+
+    @pytest.mark.parametrize(
+        "error",
+        [ResourceExhaustedResponse("too many", 3), OSError("too many"), sqlite3.Error("too many")],
+    )
+    def test_failures(
+        self, address: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*given: Any, **named: Any) -> Any:
+            raise error
+
+        index = filled(address)
+        monkeypatch.setattr(collection_of(index).client, "scroll", fail)
+        with pytest.raises(VocabtoolError, match=r"qdrant/demo: Qdrant failed: .*too many"):
+            [*index.ids()]
+
+
+SECRETS = ("qdrant://:s3cret@host:6333", "qdrant://:s3cret@host/a?no=1", "qdrant://k:s3cret@host/a")
+NAMES = ("x.new", "x" * 101, "a\nb", "", "-a")
 
 
 @pytest.mark.parametrize(
     "address",
     [
-        *("qdrant://:s3cret@host:6333", "qdrant://:s3cret@host/a?no=1", "qdrant://k:s3cret@host/a"),
-        *(
-            "qdrant://:s3cret@host/x.new",
-            f"qdrant://:s3cret@host/{'x' * 101}",
-            "qdrant://host/a\nb",
-        ),
-        *(
-            "qdrant-local://?index=a",
-            "qdrant-local://folder",
-            "qdrant-local://f?index=a&https=true",
-        ),
+        *(*SECRETS, *(f"qdrant://:s3cret@host/{name}" for name in NAMES)),
+        *(*(f"qdrant-local://folder/{name}" for name in NAMES), "qdrant://host/a?https=false"),
+        *("qdrant-local:///a", "qdrant-local://folder", "qdrant-local://f/a?https=true"),
     ],
 )
 def test_refused_addresses(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(VocabtoolError, match=r"qdrant(-local)?://.*(wanted|no key)") as caught:
+    with pytest.raises(VocabtoolError, match=r"qdrant(-local)?://\.\.\.: wanted") as caught:
         Index.open(address)
     assert "s3cret" not in str(caught.value)
     assert [*tmp_path.iterdir()] == []
@@ -335,8 +531,6 @@ class TestServer:
 
     @pytest.fixture
     def opened(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-        from qdrant_client import QdrantClient
-
         opened, local = list[Any](), QdrantClient(path=str(tmp_path / "server"))
 
         def client(*given: Any, **named: Any) -> QdrantClient:
@@ -370,12 +564,23 @@ class TestServer:
         assert [each["search_params"].exact for each in searches if each["using"] == "vector"] == [
             True
         ]
-        assert Index.open("qdrant://host:6333/demo").name == "qdrant://host:6333/demo"
+        local = "qdrant://127.0.0.1:6333/demo"
+        assert Index.open(local).name == local
+        with pytest.raises(VocabtoolError, match="no encryption for QDRANT_API_KEY"):
+            Index.open("qdrant://127.0.0.1.example.org:6333/demo")
+        (created,) = (given for method, given in asked if method == "create_collection")
+        assert created["vectors_config"]["vector"].hnsw_config.m == 0
 
     def test_older(self, opened: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("vocabtool_qdrant.engine.OLDEST", (99, 0))
+        closed = list[str]()
+        monkeypatch.setattr(QdrantClient, "close", lambda self: closed.append("closed"))
         with pytest.raises(VocabtoolError, match=r"host/a: Qdrant .*, wanted 99\.0 or later"):
-            Index.open("qdrant://host/a")
+            Index.open("qdrant://host/a?https=true")
+        with pytest.raises(VocabtoolError, match=r"host/a: Qdrant .*, wanted 99\.0 or later"):
+            Index.create("qdrant://host/a?https=true", dim=DIM)
+        monkeypatch.undo()
+        assert closed == ["closed"] * 2
 
     def test_none(self) -> None:
         with pytest.raises(VocabtoolError, match=r"qdrant://127\.0\.0\.1:9/a: Qdrant failed"):

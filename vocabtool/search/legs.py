@@ -1,7 +1,6 @@
 """Both legs of a search, in steps, over any store; and a store whose selections are masks.
 
-``np.count_nonzero`` replaces ``any`` and ``all``, because it is much
-faster for short arrays.
+``np.count_nonzero`` replaces ``any`` and ``all``, because it is much faster for short arrays.
 """
 
 from __future__ import annotations

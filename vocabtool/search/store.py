@@ -237,9 +237,9 @@ class DocumentStore(Protocol):
 class Store(Protocol):
     """One commit of an index, and the seam to the engine that keeps it.
 
-    A query needs :meth:`KeywordStore.document_frequencies`, :meth:`select`, which asks nothing of
-    an engine, :meth:`legs`, and :meth:`DocumentStore.fetch_documents`. An engine behind a network
-    answers each in one round trip, and keeps frequencies.
+    A query needs :meth:`KeywordStore.document_frequencies`, :meth:`select`, :meth:`legs`, and
+    :meth:`DocumentStore.fetch_documents`. An engine behind a network answers each in one round
+    trip, and keeps frequencies. ``select`` may ask it for the rows of conditions.
 
     ``rows``: number of rows, the N in the formula of the idf. ``live``: the selection of all
     documents. ``known_words``: the words that the model knows, or ``None``.
@@ -290,7 +290,7 @@ class Store(Protocol):
 
         ``vector``: float32, shape (dim,), not zero; ``None`` to search by keywords only. Documents
         with one of ``query.codes`` are always candidates, and have tier 1, or 2 with one of
-        ``query.unstemmed``. :class:`~vocabtool.search.legs.MaskStore` says it in code.
+        ``query.unstemmed``. :class:`~vocabtool.search.legs.SteppedLegs` says it in code.
         """
 
 

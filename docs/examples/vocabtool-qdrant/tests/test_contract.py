@@ -7,4 +7,4 @@ from vocabtool.testing import StoreContract
 
 class TestQdrant(StoreContract):
     def new_address(self, tmp_path: Path) -> str:
-        return f"qdrant-local://{tmp_path}/qdrant?index=demo"
+        return f"qdrant-local://{tmp_path}/qdrant/demo"

@@ -15,37 +15,37 @@ one of its requests arrives later. The record is only written if nobody else has
 from __future__ import annotations
 
 import secrets
+import sqlite3
+from base64 import b64decode
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from threading import RLock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 from qdrant_client import QdrantClient, models
-from qdrant_client.http.exceptions import ApiException, ResponseHandlingException
+from qdrant_client.common.client_exceptions import QdrantException
+from qdrant_client.http.exceptions import ApiException
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.index.canaries import CANDIDATES, Canaries
 from vocabtool.index.folder import Manifest
+from vocabtool.keywords.bm25 import Term
 from vocabtool_qdrant.filters import Condition, all_of, any_of, between, has
 
 BATCH: Final = 500  # points in a request
 RECORD: Final = 0  # the id of its point
 STAMPS: Final = 1 << 20  # commits of one writer
+FIRST_MEAN: Final = 1e3  # more than the mean length of most texts, in words
 ONE_AT_A_TIME: Final = RLock()  # in local mode, which is not made for threads
+OF_CLIENT: Final = (ApiException, QdrantException, ValueError, RuntimeError)
+FAILURES: Final = (*OF_CLIENT, OSError, sqlite3.Error)  # also of the local mode's files
 
-
-class Point(NamedTuple):
-    """``vectors``: ``vector``, a list of numbers, unless there is none; ``terms``, sparse."""
-
-    row: Any
-    payload: dict[str, Any]
-    vectors: dict[str, Any]
-
-    @classmethod
-    def of(cls, found: Any) -> Point:
-        return cls(found.id, found.payload or {}, found.vector or {})
+Item = TypeVar("Item")
+Names: TypeAlias = Sequence[str]
+Point: TypeAlias = Any  # of the client: ``id``, ``payload``, and ``vector`` by names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class Record:
     - ``session``: how many writers were opened so far. ``stamp``: of the commit.
     - ``writer``: who may commit next; empty after its end. Otherwise it is open, or was killed.
     - ``killed``: stamps that never count, above the first and below the second of each pair.
-    - ``mean``: the smallest mean length of texts by which terms were weighted.
+    - ``mean``: the mean length of texts by which new terms are weighted; never more than before.
     """
 
     manifest: Manifest
@@ -63,7 +63,7 @@ class Record:
     stamp: int = 0
     writer: str = ""
     killed: tuple[tuple[int, int], ...] = ()
-    mean: float = 1e18
+    mean: float = FIRST_MEAN
 
     def includes(self, stamp: float) -> bool:
         return stamp <= self.stamp and not any(a < stamp < z for a, z in self.killed)
@@ -78,8 +78,7 @@ class Record:
 
     @property
     def live(self) -> models.Filter:
-        gone = self.changed("gone") if self.killed else between("gone", lte=self.stamp)
-        return all_of(self.changed("added"), but=[gone])
+        return all_of(self.changed("added"), but=[self.changed("gone")])
 
     @property
     def point(self) -> models.PointStruct:
@@ -105,89 +104,95 @@ class Collection:
 
     def call(self, method: str, *given: Any, **named: Any) -> Any:
         try:
-            if not self.is_local:
+            with ONE_AT_A_TIME if self.is_local else nullcontext():
                 return getattr(self.client, method)(*given, **named)
-            with ONE_AT_A_TIME:
-                return getattr(self.client, method)(*given, **named)
-        except (ApiException, ResponseHandlingException, ValueError, RuntimeError) as error:
+        except FAILURES as error:
             what = " ".join(str(error).split())[:300]
             raise VocabtoolError(f"{self.where}: Qdrant failed: {what}") from error
 
+    def close(self) -> None:
+        if not self.is_local:  # others may have opened the same folder
+            self.call("close")
+
     def scan(
-        self, wanted: Condition, columns: Sequence[str] = (), *, vectors: bool = False
+        self, wanted: Condition, columns: Names | None = (), vectors: Names = (), limit: int = BATCH
     ) -> Iterator[Point]:
-        """Yield points with ``columns`` of their payload, in the order of their ids."""
-        asked: dict[str, Any] = {"with_payload": [*columns] or False, "with_vectors": vectors}
-        more: Any = None
+        """Yield points in the order of their ids, ``limit`` in a request."""
+        offset: Any = None
         while True:
-            page = {"scroll_filter": all_of(wanted), "limit": BATCH, "offset": more}
-            found, more = self.ask("scroll", **page, **asked)
-            yield from map(Point.of, found)
-            if more is None:
+            page = {"scroll_filter": all_of(wanted), "limit": limit, "offset": offset}
+            points, offset = self.ask("scroll", **page, **parts_of_points(columns, vectors))
+            yield from points
+            if offset is None:
                 return
 
     def get(
-        self, rows: Sequence[int], columns: Sequence[str] | None, vectors: Sequence[str] = ()
+        self, rows: Sequence[int], columns: Names | None, vectors: Names = ()
     ) -> dict[int, Point]:
-        """Return the points that exist. ``columns``: of the payload; ``None`` for all."""
-        payload = True if columns is None else [*columns] or False
-        asked: dict[str, Any] = {"with_payload": payload, "with_vectors": [*vectors] or False}
-        found: dict[int, Point] = {}
-        for start in range(0, len(rows), BATCH):
-            part = self.ask("retrieve", ids=[*rows[start : start + BATCH]], **asked)
-            found |= {each.id: Point.of(each) for each in part}
-        return found
+        """Return the points that exist."""
+        asked = parts_of_points(columns, vectors)
+        points = (self.ask("retrieve", ids=[*part], **asked) for part in batches(rows))
+        return {each.id: each for part in points for each in part}
 
     def count(self, wanted: Condition) -> int:
         return int(self.ask("count", count_filter=all_of(wanted), exact=True).count)
 
+    def frequency(self, live: Condition, term: Term) -> int:
+        return self.count(all_of(live, has(term.field, term.text)))
+
     def rows_of(self, live: Condition, ids: Sequence[str]) -> dict[str, int]:
         """Return the row of each id that exists."""
-        found: dict[str, int] = {}
-        for start in range(0, len(ids), BATCH):
-            wanted = all_of(live, has("id", *ids[start : start + BATCH]))
-            found |= {each.payload["id"]: each.row for each in self.scan(wanted, ["id"])}
-        return found
+        scans = (self.scan(all_of(live, has("id", *part)), ["id"]) for part in batches(ids))
+        return {each.payload["id"]: each.id for points in scans for each in points}
 
     def canaries(self, record: Record) -> Canaries:
-        held = record.manifest.configuration
-        given = [] if held.encoder is None else [has("source", 0)]
+        configuration = record.manifest.configuration
+        given = [] if configuration.encoder is None else [has("source", 0)]
         random = models.SampleQuery(sample=models.Sample.RANDOM)
         wanted = {"query": random, "query_filter": all_of(record.live, but=given)}
-        asked = {"limit": CANDIDATES, "with_payload": ["id", "text"], "with_vectors": True}
-        found = [*map(Point.of, self.ask("query_points", **wanted, **asked).points)]
-        ids, texts = ([each.payload[name] for each in found] for name in ("id", "text"))
-        return Canaries(ids, texts, vectors_of(found, held.dim))
+        asked = parts_of_points(["id", "text"], ["vector"])
+        points = self.ask("query_points", limit=CANDIDATES, **wanted, **asked).points
+        ids, texts = ([each.payload[name] for each in points] for name in ("id", "text"))
+        return Canaries(ids, texts, vectors_of(points, configuration.dim))
+
+    def answers(self, wanted: Condition) -> list[tuple[str, bytes, bytes]]:
+        """Return key, digest and answer of remembered answers, oldest first."""
+        payloads = (each.payload for each in self.scan(wanted, ["key", "digest", "answer", "n"]))
+        return [
+            (each["key"], b64decode(each["digest"]), b64decode(each["answer"]))
+            for each in sorted(payloads, key=lambda each: int(each["n"]))
+        ]
 
     # The record
 
     def read_record(self) -> Record:
         """Read the record of the index that the alias names now."""
-        found = self.call("retrieve", self.alias, ids=[RECORD])
+        points = self.call("retrieve", self.alias, ids=[RECORD])
         try:
-            held = dict(found[0].payload)
-            killed = tuple((int(first), int(end)) for first, end in held.pop("killed"))
-            manifest = Manifest.decode(held.pop("manifest").encode())
-            return Record(manifest=manifest, killed=killed, **held)
+            payload = dict(points[0].payload)
+            killed = tuple((int(first), int(end)) for first, end in payload.pop("killed"))
+            manifest = Manifest.decode(payload.pop("manifest").encode())
+            return Record(manifest=manifest, killed=killed, **payload)
         except (IndexError, KeyError, TypeError, AttributeError) as error:
             raise InvalidFile("damaged: no record of a commit", file=self.where) from error
 
-    def write_record(self, record: Record, before: Record) -> Record:
-        """Write the record, unless another one than ``before`` is there; return the one there."""
+    def write_record(self, record: Record, before: Record) -> None:
+        """Write the record, unless another one than ``before`` is there: read it to know."""
         only = all_of(has("session", before.session), has("stamp", before.stamp))
         ordering = models.WriteOrdering.STRONG
         self.ask("upsert", points=[record.point], update_filter=only, ordering=ordering)
-        return self.read_record()
 
-    def open_session(self) -> Record:
-        """Become the only writer: an earlier one can no longer commit."""
-        held = self.read_record()
-        killed, first = held.killed, held.session * STAMPS
-        if held.writer:
-            killed += ((max(held.stamp, first), first + STAMPS),)
-        session, writer = held.session + 1, secrets.token_hex(8)
-        record = replace(held, session=session, writer=writer, killed=killed)
-        if self.write_record(record, held).writer != writer:
+    def open_session(self, before: Record) -> Record:
+        """Become the only writer: an earlier one can no longer commit.
+
+        Raises :class:`VocabtoolError` if ``before`` is not the newest record any more.
+        """
+        killed, session, writer = before.killed, before.session + 1, secrets.token_hex(8)
+        if before.writer:  # one pair for all writers that were killed since the newest commit
+            killed = (*{**dict(killed), before.stamp: session * STAMPS}.items(),)
+        record = replace(before, session=session, writer=writer, killed=killed)
+        self.write_record(record, before)
+        if self.read_record().writer != writer:
             raise VocabtoolError(f"{self.where}: another writer was opened: try it again")
         return record
 
@@ -200,10 +205,21 @@ class Collection:
             self.ask("delete_payload", keys=["gone"], points=marks)
 
 
-def vectors_of(points: Sequence[Point], dim: int) -> Vectors:
+def batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """Yield parts for one request each."""
+    return (items[at : at + BATCH] for at in range(0, len(items), BATCH))
+
+
+def parts_of_points(columns: Names | None, vectors: Names) -> dict[str, Any]:
+    """Say what is read of points. ``columns``: of the payload; ``None`` for all."""
+    payload = True if columns is None else [*columns] or False
+    return {"with_payload": payload, "with_vectors": [*vectors] or False}
+
+
+def vectors_of(points: Sequence[Point | None], dim: int) -> Vectors:
     """Return the vectors of points, shape (n, dim); zeros where there is none."""
-    found = np.zeros((len(points), dim), np.float32)
+    vectors = np.zeros((len(points), dim), np.float32)
     for at, each in enumerate(points):
-        if (vector := each.vectors.get("vector")) is not None:
-            found[at] = vector
-    return found
+        if each is not None and "vector" in (each.vector or {}):
+            vectors[at] = each.vector["vector"]
+    return vectors

@@ -31,7 +31,7 @@ def rows_in(rows: Sequence[int]) -> models.HasIdCondition:
 
 
 def all_of(*parts: Condition, but: Sequence[Condition] = ()) -> models.Filter:
-    """All parts, and none of ``but``. Filters within are joined, so that few are nested."""
+    """All parts, and none of ``but``. Filters within are joined: nested ones are slow."""
     must: list[Any] = []
     must_not: list[Any] = [*but]
     for each in parts:
@@ -44,8 +44,8 @@ def all_of(*parts: Condition, but: Sequence[Condition] = ()) -> models.Filter:
 
 
 def any_of(parts: Iterable[Condition]) -> Condition:
-    held = [*parts]
-    return models.Filter(should=held) if held else rows_in([])
+    conditions = [*parts]
+    return models.Filter(should=conditions) if conditions else rows_in([])
 
 
 def with_all(clauses: Iterable[Clause]) -> models.Filter:
@@ -60,10 +60,9 @@ def filter_of(
     """Return a condition on fields as a filter if Qdrant compares exactly, else ``None``."""
     if isinstance(asked, Junction):
         parts = [filter_of(each, columns, kinds) for each in asked.conditions]
-        held = [each for each in parts if each is not None]
-        if len(held) < len(parts):
-            return None
-        return all_of(*held) if asked.word == "and" else any_of(held)
+        native = [each for each in parts if each is not None]
+        joined = all_of(*native) if asked.word == "and" else any_of(native)
+        return joined if len(native) == len(parts) else None
     if not isinstance(asked, Test) or asked.field not in columns:
         return None
     at, kind, sign = columns[asked.field], kinds[asked.field], asked.operator
@@ -72,9 +71,8 @@ def filter_of(
     if sign in ("=", "in", "is true") and (kind, types) in (("string", {str}), ("boolean", {bool})):
         matches = (models.MatchValue(value=each) for each in values)
         return any_of(models.FieldCondition(key=at, match=each) for each in matches)
-    if kind not in ("integer", "number") or not types <= {int, float}:
-        return None
-    if any(abs(each) >= EXACT for each in values):
+    is_exact = types <= {int, float} and all(abs(each) < EXACT for each in values)
+    if kind not in ("integer", "number") or not is_exact:
         return None
     if sign in ("=", "in"):
         return any_of(between(at, gte=each, lte=each) for each in values)

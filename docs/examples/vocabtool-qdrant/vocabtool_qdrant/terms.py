@@ -32,16 +32,16 @@ class DocumentTerms(NamedTuple):
     @classmethod
     def read(cls, payload: Mapping[str, Any]) -> DocumentTerms:
         runs = [run.split(" ") for run in payload["runs"]]
-        held = payload["length"], payload["surface_count"]
-        return cls(runs, frozenset(payload["surfaces"]), *held)
+        counts = payload["length"], payload["surface_count"]
+        return cls(runs, frozenset(payload["surfaces"]), *counts)
 
     @property
     def payload(self) -> dict[str, Any]:
         """``words`` and ``surfaces`` are for filters, the fields of :class:`Term`."""
         words = sorted({word for run in self.runs for word in run})
-        held = {"length": self.length, "surface_count": self.surface_count}
         runs = [" ".join(run) for run in self.runs]
-        return {"runs": runs, "words": words, "surfaces": sorted(self.surfaces), **held}
+        counts = {"length": self.length, "surface_count": self.surface_count}
+        return {"runs": runs, "words": words, "surfaces": sorted(self.surfaces), **counts}
 
     def vector(self, mean: float) -> models.SparseVector:
         """Return the document's part of BM25; that of a query has idf and boost."""
@@ -83,9 +83,9 @@ class DocumentTerms(NamedTuple):
 
 def sparse_vector(weights: Mapping[Term, float]) -> models.SparseVector:
     """Terms are hashed to dimensions. Where several have the same, candidates are added."""
-    found: dict[int, float] = {}
+    values: dict[int, float] = {}
     for term, weight in weights.items():
         digest = blake2b("\0".join(term).encode("utf-8", "replace"), digest_size=8).digest()
         dimension = int.from_bytes(digest, "little") % DIMENSIONS
-        found[dimension] = found.get(dimension, 0.0) + weight
-    return models.SparseVector(indices=[*found], values=[*found.values()])
+        values[dimension] = values.get(dimension, 0.0) + weight
+    return models.SparseVector(indices=[*values], values=[*values.values()])
