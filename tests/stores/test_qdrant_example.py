@@ -27,6 +27,7 @@ from vocabtool.testing.plain_bm25 import PlainBM25
 pytest.importorskip("qdrant_client", reason="the example of a store needs qdrant-client")
 from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+from qdrant_client.local.qdrant_local import QdrantLocal
 
 if TYPE_CHECKING:
     from vocabtool_qdrant.engine import QdrantEngine
@@ -54,6 +55,19 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         paths = os.pathsep.join(map(str, (folder, EXAMPLE, ROOT)))
         patch.setenv("PYTHONPATH", paths)
         yield folder
+
+
+@pytest.fixture(autouse=True)
+def closed_databases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The local mode does not close the database of a collection that it deletes."""
+    delete = QdrantLocal.delete_collection
+
+    def close_and_delete(self: QdrantLocal, collection_name: str, **more: Any) -> bool:
+        if (collection := self.collections.get(collection_name)) is not None:
+            collection.close()
+        return delete(self, collection_name, **more)
+
+    monkeypatch.setattr(QdrantLocal, "delete_collection", close_and_delete)
 
 
 @pytest.fixture
