@@ -1,23 +1,24 @@
 """Read binary files of word vectors: word2vec's format, NumPy arrays and fastText models.
 
-word2vec: a header line ``n dim``, then ``n`` records: a word, a space and ``dim`` little-endian
-32-bit floats. word2vec.c (tmikolov/word2vec) ends each record with a newline; gensim does not.
+word2vec: a header line ``n dim``, then ``n`` records. A record is a word, a space and ``dim``
+little-endian 32-bit floats. word2vec.c (tmikolov/word2vec) ends each record with a newline; gensim
+does not.
 
 NumPy: an ``.npz`` archive (a zip) with the arrays ``words`` (text) and ``vectors``, or an ``.npy``
-file with a ``.txt`` file of the same name, which has one word per line. The archive may contain
-``rule``: the rule that split the training texts, as ``vocabtool train`` writes it. Layout:
+file and a ``.txt`` file of the same name, which has one word per line. ``vocabtool train`` also
+writes the array ``rule`` to the archive: the rule that split the training texts. Layout:
 numpy.org/doc/stable/reference/generated/numpy.lib.format.html. The header of an array is a Python
-dictionary as text. It is matched by a regular expression, never evaluated.
+dictionary as text. The header is matched by a regular expression, never evaluated.
 
 fastText (``.bin``, quantised ``.ftz``): facebookresearch/fastText, src/fasttext.cc (signModel,
 saveModel), src/args.cc, src/dictionary.cc. The parts of a file, all little-endian:
 
 - a magic number and a version (int32)
 - settings: 12 int32 and a double
-- the numbers of entries, words and labels (int32)
-- the numbers of tokens and pruned n-grams (int64; -1: not pruned)
+- the number of entries, the number of words and the number of labels (int32)
+- the number of tokens and the number of pruned n-grams (int64; -1: not pruned)
 - the entries: a text, a NUL, a count (int64) and a type (int8; 0: word, 1: label)
-- matrices, which are not read: the vector of a word is the mean of several rows
+- matrices, which are not read, because the vector of a word is the mean of several rows
 """
 
 from __future__ import annotations
@@ -54,8 +55,10 @@ HEADER: Final = re.compile(rb"([0-9]{1,18}) ([0-9]{1,9}) ?\r?\n")  # numbers of 
 class VectorFile:
     """The words of a file and their vectors, which are read on request.
 
-    ``data``: an array of floats, shape (n, dim), or the bytes of the file. From bytes,
-    ``parse(data, starts[i], dim)`` reads the vector of word ``i``. ``starts``: int64, shape (n,).
+    - ``data``: an array of floats, shape (n, dim), or the bytes of the file.
+    - ``starts``: if ``data`` is bytes, the position of each vector: int64, shape (n,).
+    - ``parse``: if ``data`` is bytes, the function that reads one vector. ``parse(data, starts[i],
+      dim)`` returns the vector of word ``i``.
     """
 
     words: Vocabulary
@@ -147,7 +150,10 @@ def _floats(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
 
 
 def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Iterator[bytes]:
-    """Yield each word, with any newline before it; append vector positions to ``starts``."""
+    """Yield each word, including a newline before the word, if any.
+
+    Appends the position of each vector to ``starts``.
+    """
     row = FLOAT * dim
     window, at, pos = b"", file.tell(), 0  # ``at``: position of the window in the file
     for number in range(promised):
@@ -207,8 +213,8 @@ LOCAL_HEADER: Final = 30  # bytes, then a name and an extra field (PKWARE's APPN
 class ArrayHead:
     """The header of a ``.npy`` array.
 
-    ``order``: ``"C"`` for row-major, ``"F"`` for column-major. ``start``: bytes of the header.
-    ``size``: bytes of all values.
+    ``order``: ``"C"`` for row-major, ``"F"`` for column-major. ``start``: the length of the header
+    in bytes. ``size``: the length of all values in bytes.
     """
 
     dtype: np.dtype[np.generic]
@@ -264,9 +270,9 @@ def _recognise_numpy(source: Source) -> str | None:
 
 
 def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
-    """Return the words, and the vectors as a memory map.
+    """Read the words of a NumPy file, and open its vectors as a memory map.
 
-    ``words``: the file with the words of an ``.npy`` array; by default the ``.txt`` file of the
+    ``words``: the file with the words of an ``.npy`` array; by default, the ``.txt`` file of the
     same name.
     """
     file, notes, rule = source.file, list[str](), None
@@ -372,7 +378,10 @@ def _array_rule(data: bytes) -> str:
 
 
 def may_state(rule: str) -> bool:
-    """Return whether a file may state this rule: it makes whole words and opens no file."""
+    """Return whether a file of vectors may contain the rule ``rule``.
+
+    Only rules that make whole words and open no file are allowed.
+    """
     return rule in NAMED or (rule.startswith("regex:") and len(rule) <= MAX_RULE)
 
 

@@ -2,24 +2,25 @@
 
 tiktoken (openai/tiktoken, tiktoken/load.py): each line has a token in base64, a space and its rank.
 ``=`` is the empty token. Ranks are ids, and lower ranks are merged first. Special tokens are not in
-the file. Blank lines are skipped only at the end. Llama 3 calls such a file ``tokenizer.model``, as
-SentencePiece does; the content distinguishes them.
+the file. Blank lines are allowed only at the end. Llama 3 names such a file ``tokenizer.model``,
+which is also the usual name of SentencePiece models. The content shows which format it is.
 
-tiktoken in JSON (dqbd/tiktoken, js/src/core.ts): ``special_tokens`` has tokens with their ids.
-``bpe_ranks`` is a text. Each line of it has ``!``, a rank and tokens, separated by spaces. The
-first token has that rank; the rank grows by one with each token.
+tiktoken in JSON (dqbd/tiktoken, js/src/core.ts): ``special_tokens`` maps tokens to their ids.
+``bpe_ranks`` is a text of several lines. Each line has ``!``, a rank and tokens in base64,
+separated by spaces. The rank belongs to the first token of the line; each further token has the
+next higher rank.
 
 ``tekken.json`` (``Tekkenizer`` in mistralai/mistral-common, tokens/tokenizers/tekken.py): ``vocab``
 lists tokens and their ranks, from 0. The model uses only the first ``default_vocab_size -
-default_num_special_tokens`` of them. Special tokens get the lowest ids. The id of any other token
-is its rank plus ``default_num_special_tokens``. Up to version 7, ``special_tokens`` may be missing:
-then :data:`IMPLIED` is used. A special token without a name gets one from its number, such as
-``<SPECIAL_20>``.
+default_num_special_tokens`` of these tokens. Special tokens get the lowest ids. The id of any other
+token is its rank plus ``default_num_special_tokens``. Up to version 7, ``special_tokens`` may be
+missing; the special tokens are :data:`IMPLIED` in this case. A special token without a name is
+named by its number, such as ``<SPECIAL_20>``.
 
 RWKV (``TRIE_TOKENIZER`` in BlinkDL/ChatRWKV, rwkv_pip_package/src/rwkv/rwkv_tokenizer.py): a line
-has an id, a token as a Python literal (``'text'`` or ``b'bytes'``), and its length in bytes. Only
-literals are accepted; nothing is evaluated. Ids begin at 1: id 0 means the end of a text and is not
-listed.
+has an id, a token as a Python literal (``'text'`` or ``b'bytes'``), and the token's length in
+bytes. Only literals are accepted; nothing is evaluated. Ids begin at 1, because id 0 means the end
+of a text and is not listed.
 """
 
 from __future__ import annotations

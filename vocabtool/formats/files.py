@@ -1,10 +1,11 @@
 """Open files of untrusted models safely, and find models in local caches. Nothing is downloaded.
 
-A model may name ``../../etc/passwd`` as its vocabulary, or contain a link to it. Neither is opened.
+A model may name a file outside its folder, such as ``../../etc/passwd``, or contain a link to such
+a file. These files are not opened.
 
 Cache of tensorflow_hub (0.16.1): ``tfhub_cache_dir`` in tensorflow_hub/resolver.py and
 ``_module_dir`` in tensorflow_hub/compressed_module_resolver.py. The name of a module's folder is
-the SHA-1 of its handle, exactly as it was spelled.
+the SHA-1 hash of the module's handle. Handles that are spelled differently have different folders.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def map_file(file: Path) -> Buffer:
 def read_file(file: Path, limit: int, what: str = "larger than {:,} bytes") -> bytes:
     """Return the content of a file. Refuses Git LFS pointers.
 
-    ``what``: the message for a file of more than ``limit`` bytes; ``{:,}`` in it becomes the limit.
+    Raises :class:`UnsupportedFormat` for a file of more than ``limit`` bytes. ``what``: the message
+    of this error; ``{:,}`` in the message is replaced by the limit.
     """
     with file.open("rb") as opened:
         data = opened.read(limit + 1)
@@ -46,8 +48,8 @@ def read_file(file: Path, limit: int, what: str = "larger than {:,} bytes") -> b
 def named_file(folder: Path, name: bytes) -> Path:
     """Return the path of the file ``name`` in ``folder``. The file need not exist.
 
-    Raises :class:`InvalidFile` if the name is not UTF-8, or could be a path in any operating
-    system.
+    Raises :class:`InvalidFile` if the name is not UTF-8, or if some operating system would read the
+    name as a path.
     """
     try:
         text = name.decode()
@@ -78,7 +80,8 @@ MAX_NAMED: Final = 5  # handles that an error message names
 def find(handle: str) -> Path:
     """Return the folder where tensorflow_hub keeps the module ``handle``.
 
-    Raises :class:`NotFound`, with download instructions, if the folder is missing or empty.
+    Raises :class:`NotFound` if the folder is missing or empty; the message says how to download the
+    module.
     """
     import hashlib
     import shlex
@@ -119,10 +122,11 @@ OF_SAME_RANKS: Final = {"p50k_edit": "p50k_base", "o200k_harmony": "o200k_base"}
 
 
 def find_encoding(name: str) -> Path:
-    """Return the file of an encoding's ranks in the cache of tiktoken.
+    """Return the file in tiktoken's cache that has the ranks of the encoding ``name``.
 
     Cache: ``read_file_cached`` in tiktoken/load.py. Addresses: tiktoken_ext/openai_public.py.
-    Raises :class:`NotFound`, with download instructions, if there is no such file.
+    Raises :class:`NotFound` if there is no such encoding or no such file; the message says what to
+    do.
     """
     import hashlib
     import tempfile
@@ -150,8 +154,8 @@ FOLDERS: Final = ("sentence-transformers", "model2vec", "onnx")  # kinds with na
 def split_kind(model: str) -> tuple[str, str]:
     """Split ``KIND:PATH``, such as ``static:words.vec``, into ``KIND:`` and ``PATH``.
 
-    The first part is empty if there is none. ``python:`` is not split off: an import follows it,
-    not a path.
+    The first part is empty if ``model`` has no kind, or if a file with the whole name exists. The
+    prefix ``python:`` stays in the second part, because it is followed by an import, not by a path.
     """
     prefix, colon, rest = model.partition(":")
     if prefix in KINDS and prefix != "python" and not os.path.exists(model):  # noqa: PTH110 - accepts any text
@@ -160,7 +164,10 @@ def split_kind(model: str) -> tuple[str, str]:
 
 
 def find_folder(model: str | Path) -> Path:
-    """Return the folder of a model: a path, or a name in the local Hugging Face cache."""
+    """Return the folder of a model.
+
+    ``model``: the path of the folder, or the name of a model in the local Hugging Face cache.
+    """
     folder = Path(model)
     if folder.is_dir():
         return folder

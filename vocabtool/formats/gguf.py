@@ -1,9 +1,10 @@
 """Read the tokens in the header of a GGUF file (llama.cpp); the weights are never read.
 
-Layout: ggml-org/ggml, docs/gguf.md. A header has a magic number, a version, the numbers of tensors
-and keys, and keys with typed values. Counts have 32 bits in version 1 and 64 in later ones. Version
-3 may be big-endian. Only keys ``tokenizer.ggml.*`` are read. ``tokenization/tokenizer_files.py``
-uses scores and merges. Arrays of arrays are refused: no known program writes them.
+Layout: ggml-org/ggml, docs/gguf.md. A header has a magic number, a version, the number of tensors,
+the number of keys, and the keys with typed values. These numbers have 32 bits in version 1 and 64
+bits in later versions. Version 3 may be big-endian. Only keys ``tokenizer.ggml.*`` are read.
+``tokenization/tokenizer_files.py`` uses scores and merges. Arrays of arrays are refused: no known
+program writes them.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class _Header:
                 self.values[key], pos = self._number(_letter(value_type, pos), pos)
 
     def _number(self, letter: str, pos: int) -> tuple[int, int]:
-        """Return the number at ``pos`` and its end. ``letter``: its ``struct`` format."""
+        """Return the number at ``pos`` and its end position. ``letter``: its ``struct`` format."""
         layout = self._order + letter
         end = pos + struct.calcsize(layout)
         if end > len(self._buffer):
@@ -189,9 +190,11 @@ class _Header:
 class GGUFTokenizer:
     """The tokenizer fields of a file, named as in llama.cpp (``llama_vocab::impl::load``).
 
-    ``tokens``: in id order. ``types``, ``scores``: shape (number of tokens,), or empty if missing.
-    ``merges``: two pieces with a space between, in the order in which they are applied.
-    ``unknown``: the id of unknown text.
+    - ``tokens``: the tokens in id order.
+    - ``types``, ``scores``: one value for each token; empty if the file has none.
+    - ``merges``: pairs of pieces with a space between them, in the order in which the merges are
+      applied.
+    - ``unknown``: the id for unknown text, or ``None``.
     """
 
     model: str

@@ -1,8 +1,9 @@
 """Read ``tokenizer.json``: the entries of a Hugging Face tokenizer, and its added tokens.
 
 Layout: huggingface/tokenizers, tokenizers/src/models/*/serialization.rs and
-tokenizers/src/tokenizer/{serialization,added_vocabulary}.rs. For Unigram, ``model.vocab`` is a list
-of [piece, score], and ids are positions. For other models, it is an object of entries and ids.
+tokenizers/src/tokenizer/{serialization,added_vocabulary}.rs. In a Unigram model, ``model.vocab`` is
+a list of [piece, score], and the id of a piece is its position. In other models, ``model.vocab`` is
+an object that maps entries to ids.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ Json = dict[str, Any]
 
 
 def recognise(document: object) -> str | None:
-    """Return why a document is not a ``tokenizer.json``; ``None`` if it is."""
+    """Return ``None`` if a document is a ``tokenizer.json``, otherwise the reason why not."""
     if not isinstance(document, dict):
         return f"{kind(document)}, wanted an object"
     model = document.get("model")

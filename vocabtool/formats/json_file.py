@@ -4,21 +4,22 @@ The text is UTF-8, with or without a byte order mark (RFC 8259). If a key repeat
 used, as in the libraries that define these formats. A file may be a single JSON string that
 contains JSON: many people save the result of Keras' ``Tokenizer.to_json()`` that way. The formats:
 
-- ``vocab.json``, an object of entries and ids: ``save_vocabulary`` in huggingface/transformers.
-- ``merges.txt`` beside it, for BPE: a line ``#version``, then two pieces per line, separated by a
-  space (``BPE::read_file`` in huggingface/tokenizers, tokenizers/src/models/bpe/model.rs). Merges
-  are only counted.
-- ``added_tokens.json``, with the layout of ``vocab.json``: tokens that are not in that file.
+- ``vocab.json``, an object that maps entries to ids: ``save_vocabulary`` in
+  huggingface/transformers.
+- ``merges.txt`` in the folder of a BPE ``vocab.json``: a line ``#version``, then two pieces per
+  line, separated by a space (``BPE::read_file`` in huggingface/tokenizers,
+  tokenizers/src/models/bpe/model.rs). Merges are only counted.
+- ``added_tokens.json``, tokens that are not in ``vocab.json``, in the layout of ``vocab.json``.
 - ``strings.json``, a list of texts: ``StringStore.to_disk`` in explosion/spaCy, spacy/strings.pyx.
   Ids are positions, because spaCy's ids are hashes, which are not stored.
 - Scored pieces, a list of [piece, score]: tensorflow/tfjs-models,
   universal-sentence-encoder/src/tokenizer. Ids are positions. A score may be null.
 - ``model.json`` of TensorFlow.js: tensorflow/tfjs, tfjs-converter/src/data/compiled_api.ts. The
-  graph is a GraphDef in protobuf's JSON, with bytes in base64. Strings in constants and weights are
-  read; which table they fill is not determined.
+  graph is a GraphDef in protobuf's JSON, with bytes in base64. The strings in constants and weights
+  are read, but not which tables they fill.
 - Weight files of TensorFlow.js, listed in groups (``weightsManifest``,
-  tfjs-core/src/io/io_utils.ts). The files of a group, concatenated, contain its weights in order. A
-  string follows its length, which has four bytes.
+  tfjs-core/src/io/io_utils.ts). The files of a group, concatenated, contain the weights of the
+  group in order. The length of each string is stored before the string, in four bytes.
 """
 
 from __future__ import annotations
@@ -76,12 +77,12 @@ _NAMES: Final[dict[type, str]] = {
 
 
 def recognise(source: Source) -> str | None:
-    """Return why a file does not begin like a JSON object or list; ``None`` if it does."""
+    """Return ``None`` if a file begins like a JSON object or list, otherwise the reason why not."""
     return None if BEGINS.match(source.head) else "does not begin like a JSON object or list"
 
 
 def read(file: Path) -> Any:
-    """Return the value of a JSON file. If the value is a string, parse that as JSON, too."""
+    """Return the value of a JSON file. If the value is a string, the string is parsed as JSON."""
     document = parse(read_file(file, MAX_FILE, TOO_LARGE))
     return parse_text(document) if isinstance(document, str) else document
 
@@ -135,7 +136,10 @@ def kind(value: object) -> str:
 
 
 def expect(value: object, wanted: type[T], what: str) -> T:
-    """Return ``value``. Raises :class:`InvalidFile`, naming ``what``, for another type."""
+    """Return ``value`` if its type is ``wanted``.
+
+    Raises :class:`InvalidFile` for another type. ``what``: the name of the value in the message.
+    """
     if not isinstance(value, wanted):
         raise InvalidFile(f"{what} is {kind(value)}, wanted {_NAMES[wanted]}")
     return value
@@ -170,7 +174,11 @@ def strings(values: Collection[Any], what: str) -> ByteStrings:
 
 
 def parse_ids(vocabulary: Mapping[str, Any], what: str) -> NDArray[np.int64]:
-    """Return the ids in an object of entries and ids: int64, shape (n,)."""
+    """Return the ids of an object that maps entries to ids: int64, shape (n,).
+
+    Raises :class:`InvalidFile` if a value is not an id. ``what``: the name of a value in the
+    message.
+    """
     values = vocabulary.values()
     if set(map(type, values)) <= {int}:  # true and false are not ids
         with suppress(OverflowError):
@@ -278,7 +286,7 @@ UNKNOWNS: Final = ("\N{REPLACEMENT CHARACTER}".encode(), b"<unk>")
 
 
 def why_no_texts(document: object) -> str | None:
-    """Return why a document is not a list of texts; ``None`` if it is."""
+    """Return ``None`` if a document is a list of texts, otherwise the reason why not."""
     if not isinstance(document, list):
         return f"{kind(document)}, wanted a list of texts"
     if not document:
@@ -398,7 +406,7 @@ def _of_object(value: object, key: str) -> Any:
 
 
 def _weight(value: object) -> tuple[str, str, int]:
-    """Return the name of a weight, the dtype as stored, and the number of values."""
+    """Return the name of a weight, the dtype of its stored values, and their number."""
     name, dtype = _of_object(value, "name"), _of_object(value, "dtype")
     quantization = _of_object(value, "quantization")
     stored = quantization.get("dtype") if isinstance(quantization, dict) else dtype

@@ -13,9 +13,9 @@ An archive (keras/src/saving/saving_lib.py, and the same file in tf_keras) is a 
 If a layer was given a vocabulary *file*, Keras 2 stores only the path of that file.
 
 ``Tokenizer.to_json()`` (keras-team/tf-keras, tf_keras/src/preprocessing/text.py) writes an object
-``config`` with settings and ``word_index``: words and ids, as JSON in a string. The content of
-``config`` alone is read, too. Ids begin at 1. Words with ids from ``num_words`` on are never looked
-up, so they are left out.
+``config`` with settings and ``word_index``. ``word_index`` is a string with a JSON object that maps
+words to ids. A file that has only the content of ``config`` is read, too. Ids begin at 1. Keras
+never looks up words whose ids are ``num_words`` or higher, so these words are left out.
 """
 
 from __future__ import annotations
@@ -60,11 +60,13 @@ MAX_ITEMS: Final = 1 << 20  # a model contains its vocabulary twice: 500,000 wor
 class LookupLayer:
     """A layer that looks up words or numbers.
 
-    ``path``: in an archive, the path of the layer's asset; otherwise the path of the layer in the
-    object graph, such as ``root.layer-0``, or of its parent. ``vocabulary``: entries without mask
-    and unknown entries; numbers as decimal text; ``None`` if the file does not contain them.
-    ``mask_token``: the entry with id 0, if any. Only layers of output mode ``int`` have one.
-    ``inverse``: whether the layer maps ids to words.
+    - ``path``: in an archive, the path of the layer's asset. In a SavedModel, the path of the layer
+      in the object graph, such as ``root.layer-0``, or the path of its parent.
+    - ``vocabulary``: the entries without mask and unknown entries; ``None`` if the file does not
+      contain them. Numbers are decimal text.
+    - ``mask_token``: the entry with id 0, or ``None``. It is always ``None`` if the output mode is
+      not ``int``.
+    - ``inverse``: whether the layer maps ids to words.
     """
 
     path: str
@@ -90,7 +92,7 @@ class LookupLayer:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Class and name, which are equal where a model describes a layer again."""
+        """The class and the name. Two descriptions of the same layer have the same identity."""
         return self.class_name, self.name
 
 
@@ -119,7 +121,10 @@ def is_object(value: dict[str, Any]) -> bool:
 
 
 def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
-    """Return the described lookup layer. ``MASK_AND_OOV`` must contain its class."""
+    """Make a lookup layer from its JSON description.
+
+    The class of the layer must be in ``MASK_AND_OOV``. ``path``: see :class:`LookupLayer`.
+    """
     class_name, config = description["class_name"], description["config"]
 
     def setting(key: str, default: Token, *kinds: type) -> Any:
@@ -298,7 +303,10 @@ def _snake_case(class_name: str) -> str:
 def _read_assets(
     archive: ZipArchive, file: str, layers: dict[str, LookupLayer], findings: Findings
 ) -> set[tuple[str, str]]:
-    """Read all assets; return class and name of the layers with a vocabulary."""
+    """Add what all assets contain to ``findings``.
+
+    Returns the identity of each layer whose vocabulary is in an asset.
+    """
     adapted: set[tuple[str, str]] = set()
     for name in archive.names:
         if not name.startswith(ASSETS):
@@ -379,10 +387,10 @@ FILTERS: Final = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'  # Keras' default
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings for splitting a text.
+    """The settings with which a Keras tokenizer splits a text into words.
 
-    ``filters``: characters that become ``split``. If ``char_level`` is set, every character is a
-    word, and neither is used.
+    ``filters``: the characters that are replaced by ``split``. If ``char_level`` is true, every
+    character is a word, and ``filters`` and ``split`` are not used.
     """
 
     filters: str
@@ -392,7 +400,7 @@ class Settings:
 
 
 def why_no_tokenizer(document: object) -> str | None:
-    """Return why a document is not a Keras tokenizer; ``None`` if it has ``word_index``."""
+    """Return ``None`` if a document is a Keras tokenizer, otherwise the reason why not."""
     if not isinstance(document, dict):
         return f"{json_file.kind(document)}, wanted an object"
     return None if isinstance(_config(document).get(WORDS), str | dict) else f"it has no {WORDS}"
@@ -439,8 +447,8 @@ TOKENIZER: Final = JsonReader("Keras Tokenizer (to_json)", why_no_tokenizer, _re
 def settings_of(document: Any) -> Settings | None:
     """Return the settings for splitting a text; ``None`` if the document has none.
 
-    Missing settings have Keras' defaults. Raises :class:`InvalidFile` for settings with which Keras
-    fails, and for ``split: null``.
+    Missing settings get Keras' defaults. Raises :class:`InvalidFile` for settings that make Keras
+    fail, and for ``split: null``.
     """
     config = _config(document)
     complete = document.get("class_name") == "Tokenizer"

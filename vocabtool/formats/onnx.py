@@ -69,7 +69,11 @@ NO_WORDS: Final = {
 
 
 def _recognise(source: Source) -> str | None:
-    """Check the fields: a SavedModel begins alike, but has no field 7 (the graph)."""
+    """Return ``None`` if a file is an ONNX model, otherwise the reason why not.
+
+    The fields are checked. A SavedModel may begin with the same bytes, but has no field 7 (the
+    graph).
+    """
     seen: set[int] = set()
     buffer = map_file(source.file)
     try:
@@ -241,7 +245,7 @@ class _Model:
             self.findings.warnings.append(f"{where.place}: {what}: not read")
 
     def _tensor(self, span: Span, place: str, name: str | None) -> Iterator[Finding]:
-        """Yield a tensor's strings. ``name``: its node; ``None`` for an initializer."""
+        """Yield a tensor's strings. ``name``: its node's name; ``None`` for an initializer."""
         tensor = _Fields(self._buffer, span, STRING_DATA, NO_FIELD)
         if tensor.numbers.get(DATA_TYPE) != TYPE_STRING:
             return
@@ -259,7 +263,7 @@ class _Model:
 
 
 class _Fields:
-    """The fields of a message. NumPy reads one field of strings and one of integers."""
+    """The fields of a message. NumPy reads the fields ``strings_field`` and ``integers_field``."""
 
     def __init__(self, buffer: Buffer, span: Span, strings_field: int, integers_field: int) -> None:
         self.numbers: dict[int, int] = {}  # by field number: the last value
@@ -322,7 +326,7 @@ class _Fields:
 
 
 def _read_run(data: bytes, pos: int, tag: int) -> tuple[Integers, int]:
-    """Read consecutive varint fields with this tag; return their values and end."""
+    """Read consecutive varint fields with the tag ``tag``; return their values and end position."""
     # Tags and values are both varints: the run lasts as long as every second varint is the tag.
     found: list[Integers] = []
     while pos < len(data) and data[pos] == tag:

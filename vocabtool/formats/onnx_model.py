@@ -1,16 +1,17 @@
 """Find the files of an ONNX model that turns token ids into vectors, and read its settings.
 
-Layout: ``model.onnx``, or ``onnx/model*.onnx``, with ``tokenizer.json`` beside it or one folder
-higher, as written by huggingface/optimum and sentence-transformers. The graph has the input
+Layout: ``model.onnx``, or ``onnx/model*.onnx``. ``tokenizer.json`` is in the same folder or one
+folder higher, as written by huggingface/optimum and sentence-transformers. The graph has the input
 ``input_ids``. Settings, all optional, as in sentence-transformers:
 
 - ``modules.json`` and ``1_Pooling/config.json``: how token vectors become one vector, and whether
-  it is scaled to length 1 (sentence_transformers/.../pooling.py, normalize.py).
+  this vector is scaled to length 1 (sentence_transformers/.../pooling.py, normalize.py).
 - ``sentence_bert_config.json``: whether texts are lower-cased.
 
-Large tensors may be in files beside the graph (onnx/onnx, docs/ExternalData.md). Each must have a
-bare name and be as large as stated. onnxruntime interprets some locations as addresses in memory;
-these are paths, which are refused.
+Large tensors may be in files beside the graph (onnx/onnx, docs/ExternalData.md). The graph must
+give the name of such a file without a folder, and the file must be as large as the graph states.
+onnxruntime interprets some file names as addresses in memory; these names are paths, so they are
+refused.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ MAX_OP: Final = 64  # bytes of an operator's name that are read
 class OnnxFiles:
     """The files of a model.
 
-    ``folders``: where its settings may be, the folder of the graph first. ``others``: other graphs
-    in these folders, for example quantized ones.
+    ``folders``: the folders that may contain settings; the folder of the graph is the first.
+    ``others``: other graphs in these folders, for example quantized graphs.
     """
 
     model: Path
@@ -99,8 +100,8 @@ class OnnxFiles:
 class Settings:
     """How token vectors become the vector of a text.
 
-    ``pooling``: the results that are concatenated; empty if ``modules`` has unsupported modules.
-    ``lower``: whether texts are lower-cased.
+    ``pooling``: the pooling methods whose results are concatenated; empty if ``modules`` contains
+    unsupported modules. ``lower``: whether texts are lower-cased.
     """
 
     pooling: tuple[Pooling, ...]
@@ -114,8 +115,8 @@ class Settings:
 class Graph:
     """Facts about a graph.
 
-    ``external``: files of its tensors. ``dynamic``: whether it quantizes activations by the largest
-    value of all texts of a batch.
+    ``external``: the files that contain tensors of the graph. ``dynamic``: whether the graph
+    quantizes activations with a scale that depends on all texts of a batch.
     """
 
     external: tuple[Path, ...]
@@ -123,9 +124,10 @@ class Graph:
 
 
 def find(path: Path) -> OnnxFiles:
-    """Find the files of a model. ``path``: its folder or its graph.
+    """Find the files of a model.
 
-    Raises :class:`UnknownFormat` for anything else.
+    ``path``: the folder of the model, or the file of its graph. Raises :class:`UnknownFormat` if
+    ``path`` is not such a model.
     """
     model = _graph_in(path) if path.is_dir() else path
     folders = folders_of(model.parent)
@@ -168,10 +170,10 @@ def _inputs(buffer: Buffer) -> list[str]:
 
 
 def check_graph(file: Path) -> Graph:
-    """Check that a graph names no file outside its folder. Nothing of it is executed.
+    """Check that a graph refers only to files in its own folder. The graph is not executed.
 
-    Raises :class:`InvalidFile` for a path, a link or a file that is too small, and
-    :class:`NotFound` for a missing file.
+    Raises :class:`InvalidFile` if the graph refers to a path, to a link outside a Hugging Face
+    cache, or to a file that is too small. Raises :class:`NotFound` if a file is missing.
     """
     buffer = map_file(file)
     stack: list[tuple[str, Span]] = [("model", (0, len(buffer)))]

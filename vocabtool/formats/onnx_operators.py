@@ -1,12 +1,12 @@
 """Interpret the strings of ONNX operators: which of them are words, and their ids.
 
-Layout: onnx/onnx, docs/Operators-ml.md and docs/Operators.md. Tokenizer is from ONNX Runtime
-(microsoft/onnxruntime, docs/ContribOperators.md).
+Layout: onnx/onnx, docs/Operators-ml.md and docs/Operators.md. The operator Tokenizer is from ONNX
+Runtime (microsoft/onnxruntime, docs/ContribOperators.md).
 
 The attributes of onnxruntime-extensions contain whole files as text: ``vocab.txt``, ``vocab.json``
-with merges and added tokens, ``tokenizer.json``, a SentencePiece model or an RWKV vocabulary. In a
-mapping, each line is a key, a tab and a value. Layout: microsoft/onnxruntime-extensions,
-docs/custom_ops.md, operators/tokenizer and operators/text.
+with merges and added tokens, ``tokenizer.json``, a SentencePiece model or an RWKV vocabulary. The
+attribute ``map`` of a mapping has one pair per line: a key, a tab and a value. Layout:
+microsoft/onnxruntime-extensions, docs/custom_ops.md, operators/tokenizer and operators/text.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ Texts = Mapping[bytes, bytes]  # the values of a node's string attributes
 def list_of_strings(
     entries: ByteStrings, name: str, place: Place, why: str | None = None
 ) -> Finding:
-    """Return strings of unknown purpose as a vocabulary, or few of them as a skipped list.
+    """Make a vocabulary from a list of strings whose purpose is unknown.
 
-    ``why``: a reason to skip them in any case.
+    If the list has fewer than ``MIN_ENTRIES`` strings, the result is a skipped list instead.
+    ``why``: if given, the list is skipped for this reason, however long it is.
     """
     if why is None and len(entries) < MIN_ENTRIES:
         why = f"fewer than {MIN_ENTRIES} strings, not used for look-ups"
@@ -277,7 +278,10 @@ def _string_mapping(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
 
 
 def _vector_mapping(texts: Texts, name: str, place: Place, inverse: bool) -> Vocabulary:
-    """Read a table of words and vectors; vectors of one number are ids."""
+    """Read a table of words and vectors. If the vectors have one number, these numbers are ids.
+
+    ``inverse``: whether the table maps vectors to words.
+    """
     pairs = _pairs(_text(texts, b"map"))
     if inverse:
         vectors, words = _columns((vector, word) for word, vector in pairs)

@@ -1,7 +1,7 @@
 """Refuse pickles and files without words, and say how to export the words.
 
-A pickle is a program that runs when it is loaded. So pickles are never loaded, neither bare ones
-nor those in files of PyTorch, joblib and NumPy. Layouts: CPython, Lib/pickletools.py; PyTorch,
+A pickle is a program that runs when it is loaded. So pickles are never loaded, not even pickles
+inside files of PyTorch, joblib and NumPy. Layouts: CPython, Lib/pickletools.py; PyTorch,
 torch/serialization.py; huggingface/safetensors, README; NumPy, numpy/lib/format.py.
 """
 
@@ -78,7 +78,10 @@ MAX_MEMORY: Final = 1 << 26  # for LZMA, where the file sets the need
 
 
 def refusal(source: Source) -> str:
-    """Return what a refused file is and how to export its words; ``""`` for any other file."""
+    """Return a message that says what a refused file is and how to export its words.
+
+    Returns ``""`` if the file is not refused.
+    """
     head = source.head
     for beginning, refused in BEGINNINGS:
         if beginning.match(head):

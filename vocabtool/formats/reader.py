@@ -63,15 +63,19 @@ class Model(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether every part that can contain words was read: there are no warnings.
+        """Whether every part that can contain words was read, so that there are no warnings.
 
-        Skipped lists, subfolders, and words inside code or custom ops do not count as parts.
+        The value may be true although the model has skipped lists, subfolders, or words inside code
+        or custom ops.
         """
         return not self.warnings
 
 
 def constant(name: str, entries: ByteStrings, place: Place, notes: tuple[str, ...] = ()) -> Finding:
-    """Return strings of unknown purpose as a vocabulary, or few of them as a skipped list."""
+    """Make a vocabulary from a list of strings whose purpose is unknown.
+
+    If the list has fewer than ``MIN_ENTRIES`` strings, the result is a skipped list instead.
+    """
     if len(entries) < MIN_ENTRIES:
         return PassedOver(name, len(entries), place, TOO_FEW)
     return Vocabulary(name, "constant", entries, places=(place,), notes=notes)
@@ -107,8 +111,8 @@ HEAD: Final = 1 << 16  # bytes available for format detection
 class Source:
     """A file or folder that is to be read.
 
-    ``name``: its name in messages, without parent folders. ``head``: its first ``HEAD`` bytes. A
-    folder has no head and size 0.
+    ``name``: the name in messages, without parent folders. ``head``: the first ``HEAD`` bytes. For
+    a folder, ``head`` is empty and ``size`` is 0.
     """
 
     file: Path
@@ -129,8 +133,8 @@ class Source:
 class Findings:
     """What was read from one model.
 
-    ``warnings``: parts that could not be read, with reasons. ``format``: the detected format, if
-    the reader reads several.
+    ``warnings``: parts that could not be read, with reasons. ``format``: the detected format;
+    ``None`` if the reader reads only one format.
     """
 
     found: list[Finding] = field(default_factory=list)
@@ -140,9 +144,10 @@ class Findings:
     def model(self, path: Path, *, small: bool) -> Model:
         """Return the model that consists of these findings.
 
-        Vocabularies with equal contents are merged. Names become unique. Vocabularies that the
-        model looks words up in (``linked``) come first; in both groups, larger ones come first.
-        ``small``: whether constants of few strings are vocabularies, too.
+        Vocabularies with equal contents are merged. Names become unique. The vocabularies in which
+        the model looks up words (``linked``) come first, then all others. Each of the two groups is
+        sorted by size, the largest first. ``small``: whether constants of fewer than
+        ``MIN_ENTRIES`` strings are vocabularies; otherwise they are skipped lists.
         """
         passed_over, vocabularies = [], []
         for found in self.found:
@@ -202,8 +207,8 @@ class Findings:
     ) -> Iterator[None]:
         """Turn an error of type ``kind`` into a warning, so that reading continues.
 
-        ``part``: what could not be read; the warning begins with it. ``effect``: the consequence;
-        the warning ends with it.
+        The warning consists of ``part`` (what could not be read), the message of the error, and
+        ``effect`` (the consequence).
         """
         try:
             yield
@@ -217,9 +222,11 @@ class Findings:
 class Reader:
     """A reader of one format.
 
-    ``format``: its name, for display. ``recognise``: returns ``None`` for a file of this format,
-    else a short reason; it uses little more than ``head``, and never raises. ``read``: raises
-    :class:`~vocabtool.errors.InvalidFile` or :class:`~vocabtool.errors.UnsupportedFormat`.
+    - ``format``: the name of the format, for display.
+    - ``recognise``: a function that returns ``None`` for a file of this format, otherwise a short
+      reason. It uses little more than the source's ``head``, and never raises.
+    - ``read``: a function that raises :class:`~vocabtool.errors.InvalidFile` or
+      :class:`~vocabtool.errors.UnsupportedFormat` if the file cannot be read.
     """
 
     format: str
@@ -229,7 +236,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class JsonReader:
-    """A reader of one JSON format. All JSON readers share one parsed document."""
+    """A reader of one JSON format. A file is parsed once, and all JSON readers get its document."""
 
     format: str
     recognise: Callable[[object], str | None]

@@ -1,13 +1,13 @@
-"""All formats, in the order in which their readers are tried; the first that matches is used.
+"""All formats, in the order in which their readers are tried. The first that matches is used.
 
 Formats are detected by content, never by file name. Graphs come first, then formats with magic
 bytes, then JSON, then text. Word lists come last because nearly any text could be one. No code of a
 model runs.
 
-In a folder without a SavedModel, every recognised top-level file is read. Plain text is read only
-if its name is that of a vocabulary: ``vocab*.txt``, ``words*.txt``, ``tokens*.txt``, ``dict*.txt``,
-or ``*.vocab`` without a ``.model`` of the same name. Pickles, weights and subfolders are skipped.
-Links are followed only in a Hugging Face cache (``../../blobs/<name>``).
+In a folder without a SavedModel, every recognised top-level file is read. A plain text file is read
+only if its name is ``vocab*.txt``, ``words*.txt``, ``tokens*.txt``, ``dict*.txt`` or ``*.vocab``. A
+``.vocab`` file is not read if there is a ``.model`` file of the same name. Pickles, weights and
+subfolders are skipped. Links are followed only in a Hugging Face cache (``../../blobs/<name>``).
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _read_folder(folder: Path) -> Findings:
 
 
 def _read_part(path: Path) -> Findings | None:
-    """Read one file of a folder; ``None`` if it is left out without a note."""
+    """Read one file of a folder. Returns ``None`` if the file is skipped without a note."""
     from vocabtool.formats import pickles, word_list
 
     if path.is_symlink():  # in a Hugging Face cache, links lead to regular files
@@ -220,7 +220,8 @@ def _read_part(path: Path) -> Findings | None:
 class PickedVocabulary(NamedTuple):
     """A vocabulary that was selected from a model.
 
-    ``notes``: parts of the model that were not read, and whether it has other vocabularies.
+    ``notes``: the parts of the model that were not read, and whether the model has other
+    vocabularies.
     """
 
     vocabulary: Vocabulary
@@ -228,11 +229,14 @@ class PickedVocabulary(NamedTuple):
 
 
 def vocabularies(model: str | Path) -> tuple[Vocabulary, ...]:
-    """Return all vocabularies of a model: a folder, a file, or a cached TensorFlow Hub handle.
+    """Return all vocabularies of a model.
 
-    Vocabularies that the model looks words up in come first; in both groups, larger ones come
-    first. No code of the model runs. Raises :class:`VocabtoolError`. :func:`inspect` shows which
-    parts could not be read.
+    The vocabularies in which the model looks up words come first, then all others. Each of the two
+    groups is sorted by size, the largest first. No code of the model runs.
+
+    ``model``: a folder, a file, or the handle of a TensorFlow Hub model in the local cache. Raises
+    :class:`VocabtoolError` if the model cannot be read. :func:`inspect` shows which parts could not
+    be read.
     """
     return inspect(model).vocabularies
 
@@ -247,17 +251,26 @@ def inspect(model: str | Path, *, small: bool = False) -> Model:
 
 
 def extract(model: str | Path, name: str | None = None) -> Vocabulary:
-    """Return the vocabulary called ``name`` (see :func:`inspect`); by default the most likely one.
+    """Return one vocabulary of a model. By default, it is the first of these that exists:
 
-    The most likely one is the largest that the model looks words up in. If there is none, it is the
-    largest constant, else the largest list of another kind, but never stop words. Raises
-    :class:`NoVocabulary` if there is no such vocabulary.
+    - the largest vocabulary in which the model looks up words
+    - the largest constant
+    - the largest list of another kind
+
+    Lists of integers and stop words are returned only by name.
+
+    ``name``: the name of the vocabulary, as :func:`inspect` shows it. Raises :class:`NoVocabulary`
+    if there is no such vocabulary.
     """
     return choose(inspect(model, small=name is not None), name)
 
 
 def pick(spec: str | Path) -> PickedVocabulary:
-    """Return the vocabulary that ``FILE#NAME`` names, or for ``FILE``, the most likely one."""
+    """Return the vocabulary that ``spec`` selects.
+
+    ``spec``: ``FILE#NAME``, or ``FILE`` for the vocabulary that :func:`extract` returns without a
+    name.
+    """
     path, name = (spec, None) if isinstance(spec, Path) else split_name(spec)
     model = inspect(path, small=name is not None)
     vocabulary, among = choose(model, name), len(model.vocabularies)
@@ -271,8 +284,8 @@ def pick(spec: str | Path) -> PickedVocabulary:
 def split_name(model: str) -> tuple[str, str | None]:
     """Split ``FILE#NAME`` into a path and a vocabulary name, which is ``None`` if missing.
 
-    A path may contain ``#``. The whole string is the path if it exists, else the longest part
-    before a ``#`` that exists.
+    A path may contain ``#``. If the whole string is an existing path, there is no name. Otherwise,
+    the path is the longest part before a ``#`` that exists.
     """
     if os.path.lexists(split_kind(model)[1]):
         return model, None

@@ -1,8 +1,8 @@
 """Read the pieces of SentencePiece models; the id of a piece is its position.
 
 Layout: google/sentencepiece, src/sentencepiece_model.proto. Fields of a ModelProto: 1 pieces (with
-the fields 1 piece, 2 score, 3 type), 2 trainer_spec, 3 normalizer_spec, 4 self_test_data. Of the
-last two fields and the scores, nothing is read.
+the fields 1 piece, 2 score, 3 type), 2 trainer_spec, 3 normalizer_spec, 4 self_test_data. The
+scores, normalizer_spec and self_test_data are not read.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ CHUNK: Final = 1 << 16  # pieces read at a time, so that temporary arrays stay s
 class Pieces:
     """The pieces of a subword tokenizer of any library, in id order.
 
-    ``ids``: int64, shape (n,), ascending; ``None`` if they are ``0 .. n-1``. ``unknown_id``: the id
-    of text that no piece covers; ``None`` if the model has none.
+    ``ids``: int64, shape (n,), ascending; ``None`` if the ids are ``0 .. n-1``. ``unknown_id``: the
+    id for text that no piece covers; ``None`` if the model has no such id.
     """
 
     entries: ByteStrings
@@ -58,7 +58,10 @@ class Pieces:
         unknown_id: int | None,
         notes: tuple[str, ...] = (),
     ) -> Pieces:
-        """Sort the pieces by id, which must be unique."""
+        """Make an instance from pieces in any order; the pieces are sorted by id.
+
+        Raises :class:`InvalidFile` if two pieces have the same id.
+        """
         order = np.argsort(ids, kind="stable")
         ascending = ids[order].astype(np.int64)
         same = np.flatnonzero(ascending[1:] == ascending[:-1])
@@ -84,8 +87,8 @@ class Pieces:
 def looks_like_model(data: bytes) -> bool:
     """Return whether a file, or its first few kilobytes, looks like a SentencePiece model.
 
-    Its first fields must be pieces with a text and without unknown fields. At least one needs a
-    score or a type.
+    The result is true if the first fields are pieces with a text and without unknown fields, and if
+    at least one of these pieces has a score or a type.
     """
     # A GraphDef begins with the same byte, but the field of the score is a string there (the op).
     seen = graded = 0
@@ -124,7 +127,8 @@ def _known_fields(data: bytes, span: Span) -> set[int] | None:
 def read_pieces(data: bytes) -> Pieces:
     """Read the pieces of a serialised ``ModelProto``; entries refer to ``data`` without a copy.
 
-    The unknown piece is the one of type "unknown", else the ``unk_id`` of the trainer.
+    The unknown piece is the piece of type "unknown". If there is none, it is the piece whose id is
+    the ``unk_id`` of the trainer.
     """
     records, pos = wire.string_fields(data, 0, len(data), PIECES << 3 | LEN)
     if not len(records):

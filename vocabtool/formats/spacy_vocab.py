@@ -4,8 +4,8 @@ Layout: explosion/spaCy, spacy/vocab.pyx and spacy/vectors.pyx, ``to_disk``.
 
 - ``strings.json`` lists every string of the pipeline, including labels and shapes of words.
 - ``vectors`` is an ``.npy`` array. In floret vectors, rows do not belong to words.
-- ``key2row``, a MessagePack map, has the row of each key. A key is the hash of a string. Several
-  words may share a row.
+- ``key2row`` is a MessagePack map from the key of a word to a row of ``vectors``. The key is the
+  hash of the word. Several words may share a row.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ SYMBOLS: Final = (
 
 
 def folder_in(folder: Path) -> Path | None:
-    """Return the ``vocab`` folder: one in ``folder``, or ``folder`` itself; ``None`` if neither."""
+    """Return the ``vocab`` folder of a pipeline: a subfolder of ``folder``, or ``folder`` itself.
+
+    Returns ``None`` if ``folder`` is not the folder of a pipeline.
+    """
     if (folder / FOLDER / STRINGS).is_file():
         return folder / FOLDER
     return folder if (folder / STRINGS).is_file() and (folder / KEYS).is_file() else None
@@ -147,9 +150,10 @@ def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocab
 
 
 def hashes(strings: ByteStrings) -> NDArray[np.uint64]:
-    """Return spaCy's key of each string, shape (n,): MurmurHash64A (Austin Appleby).
+    """Return the key that spaCy gives each string: uint64, shape (n,).
 
-    The keys of strings longer than ``MAX_WORD`` bytes are wrong: only their beginning is hashed.
+    The key is MurmurHash64A (Austin Appleby). The keys of strings longer than ``MAX_WORD`` bytes
+    are wrong, because only their beginning is hashed.
     """
     windows = np.lib.stride_tricks.sliding_window_view(
         np.frombuffer(strings.data + bytes(BLOCK), np.uint8), BLOCK

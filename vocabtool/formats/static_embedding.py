@@ -8,10 +8,12 @@ Layouts, recognised by content:
   of a ``StaticEmbedding``, which has ``tokenizer.json`` and ``model.safetensors`` with the tensor
   ``embedding.weight`` (or the tensors of model2vec). A module ``Normalize`` may follow.
 - dleemiller/WordLlama, wordllama/wordllama.py: ``weights/NAME_DIM.safetensors`` with
-  ``embedding.weight``, and ``tokenizers/NAME_tokenizer_config.json``, a tokenizer.json.
+  ``embedding.weight``, and ``tokenizers/NAME_tokenizer_config.json``, which has the layout of a
+  ``tokenizer.json``.
 
-safetensors (huggingface/safetensors, README.md, Format): the length of the header (8 bytes,
-little-endian), a JSON object of names to ``dtype``, ``shape`` and ``data_offsets``, and the values.
+A file of safetensors (huggingface/safetensors, README.md, Format) has three parts: the length of
+the header (8 bytes, little-endian), the header, and the values. The header is a JSON object that
+maps the name of each tensor to ``dtype``, ``shape`` and ``data_offsets``.
 """
 
 from __future__ import annotations
@@ -60,8 +62,9 @@ BITS: Final = {"BF16": "<u2"}  # bfloat16: the upper half of a float32
 class EmbeddingFiles:
     """The files of a static embedding.
 
-    ``style``: the library that defines how a text's vector is computed. ``config``: the settings of
-    model2vec. ``normalize``: whether a module of sentence-transformers scales vectors to length 1.
+    - ``style``: the library that defines how the vector of a text is computed.
+    - ``config``: the file with the settings of model2vec, or ``None``.
+    - ``normalize``: whether a module of sentence-transformers scales vectors to length 1.
     """
 
     style: Style
@@ -77,9 +80,10 @@ def is_safetensors(head: bytes) -> bool:
 
 
 def find(path: Path) -> EmbeddingFiles:
-    """Find the files of a static embedding. ``path``: its folder or its tensor file.
+    """Find the files of a static embedding.
 
-    Raises :class:`UnknownFormat` for anything else.
+    ``path``: the folder of the embedding, or the file of its tensors. Raises :class:`UnknownFormat`
+    if ``path`` is not such an embedding.
     """
     if path.is_dir():
         return _in_folder(path)
@@ -156,14 +160,21 @@ def read_settings(file: Path, wanted: type) -> Any:
 
 
 def find_settings(folders: Sequence[Path], name: str) -> tuple[Path, dict[str, Any]]:
-    """Return the first file called ``name``, and its object; empty if there is none."""
+    """Return the path and the JSON object of the file ``name`` in the first folder that has one.
+
+    If no folder has such a file, the path is the one in the first folder, and the object is empty.
+    """
     files = [folder / name for folder in folders]
     file = next((file for file in files if file.is_file()), None)
     return (files[0], {}) if file is None else (file, read_settings(file, dict))
 
 
 def read_model2vec(config: Path) -> tuple[bool, int | None]:
-    """Return two settings: whether vectors are normalised, and how many tokens count."""
+    """Return two settings of model2vec from its configuration file.
+
+    The first is whether vectors are normalised. The second is the largest number of tokens that are
+    used of a text; ``None`` for all.
+    """
     settings = read_settings(config, dict)
     normalize, most = settings.get("normalize", False), settings.get("max_length", MAX_LENGTH)
     with reading(str(config)):
@@ -194,9 +205,9 @@ def read_header(file: Path) -> dict[str, Any]:
 def open_tensors(
     file: Path, names: Collection[str] = OWN_TENSORS, *, bits: bool = False
 ) -> dict[str, NDArray[Any]]:
-    """Return those tensors of ``names`` that the file has, memory-mapped and read-only.
+    """Memory-map the tensors ``names`` of a file, read-only. Missing tensors are left out.
 
-    ``bits``: whether to return bfloat16 as its bits, uint16.
+    ``bits``: whether bfloat16 is accepted; its values are returned as their bits, uint16.
     """
     header = read_header(file)
     with reading(str(file)):

@@ -253,7 +253,10 @@ class _Model:
         return np.frombuffer(value, item).astype(np.int64)
 
     def _strings(self, tensor: _Tensor) -> ByteStrings:
-        """Read a count, the start of each string, the end of the last, and the text."""
+        """Return the strings of a tensor.
+
+        Layout: a count, the start of each string, the end of the last string (int32), and the text.
+        """
         data = self._value(tensor)
         if not data:
             return ByteStrings.of(())

@@ -2,15 +2,16 @@ r"""Files that store one vocabulary: text, JSON, CSV and Parquet.
 
 text     One entry per line, each ending in ``\n``; no ids. Entries that do not fit on a line are
          backslash-escaped: ``\n``, ``\r``, and ``\xNN`` for an invalid UTF-8 byte. Entries that
-         look escaped are escaped too. Only in escaped entries, backslashes are doubled.
+         look escaped are escaped, too. Backslashes are doubled, but only in escaped entries.
 JSON     Everything: name, kind and other facts, then ``tokens``, one per line. ``ids`` is present
-         only if the ids are not consecutive from ``first_id``. ``base64`` is present only for
-         entries that are not UTF-8, by index in ``tokens``; their tokens are escaped for display.
-CSV      RFC 4180 with the columns ``id,token,base64``: entries and ids. ``base64`` is set only for
-         entries that are not UTF-8; their ``token`` is empty.
+         only if the ids are not consecutive from ``first_id``. ``base64`` is present only if some
+         entries are not UTF-8. It maps the position of each such entry in ``tokens`` to the bytes
+         of the entry; the token is escaped for display.
+CSV      RFC 4180 with the columns ``id,token,base64``: entries and ids. If an entry is not UTF-8,
+         ``base64`` contains its bytes and ``token`` is empty. Otherwise, ``base64`` is empty.
 Parquet  Everything: the columns ``id``, ``token`` and ``bytes``, and the same facts as JSON in the
-         metadata under the key ``vocabtool``. ``bytes`` is set instead of ``token`` for entries
-         that are not UTF-8. The same version of pyarrow produces the same bytes.
+         metadata under the key ``vocabtool``. If an entry is not UTF-8, ``bytes`` is set instead
+         of ``token``. The same version of pyarrow produces the same bytes.
 
 JSON, CSV and Parquet are recognised as models. Text is read as a word list (``word_list.py``).
 """
@@ -76,10 +77,12 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
 def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = None) -> int:  # noqa: A002 - the name of the option
     """Write a vocabulary to a file atomically; return the number of escaped entries.
 
-    ``format``: by default, the file extension selects it; without an extension it is ``text``, the
-    only format that escapes entries. Links are followed. Pipes and devices are written to directly.
-    Raises :class:`NotFound` if the folder does not exist, and :class:`UnknownFormat` for an unknown
-    extension.
+    ``format``: by default, the format that belongs to the file extension, or ``"text"`` if there is
+    no extension.
+
+    Entries are escaped only in the format ``"text"``. Links are followed. Pipes and devices are
+    written to directly. Raises :class:`NotFound` if the folder does not exist, and
+    :class:`UnknownFormat` for an unknown extension.
     """
     format = _format_of(path, format, "text")  # noqa: A001 - the name of the option
     with whole_file(path) as file:
@@ -87,11 +90,13 @@ def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = N
 
 
 def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # noqa: A002 - the name of the option
-    """Read a file that :func:`save` wrote. By default, its extension selects the format.
+    """Read a file that :func:`save` wrote.
 
-    JSON and Parquet restore an equal vocabulary with its name, places and notes. From CSV or text,
-    the vocabulary has the name of the file and the kind ``asset``. Text contains no ids, so they
-    count from 0.
+    ``format``: by default, the format that belongs to the file extension.
+
+    A vocabulary from JSON or Parquet is equal to the saved one, including its name, places and
+    notes. A vocabulary from CSV or text has the name of the file and the kind ``asset``. Text
+    contains no ids, so the ids count from 0.
 
     Raises :class:`NotFound`, :class:`UnknownFormat` for an unknown extension, and
     :class:`InvalidFile` if the content was not written by :func:`save`.
@@ -166,7 +171,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """All of a vocabulary except its entries and ids, in the order in which it is written."""
+    """A vocabulary without its entries and ids. The fields are in the order of the file."""
 
     name: str
     kind: Kind

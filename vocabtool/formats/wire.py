@@ -2,17 +2,18 @@
 
 Every length and offset is checked before use. Nothing here recurses, so deep nesting is harmless.
 
-Protobuf (protobuf.dev/programming-guides/encoding): single fields, and long lists of strings or
-varints, which NumPy reads.
+Protobuf (protobuf.dev/programming-guides/encoding): single fields are read in Python, and long
+lists of strings or varints with NumPy.
 
 FlatBuffers (flatbuffers.dev/internals): a table begins with the signed distance back to its vtable.
-The vtable contains its own size, the table's size, and for each field the distance from the table,
-or 0 if the field is absent. Fields refer to vectors, strings and tables by an unsigned distance.
-Unions and nested vectors are not supported.
+The vtable contains its own size, the table's size, and for each field the distance from the start
+of the table to the field, or 0 if the field is absent. A field refers to a vector, string or table
+by an unsigned distance. Unions and nested vectors are not supported.
 
 A FlexBuffer (google/flatbuffers, docs/source/flexbuffers.md) ends with its root, the root's type
-and the root's width in bytes. The size of a vector precedes it, and the types of its values follow
-it. A value that is not a number is stored as the unsigned distance back to it.
+and the root's width in bytes. The size of a vector is stored before its values, and the types of
+the values are stored after them. For a value that is not a number, the vector contains the unsigned
+distance back to the value.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def varint_of(value: int) -> bytes:
 def fields(buffer: Buffer, pos: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield ``(field number, wire type, start, end)`` for each field of the message in ``pos:end``.
 
-    ``start:end`` is the payload: the bytes after the length, the varint itself, or 4 or 8 bytes.
+    ``start:end`` is the payload of the field. Depending on the wire type, it is the bytes after a
+    length, a varint, 4 bytes or 8 bytes.
     """
     while pos < end:
         key, pos = varint(buffer, pos, end)
@@ -118,7 +120,7 @@ def to_signed(value: int) -> int:
 
 
 def integers(buffer: Buffer, span: Span, wire_type: int) -> Iterator[int]:
-    """Yield the int32/int64 values in one occurrence of a repeated field, packed or single."""
+    """Yield the int32 or int64 values in one occurrence of a repeated field, packed or single."""
     pos, end = span
     if wire_type not in (VARINT, LEN):
         raise InvalidFile(f"a field of wire type {wire_type} cannot contain integers", offset=pos)
@@ -139,7 +141,8 @@ Lengths = NDArray[np.integer[Any]]
 def string_fields(data: bytes, pos: int, end: int, tag: int) -> tuple[ByteStrings, int]:
     """Read consecutive length-delimited fields with the tag ``tag`` from ``pos`` on.
 
-    Returns the payloads, and where these fields end: at ``end``, or at another tag.
+    Returns the payloads, and the position after the last of these fields. This is ``end``, or the
+    position of another tag.
     """
     array = np.frombuffer(data, np.uint8)[:end]
     dtype = np.dtype(np.int32 if len(data) < 1 << 31 else np.int64)
@@ -185,9 +188,10 @@ def _window(array: Bytes, pos: int, stop: int, tag: int) -> tuple[Offsets, Offse
 
 
 def lengths_at(array: Bytes, positions: Offsets) -> tuple[Lengths, Offsets]:
-    """Read a varint length at each of ``positions`` (ascending); return values and ends.
+    """Read the varint at each of ``positions``, which are in ascending order.
 
-    A length of more than 5 bytes, or past the end of the array, becomes ``TOO_LONG``.
+    Returns the values, and the position after each varint. The value is ``TOO_LONG`` if a varint
+    has more than 5 bytes, or extends past the end of the array.
     """
     byte = array.take(positions, mode="clip")
     behind = positions + 1
@@ -207,7 +211,10 @@ def lengths_at(array: Bytes, positions: Offsets) -> tuple[Lengths, Offsets]:
 
 
 def varint_run(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
-    """Read ``count`` varints; return int64, shape (count,), and the end of the last one."""
+    """Read the first ``count`` varints in ``data``.
+
+    Returns their values (int64, shape (count,)), and the position after the last varint.
+    """
     if count > len(data):
         raise InvalidFile(f"wanted {count:,} numbers, got only {len(data):,} bytes")
     array = np.frombuffer(data, np.uint8)
@@ -269,7 +276,7 @@ class Table:
     vtable_size: int
 
     def integer(self, field: int, default: int = 0, layout: str = "<i") -> int:
-        """Return an integer field. ``layout``: its ``struct`` format."""
+        """Return an integer field; ``default`` if absent. ``layout``: its ``struct`` format."""
         at = self._at(field)
         return default if at is None else _number(self.buffer, at, layout)
 
@@ -359,7 +366,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """A FlatBuffers vector of tables, read on access. ``start``: where their offsets begin."""
+    """A FlatBuffers vector of tables, read on access. ``start``: where its first offset is."""
 
     buffer: Buffer
     count: int

@@ -1,13 +1,13 @@
 r"""Read files of lines: TensorFlow's asset files, and word lists with one word per line.
 
-Lines end as in ``ReadLine`` in tensorflow/core/lib/io/inputbuffer.cc and ``TextFileLineIterator``
-in tensorflow/core/kernels/lookup_util.cc: only at ``\n``; one ``\r`` before it is removed, and all
-other bytes are kept. Empty lines are empty entries, as in Hugging Face files; TensorFlow refuses
-them.
+A line ends only at ``\n``. One ``\r`` before the ``\n`` is removed, and all other bytes are kept.
+This is how TensorFlow reads lines: ``ReadLine`` in tensorflow/core/lib/io/inputbuffer.cc and
+``TextFileLineIterator`` in tensorflow/core/kernels/lookup_util.cc. An empty line is an empty entry,
+as in Hugging Face files; TensorFlow refuses empty lines.
 
-If each line is a word, one space or tab, and a number, the numbers are ids if they are 0 to n-1,
-each once, as in the ``vocab.txt`` of tflite-support. Other numbers are counts, or scores as in
-SentencePiece's ``.vocab``, and are not read.
+Each line may be a word, one space or tab, and a number. The numbers are ids if they are 0 to n-1,
+each once, as in the ``vocab.txt`` of tflite-support. Otherwise, the numbers are counts, or scores
+as in SentencePiece's ``.vocab``, and are not read.
 
 Any text might be a word list, so this reader is tried last, and refuses sentences, merge rules,
 JSON and markup.
@@ -72,9 +72,11 @@ def read_columns(
 ) -> tuple[Column, Column]:
     """Return the keys and values of a table; see ``InitializeTableFromTextFileV2`` (TensorFlow).
 
-    ``key_index``, ``value_index``: a column, counted from 0, or ``WHOLE_LINE`` or ``LINE_NUMBER``.
-    Line numbers are a ``range`` that begins at ``offset``. Columns are text: see :func:`integers`.
-    ``vocab_size``: the number of lines to read; ``None`` or -1 for all.
+    - ``key_index``, ``value_index``: the number of a column, counted from 0, for a column of text
+      (see :func:`integers`). ``WHOLE_LINE`` for whole lines. ``LINE_NUMBER`` for a ``range`` of
+      line numbers.
+    - ``vocab_size``: the number of lines to read; ``None`` or -1 for all.
+    - ``offset``: the first line number.
     """
     lines = read_lines(data)
     if vocab_size is not None and vocab_size != -1:
@@ -184,9 +186,9 @@ NUMBER: Final = re.compile(rb"-?[0-9]{1,18}(?:\.[0-9]+)?(?:e-?[0-9]+)?")
 
 
 def why_not_words(head: bytes, size: int) -> str | None:
-    """Return why a file is not a word list, else ``None``.
+    """Return ``None`` if a file may be a word list, otherwise the reason why not.
 
-    ``head``: its first bytes. ``size``: bytes of the whole file.
+    ``head``: the first bytes of the file. ``size``: the length of the whole file in bytes.
     """
     if not head:
         return "an empty file"
@@ -212,7 +214,7 @@ def why_not_words(head: bytes, size: int) -> str | None:
 
 
 def _are_merges(lines: list[bytes]) -> bool:
-    """Return whether the pieces of each line are characters or earlier merges."""
+    """Return whether the lines are merges: two pieces, each a character or an earlier merge."""
     joined: set[bytes] = set()
     used = 0
     for line in lines:
@@ -226,7 +228,11 @@ def _are_merges(lines: list[bytes]) -> bool:
 
 
 def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabulary:
-    """Return the lines as a vocabulary of ``kind``, or WordPiece if they look like it."""
+    """Make a vocabulary from the lines of a file.
+
+    Its kind is ``"wordpiece"`` if the lines look like WordPiece, ``"table"`` if each line has a
+    word and its id, and otherwise ``kind``.
+    """
     entries = read_lines(data)
     longest = int(entries.lengths.max(initial=0))
     if longest > MAX_LINE:
@@ -278,7 +284,7 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
 
 
 def note_escaped(lines: ByteStrings) -> list[str]:
-    """Return a note, in a list, if some lines look backslash-escaped."""
+    """Return a list with one note if some lines look backslash-escaped, otherwise an empty list."""
     if ESCAPE.search(lines.data) is None:
         return []
     count = sum(ESCAPE.search(line) is not None for line in lines)
@@ -287,11 +293,11 @@ def note_escaped(lines: ByteStrings) -> list[str]:
 
 
 def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None] | None:
-    """Return both columns if each line is a word, one tab or space, and a number; else ``None``.
+    """Split lines into words and numbers. A line is a word, one tab or space, and a number.
 
-    The second column is ``None`` if a number has a fraction. Blank lines at the end are ignored. A
-    single line, which may be a phrase, is not accepted. Nor are lines that mostly repeat words,
-    such as the labels ``class 0``, ``class 1``.
+    The numbers are ``None`` if a number has a fraction. Blank lines at the end are ignored. The
+    result is ``None`` if a line has another form, if there is only one line, which may be a phrase,
+    or if the lines mostly repeat words, such as the labels ``class 0``, ``class 1``.
     """
     if data.endswith((b"\n\n", b"\n\r\n")):
         data = data.rstrip(b"\r\n")

@@ -1,16 +1,17 @@
 """Read word vector files: the words, and their vectors row by row or as one memory map.
 
 This file reads the text formats: GloVe (no header), word2vec and fastText ``.vec`` (a header ``n
-dim``). ``binary_vectors.py`` reads the binary ones.
+dim``). ``binary_vectors.py`` reads the binary formats.
 
-A line is a word and ``dim`` numbers, each after one space. The word itself may contain spaces
-(GloVe's ``. . .``): it ends before the ``dim``-th space from the right. Layouts: stanfordnlp/GloVe,
-src/glove.c; tmikolov/word2vec, word2vec.c; facebookresearch/fastText, src/fasttext.cc, whose lines
-end in a space.
+A line is a word and ``dim`` numbers, each after one space. The word itself may contain spaces, such
+as GloVe's ``. . .``, so it ends before the ``dim``-th space from the right. Layouts:
+stanfordnlp/GloVe, src/glove.c; tmikolov/word2vec, word2vec.c; facebookresearch/fastText,
+src/fasttext.cc, whose lines end in a space.
 
-Every line is checked for the number of values, empty values, and a digit in the first value. In one
-line per 512 KB, and in each line whose word may contain spaces, all values are checked to be
-numbers. Other values are checked when their vectors are read.
+When a file is opened, every line is checked: it must have the right number of values, no empty
+value, and a digit in the first value. In one line per 512 KB, and in each line whose word may
+contain spaces, all values must be numbers. In the other lines, this is checked when the vector is
+read.
 """
 
 from __future__ import annotations
@@ -63,9 +64,10 @@ FIRST_OF_EIGHT: Final = np.array([(1 << 8 * count) - 1 for count in range(8)], E
 
 @dataclass(frozen=True, eq=False)
 class WordVectors:
-    """Words and their vectors; a word's position is its row.
+    """Words and their vectors. The position of a word is the row of its vector.
 
-    ``words``: duplicates are kept as stored. ``dim``: number of dimensions.
+    ``words``: the words in the order of the file, including duplicates. ``dim``: the number of
+    dimensions.
     """
 
     words: Vocabulary
@@ -77,10 +79,14 @@ class WordVectors:
     def open(cls, path: str | Path, words: str | Path | None = None) -> WordVectors:
         """Open a file of GloVe, word2vec (text or binary), fastText ``.vec``, or NumPy arrays.
 
-        An ``.npz`` archive contains ``words`` (text) and ``vectors``. An ``.npy`` file contains
-        only vectors. ``words``: the file with their words, one per line; by default the ``.txt``
-        file of the same name. Only words are read at first. Raises :class:`VocabtoolError`, also
-        for a fastText model (``.bin``): it does not store a vector for each word.
+        An ``.npz`` archive contains the arrays ``words`` (text) and ``vectors``. An ``.npy`` file
+        contains only vectors. At first, only the words are read.
+
+        ``words``: the file with the words of an ``.npy`` file, one per line; by default, the
+        ``.txt`` file of the same name.
+
+        Raises :class:`VocabtoolError` if the file cannot be read, and for a fastText model
+        (``.bin``), which does not store a vector for each word.
         """
         file = Path(path)
         with reading(str(file)):
@@ -121,9 +127,10 @@ class WordVectors:
     def matrix(self, folder: str | Path | None = None) -> NDArray[np.float32]:
         """Return all vectors as a read-only memory map, shape (n, dim), shared by all processes.
 
-        A file that does not contain such a matrix is converted once to a ``.npy`` file, which later
-        calls open. ``folder``: where it is put; by default beside the original. If the size or time
-        of the original changes, it is converted again.
+        If the file does not contain such a matrix, it is converted to a ``.npy`` file, which later
+        calls open. The file is converted again only if its size or time changes.
+
+        ``folder``: the folder of the ``.npy`` file; by default, the folder of the original file.
         """
         converted = self.matrix_file(folder)
         if converted is None:
@@ -145,7 +152,7 @@ class WordVectors:
             return np.asanyarray(array)
 
     def matrix_file(self, folder: str | Path | None = None) -> Path | None:
-        """Return the file that :meth:`matrix` opens or creates; ``None`` if it is the original."""
+        """Return the file that :meth:`matrix` opens or creates; ``None`` for the original file."""
         data = self._held.data
         if isinstance(data, np.ndarray) and data.dtype == np.float32 and data.flags.c_contiguous:
             return None  # the file can be memory-mapped as it is

@@ -1,8 +1,8 @@
 """Read members of an untrusted zip archive in memory, within bounds.
 
 Python's ``zipfile`` parses the layout (PKWARE's APPNOTE.TXT). This module also refuses too many
-members, repeated names, names that lead out of the folder, and members that unpack to far more than
-their size.
+members, repeated names, paths that lead out of the archive, and archives that unpack to far more
+than their size.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ class _BoundedFile(io.FileIO):
 class ZipArchive:
     """An open zip archive.
 
-    ``names``: its files in stored order, as paths with ``/``. ``most``: how many bytes may be
-    unpacked; by default, it depends on the size of the file.
+    ``names``: the paths of its files, with ``/``, in the order of the archive. ``most``: the
+    largest number of bytes to unpack in total; by default, ``MAX_FREE`` plus ``MAX_GROWTH`` times
+    the size of the archive.
     """
 
     def __init__(self, path: Path, most: int | None = None) -> None:

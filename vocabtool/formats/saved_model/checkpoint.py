@@ -78,9 +78,11 @@ Block = tuple[int, bytes]  # offset of a block, and its decompressed entries
 class TensorEntry:
     """The entry of one tensor in the index.
 
-    ``dtype``: number of TensorFlow's ``DataType``. ``offset`` and ``size``: in bytes, in data shard
-    number ``shard``. ``checksum``: masked CRC-32C. ``partitioned``: whether the values are stored
-    in slices, which have their own keys.
+    - ``dtype``: a number of TensorFlow's enum ``DataType``.
+    - ``shard``, ``offset``, ``size``: the values are ``size`` bytes from ``offset`` on, in this
+      data shard.
+    - ``checksum``: the masked CRC-32C of the values.
+    - ``partitioned``: whether the values are stored in slices, which have their own keys.
     """
 
     dtype: int
@@ -100,8 +102,8 @@ class TensorEntry:
 class Checkpoint:
     """An open checkpoint.
 
-    ``entries``: all tensors by key, in the order of the index (ascending bytes). Keys of slices of
-    partitioned tensors begin with a zero byte.
+    ``entries``: all tensors by key, in ascending order of the bytes of the keys, as in the index. A
+    slice of a partitioned tensor has a key that begins with a zero byte.
     """
 
     prefix: Path
@@ -110,10 +112,12 @@ class Checkpoint:
 
     @classmethod
     def open(cls, prefix: Path) -> Checkpoint:
-        """Read ``PREFIX.index``; ``prefix`` is the path as TensorFlow's own functions accept it.
+        """Open a checkpoint by reading its index, ``PREFIX.index``.
 
-        Raises ``NotFound`` if that file is missing, ``InvalidFile`` if it is damaged, a link or a
-        Git LFS pointer, and ``UnsupportedFormat`` if it is too large or of an unsupported kind.
+        ``prefix``: the path of the checkpoint, as TensorFlow's own functions accept it. Raises
+        ``NotFound`` if the index is missing, ``InvalidFile`` if the index is damaged, a link or a
+        Git LFS pointer, and ``UnsupportedFormat`` if the index is too large or of an unsupported
+        kind.
         """
         path = Path(f"{prefix}.index")
         with reading(str(path)):
@@ -397,7 +401,7 @@ def _block(table: bytes, start: int, end: int) -> Block:
 
 @contextmanager
 def _in_part(what: str, offset: int | None) -> Iterator[None]:
-    """Put ``what``, the damaged part, before an error message; set the offset."""
+    """Put ``what``, the damaged part, before an error's message, and set the error's offset."""
     try:
         yield
     except InvalidFile as error:

@@ -1,7 +1,8 @@
 """Read lists of strings outside lookup tables: constants and variables.
 
-A constant is followed through copies, calls and captures to the ops that use it. It is not a
-vocabulary if these ops only save, restore, assert, parse examples or initialise a variable.
+A constant is followed through copies, calls and captures to the ops that use it. The constant is
+skipped if these ops only save, restore, assert, parse examples or initialise a variable (see
+``NOT_VOCABULARY``).
 """
 
 from __future__ import annotations
@@ -61,10 +62,11 @@ def read_constants(
     *,
     variables_read: bool,
 ) -> None:
-    """Add each constant list of strings to ``findings``.
+    """Add each constant that is a list of strings to ``findings``.
 
-    ``filling``: (body, node) names of the constants that fill lookup tables; they are left out.
-    ``variables_read``: whether string variables were read; then their initial values are left out.
+    ``filling``: the constants that fill lookup tables, as (body name, node name); these are left
+    out. ``variables_read``: whether string variables were read. If so, the initial values of
+    variables are skipped lists.
     """
     for body in linker.graph.bodies:
         for node in body.nodes_with(STRING_TYPE):
@@ -149,10 +151,11 @@ def _use(
 
 
 def unwrap(entries: ByteStrings) -> ByteStrings:
-    """Return the strings in entries that are all protobuf messages {1: string}; else the entries.
+    """Return the string in each entry, if every entry is a protobuf message {1: string}.
 
-    The constant in USE-lite contains such messages: serialised SentencePiece pieces. A score (field
-    2, five bytes with its tag) and a type (field 3, two bytes) may follow the string.
+    Otherwise, the entries are returned unchanged. The constant in USE-lite contains such messages:
+    serialised SentencePiece pieces. A score (field 2, five bytes with its tag) and a type (field 3,
+    two bytes) may follow the string.
     """
     if len(entries) < 2 or int(entries.lengths.min()) < 2:
         return entries

@@ -39,8 +39,10 @@ FUNCTION_NODE: Final = 3  # ... and in a FunctionDef
 class Reference(NamedTuple):
     """An input of a node: an output of another node, or an argument of the function.
 
-    ``name``: of that node or argument. ``part``: in a function, the name of the output (``values``
-    in ``node:values:0``), empty in the main graph. ``output``: the index of the output.
+    - ``name``: the name of the other node, or of the argument.
+    - ``part``: in a function, the name of the output, such as ``values`` in ``node:values:0``.
+      Empty in the main graph.
+    - ``output``: the number of the output, counted from 0.
     """
 
     name: bytes
@@ -124,12 +126,12 @@ class Node(NamedTuple):
         return next(self.functions_of(b"f"), b"")
 
     def called_functions(self) -> set[bytes]:
-        """Return names that may be those of called functions."""
+        """Return the function names in all attributes, and the op, which may be a function, too."""
         names = {name for key in self.attributes for name in self.functions_of(key)}
         return names | {self.op}
 
     def functions_of(self, key: bytes) -> Iterator[bytes]:
-        """Yield the functions that an attribute names: one, or the branches of a ``Case``."""
+        """Yield the names of the functions in an attribute, such as all branches of a ``Case``."""
         for function in wire.messages(self.buffer, self.attributes.get(key, ABSENT), 10):
             yield bytes(wire.last_bytes(self.buffer, function, 1))
 
@@ -240,7 +242,7 @@ class Body:
         return None if record is None else self._node(record)
 
     def consumers(self, name: bytes) -> list[tuple[Node, int]]:
-        """Return each node that has an output of ``name`` as an input, and which input."""
+        """Return each node that has an output of ``name`` as an input, and the input's position."""
         if self._searches < MAX_SEARCHES:
             self._searches += 1
             return [

@@ -1,7 +1,8 @@
 """Open the graph file of a SavedModel or a frozen graph, and read all parts of the model.
 
 ``read_model`` combines the parts: graphs, checkpoint, assets, Keras metadata. A part that cannot be
-read becomes a warning, so that it does not hide the others. Only a damaged graph file is an error.
+read becomes a warning, so that the other parts are read nevertheless. Only a damaged graph file is
+an error.
 """
 
 from __future__ import annotations
@@ -142,11 +143,12 @@ def open_graphs(model: str | Path) -> GraphFile:
 
 
 def path_of(model: str | Path) -> Path:
-    """Return the path of a model: the argument, or where a cache has a handle or name.
+    """Return the path of a model.
 
-    A prefix such as ``static:`` is ignored. For a static embedding or an ONNX model with a
-    tokenizer, this is the path of the tokenizer, unless ``model`` is the folder that contains the
-    tokenizer.
+    ``model``: a path, a TensorFlow Hub handle, or the name of a model in another local cache. A
+    prefix such as ``static:`` is ignored. For a static embedding or an ONNX model with a tokenizer,
+    the result is the path of the tokenizer. If ``model`` is the folder that contains the tokenizer,
+    the result is this folder.
     """
     kind, name = files.split_kind(model) if isinstance(model, str) else ("", "")
     if kind:
@@ -179,13 +181,13 @@ def path_of(model: str | Path) -> Path:
 
 
 def graphs_file_in(folder: Path) -> Path | None:
-    """Return the SavedModel file in a folder, if any; the binary one first."""
+    """Return the first file of ``SAVED_MODELS`` that a folder contains, or ``None``."""
     paths = (folder / name for name in SAVED_MODELS)
     return next((path for path in paths if path.exists()), None)
 
 
 def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
-    """Return the error for a folder without a model. ``tried``: problems with its files."""
+    """Make the error for a folder without a model. ``tried``: the problems with its files."""
     below = sorted(
         str(path.parent)
         for name in (*SAVED_MODELS, SPACY)
@@ -208,9 +210,9 @@ def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
 
 
 def why_no_graphs(source: Source) -> str | None:
-    """Return why the first bytes are not those of a graph file; ``None`` if they are.
+    """Return ``None`` if a file begins like a graph file, otherwise the reason why not.
 
-    Also ``None`` for a file that :func:`open_graphs` rejects with a helpful message.
+    The result is also ``None`` for a file that :func:`open_graphs` rejects with a helpful message.
     """
     head = source.head[:HEAD]
     if not head or source.file.suffix == CHUNKED or head.startswith(UNREADABLE):
@@ -290,10 +292,10 @@ GraphTables = tuple[Linker, dict[bytes, Vocabulary]]
 
 
 def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
-    """Read a model: return all findings, and the linker and the vocabularies of each graph.
+    """Read all parts of a model.
 
-    The vocabularies are a dict by table key. For a frozen graph, only the assets that it names are
-    read.
+    Returns the findings, and for each graph its linker and a dict from table keys to vocabularies.
+    For a frozen graph, only the assets that the graph names are read.
     """
     findings, folder = Findings(), opened.file.parent
     assets = AssetFolder(folder / "assets")

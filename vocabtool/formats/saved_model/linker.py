@@ -65,7 +65,7 @@ class Linker:
     def origin(self, body: Body, reference: Reference) -> Origin | None:
         """Return the origin of a reference in ``body``; ``None`` if it cannot be determined.
 
-        Raises :class:`InvalidFile` after ``MAX_ALL_STEPS`` steps in total.
+        Raises :class:`InvalidFile` if all calls together take more than ``MAX_ALL_STEPS`` steps.
         """
         key = (body.name, reference)
         if key in self._origins:
@@ -154,7 +154,7 @@ class Linker:
 
     @cached_property
     def captors(self) -> dict[bytes, list[tuple[Body, bytes]]]:
-        """For each constant of the main graph: the functions and arguments that capture it."""
+        """The (function, argument) pairs that capture a constant of the main graph, by its name."""
         objects = self.graph.objects
         found: dict[bytes, list[tuple[Body, bytes]]] = {}
         for name, captures in objects.captures.items():
@@ -166,7 +166,7 @@ class Linker:
         return found
 
     def table(self, body: Body, handle: Reference) -> Table | None:
-        """Return the table of a handle, or ``None`` if it cannot be determined."""
+        """Return the table that a handle refers to, or ``None`` if it cannot be determined."""
         key = (body.name, handle.name, handle.output)
         if key not in self._tables:
             self._tables[key] = None  # ends a recursion: a creator may refer to itself
@@ -183,7 +183,7 @@ class Linker:
         return table._replace(object_id=object_id) if table else None
 
     def made_by(self, object_id: int) -> tuple[Body, Reference] | None:
-        """Return the function that creates a saved resource, and what it returns."""
+        """Return the function that creates a saved resource, and its first output, or ``None``."""
         objects = self.graph.objects
         in_use = 0 <= object_id < len(objects.objects)
         for child, name in objects.objects[object_id].children if in_use else ():

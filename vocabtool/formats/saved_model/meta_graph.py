@@ -1,7 +1,7 @@
 """Read MetaGraphDef: one saved graph with its tags, asset file names and object graph.
 
-A SavedModel contains one or more of them. The object graph (TensorFlow 2) has the names of objects
-and the captured inputs of functions. Layouts: tensorflow/core/protobuf/meta_graph.proto and
+A SavedModel contains one or more MetaGraphDefs. The object graph (TensorFlow 2) has the names of
+objects and the captured inputs of functions. Layouts: tensorflow/core/protobuf/meta_graph.proto and
 saved_object_graph.proto.
 """
 
@@ -46,8 +46,8 @@ GENERIC_NAMES: Final = frozenset((b"signatures", b"keras_api", b"_misc_assets", 
 class SavedObject(NamedTuple):
     """A saved object.
 
-    ``children``: (object id, attribute name) of each object in its attributes. ``payload``: span of
-    the message with the fields that only objects of this kind have.
+    ``children``: the objects in its attributes, as (object id, attribute name). ``payload``: the
+    span of the message with the fields that only objects of this kind have.
     """
 
     kind: ObjectKind = "other"
@@ -57,7 +57,10 @@ class SavedObject(NamedTuple):
 
 @dataclass(frozen=True)
 class ObjectGraph:
-    """The saved objects by id (0: the root). ``captures``: the captured ids, by function."""
+    """The saved objects. The id of an object is its position; object 0 is the root.
+
+    ``captures``: the ids of the objects that a function captures, by the name of the function.
+    """
 
     buffer: Buffer
     objects: tuple[SavedObject, ...] = ()
@@ -69,7 +72,8 @@ class ObjectGraph:
     def text(self, object_id: int) -> bytes:
         """Return the first field of an object's message. The object must exist.
 
-        This is the node of a constant, the name of a function, or the identifier of a Keras layer.
+        The field is the node of a constant, the name of a function, or the identifier of a Keras
+        layer.
         """
         return bytes(wire.last_bytes(self.buffer, self.objects[object_id].payload, 1))
 
@@ -97,7 +101,7 @@ class ObjectGraph:
 
     @cached_property
     def paths(self) -> dict[int | None, bytes]:
-        """The shortest path to each object, as ``layer.table``; generic names are avoided."""
+        """The shortest path to each object, such as ``layer.table``; generic names are avoided."""
         paths: dict[int | None, bytes] = {0: b""} if self.objects else {}
         later: deque[int] = deque()
         queue = deque(0 for _ in paths)
@@ -122,10 +126,13 @@ class Asset(NamedTuple):
 
 @dataclass(frozen=True)
 class MetaGraph:
-    """One graph of a model. ``bodies``: the main graph, then every function.
+    """One graph of a model.
 
-    ``assets``: those of ``asset_file_def`` in its order, then others in the collection
-    ``saved_model_assets``. ``file``, ``label``: the beginning of the :class:`Place` of each node.
+    - ``bodies``: the main graph, then every function.
+    - ``assets``: first the assets in ``asset_file_def``, in its order, then the assets in the
+      collection ``saved_model_assets``.
+    - ``file``: the file in the :class:`Place` of each node.
+    - ``label``: the text with which the place of each node begins.
     """
 
     file: str
@@ -154,10 +161,11 @@ class MetaGraph:
 
 
 def pick_serving(tags: Sequence[Sequence[str]]) -> int:
-    """Return the index of the graph to run. ``tags``: the tags of each graph.
+    """Return the position of the graph to run in the list of graphs.
 
-    This is the first graph with the single tag ``serve``, else with ``serve`` among its tags, else
-    the first of all.
+    ``tags``: the tags of each graph. The result is the first graph whose only tag is ``serve``. If
+    there is none, the result is the first graph that has the tag ``serve``, and otherwise the first
+    graph.
     """
     return min(range(len(tags)), key=lambda i: (list(tags[i]) != [SERVE], SERVE not in tags[i]))
 

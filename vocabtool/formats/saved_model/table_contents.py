@@ -1,11 +1,11 @@
 """Read the contents of lookup tables from constants, ranges, asset files and the checkpoint.
 
-``linker.py`` finds the keys and values that each op writes to a table; the words can be either.
-Mutable tables are saved in the checkpoint, in hash order. A DenseHashTable includes its empty
-buckets. The key of a saved tensor identifies its table.
+``linker.py`` finds the keys and values that each op writes to a table. The words are either the
+keys or the values. Mutable tables are saved in the checkpoint, in hash order. The saved tensors of
+a DenseHashTable include its empty buckets. The key of a saved tensor identifies its table.
 
-Files in ``assets/`` are opened by a bare name and never through a link. Those that no table reads
-are classified: a SentencePiece model, a list of words, or neither.
+Files in ``assets/`` are opened by a name without a folder, and never through a link. Each file that
+no table reads is classified as a SentencePiece model, a list of words, or neither.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ Numbers = NDArray[np.int64] | range
 class Column:
     """The keys or the values of a lookup table.
 
-    ``values``: ``None`` if they are unknown, or neither strings nor integers. ``caveat``: the note
-    that is shown if the ids are missing for that reason.
+    ``values``: ``None`` if the values are unknown, or are neither strings nor integers. ``caveat``:
+    the note that explains why a table has no ids, if ``values`` is ``None``.
     """
 
     name: str
@@ -161,9 +161,10 @@ class Column:
 class TableContents:
     """The words of a table.
 
-    ``ids``: one per entry, in any order; ``None``: positions are ids. ``name``, ``place``: of the
-    column with the words. ``caveats``: notes on the ids. ``constants``: (body, node) names of the
-    nodes that contain the keys and the values.
+    - ``ids``: the id of each entry, in any order; ``None`` if the positions of entries are the ids.
+    - ``name``, ``place``: the name and the place of the column with the words.
+    - ``caveats``: notes on the ids.
+    - ``constants``: the nodes that contain the keys and the values, as (body name, node name).
     """
 
     table: Table

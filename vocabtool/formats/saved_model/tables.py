@@ -1,13 +1,14 @@
 """Turn table contents into vocabularies: id order, name, unknown words, Keras's special tokens.
 
-A table does not state what happens to a word that it lacks. The ops around the lookup show it: a
-default value, a hash beside the lookup (``num_oov_buckets`` of TensorFlow, ``num_oov_indices`` of
-Keras), a comparison with Keras's mask token, a WordPiece op.
+A table does not state which id an unknown word gets. The ops around the lookup show this: a default
+value, a hash beside the lookup (``num_oov_buckets`` of TensorFlow, ``num_oov_indices`` of Keras), a
+comparison with Keras's mask token, or a WordPiece op.
 
 Keras 2 also describes its lookup layers in ``keras_metadata.pb``. Layout: ``SavedMetadata`` in
 tf_keras/protobuf/saved_metadata.proto, one JSON configuration per object (``python_properties`` in
-tf_keras/src/saving/legacy/saved_model/layer_serialization.py). It has only vocabularies that were
-passed to a layer's constructor, in the configuration of the parent model.
+tf_keras/src/saving/legacy/saved_model/layer_serialization.py). A vocabulary is in this file only if
+it was passed to a layer's constructor. The vocabulary is in the configuration of the layer's parent
+model.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ KERAS_UNKNOWN: Final = {"text": "[UNK]", "integer": "-1"}
 class Buckets(NamedTuple):
     """The ids among which a hash chooses for an unknown word.
 
-    ``size``: the number of these ids. ``first``: the lowest id; ``None`` if they follow the ids of
-    the table.
+    ``size``: the number of these ids. ``first``: the lowest of these ids; ``None`` if these ids
+    follow the ids of the table.
     """
 
     first: int | None
@@ -59,8 +60,10 @@ class Buckets(NamedTuple):
 class Lookup:
     """A lookup op.
 
-    ``default``: its result for a missing key. ``scope``: the name of its node. ``buckets``: the ids
-    of unknown words, if a hash chooses them. ``mask``: Keras's mask token, which is not looked up.
+    - ``default``: the result of the op for a missing key.
+    - ``buckets``: the ids among which a hash chooses for an unknown word, or ``None``.
+    - ``mask``: Keras's mask token, which is not looked up.
+    - ``scope``: the name of the op's node.
     """
 
     default: int | bytes | None
@@ -315,7 +318,7 @@ def read_keras_metadata(data: bytes) -> tuple[LookupLayer, ...]:
 
 
 def _descriptions(top: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Yield each lookup layer's description in ``top``, and whether ``top`` is its parent."""
+    """Yield the description of each lookup layer in ``top``, and whether ``top`` is its parent."""
     once_more = top.get("model_config")  # describes ``top`` again
     waiting: list[tuple[int, Any]] = [(0, top)]
     while waiting:

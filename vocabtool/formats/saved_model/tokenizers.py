@@ -22,9 +22,10 @@ A trie is a darts-clone double array (github.com/s-yata/darts-clone, include/dar
              bit 9 and bits 10-30: the offset, 256 times larger when bit 9 is set
     a value  bit 31 set, the value in bits 0-30
 
-Node ``n`` has base ``n ^ offset``: its child for byte ``c`` is unit ``base ^ c`` if that unit's
-label is ``c``, its value is unit ``base``. A child's index and label give its parent's base, so
-units sorted by that base have siblings next to each other.
+The base of node ``n`` is ``n ^ offset``. The value of the node is unit ``base``. The node's child
+for byte ``c`` is unit ``base ^ c``, if the label of this unit is ``c``. The index and the label of
+a child give the base of its parent. Units sorted by the base of their parents have siblings next to
+each other.
 """
 
 from __future__ import annotations
@@ -64,7 +65,11 @@ CHUNK: Final = 1 << 16  # nodes expanded at a time, to keep temporary arrays sma
 
 
 class Level(NamedTuple):
-    """All trie nodes at one depth: their labels, and their parents' indices one level above."""
+    """All nodes of a trie at one depth.
+
+    ``labels``: the label of each node. ``parents``: the index of each node's parent in the level
+    above.
+    """
 
     parents: NDArray[np.int32]
     labels: NDArray[np.uint8]
@@ -74,9 +79,11 @@ class Level(NamedTuple):
 class Leaves:
     """All values below one node of a trie, shortest keys first; keys are built on request.
 
-    ``values``, ``lengths`` (of the keys, in bytes), ``nodes`` (the index of each value's node in
-    its level): int32, shape (n,). ``levels``: the levels from depth 1 on. ``max_bytes``: how many
-    bytes all keys together may have.
+    - ``values``: int32, shape (n,).
+    - ``lengths``: the length of each value's key in bytes, int32, shape (n,).
+    - ``nodes``: the index of each value's node in its level, int32, shape (n,).
+    - ``levels``: the levels from depth 1 on.
+    - ``max_bytes``: the largest number of bytes that all keys together may have.
     """
 
     values: NDArray[np.int32]
@@ -128,7 +135,10 @@ class DoubleArray:
         self._labels = (edges & np.uint64(0xFF)).astype(np.uint8)
 
     def walk(self, root: int = 0) -> Leaves:
-        """Return every value below unit ``root``, shortest keys first. Refuses cycles."""
+        """Return every value below unit ``root``, shortest keys first.
+
+        Raises :class:`InvalidFile` if the trie is damaged or may have a cycle.
+        """
         size = len(self.units)
         if not 0 <= root < size:
             raise InvalidFile(f"a trie of {size:,} units has no unit {root:,}")
