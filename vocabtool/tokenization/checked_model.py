@@ -147,10 +147,12 @@ def _import(library: str, purpose: str) -> ModuleType:
 def load_checked(
     opened: graph_files.GraphFile, *, trust: bool, change: Callable[[Proto], object] | None = None
 ) -> Any:
-    """Load the served graph of a SavedModel. ``change`` may modify its MetaGraphDef first.
+    """Load the served graph of a SavedModel.
+
+    ``change``: A function that modifies the ``MetaGraphDef`` before TensorFlow loads it.
 
     Raises :class:`InvalidFile` for a damaged model. Raises :class:`UnsupportedFormat` if the model
-    cannot be loaded, or has dangerous ops without ``trust``.
+    cannot be loaded, or if it has dangerous ops and ``trust`` is false.
     """
     import_tensorflow()
     with reading(str(opened.path)):
@@ -238,7 +240,7 @@ def _load(folder: str) -> Any:
 
 
 def reason_of(error: Exception) -> str:
-    """If a graph failed, the message has the stack, then the reason, then the failed node."""
+    """Return the line of an error's message that gives the reason, not the stack or a node."""
     lines = [line.strip() for line in str(error).splitlines()]
     told = [line for line in lines if line and not line.startswith("[[")]
     line = told[-1 if told[:1] == [GRAPH_FAILS] else 0] if told else type(error).__name__
@@ -274,9 +276,10 @@ class ModelFunction:
 
     @property
     def text_shape(self) -> tuple[int, ...] | None:
-        """The shape of the only input, if it is a text tensor; -1 stands for any size.
+        """The shape of the function's input; -1 stands for any size.
 
-        ``None`` for other inputs, and if a dimension after the first has a fixed size above 1.
+        ``None`` unless the only input is a text tensor whose dimensions after the first have size 1
+        or -1.
         """
         tensorflow = import_tensorflow()
         specs = self.inputs
@@ -345,7 +348,11 @@ def choose_entry(loaded: Any) -> Entry:
 
 
 def functions_of(loaded: Any) -> Iterator[ModelFunction]:
-    """Yield signatures, first ``serving_default``, then methods, last those traced for training."""
+    """Yield the functions of a model in this order:
+
+    - the signature ``serving_default``, then all other signatures
+    - the traces of each method in :data:`MODEL_CALLS`, with the traces for training last
+    """
     signatures = dict(getattr(loaded, "signatures", {}))
     for name in sorted(signatures, key=lambda name: name != SERVING):
         concrete = signatures[name]
@@ -366,7 +373,7 @@ def methods_of(loaded: Any, name: str) -> Iterator[ModelFunction]:
 
 
 def _call_method(method: Any, concrete: Any, texts: Tensor) -> Any:
-    """Call a method with texts; other arguments are as in its trace (``training=False``)."""
+    """Call a method with texts, and with the values of its trace for all other arguments."""
     tensorflow = import_tensorflow()
     args, keywords = tensorflow.nest.map_structure(
         lambda leaf: texts if isinstance(leaf, tensorflow.TypeSpec) else leaf,
@@ -376,7 +383,7 @@ def _call_method(method: Any, concrete: Any, texts: Tensor) -> Any:
 
 
 def sizes(shape: Any) -> tuple[int, ...]:
-    """Return a TensorFlow shape as a tuple, -1 for any size; ``(-1,)`` if the rank is unknown."""
+    """Return a TensorFlow shape as a tuple: -1 for any size, ``(-1,)`` for an unknown rank."""
     if shape.rank is None:
         return (-1,)
     return tuple(-1 if size is None else int(size) for size in shape)

@@ -44,9 +44,10 @@ class NotUnderstood(Exception):
 
 
 class TracePoint(NamedTuple):
-    """A tensor in a ``body``, which is a graph or a function.
+    """A tensor, and the calls through which the path reached it.
 
-    ``calls`` lead into the body, from outermost to innermost.
+    - ``body``: The graph or function that contains the tensor.
+    - ``calls``: The calls that lead into ``body``, from the outermost to the innermost.
     """
 
     linker: Linker
@@ -63,7 +64,7 @@ class TracePoint(NamedTuple):
         return self._replace(reference=node.data_input(position))
 
     def inside(self, node: Node) -> TracePoint | None:
-        """If ``node`` calls a function, return the tensor there that becomes this output."""
+        """Return the tensor that becomes this output in the function called by ``node``, if any."""
         called = self.linker.graph.functions.get(function_of(node))
         if called is None:
             return None
@@ -73,13 +74,16 @@ class TracePoint(NamedTuple):
         return TracePoint(self.linker, called, returned, (*self.calls, (self.body, node)))
 
     def callers(self) -> list[tuple[Body, Node]]:
-        """Return the call that led into this body. If the path began here, return all calls."""
+        """Return the calls that may pass this argument to the function.
+
+        If the path entered the function through a call, only this call is returned.
+        """
         if self.reference.name not in self.body.arguments:
             raise NotUnderstood(b"", "no op produces this tensor")
         return [self.calls[-1]] if self.calls else self.linker.callers(self.body.name)
 
     def outside(self, caller: Body, node: Node) -> TracePoint:
-        """Return the tensor that the call ``node`` passes for this argument."""
+        """Return the tensor in ``caller`` that the call ``node`` passes for this argument."""
         body = self.body
         from_end = len(body.arguments) - body.arguments.index(self.reference.name)
         if from_end > len(node.data_inputs):
@@ -95,7 +99,7 @@ class TracePoint(NamedTuple):
         return TracePoint(self.linker, caller, node.data_inputs[-from_end], self.calls[:-1])
 
     def constant(self) -> Tensor | None:
-        """Return the constant that all callers pass for this tensor; ``None`` if they differ."""
+        """Return the tensor's value if it is the same constant for all callers, else ``None``."""
         found: dict[bytes, Tensor] = {}  # by the bytes of the value
         waiting, seen = [self], 0
         while waiting:
@@ -158,7 +162,7 @@ class TracePoint(NamedTuple):
 
 
 def function_of(node: Node) -> bytes:
-    """Return the name of the function that a node calls, or the node's op."""
+    """Return the name of the function that a ``PartitionedCall`` calls; for other nodes, the op."""
     return node.function() if node.op.endswith(b"PartitionedCall") else node.op
 
 

@@ -82,7 +82,7 @@ def blank_mark(document: Json) -> str | None:
 
 
 def is_mark_before_all(document: Json) -> bool:
-    """Return whether a part gets the marker (``▁``) even without a blank before it."""
+    """Return whether the tokenizer also puts the marker (``▁``) where the text has no blank."""
     return any(
         part.get("type") == "Prepend"
         or (part.get("type") == METASPACE and _scheme(part) == "always")
@@ -91,12 +91,12 @@ def is_mark_before_all(document: Json) -> bool:
 
 
 def find_chunking(document: Json) -> Chunking | None:
-    """Return how a text can be split into chunks without a change of its words, if at all.
+    """Return where a text can be cut without changing its words; ``None`` if nowhere.
 
-    - It can be cut after a blank if the first pre-tokenizer removes white space, and the others
-      treat every part alone.
-    - It can be cut before a blank if the only pre-tokenizer is a ByteLevel, or a Metaspace that
-      begins a word at each blank.
+    - ``behind``: The text can be cut after a blank if the first pre-tokenizer removes white space,
+      and all other pre-tokenizers treat every part alone.
+    - ``before``: The text can be cut before a blank if the only pre-tokenizer is a ByteLevel, or a
+      Metaspace that begins a word at each blank.
     """
     normalizers = _parts(document.get("normalizer"))
     if not all(part.get("type") in LOCAL_NORMALIZERS for part in normalizers):

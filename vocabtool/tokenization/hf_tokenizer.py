@@ -1,10 +1,11 @@
 """Split texts into words with the ``tokenizers`` library, and look up the words.
 
-- A word is a pre-token, which the model splits into pieces on its own. If a pre-token contains
-  several words, each piece that begins with ``▁`` begins a word.
-- A word is unknown if a piece is the unknown piece, or if the model skips a part of the word.
-- Words are readable text: byte-level characters are decoded, and ``▁`` is a blank. The blank is
-  removed if the tokenizer adds one before every word.
+- A word is a pre-token: a part of the text that the model splits into pieces without looking at
+  the rest of the text. If a pre-token contains several words, each piece that begins with ``▁``
+  begins a word.
+- A word is unknown if one of its pieces is the unknown piece, or if the model skips a part of it.
+- Words are readable text: byte-level characters are decoded, and ``▁`` is replaced by a blank. If
+  the tokenizer adds a blank before every word, blanks at the ends of words are removed.
 - Bytes that are not UTF-8 reach the library as U+FFFD.
 """
 
@@ -62,7 +63,7 @@ FIRST, LAST = ord("!"), ord("~")  # printable ASCII characters
 
 
 class AddedToken(NamedTuple):
-    """An added token found in a text: the tokenizer has it, but its model does not."""
+    """An added token that occurs in a text. The tokenizer finds added tokens without its model."""
 
     content: str
     id: int
@@ -82,18 +83,19 @@ class Pieces(NamedTuple):
 
 
 class HFWordTokenizer:
-    """A tokenizer in two halves: the steps before the model, and the model alone.
+    """A tokenizer that runs in two stages: the steps before the model, then the model.
 
-    In the first half, a Unigram of one piece replaces the model, so that each pre-token becomes one
-    token. The second half gets each distinct pre-token once.
+    The first stage uses a Unigram model of one piece, so that each pre-token becomes one token. The
+    second stage splits each distinct pre-token once with the tokenizer's own model.
 
-    - ``document``: The parsed tokenizer.json ``data``. Entries and merges are removed from it.
+    - ``data``: The content of a tokenizer.json.
+    - ``document``: The parsed ``data``. Its entries and merges are removed.
     - ``raw``: Whether the entries of the vocabulary are plain bytes, not byte-level characters.
     - ``fingerprint``: Hexadecimal SHA-256 of the parts of the file that determine words and pieces.
-    - ``special_tokens``: How many tokens the tokenizer adds to a text.
+    - ``special_tokens``: The number of special tokens that the tokenizer adds to a text.
 
     Methods are thread-safe. Raises :class:`InvalidFile` if the library rejects the file, and
-    :class:`VocabtoolError` for a tokenizer with random results.
+    :class:`VocabtoolError` if the tokenizer skips merges at random.
     """
 
     def __init__(
@@ -177,15 +179,16 @@ class HFWordTokenizer:
         return texts if found is None else found[0]
 
     def chunks_of(self, texts: pa.StringArray) -> tuple[pa.StringArray, Integers] | None:
-        """Return the chunks of n texts, and where those of each text begin: shape (n + 1,).
+        """Return the chunks of n texts, and the offsets of each text's chunks: shape (n + 1,).
 
         ``None`` if the texts cannot be split into chunks.
         """
         return None if self._chunking is None else cut_into_chunks(texts, self._chunking)
 
     def with_tokens(self, words: Iterable[str], **flags: bool) -> Any:
-        """Return the library's ``Tokenizer`` with more added tokens. ``flags`` are of
-        ``AddedToken``.
+        """Return a ``Tokenizer`` of the library that has ``words`` as additional added tokens.
+
+        ``flags``: Arguments of the library's ``AddedToken``.
         """
         import tokenizers
 
@@ -320,7 +323,7 @@ class HFWordTokenizer:
     def _words(
         self, text: str, cuts: Pieces, at: int, known: NDArray[np.bool_]
     ) -> Iterator[SpelledWord]:
-        """A new word begins at each piece with the marker."""
+        """Yield the words of a pre-token. Each piece that begins with the marker begins a word."""
         first, last = cuts.offsets[at : at + 2].tolist()
         mark = self._mark or description.META
         # If the model skips unknown characters, the position of a piece is uncertain.
@@ -397,9 +400,9 @@ def _refuse_growth(document: Json) -> None:
 def cut_into_chunks(
     texts: pa.StringArray, chunking: Chunking
 ) -> tuple[pa.StringArray, Integers] | None:
-    """Return the chunks of n texts, and where those of each text begin: shape (n + 1,).
+    """Return the chunks of n texts, and the offsets of each text's chunks: shape (n + 1,).
 
-    ``None`` if splitting these texts might change their words.
+    ``None`` if the words of these texts might change.
     """
     data = text_data(texts)
     if chunking == "behind":

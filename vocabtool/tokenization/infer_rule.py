@@ -64,7 +64,10 @@ class TextSteps(NamedTuple):
 
 
 class _Progress(NamedTuple):
-    """A point on the path back to the text, and the later steps in reverse order."""
+    """A point on the way from a lookup back to the text.
+
+    ``steps``: The steps between the point and the lookup, the last step first.
+    """
 
     point: TracePoint
     steps: tuple[Step, ...]
@@ -75,7 +78,10 @@ class _Progress(NamedTuple):
 
 
 def infer_steps(point: TracePoint) -> TextSteps | Unclear:
-    """Infer the steps from the text to a tensor; they must be the same on all paths."""
+    """Return the steps from the text to a tensor.
+
+    The result is :class:`Unclear` if an op is not supported, or if two paths have different steps.
+    """
     waiting, seen = [_Progress(point, ())], 0
     found: list[TextSteps] = []
     unclear: list[Unclear] = []
@@ -198,7 +204,8 @@ def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node]
 class LookupPath(NamedTuple):
     """A vocabulary in which the model looks words up, and the rule from a text to these words.
 
-    There are several ``sites`` if the model has copies of a function.
+    ``sites``: The ops that look words up in this vocabulary by this rule. There are several if the
+    model has copies of a function.
     """
 
     vocabulary: Vocabulary
@@ -216,7 +223,10 @@ class LookupPath(NamedTuple):
         return frozenset((site.body.name, site.node.name) for site in self.sites)
 
     def tokenizer(self) -> Tokenizer:
-        """Raise :class:`VocabtoolError` if the rule or the tokenizer is not supported."""
+        """Return the tokenizer that makes the words.
+
+        Raises :class:`VocabtoolError` if the rule or the tokenizer is not supported.
+        """
         site, vocabulary = self.sites[0], self.vocabulary
         if isinstance(self.rule, Unclear):
             op = f"the op {self.rule.op}: " if self.rule.op else ""
@@ -258,7 +268,10 @@ class LookupPath(NamedTuple):
         )
 
     def sentencepieces(self) -> SentencePieces:
-        """Raise :class:`VocabtoolError` if the model splits texts at random."""
+        """Return the SentencePiece tokenizer of the op.
+
+        Raises :class:`VocabtoolError` if the op splits texts at random.
+        """
         site = self.sites[0]
         maker = maker_of(self.linker, site.body, site.node.data_input(0))
         if maker is None:
@@ -284,7 +297,11 @@ class LookupPath(NamedTuple):
 
 
 def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]:
-    """Read a model. Return its contents and all lookups, the largest vocabulary first."""
+    """Read a model; return its contents and all its lookups.
+
+    Lookups of words with a supported rule come first, then lookups with an unclear rule, then
+    lookups of n-grams. In each group, the largest vocabulary comes first.
+    """
     opened = graph_files.open_graphs(model)
     findings, graphs = read_model(opened)
     found = findings.model(opened.path, small=True)
@@ -320,7 +337,7 @@ def notes_on_unclear(paths: Sequence[LookupPath], chosen: LookupPath) -> tuple[s
 
 
 def choose(paths: Sequence[LookupPath], found: Model, name: str | None) -> LookupPath:
-    """Return the first lookup in the vocabulary ``name``, by default the first of ``paths``."""
+    """Return the first lookup in the vocabulary ``name``; without ``name``, the first of all."""
     wanted = [path for path in paths if name is None or path.vocabulary.name == name]
     if wanted:
         return wanted[0]

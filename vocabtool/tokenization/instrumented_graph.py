@@ -1,8 +1,8 @@
 """Rewrite a graph so that its lookups and tokenizers report their inputs and outputs.
 
 For each such op, a queue is added to the same graph or function. The queue receives the op's
-strings and outputs. Each output reaches its consumers through an ``Identity`` that waits for the
-queue. So no result changes.
+strings and outputs. An ``Identity`` that waits for the queue passes each output on, so the results
+of the model do not change.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ Role = Literal["values", "ids", "splits", "starts", "ends"]
 class Output(NamedTuple):
     """An output of an op.
 
-    - ``role``: ``values`` are pieces or ids. ``splits`` are row splits or row lengths.
-    - ``type``: The dtype, unless the op states it in ``attribute``.
+    - ``role``: What the output contains. ``values`` are pieces or ids. ``splits`` are row splits or
+      row lengths.
+    - ``type``: The dtype of the output, if the op has no attribute for it.
+    - ``attribute``: The name of the op's attribute that gives the dtype.
     """
 
     name: str
@@ -44,8 +46,8 @@ class OpSignature(NamedTuple):
 class TracedOp(NamedTuple):
     """An op that sends its strings and its outputs through a queue.
 
-    - ``function``: The function that contains the op, ``b""`` for the main graph.
-    - ``split``: Whether a split op made the strings. Its indices and input are then sent, too.
+    - ``function``: The function that contains the op; ``b""`` for the main graph.
+    - ``split``: Whether a split op made the strings. If so, its indices and input are sent, too.
     - ``live``: Whether a call of the model's entry function can run the op.
     """
 
@@ -134,10 +136,11 @@ class _Body(NamedTuple):
 
 
 def instrument(meta_graph: Proto, shared_name: str) -> tuple[TracedOp, ...]:
-    """Add queues to a MetaGraphDef in place. Return the ops that report.
+    """Add queues to a MetaGraphDef in place; return the ops that send to the queues.
 
-    ``shared_name`` must be unique in this process. Loops are limited to one iteration at a time, so
-    that reports come in order.
+    ``shared_name``: The beginning of the queues' shared names, unique in this process.
+
+    Each loop runs one iteration at a time, so that the ops report in order.
     """
     traced: list[TracedOp] = []
     main = _Body("", meta_graph.graph_def.node)
@@ -234,7 +237,10 @@ def _add_queue(
 
 
 def _keep_calls(meta_graph: Proto, reporting: set[str]) -> None:
-    """TensorFlow removes a stateless call if its result is not needed or is known."""
+    """Make all calls that lead to the functions ``reporting`` stateful.
+
+    TensorFlow removes a stateless call if its result is not needed or already known.
+    """
     library = meta_graph.graph_def.library.function
     calls: dict[str, list[Proto]] = defaultdict(list)
     callers: dict[str, set[str]] = defaultdict(set)
@@ -266,9 +272,10 @@ def called_functions(node: Proto) -> Iterator[str]:
 
 
 def shared_names(graph: Proto) -> dict[str, str]:
-    """Return the shared name of each queue that the graph reaches, by node name.
+    """Return the shared names of the queues in a graph and in the functions that it calls.
 
-    Loading a model changes shared names.
+    The keys are the names of the queues' nodes. TensorFlow changes shared names when it loads a
+    model.
     """
     bodies = {function.signature.name: function.node_def for function in graph.library.function}
     found: dict[str, str] = {}

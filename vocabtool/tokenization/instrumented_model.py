@@ -76,7 +76,7 @@ class TracedRun(NamedTuple):
 
 
 class InstrumentedModel:
-    """A loaded model that reports its lookups. Only one thread uses it at a time."""
+    """A loaded model that reports its lookups. Calls from several threads run one after another."""
 
     def __init__(self, loaded: Any, entry: Entry, ops: Sequence[TracedOp]) -> None:
         tensorflow = import_tensorflow()
@@ -111,10 +111,12 @@ class InstrumentedModel:
         trust: bool = False,
         choose: Callable[[Any], Entry] = choose_entry,
     ) -> InstrumentedModel:
-        """Load a SavedModel. ``choose`` selects the function that accepts texts.
+        """Load a SavedModel.
 
-        Raises :class:`UnsupportedFormat` if the model cannot be loaded, or has dangerous ops
-        without ``trust``.
+        ``choose``: A function that selects the model's function for texts.
+
+        Raises :class:`UnsupportedFormat` if the model cannot be loaded, or if it has dangerous ops
+        and ``trust`` is false.
         """
         import_tensorflow()
         opened = graph_files.open_graphs(model)
@@ -128,7 +130,7 @@ class InstrumentedModel:
         return cls(loaded, entry, ops)
 
     def run(self, texts: Sequence[bytes]) -> tuple[OpTrace, ...]:
-        """Return the trace of each op that can run, in the order of ``ops``.
+        """Run the model on texts; return the traces of the live ops, in the order of ``ops``.
 
         Raises :class:`UnsupportedFormat` if the model fails on a text.
         """
@@ -161,7 +163,7 @@ class InstrumentedModel:
             return self._runs_together
 
     def call_untraced(self, call: Callable[[], T]) -> T:
-        """Return the result of ``call``, and discard what its runs of the model traced."""
+        """Return the result of ``call``; discard the traces of the model's runs in ``call``."""
         with self._lock:
             try:
                 return call()
@@ -196,7 +198,7 @@ class InstrumentedModel:
             ]
 
     def _learn(self) -> bool:
-        """Two batches, in opposite orders, must get the traces of single texts."""
+        """Return whether batches in two opposite orders have the same traces as single texts."""
         texts, runs = [], []
         for text in PROBES:
             try:
@@ -244,7 +246,7 @@ class InstrumentedModel:
         return TracedRun(np.concatenate(rows), self._traces_of_texts(raw, bounds))
 
     def _run_blank(self, text: bytes, read: Read) -> TracedRun:
-        """Run the model on a blank text; if this fails, together with another text."""
+        """Run the model on a blank text. If the model fails, run it on this and another text."""
         try:
             return self._run_each([text], read)
         except UnsupportedFormat:
@@ -385,9 +387,10 @@ class ExactTokenizer:
 
 
 def trace_by_word(trace: OpTrace, pieces: Pieces) -> tuple[OpTrace, Pieces]:
-    """Return a trace with one string for each word, if the op itself splits texts into words.
+    """Split the strings of a trace into words, if the op itself splits texts into words.
 
-    A piece continues a word if it begins with ``##`` where the previous piece ends.
+    The trace of any other op is returned unchanged. A piece continues a word if it begins with
+    ``##`` and starts where the previous piece ends.
     """
     values, begins, ends = pieces.values, pieces.starts, pieces.ends
     if trace.op.op != FAST_WORDPIECE or values is None or begins is None or ends is None:

@@ -61,12 +61,13 @@ class WordPiece:
     """A WordPiece tokenizer.
 
     - ``ids``: The id of each entry. Entries that continue a word begin with ``suffix_indicator``.
-    - ``max_bytes_per_word``: Longer words are unknown.
-    - ``max_chars_per_token``: Largest length of a piece without the indicator; 0 means no limit.
-    - ``unknown_token``: The only piece of a word that cannot be split into entries. ``None``: the
-      word itself is that piece.
-    - ``split_unknown_characters``: Whether only a character that begins no entry becomes
-      ``unknown_token``. Otherwise the whole word does.
+    - ``max_bytes_per_word``: The largest length of a known word, in bytes.
+    - ``max_chars_per_token``: The largest length of a piece without the indicator, in characters; 0
+      means no limit.
+    - ``unknown_token``: The only piece of a word that cannot be split into entries. If it is
+      ``None``, this piece is the word itself.
+    - ``split_unknown_characters``: Whether each character that begins no entry becomes
+      ``unknown_token``. If false, the whole word becomes ``unknown_token``.
     - ``unknown_id``: The id of pieces that are not entries.
     """
 
@@ -176,7 +177,7 @@ class WordLookup(NamedTuple):
 
 
 def without_blanks(lookup: WordLookup) -> WordLookup:
-    """Return the lookup of a subword model without the words that are only blanks."""
+    """Remove the words that are only blanks from the lookup of a subword model."""
     if lookup.pieces is None:
         return lookup
     lengths = pc.binary_length(lookup.distinct).to_numpy()
@@ -194,9 +195,9 @@ class SpelledWord(NamedTuple):
 def look_up_spelled(
     words: Iterable[SpelledWord], offsets: Integers, vocabulary: Vocabulary, unknown: int
 ) -> WordLookup:
-    """Return the lookup of words whose pieces are already known.
+    """Make a lookup from words that are already split into pieces.
 
-    ``unknown`` is the id of the unknown piece, or -1.
+    ``unknown``: The id of the unknown piece, or -1 if there is none.
     """
     places: dict[SpelledWord, int] = {}
     codes = np.array([places.setdefault(word, len(places)) for word in words], np.int32)
@@ -243,7 +244,7 @@ class Tokenizer(Protocol):
 
 
 class RuleTokenizer:
-    """A rule and a vocabulary. A word is known if it is an entry or Keras' mask token."""
+    """Splits texts by a rule. A word is known if it is an entry or the mask token of Keras."""
 
     def __init__(self, rule: Rule, vocabulary: Vocabulary) -> None:
         self._rule, self._vocabulary = rule, vocabulary
@@ -287,7 +288,7 @@ class RuleTokenizer:
 
 
 class WordPieceTokenizer(RuleTokenizer):
-    """A rule and a WordPiece tokenizer. A word is known if all its pieces are entries."""
+    """Splits texts by a rule and WordPiece. A word is known if all its pieces are entries."""
 
     def __init__(self, rule: Rule, vocabulary: Vocabulary, wordpiece: WordPiece) -> None:
         super().__init__(rule, vocabulary)
@@ -307,9 +308,9 @@ class WordPieceTokenizer(RuleTokenizer):
 
 
 class PieceTokenizer(NamedTuple):
-    """A tokenizer of one file, used with the vocabulary of another.
+    """The tokenizer of one file, used with the vocabulary of another file.
 
-    All pieces of a known word are entries of the vocabulary and known to the tokenizer.
+    A word is known if the tokenizer knows all its pieces and the vocabulary contains them.
     """
 
     tokenizer: Tokenizer

@@ -1,15 +1,16 @@
 """Mask the known or the unknown words of lines.
 
-A line is split into surface words, which are printed or masked. They are the text between Unicode's
-word boundaries (UAX #29), and codes (:func:`is_code`). The model's words are aligned with them:
+A line is split into surface words, which are printed or masked. A surface word is a code (see
+:func:`is_code`) or the text between two of Unicode's word boundaries (UAX #29). The words of the
+model are aligned with the surface words:
 
-1. Each chunk (text between ASCII whitespace) is split as finely as possible without a change of its
-   words.
+1. Each chunk (text between ASCII whitespace) is split into the smallest parts that together have
+   the same words as the chunk.
 2. If the words of all chunks are the words of the line, the alignment is *exact*. Words that the
    model adds to an empty text (``[START]``, ``[END]``) are removed first.
 3. Otherwise, chunks are matched with words from both ends of the line. The remaining words are
-   searched from left to right: as spelled, else by their letters and digits (NFKD, case folding).
-   So ``cafe`` is found in ``Café``.
+   searched from left to right: first as spelled, then by their letters and digits (NFKD, case
+   folding). So ``cafe`` is found in ``Café``.
 4. A word that is not found is *stray*. An unknown stray word stands for the surface words between
    the previous and the next word that were found.
 """
@@ -49,9 +50,11 @@ KEPT_BACK: Final = 3  # last boundaries of a window, which more text may change
 
 
 class MaskedLine(NamedTuple):
-    """The ``text`` to print for a line.
+    """A line after masking.
 
-    ``exact``: whether the alignment is exact. ``unaligned``: how many unknown words were not found.
+    - ``text``: The text to print.
+    - ``exact``: Whether the alignment is exact.
+    - ``unaligned``: The number of unknown words that were not found in the line.
     """
 
     text: str
@@ -69,13 +72,14 @@ class Totals:
 def mask(
     lines: Iterable[str], judge: LookUp, mode: MaskMode, totals: Totals | None = None
 ) -> Iterator[MaskedLine]:
-    """Mask the known or the unknown words of each line. ``judge`` looks the words up.
+    """Mask the known or the unknown words of each line.
 
-    - Mode ``known`` prints only surface words with an unknown word.
-    - Mode ``unknown`` replaces these surface words by ``[UNK]``.
+    - ``judge``: A function that looks up the words of lines.
+    - ``mode``: ``known`` prints only the surface words that contain an unknown word. ``unknown``
+      replaces the surface words that contain an unknown word by ``[UNK]``.
+    - ``totals``: Counts to which the counts of these lines are added.
 
-    A word that is not found in the line is printed as the model spells it. Counts are added to
-    ``totals``.
+    A word that is not found in its line is printed as the model spells it.
     """
     totals = Totals() if totals is None else totals
     aligner = _Aligner(judge)
@@ -134,10 +138,10 @@ class Word(NamedTuple):
 
 
 class SurfaceWord(NamedTuple):
-    """Characters ``start`` to ``end`` of a text.
+    """A part of a text: the characters from ``start`` to ``end``.
 
     - ``known``: Whether the model knows all words in this part; ``None`` if the part has no words.
-    - ``stray``: Words that the model made of this part, but that are not in its characters.
+    - ``stray``: Words that the model made from this part, but that do not occur in its characters.
     """
 
     start: int
@@ -163,7 +167,10 @@ class _Aligner:
         self._frame = self._words_of([""])[0]
 
     def align(self, lines: Sequence[str]) -> Iterator[tuple[list[SurfaceWord], bool]]:
-        """Yield each line's surface words with unknown words, and if the alignment is exact."""
+        """Yield a pair for each line: its surface words with unknown words, and ``exact``.
+
+        ``exact``: Whether the alignment of the line is exact.
+        """
         if len(self._words) + len(self._chunks) > REMEMBERED:
             self._forget()
         of_lines = self._words_of(lines)
@@ -239,7 +246,7 @@ def _without_white_space(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _count_matches(words: tuple[Word, ...], chunks: Sequence[tuple[Word, ...]]) -> tuple[int, int]:
-    """Return how many chunks match ``words`` from the start, and how many words they have."""
+    """Return how many chunks match ``words`` from the start, and how many words match."""
     taken = 0
     for count, own in enumerate(chunks):
         if words[taken : taken + len(own)] != own:
@@ -289,7 +296,11 @@ def _align_words(
 
 
 def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[SurfaceWord]:
-    """Return surface words without a match; unknown ``stray`` words replace them."""
+    """Return the surface words ``parts``, in which no word was found.
+
+    If a ``stray`` word is unknown, one surface word with all stray words replaces them, except for
+    parts without words at both ends.
+    """
     silent = [part._replace(known=None) for part in parts]
     if all(word.known for word in stray):
         return silent
@@ -304,7 +315,7 @@ def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[Su
 def find_in_order(text: str, surface: Sequence[Span], words: Sequence[str]) -> list[Span | None]:
     """Return the span of each word in ``text``, in order; ``None`` for a word not found.
 
-    A word counts as not found if the next word begins with the letters that would be skipped.
+    If the text continues with the next word instead of a word, the word counts as not found.
     """
     search = _Search(text, surface)
     folded = [letters(word) for word in words]
@@ -335,7 +346,11 @@ class _Search:
         self._at = 0  # in letters
 
     def next(self, word: str, folded: str, following: str) -> Span | None:
-        """``following``: the letters of the word after this one."""
+        """Return the span of the next word in the text; ``None`` if the word is not found.
+
+        - ``folded``: The letters and digits of the word, as from :func:`letters`.
+        - ``following``: The letters and digits of the word after this word.
+        """
         span = self._find(word, folded, following)
         if span is not None:
             self._read = span.end
@@ -371,7 +386,11 @@ class _Search:
         return end in self._ends or (bool(following) and self._letters.startswith(following, end))
 
     def _ahead(self, folded: str, following: str) -> int:
-        """Return a rank: highest before a whole surface word, then before the beginning of one."""
+        """Return the position of a word in the letters of the text; -1 if the word is not found.
+
+        A position where the word is a whole surface word is preferred, then a position where the
+        word begins a surface word.
+        """
         limit = self._at + AHEAD + len(folded)
         begins = first = -1
         at = self._at - 1
@@ -393,10 +412,13 @@ class Span(NamedTuple):
 
 
 def cuts(chunk: str) -> list[tuple[Span, ...]]:
-    """Return the ways to split a text without ASCII whitespace, coarse to fine.
+    """Return up to three ways to split a chunk, from coarse to fine:
 
-    The first way is the whole text. Then the punctuation at both ends is split off. The last way
-    returns the surface words.
+    1. the whole chunk
+    2. the chunk with the punctuation at both ends split off
+    3. the surface words
+
+    Equal ways are returned once.
     """
     whole = (Span(0, len(chunk)),)
     if chunk.isascii() and chunk.isalnum():
@@ -445,9 +467,10 @@ def _words(chunk: str) -> Iterator[Span]:
 
 
 def _bounds(chunk: str) -> list[int]:
-    """Return the boundaries in a chunk.
+    """Return the positions of Unicode's word boundaries in a chunk.
 
-    The regex sees one window at a time: for a run of flag emojis it needs quadratic time.
+    The regex is applied to one window at a time, because it needs quadratic time for a run of flag
+    emojis.
     """
     find = regex.compile(r"(?w)\b").finditer  # cached by regex
     found, width = [0], WINDOW

@@ -87,7 +87,7 @@ class OpOnWay(NamedTuple):
         return NotUnderstood(self.node.op, why)
 
     def scalar(self, position: int) -> bytes | int | None:
-        """Return an input as bytes or integer; ``None`` unless all callers pass one constant."""
+        """Return the value of an input if it is one constant for all callers, else ``None``."""
         return self.here.input(self.node, position).scalar()
 
     def tensor(self, position: int) -> Tensor | None:
@@ -133,7 +133,7 @@ class OpOnWay(NamedTuple):
             raise self.refuse("its output is not UTF-8")
 
     def maker_of(self, position: int) -> Node | None:
-        """Return the node that makes an input, without ops that only change its shape."""
+        """Return the node that makes an input. Ops that only change its shape are skipped."""
         return self.here.input(self.node, position).behind_reshapes().node
 
     def has_rows_of(self, node: Node) -> bool:
@@ -299,7 +299,7 @@ def _drop_padding(op: OpOnWay, padding: int, words: int) -> StepsOfOp:
 
 
 def _ragged_to_tensor(op: OpOnWay) -> StepsOfOp:
-    """A fixed length may drop words."""
+    """Drop the padding. A tensor of fixed size is refused, because it may drop words."""
     shape = op.tensor(0)
     if shape is None or bool((tensors.integers(shape) >= 0).any()):
         raise op.refuse("it might drop words")
@@ -307,7 +307,7 @@ def _ragged_to_tensor(op: OpOnWay) -> StepsOfOp:
 
 
 def _gather_nd(op: OpOnWay) -> StepsOfOp:
-    """Accept ``GatherNd(texts, Where(NotEqual(texts, "")))`` of feature columns."""
+    """Drop empty strings. Only ``GatherNd(texts, Where(NotEqual(texts, "")))`` is accepted."""
     body, texts = op.here.body, op.node.data_input(0)
     where = body.node(op.node.data_input(1).name)
     test = body.node(where.data_input(0).name) if where and where.op == b"Where" else None

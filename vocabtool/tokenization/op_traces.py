@@ -1,7 +1,7 @@
 """Collect the strings that ops processed while a model ran, and assign them to the texts.
 
-Strings are assigned by their shape (one row per text), by the op's runs (one per text), or by the
-indices of the split op. If all fail, the model is run on one text at a time.
+Strings are assigned by the indices of the split op, by the op's runs (one run for each text), or by
+their shape (one row for each text). If no way works, the model is run on one text at a time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Tensor: TypeAlias = Any  # TensorFlow has no types
 
 
 class Pieces(NamedTuple):
-    """The p pieces of m strings. A field is ``None`` if the op lacks it.
+    """The p pieces of m strings. A field is ``None`` if the op has no such output.
 
     - ``offsets``: shape (m + 1,). String ``j`` has ``values[offsets[j]:offsets[j + 1]]``.
     - ``starts``, ``ends``: Where each piece begins and ends in its string, in bytes.
@@ -62,9 +62,10 @@ class Pieces(NamedTuple):
 
 
 class OpTrace(NamedTuple):
-    """The strings that an op looked up or split: ``tokens``, assigned to texts.
+    """The strings that an op looked up or split, assigned to texts.
 
-    ``pieces`` is ``None`` if the op is not a tokenizer.
+    - ``tokens``: The strings of each text.
+    - ``pieces``: The pieces of the strings; ``None`` if the op is not a tokenizer.
     """
 
     op: TracedOp
@@ -87,8 +88,9 @@ class RawTrace(NamedTuple):
     """The m strings that an op processed in all its runs, not yet assigned to texts.
 
     - ``shapes``: The shape of the string tensor of each run.
-    - ``inputs``: The strings that were split, if there was one run and a split op made ``strings``.
-    - ``rows``: shape (m,), the position of each string's source in ``inputs``, ascending.
+    - ``inputs``: The strings from which a split op made ``strings``; ``None`` if no split op made
+      them, or if the op had several runs.
+    - ``rows``: shape (m,), ascending. String ``j`` is a part of ``inputs[rows[j]]``.
     """
 
     strings: pa.StringArray
@@ -101,7 +103,7 @@ class RawTrace(NamedTuple):
         return self.strings.filter(pa.array(is_filled(self.strings)))
 
     def bounds(self, given: Sequence[bytes]) -> Integers | None:
-        """Return where each text's strings begin: shape (texts + 1,); ``None`` if unknown."""
+        """Return the offsets of each text's strings: shape (texts + 1,); ``None`` if unknown."""
         total, texts = len(self.strings), len(given)
         sizes = [math.prod(shape) for shape in self.shapes]
         if total == 0:
@@ -119,16 +121,16 @@ class RawTrace(NamedTuple):
         return None
 
     def bounds_of_runs(self, ends: Sequence[int]) -> Integers:
-        """Return the same as :meth:`bounds`, if each text was run alone.
+        """Return the offsets of each text's strings if each text was run alone: shape (texts + 1,).
 
-        ``ends``: the number of the op's runs before the first text, and after each text.
+        ``ends``: The number of the op's runs before the first text, and after each text.
         """
         return starts_of([math.prod(shape) for shape in self.shapes])[np.array(ends, np.int64)]
 
     def of_texts(self, op: TracedOp, bounds: Integers, *, uncut: bool) -> OpTrace:
         """Return the trace with its strings assigned to texts, without padding.
 
-        With ``uncut``, an empty string is an empty text, not padding.
+        ``uncut``: Whether an empty string is an empty text. If false, it may be padding.
         """
         strings, pieces = self.strings, self.pieces
         if uncut or all(len(shape) < 2 for shape in self.shapes):
@@ -145,9 +147,10 @@ class RawTrace(NamedTuple):
 
 
 def all_bounds(traces: Sequence[RawTrace], texts: Sequence[bytes]) -> list[Integers] | None:
-    """Return each op's :meth:`RawTrace.bounds`; ``None`` if those of any op are unknown.
+    """Return the :meth:`RawTrace.bounds` of all ops; ``None`` if the bounds of any op are unknown.
 
-    An op that looks up exactly the pieces of another op gets the bounds of these pieces.
+    If an op with unknown bounds looks up exactly the pieces of another op, the bounds of these
+    pieces are used.
     """
     found = [trace.bounds(texts) for trace in traces]
     cuts = [

@@ -11,11 +11,12 @@ caller names one of these:
 ``ptb``              Penn Treebank tokens, lower-cased; see :data:`INSIDE`
 ``words``            runs of letters and digits, lower-cased; see :data:`RUNS`
 ``regex:PATTERN``    each non-empty match of an RE2 pattern is a word
-``bert-uncased``     the pieces of BERT's tokenizer, for a vocab.txt; ``bert-cased``: keep case
-``tiktoken:NAME``    the pieces of a named encoding such as ``cl100k_base``, for tiktoken's ranks
+``bert-uncased``     the pieces of BERT's tokenizer for lower-cased text; needs a vocab.txt
+``bert-cased``       the pieces of BERT's tokenizer for unchanged case; needs a vocab.txt
+``tiktoken:NAME``    the pieces of an encoding such as ``cl100k_base``; needs tiktoken's ranks
 ``tokenizer:FILE``   the pieces of a Hugging Face tokenizer.json, a SentencePiece model, a GGUF
                      file, or a vocabulary file with a settings file beside it; FILE may be a
-                     folder with these; ``sentencepiece:FILE`` is the same
+                     folder that contains one; ``sentencepiece:FILE`` is the same rule
 ===================  ===========================================================================
 """
 
@@ -69,7 +70,10 @@ class Rule:
     steps: tuple[Step, ...]
 
     def tokens(self, texts: pa.StringArray | Tokens) -> Tokens:
-        """Raise :class:`VocabtoolError` if a model's graph makes the texts too long."""
+        """Return the words of texts.
+
+        Raises :class:`VocabtoolError` if a step makes the texts too long.
+        """
         tokens = texts
         if not isinstance(tokens, Tokens):
             tokens = Tokens(texts, np.arange(len(texts) + 1, dtype=np.int64))
@@ -84,7 +88,7 @@ class Rule:
         return tokens
 
     def token_codes(self, texts: pa.StringArray) -> TokenCodes:
-        """Return the words as codes. Equal chunks are processed once if this is safe."""
+        """Return the words of texts as codes. If possible, equal chunks are split only once."""
         if texts.nbytes < SHORT or not self.works_between_blanks(texts):
             return TokenCodes.encode(self.tokens(texts))
         of_texts, offsets = chunks(texts)
@@ -98,9 +102,9 @@ class Rule:
         return TokenCodes.encode(Rule(joins).tokens(tokens))
 
     def works_between_blanks(self, texts: pa.StringArray) -> bool:
-        """Return whether the words of a text are the words of its blank-separated chunks.
+        """Return whether each chunk between blanks can be split into words on its own.
 
-        N-grams are not considered.
+        Steps that make n-grams, and all steps after them, are not considered.
         """
         return self._is_local and bool(text_data(texts).all())
 
@@ -111,7 +115,7 @@ class Rule:
 
     @cached_property
     def _is_local(self) -> bool:
-        """One step splits at ASCII whitespace, and all steps before it are local."""
+        """Whether a step splits at ASCII whitespace, and all steps before this step are local."""
         tokens = Tokens.whole(string_array([BLANKS]))
         for step in self.steps[: self._first_join]:
             if not step.local:
@@ -226,9 +230,12 @@ class Matches(SplitStep):
 
 
 def parse_rule(spec: str) -> tuple[Step, ...]:
-    """Return the steps of one of :data:`RULE_NAMES` that makes words, not pieces.
+    """Return the steps of a rule that makes words, not pieces.
 
-    Raises :class:`VocabtoolError` for an unknown name or an invalid pattern.
+    ``spec``: One of :data:`RULE_NAMES`.
+
+    Raises :class:`VocabtoolError` for a rule that is unknown or makes pieces, and for an invalid
+    pattern.
     """
     if makes_pieces(spec):
         raise VocabtoolError(
@@ -267,7 +274,7 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
 
 
 def makes_pieces(spec: str) -> bool:
-    """Return whether a rule makes pieces: BERT's, or those of an encoding of tiktoken.
+    """Return whether a rule makes the pieces of BERT or of an encoding of tiktoken.
 
     Raises :class:`VocabtoolError` for an unknown encoding.
     """
@@ -283,7 +290,7 @@ def makes_pieces(spec: str) -> bool:
 def tokenizer_file(spec: str) -> Path | None:
     """Return the file of a rule ``tokenizer:FILE``; ``None`` for other rules.
 
-    In a folder, this is the first of :data:`TOKENIZERS`.
+    If FILE is a folder, this is the first file in it that matches :data:`TOKENIZERS`.
     """
     name, _, file = spec.partition(":")
     if name not in ("tokenizer", "sentencepiece") or not file:

@@ -35,10 +35,11 @@ SPACE_BEHIND: Final = 24  # treat_whitespace_as_suffix of TrainerSpec
 
 @dataclass(frozen=True, slots=True)
 class SentencePieces:
-    """A SentencePiece tokenizer; ``model`` is a serialised ``ModelProto``.
+    """A SentencePiece tokenizer. All methods raise :class:`InvalidFile` for a damaged model.
 
-    ``add_bos`` and ``add_eos`` add control pieces to each text. With ``reverse``, the last piece
-    comes first. All methods raise :class:`InvalidFile` for a damaged model.
+    - ``model``: A serialised ``ModelProto``.
+    - ``add_bos``, ``add_eos``: Whether :meth:`pieces` adds a control piece before or after a text.
+    - ``reverse``: Whether :meth:`pieces` returns the last piece first.
     """
 
     model: bytes
@@ -103,14 +104,14 @@ class SentencePieces:
 def readable_word(spelled: bytes) -> bytes:
     """Return the word that pieces spell, without blanks at its ends.
 
-    A word of blanks is returned unchanged.
+    If the word has only blanks, they are kept.
     """
     text = spelled.replace(SPACE, b" ")
     return text.strip(b" ") or text
 
 
 def group_by_word(pieces: tuple[Piece, ...], behind: bool = False) -> Iterator[tuple[Piece, ...]]:
-    """Yield the pieces of each word, with the blank before it, or ``behind`` it."""
+    """Yield the pieces of each word, with the blank before the word, or after it if ``behind``."""
     word: list[Piece] = []
     for piece in pieces:
         if word and not behind and piece[0].startswith((SPACE, b" ")):
@@ -189,10 +190,11 @@ def _fields(
 
 
 def _check_charsmap(charsmap: bytes) -> None:
-    """Raise :class:`InvalidFile` if a lookup in a normalizer's table could read outside it.
+    """Raise :class:`InvalidFile` if a lookup in a normalizer's table could read outside the table.
 
-    Layout: length of the trie in bytes (uint32), the trie (``formats/saved_model/tokenizers.py``),
-    then NUL-terminated strings to which the values of the trie point.
+    The table consists of the length of the trie in bytes (uint32), the trie
+    (``formats/saved_model/tokenizers.py``), and NUL-terminated strings to which the trie's values
+    point.
     """
     size = struct.unpack_from("<I", charsmap)[0] if len(charsmap) > 4 else 0
     strings = charsmap[4 + size :]

@@ -44,7 +44,10 @@ _ONE_CHARACTER: Final = re.compile(rf"\(?(?:\(?{_CLASS}\)?\+?)(?:\|\(?{_CLASS}\)
 
 @dataclass(frozen=True, slots=True)
 class Lower(ChangeStep):
-    """StringLower. With ``utf8``, lower-case all scripts by ICU's rules, and end a text at NUL."""
+    """StringLower: lower-case A to Z.
+
+    ``utf8``: Whether all scripts are lower-cased by ICU's rules. If true, a text ends at NUL.
+    """
 
     utf8: bool = False
     is_local: ClassVar[bool] = True
@@ -86,9 +89,10 @@ class RegexReplace(ChangeStep):
 
     @property
     def local(self) -> bool:
-        """The pattern must match one character, or several without ASCII whitespace.
+        """Whether texts may be split at ASCII whitespace before the step is applied.
 
-        Whitespace must be replaced only by whitespace.
+        This is certain if each match is one character, or several without ASCII whitespace, and
+        whitespace is replaced only by whitespace.
         """
         if not self.every or _ONE_CHARACTER.fullmatch(self.pattern) is None:
             return False
@@ -146,7 +150,7 @@ class Strip(ChangeStep):
 class SplitWhitespace(SplitStep):
     """StringSplitV2 without a separator: split at runs of ASCII whitespace, drop empty strings.
 
-    If ``most`` is -1, the number of splits is not limited.
+    ``most``: The largest number of splits; -1 means no limit.
     """
 
     most: int = -1
@@ -167,7 +171,7 @@ class SplitWhitespace(SplitStep):
         return parts.filter(filled), starts_of(filled)[offsets]
 
     def split(self, text: bytes) -> list[bytes]:
-        """The last part is the rest of the text, even if empty."""
+        """Split a text at most ``most`` times. The last part is the rest, even if it is empty."""
         if self.most == 0:
             return [text]
         parts = text.lstrip(WHITESPACE).split(None, self.most)
@@ -240,8 +244,10 @@ class Join(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class Substr(ChangeStep):
-    """Substr. ``unit`` is what ``start`` and ``length`` count. A negative start counts from the
-    end.
+    """Substr: take ``length`` units of each string from position ``start``.
+
+    - ``start``: A negative number counts from the end of the string.
+    - ``unit``: What ``start`` and ``length`` count: bytes or characters.
 
     Raises :class:`VocabtoolError` for strings that are too short, as the model would fail on them.
     """
@@ -334,7 +340,7 @@ class DropEmpty(Step):
 
 @dataclass(frozen=True, slots=True)
 class NGrams(Step):
-    """StringNGrams: all n-grams of ``widths[0]`` words of each text, then of ``widths[1]``, ...
+    """StringNGrams: all n-grams of ``widths[0]`` words of a text, then of ``widths[1]`` words, ...
 
     - ``pad_width``: The number of pads before and after a text, at most n - 1 for n-grams of n
       words; -1 means n - 1.
@@ -349,7 +355,7 @@ class NGrams(Step):
     preserve_short: bool = False
 
     def apply(self, tokens: Tokens) -> Tokens:
-        """If all texts are empty, no pads are added."""
+        """Return the n-grams of each text. If all texts are empty, no pads are added."""
         if not len(tokens.values):
             return Tokens(tokens.values, np.zeros_like(tokens.offsets))
         runs = list(self._runs(tokens))
@@ -378,7 +384,10 @@ class NGrams(Step):
     def _join(
         self, words: pa.BinaryArray, tokens: Tokens, texts: Integers, width: int, pad: int
     ) -> tuple[Integers, pa.BinaryArray]:
-        """The last two items of ``words`` are the left and the right pad."""
+        """Return the position of each n-gram's text, and the n-grams of ``width`` words.
+
+        ``words``: The words of all texts, then the left pad and the right pad.
+        """
         begins, ends = tokens.offsets[:-1][texts], tokens.offsets[1:][texts]
         counts = np.maximum(ends - begins + 2 * pad - width + 1, 0)
         owners = np.repeat(np.arange(len(texts)), counts)

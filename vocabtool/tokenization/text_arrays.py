@@ -45,7 +45,7 @@ class Tokens(NamedTuple):
         return Tokens(self.values.filter(pa.array(kept)), starts_of(kept)[self.offsets])
 
     def to_lists(self) -> list[list[bytes]]:
-        """Slow for many strings."""
+        """Return the strings of each text as a list. This is slow for many strings."""
         values = as_bytes(self.values)
         return [values[start:end] for start, end in pairwise(self.offsets.tolist())]
 
@@ -66,10 +66,10 @@ class TokenCodes(NamedTuple):
         return cls(encoded.indices.to_numpy(), tokens.offsets, encoded.dictionary.view(pa.string()))
 
     def of_texts(self, chunks: NDArray[np.int32], offsets: Integers) -> TokenCodes:
-        """Return the tokens of texts, given (in ``self``) the tokens of their distinct chunks.
+        """Return the tokens of texts whose distinct chunks have the tokens in ``self``.
 
-        ``chunks``: for each chunk, its position in ``self``. ``offsets``: where each text's chunks
-        begin.
+        - ``chunks``: For each chunk of the texts, its position in ``self``.
+        - ``offsets``: Where the chunks of each text begin.
         """
         counts = np.diff(self.offsets)
         if bool((counts == 1).all()):
@@ -201,9 +201,9 @@ def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
 
 
 def cut_before(texts: pa.StringArray, cuts: Integers) -> tuple[pa.StringArray, Integers]:
-    """Split texts at ``cuts``, which count from the first byte of the first text.
+    """Split texts before each byte in ``cuts``, counted from the first byte of the first text.
 
-    Both ends of each text must be among the cuts.
+    ``cuts`` must contain the start and the end of each text.
     """
     bounds = text_bounds(texts)
     offsets = np.searchsorted(cuts, bounds - bounds[0])
@@ -220,7 +220,8 @@ class Step:
     def local(self) -> bool:
         """Whether texts may be split at ASCII whitespace before the step is applied.
 
-        The step must treat each part alone, and neither add nor remove ASCII whitespace.
+        This is true if the step treats each part alone, and neither adds nor removes ASCII
+        whitespace.
         """
         return self.is_local
 

@@ -65,7 +65,7 @@ _LOOKS_BACK: Final = re.compile(r"\^|\\[AbB]")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NormalizeUtf8(ChangeStep):
-    """NormalizeUTF8. Invalid bytes are kept."""
+    """NormalizeUTF8: normalize texts to the Unicode ``form``. Invalid bytes are kept."""
 
     form: Form
     is_local: ClassVar[bool] = True  # whitespace neither composes nor moves
@@ -171,10 +171,10 @@ class BertSplit(SplitStep):
 
 @dataclass(frozen=True, slots=True)
 class RegexSplit(SplitStep):
-    """RegexSplitWithOffsets: the non-empty text between matches of ``delimiter``.
+    """RegexSplitWithOffsets: split at matches of ``delimiter``, drop empty words.
 
-    The first group of ``delimiter`` is the delimiter. It is a word if ``keep`` matches it
-    completely. A text ends at NUL.
+    A delimiter is the text of the pattern's first group. The delimiter is a word, too, if ``keep``
+    matches it completely. A text ends at NUL.
     """
 
     delimiter: str
@@ -235,7 +235,7 @@ def _compile(pattern: str) -> Any:
 
 @cache
 def _matches_whitespace_apart(pattern: str) -> bool:
-    """Return whether each alternative is one class, or several that match no blank."""
+    """Return whether each alternative of a pattern is one class, or classes without whitespace."""
     found = _ALTERNATIVES.fullmatch(pattern)
     if found is None or (pattern[0] == "(") != (pattern[-1] == ")"):
         return False
@@ -254,11 +254,11 @@ def _matches_whitespace_apart(pattern: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ScriptSplit(SplitStep):
-    """UnicodeScriptTokenizeWithOffsets on decoded text: runs of one script.
+    """UnicodeScriptTokenizeWithOffsets on decoded text: each run of one script is a word.
 
-    Whitespace has the script of punctuation, and is removed after the split: ``a b`` becomes ``a``
-    and ``b``, but ``! ?`` is one run and becomes ``!?``. With
-    ``keep_whitespace``, runs of whitespace are words.
+    With ``keep_whitespace``, runs of whitespace are words. Otherwise, whitespace has the script of
+    punctuation and is removed after the split: ``a b`` becomes ``a`` and ``b``, but ``! ?`` is one
+    run and becomes ``!?``.
     """
 
     keep_whitespace: bool = False
@@ -292,7 +292,8 @@ def _script(character: str) -> str:
 class WhitespaceSplit(SplitStep):
     """WhitespaceTokenizeWithOffsets: the non-empty text between Unicode whitespace.
 
-    Version 2 has a flaw: if whitespace of n bytes follows a word, the word includes n - 1 of them.
+    Version 2 has a flaw: if the blank after a word has n bytes, its first n - 1 bytes are part of
+    the word.
     """
 
     version: Literal[1, 2] = 1

@@ -1,16 +1,16 @@
 """How many tokens of a text a model reads, and what it does not read of longer texts.
 
-Of the files beside a tokenizer, the first that states a limit counts:
+The limit is the first of these settings that a file beside the tokenizer states:
 
 1. ``sentence_bert_config.json``: ``max_seq_length`` (huggingface/sentence-transformers,
    base/modules/transformer.py).
 2. ``tokenizer_config.json``: ``model_max_length``, and ``config.json``: the number of positions.
-   The smaller of both counts. transformers writes 1e30 if there is no limit. Models like RoBERTa
+   The smaller number counts. If a model has no limit, transformers writes 1e30. Models like RoBERTa
    number positions from ``pad_token_id + 1``: of 514 positions, they use 512
    (``create_position_ids_from_input_ids`` in huggingface/transformers, modeling_roberta.py).
 3. ``tokenizer.json``: ``truncation``.
 
-Static embeddings read as many tokens as ``encoders/model2vec.py`` says.
+For the limits of static embeddings, see ``encoders/model2vec.py``.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ Limit = tuple[int, str]  # a number of tokens, and the file and the name of the 
 class TokenLimit:
     """How many tokens of a text a model reads.
 
-    - ``places``: The largest number of tokens that the model takes.
-    - ``special``: How many of these the model adds to every text, such as ``[CLS]``.
-    - ``cuts_start``: Whether the start of a longer text is cut off, not its end.
+    - ``places``: The largest number of tokens that the model takes, special tokens included.
+    - ``special``: The number of special tokens, such as ``[CLS]``, that the model adds to a text.
+    - ``cuts_start``: Whether a longer text is cut at its start. If false, it is cut at its end.
     - ``source``: Where the limit is stated: the file and the name of the setting.
     """
 
@@ -82,7 +82,7 @@ class TokenLimit:
         """Return the limit of a model; ``None`` if its files state none.
 
         - ``words``: The words of the model.
-        - ``places``: A limit that counts instead of the stated one.
+        - ``places``: A limit to use instead of the limit in the files.
 
         Raises:
 
@@ -174,7 +174,7 @@ def _limit_in(folders: Sequence[Path], truncation: Mapping[str, Any]) -> Limit |
 def _read_number(
     file: Path, settings: Mapping[str, Any], key: str, unused: int = 0
 ) -> Limit | None:
-    """Return a limit without ``unused`` tokens; ``None`` if missing or too large to be a limit."""
+    """Return a limit minus ``unused``; ``None`` if it is missing or too large to be a limit."""
     value = settings.get(key)
     if value is None:
         return None
@@ -188,11 +188,11 @@ def _read_number(
 
 
 class CutTexts(NamedTuple):
-    """What is cut off of some texts.
+    """What a model cuts off from the texts that are too long.
 
-    - ``texts``: Number of texts that are too long.
-    - ``tokens``: Number of tokens that are cut off.
-    - ``all_tokens``: Number of tokens of all texts.
+    - ``texts``: The number of texts that are too long.
+    - ``tokens``: The number of tokens that are cut off.
+    - ``all_tokens``: The number of tokens of all texts before they are cut.
     - ``read``: Whether each distinct word is read completely at least once.
     """
 
@@ -203,7 +203,7 @@ class CutTexts(NamedTuple):
 
 
 def cut_off(found: WordLookup, limit: TokenLimit) -> CutTexts:
-    """Count what is cut off of texts. ``found`` must include blanks."""
+    """Count what is cut off of texts. ``found``: The words of the texts, blanks included."""
     ends, bounds, cut = _tokens(found, limit.tokens)
     start = np.repeat(bounds[:-1] + cut * limit.cuts_start, np.diff(found.offsets))
     whole = (ends[:-1] >= start) & (ends[1:] <= start + limit.tokens)
@@ -222,7 +222,7 @@ def count_cut(found: WordLookup, most: int | None) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class CountTokens:
-    """Counts the tokens of texts. ``most``: how many a model reads; ``None``: all."""
+    """Counts the tokens of texts. ``most``: the number that a model reads; ``None`` means all."""
 
     words: Words
     most: int | None
@@ -260,7 +260,12 @@ class CountTokens:
 
 
 def _tokens(found: WordLookup, most: int) -> tuple[Integers, Integers, Integers]:
-    """Return token counts before each word, before each text, and beyond ``most`` per text."""
+    """Return three arrays of token counts of n texts with m words:
+
+    - the tokens before each word and before the end: shape (m + 1,)
+    - the tokens before each text and before the end: shape (n + 1,)
+    - the tokens of each text beyond the first ``most``: shape (n,)
+    """
     ends = np.arange(len(found.codes) + 1)
     if found.pieces is not None:
         ends = starts_of(found.pieces[found.codes])
@@ -271,7 +276,7 @@ def _tokens(found: WordLookup, most: int) -> tuple[Integers, Integers, Integers]
 def cut_note(
     documents: int, tokens: int, most: int, *, unit: str = "piece", estimated: bool = False
 ) -> str:
-    """Describe in a line what is cut off. ``unit``: what a token is called."""
+    """Return a line that says what is cut off. ``unit``: the word for a token, in the singular."""
     longer = f"longer than the {plural(most, unit, f'{unit}s')} that the model reads"
     if not documents:
         return f"no document is {longer}"

@@ -1,10 +1,11 @@
 """Tokenizers of other formats, described as a ``tokenizer.json`` for the ``tokenizers`` library.
 
-If the library cannot express a rule, or the rule is not documented, an error names the rule.
+If the library cannot express a rule, or the rule is not documented, an error names the rule. The
+descriptions follow these sources:
 
 - GGUF: ``src/llama-vocab.cpp`` in ggml-org/llama.cpp, with ``parse_special=false``: control tokens
-  in a text are plain text. User-defined tokens are kept whole. One difference: BERT does not know a
-  word of more than 100 characters, as in BERT's own tokenizer.
+  in a text are plain text, but user-defined tokens are kept whole. One difference: BERT does not
+  know a word of more than 100 characters, as in BERT's own tokenizer.
 - tiktoken: ``tiktoken_ext/openai_public.py`` in openai/tiktoken. A file contains ranks but no
   pattern, so the caller names the encoding. OpenAI's own files are recognised by their hash.
 - ``vocab.json`` with ``merges.txt``, and ``vocab.txt``: the tokenizer in huggingface/transformers
@@ -56,7 +57,7 @@ OTHERWISE: Final = "name a tokenizer.json of the same model: --rule tokenizer:FI
 
 
 def tokenizer_for(file: Path, vocabulary: Vocabulary) -> HFWordTokenizer | None:
-    """Return the tokenizer of a file, with the settings beside it; ``None`` for other files.
+    """Return the tokenizer that a file and the settings beside it define; ``None`` for other files.
 
     Raises :class:`InvalidFile` for a damaged file, and :class:`UnsupportedFormat` for an unknown
     rule.
@@ -78,7 +79,7 @@ def tokenizer_for(file: Path, vocabulary: Vocabulary) -> HFWordTokenizer | None:
 def tokenizer_by_name(rule: str, vocabulary: Vocabulary) -> HFWordTokenizer:
     """Return the tokenizer for ``bert-cased``, ``bert-uncased`` or ``tiktoken:NAME``.
 
-    Raises :class:`VocabtoolError` if the entries do not fit.
+    Raises :class:`VocabtoolError` if the entries do not fit the rule.
     """
     _, _, encoding = rule.partition(":")
     for name, pattern in TIKTOKEN.items():
@@ -98,7 +99,7 @@ def tokenizer_from(contents: Json, vocabulary: Vocabulary, *, raw: bool = False)
 
 
 def copy_of(file: Path) -> bytes:
-    """Return the file's bytes, or a description if the tokenizer has several files."""
+    """Return the description from :func:`document_of`, or the file's own bytes if there is none."""
     found = document_of(file)
     return file.read_bytes() if found is None else json.dumps(found).encode()
 
@@ -123,7 +124,7 @@ def document_of(file: Path) -> Json | None:
 
 
 def _texts(vocabulary: Vocabulary) -> dict[str, int]:
-    """Return the entries as text, with their ids; of equal entries, the last one counts."""
+    """Return the id of each entry, by its text. Of equal entries, the last one counts."""
     try:
         texts = [entry.decode() for entry in vocabulary.stored]
     except UnicodeDecodeError as error:
@@ -162,7 +163,7 @@ def _unknown(found: gguf.GGUFTokenizer, ids: Mapping[str, int], otherwise: int) 
 
 
 def _gguf_scored(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
-    """SentencePiece's BPE: the pair that makes the best-scored piece goes first."""
+    """Describe SentencePiece's BPE. It merges the pair that makes the best-scored piece first."""
     if not len(found.scores):
         raise InvalidFile("no scores of tokens (tokenizer.ggml.scores), which this tokenizer needs")
     ranks = dict(zip(ids, (-found.scores).tolist(), strict=True))
@@ -174,7 +175,7 @@ def _gguf_scored(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[
 
 
 def _gguf_bpe(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
-    """Byte-level BPE with llama.cpp's patterns, or BPE of characters (Gemma 4)."""
+    """Describe a byte-level BPE with llama.cpp's patterns, or a BPE of characters (Gemma 4)."""
     merges = listed_pairs(found.merges, ids)
     name = "gemma4" if found.model == "gemma4" else found.pre or "default"
     if name in RAW:
@@ -192,12 +193,12 @@ def _gguf_bpe(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Jso
 
 
 def _newlines(ids: Mapping[str, int]) -> Iterator[str]:
-    """Gemma 4 has no merges that make tokens of newlines."""
+    """Return the tokens of newlines, because Gemma 4 has no merges that make these tokens."""
     return (token for token in ids if not token.strip("\n"))
 
 
 def _gguf_bert(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
-    """WordPiece whose pieces mark the start of a word (``▁``), not a continuation."""
+    """Describe a WordPiece model that marks the start of a word (``▁``), not a continuation."""
     lower = found.flags.get("normalizer.lowercase", True)
     accents = found.flags.get("normalizer.strip_accents", lower)
     model = wordpiece(ids, _unknown(found, ids, 100), prefix="", longest=LONGEST)
@@ -207,7 +208,7 @@ def _gguf_bert(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Js
 
 
 def _gguf_unigram(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
-    """SentencePiece's unigram model; control tokens get a name that no text contains."""
+    """Describe SentencePiece's unigram model. Control tokens get names that no text contains."""
     if not len(found.scores) or not found.types:
         raise InvalidFile("no scores or no types of tokens, which this tokenizer needs")
     if found.flags.get("treat_whitespace_as_suffix"):
@@ -245,7 +246,10 @@ MODELS: Final[dict[str, Builder]] = {
 
 
 def _pattern_of(file: Path) -> str | None:
-    """Other regex libraries read ``}+`` differently, so a pattern with it is not used."""
+    """Return the pattern for a file of tiktoken ranks; ``None`` if it is unknown.
+
+    A pattern with ``}+`` is not used, because other regex libraries read it differently.
+    """
     if file.stat().st_size > json_file.MAX_FILE:
         return None
     data = file.read_bytes()
@@ -259,7 +263,10 @@ def _pattern_of(file: Path) -> str | None:
 
 
 def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:
-    """Tokens with lower ids than all byte tokens are special tokens, as in ``tekken.json``."""
+    """Describe a tokenizer of tiktoken without its special tokens.
+
+    As in ``tekken.json``, special tokens have lower ids than all byte tokens.
+    """
     numbers = vocabulary.id_array().tolist()
     ids = {
         "".join(map(ALPHABET.__getitem__, token)): number
@@ -298,7 +305,10 @@ def _bert(
     unknown: str = "[UNK]",
     special: Iterable[str] = (),
 ) -> Json:
-    """``accents``: whether accents are removed; ``None`` means as ``lowercase``."""
+    """Describe BERT's tokenizer.
+
+    ``accents``: Whether accents are removed. By default, they are removed if ``lowercase`` is true.
+    """
     model = wordpiece(ids, unknown, longest=LONGEST - 1)
     steps = [bert_normalizer(lowercase, accents, chinese=chinese)]
     added = added_tokens(ids, {*BERT_SPECIAL, *special}, special=True)
@@ -307,7 +317,10 @@ def _bert(
 
 
 def _bert_of(lines: Vocabulary, settings: Json) -> Json | None:
-    """Describe the tokenizer of the settings; ``None`` if they do not say whether it lowercases."""
+    """Describe BERT's tokenizer with these settings.
+
+    ``None`` if the settings do not say whether the tokenizer lower-cases.
+    """
     name = _class(settings)
     if name is not None and name not in BERT_LIKE:
         raise UnsupportedFormat(
@@ -359,7 +372,7 @@ def _class(settings: Json) -> str | None:
 
 
 def _content(token: object) -> str | None:
-    """A token is a text or an object with a ``content``."""
+    """Return the text of a token, which is a string or an object with a ``content``."""
     found = token.get("content") if isinstance(token, dict) else token
     return found if isinstance(found, str) else None
 

@@ -1,9 +1,9 @@
-"""Parts of a ``tokenizer.json``: the patterns of known tokenizers, and steps and models.
+"""Parts of a ``tokenizer.json``: the patterns of known tokenizers, steps and models.
 
 Patterns have the syntax of Oniguruma, which the ``tokenizers`` library uses.
 
-- The patterns of GGUF have the names that ``tokenizer.ggml.pre`` has in ``src/llama-vocab.cpp``
-  (ggml-org/llama.cpp). They are those of each model's own ``tokenizer.json``, but English
+- The patterns for GGUF have the names that ``tokenizer.ggml.pre`` has in ``src/llama-vocab.cpp``
+  (ggml-org/llama.cpp). Each pattern is taken from the model's own ``tokenizer.json``, but English
   contractions (``'s``) and capital letters match as in llama.cpp.
 - For ``kimi-k2`` and ``afmoe``, llama.cpp has code instead of a pattern (``src/unicode.cpp``). The
   patterns here do what that code does.
@@ -58,7 +58,10 @@ BLOOM: Final = " ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 
 
 def _cased_words(end: str, more: str) -> str:
-    """Return a pattern like that of o200k. ``end``: the end of a word; ``more``: numbers."""
+    """Return a pattern like that of the encoding o200k.
+
+    ``end``: the pattern of a word's end. ``more``: the pattern of numbers.
+    """
     upper, lower = r"(?:(?=\p{L})[^a-z])", r"(?:(?=\p{L})[^A-Z])"
     first = r"[^\r\n\p{L}\p{N}]?"
     words = rf"{first}{upper}*{lower}+{end}|{first}{upper}+{lower}*{end}"
@@ -227,14 +230,14 @@ def replace(old: str, new: str, *, regex: bool = False) -> Json:
 
 
 def added_tokens(ids: Mapping[str, int], contents: Iterable[str], **flags: bool) -> list[Json]:
-    """Return the tokens among ``contents`` that have ids, with ``flags``."""
+    """Describe each token in ``contents`` that has an id. ``flags``: settings of these tokens."""
     plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
     found = sorted((ids[token], token) for token in set(contents) if token and token in ids)
     return [{"id": number, "content": token, **plain, **flags} for number, token in found]
 
 
 def pairs(rank_of: Mapping[str, float]) -> list[str]:
-    """Return all pairs of tokens that together make another token, ordered by its rank."""
+    """Return all pairs of tokens that together make a token, ordered by the rank of that token."""
     longest = max(map(len, rank_of), default=0)
     if longest > MAX_PIECE:
         raise InvalidFile(f"a token of {longest:,} characters, wanted at most {MAX_PIECE:,}")

@@ -72,17 +72,17 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True)
 class Words:
-    """The words that one model makes of texts, and which of them it knows.
+    """The words that one model makes from texts, and which of these words it knows.
 
     - ``vocabulary``: The vocabulary in which the words are looked up.
     - ``how``: Where the rule from text to words comes from: the model (``"recovered"``), the caller
       (``"named"``), the running model (``"exact"``), or a guess for word vectors (``"guessed"``).
     - ``others``: The model's other lookups of the same text, for example of n-grams.
     - ``notes``: Warnings for the user.
-    - ``rule``: The rule with which :meth:`of` makes the same words of the vocabulary. ``None`` if
-      the rule is in the graph of a model.
-    - ``source``: The model or file that was passed to :meth:`of`, and the name of the vocabulary.
-      ``None`` for a vocabulary and for exact words.
+    - ``rule``: The rule that :meth:`of` needs to make the same words from the vocabulary. ``None``
+      if the rule is in the graph of a model.
+    - ``source``: The model and the name that were passed to :meth:`of`. ``None`` for exact words,
+      and if a vocabulary was passed.
     """
 
     vocabulary: Vocabulary
@@ -105,14 +105,14 @@ class Words:
     ) -> Words:
         """Return the words of a model, of a vocabulary file, or of a vocabulary.
 
-        - ``name``: The vocabulary, as ``inspect`` prints it. The default is the largest vocabulary
-          in which the model looks words up.
+        - ``name``: The name of the vocabulary, as ``inspect`` prints it. The default is the largest
+          vocabulary in which the model looks words up.
         - ``rule``: The rule from text to words, for files that do not define one: ``whitespace``,
           ``lower``, ``keras``, ``ptb``, ``words``, ``regex:PATTERN``, ``bert-uncased``,
           ``bert-cased``, ``tiktoken:ENCODING`` or ``tokenizer:FILE``.
-        - ``exact``: Run the model itself. This needs TensorFlow.
-        - ``trust``: Run the model even if it contains ops that use files or the network, or run
-          Python.
+        - ``exact``: Whether to run the model itself. This needs TensorFlow.
+        - ``trust``: Whether to run the model even if it contains ops that use files or the network,
+          or run Python.
 
         Raises :class:`VocabtoolError` if the rule cannot be determined.
         """
@@ -142,7 +142,7 @@ class Words:
         return replace(words, source=(model, name))
 
     def look_up(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
-        """Return the words of many texts, both known and unknown ones, as arrays."""
+        """Return all words of many texts as arrays, with their ids and whether they are known."""
         return self.tokenizer.look_up(texts_array(texts))
 
     def judge(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
@@ -209,7 +209,7 @@ class Words:
     def pieces(self, word: str | bytes) -> list[str]:
         """Return the subword pieces of a word.
 
-        The list is empty for models of whole words, and if the running model makes the words.
+        The list is empty for models of whole words, and for exact words.
         """
         key = word if isinstance(word, bytes) else encode(word)
         return [decode(piece) for piece in self.tokenizer.pieces(key)]
@@ -235,10 +235,12 @@ PLAIN_RULE: Final = "keras"  # for bare entries: lower-case, without ASCII punct
 
 
 def words_of(given: GivenWords, rule: str | None = None) -> Words:
-    """Return the words of an encoder that has none of its own.
+    """Return the words for an encoder that does not define its own.
 
-    ``given`` may be ``FILE#NAME``. The ``rule`` of bare entries is ``keras`` by default. Raises
-    :class:`VocabtoolError` for words with another rule.
+    - ``given``: The words, a vocabulary, entries, or a file. A string may be ``FILE#NAME``.
+    - ``rule``: The rule from text to words. The default for a vocabulary or entries is ``keras``.
+
+    Raises :class:`VocabtoolError` if ``given`` are :class:`Words` with another rule.
     """
     if isinstance(given, Words):
         if rule not in (None, given.rule):
@@ -278,7 +280,7 @@ def _tokenizer_by_rule(vocabulary: Vocabulary, rule: str) -> Tokenizer:
 
 
 def _from_file(model: str | Path, name: str | None) -> Words:
-    """Without ``name``, the first vocabulary that has a tokenizer is used."""
+    """Return the words of a file; without ``name``, of the first vocabulary with a tokenizer."""
     from vocabtool.formats import registry
 
     found = registry.inspect(model, small=name is not None)
@@ -385,7 +387,10 @@ def _from_graph(model: str | Path, name: str | None) -> Words:
 
 
 def exact_words(instrumented: InstrumentedModel, model: str | Path, name: str | None) -> Words:
-    """Raise :class:`NoVocabulary` if the running model looks up no words."""
+    """Return the words of a running model.
+
+    Raises :class:`NoVocabulary` if the model looks up no words.
+    """
     from vocabtool.tokenization import infer_rule
     from vocabtool.tokenization.instrumented_model import ExactTokenizer
 
