@@ -1,9 +1,9 @@
-"""The exceptions of vocabtool. Each carries its data as attributes.
+"""The exceptions of vocabtool. Each exception has its data as attributes.
 
 ::
 
     VocabtoolError
-    ├── NotFound          no such path, or no such handle in the cache         (FileNotFoundError)
+    ├── NotFound          a path, or a handle in the cache, does not exist     (FileNotFoundError)
     ├── InvalidFile       damaged or malicious file: name, byte offset, problem (ValueError)
     ├── UnknownFormat     not a model: each format tried, and why it did not fit (ValueError)
     ├── UnsupportedFormat recognised, but not supported                        (ValueError)
@@ -14,7 +14,7 @@
     ├── InvalidCondition  invalid condition on fields                          (ValueError)
     ├── InvalidCursor     a cursor of another search, or of an earlier commit  (ValueError)
     ├── OtherModel        the index was made with another model                (ValueError)
-    ├── ChangedModel      the model makes other vectors than the index has     (ValueError)
+    ├── ChangedModel      the model's vectors differ from those in the index   (ValueError)
     └── ChangedRun        the folder contains a run with other settings
 """
 
@@ -90,8 +90,9 @@ class NoVocabulary(VocabtoolError, LookupError):
 class OperatorFailed(VocabtoolError):
     """An error in a function that was passed to a stream operator.
 
-    ``place``: the id of the document, or the number of the element. The original error is the
-    cause. If the function ran in another process, the cause contains its traceback as text.
+    ``place``: where the function failed, for example the id of a document, the number of an element
+    or the name of an encoder. ``__cause__`` is the original error. If the function ran in another
+    process, ``__cause__`` contains the function's traceback as text.
     """
 
     def __init__(self, place: str, what: str) -> None:
@@ -114,7 +115,7 @@ class FolderNotEmpty(VocabtoolError, FileExistsError):
 class InvalidCondition(VocabtoolError, ValueError):
     """An invalid condition on fields.
 
-    ``position``: the index of the character where the error is, from 0.
+    ``position``: the position of the error in ``condition``, in characters from 0.
     """
 
     def __init__(self, what: str, condition: str, position: int) -> None:
@@ -136,10 +137,13 @@ class InvalidCursor(VocabtoolError, ValueError):
 class OtherModel(VocabtoolError, ValueError):
     """An index that was made with another model.
 
-    ``part``: what differs, for example ``"encoder"``. ``wanted``: its fingerprint in the index;
-    empty if unknown, because the index has given vectors. ``found``: its fingerprint in the model
-    in use. ``model``: the name of the original model; ``None`` if it is unknown or does not differ.
-    ``advice``: what to do; if ``wanted`` is empty, how the vectors differ.
+    - ``part``: the part of the model that differs, for example ``"encoder"``.
+    - ``wanted``: the fingerprint of this part in the index. It is empty if the index does not know
+      it, because its vectors were given.
+    - ``found``: the fingerprint of this part in the model in use.
+    - ``model``: the name of the model with which the index was made; ``None`` if it is unknown or
+      is also the name of the model in use.
+    - ``advice``: what the user can do. If ``wanted`` is empty: how the vectors differ.
     """
 
     def __init__(
@@ -171,11 +175,13 @@ class OtherModel(VocabtoolError, ValueError):
 
 
 class ChangedModel(VocabtoolError, ValueError):
-    """A model that makes other vectors than the index has, although its name is the same.
+    """A model whose vectors differ from those in the index, although the model's name is the same.
 
-    ``document``: the id of a document that was encoded again. ``number``: its number among the
-    ``count`` texts. ``agreement``: the cosine of its new and its stored vector, or less if their
-    lengths differ. ``wanted``: the lowest agreement that rounding explains.
+    - ``document``: the id of the document with which this was found, by encoding it again.
+    - ``number``: the number of this document, from 1, among the ``count`` documents encoded again.
+    - ``agreement``: the cosine of the document's new vector and its stored vector, or less if the
+      lengths of the vectors differ.
+    - ``wanted``: the lowest agreement that rounding can explain.
     """
 
     def __init__(
@@ -204,7 +210,7 @@ class ChangedModel(VocabtoolError, ValueError):
 class ChangedRun(VocabtoolError):
     """A folder that contains a run with other settings.
 
-    ``changes``: the differences, as text.
+    ``changes``: the differences of the settings, as text.
     """
 
     def __init__(self, folder: str, changes: Sequence[str]) -> None:
@@ -222,10 +228,10 @@ class ChangedRun(VocabtoolError):
 
 @contextmanager
 def reading(file: str) -> Iterator[None]:
-    """Add ``file`` to errors of the ``with`` block that name no file.
+    """Name ``file`` in errors of the ``with`` block.
 
-    :class:`InvalidFile` and :class:`UnsupportedFormat` get the attribute ``file``. An ``OSError``,
-    for example no permission, becomes :class:`NotFound`.
+    An :class:`InvalidFile` or :class:`UnsupportedFormat` without a file name gets the attribute
+    ``file``. An ``OSError``, for example a missing permission, becomes :class:`NotFound`.
     """
     try:
         yield
@@ -248,9 +254,10 @@ def refuse_pointer(head: bytes) -> None:
 def no_documents(
     names: Iterable[str], skipped: Sequence[tuple[str, str]], what: str = "document"
 ) -> NotFound:
-    """Return the error for sources without a document.
+    """Make the error that says that sources contain no documents.
 
-    ``skipped``: the place of each skipped row, and why it was skipped.
+    ``names``: the names of the sources. ``skipped``: the place of each skipped row, and why the row
+    was skipped.
     """
     first = "".join(f"; first skipped row: {place}: {reason}" for place, reason in skipped[:1])
     return NotFound(f"{', '.join(names)}: no {what} in it{first}")

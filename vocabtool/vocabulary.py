@@ -1,8 +1,9 @@
 """A vocabulary: entries in id order, their ids, the ids of unknown words, and its locations.
 
-Entries stay as stored, with their piece markers (:data:`Marker`). Byte-level entries show each byte
-as one character: printable Latin-1 bytes as themselves, the others, in order, from U+0100 on
-(``bytes_to_unicode`` in openai/gpt-2, src/encoder.py).
+Entries stay as stored, with their piece markers (:data:`Marker`). In a byte-level vocabulary, each
+character of an entry stands for one byte: a printable Latin-1 character for its own code, and the
+characters from U+0100 on for all other bytes in ascending order (``bytes_to_unicode`` in
+openai/gpt-2, src/encoder.py).
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Special(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The ids of unknown words; if there are several, a hash of the word selects one."""
+    """The ids of unknown words. If there are several ids, a hash of the word selects one."""
 
     id: int  #: First id.
     count: int = 1  #: Number of ids.
@@ -106,7 +107,7 @@ class Vocabulary:
     ) -> Self:
         """Create a vocabulary from entries and their ids.
 
-        ``ids``: shape (n,), in any order; ``None``: 0, 1, 2 and so on.
+        ``ids``: the id of each entry, shape (n,), in any order; ``None``: 0, 1, 2 and so on.
         """
         stored, first_id, uneven = in_id_order(entries, ids)
         return cls(
@@ -161,7 +162,7 @@ class Vocabulary:
 
     @property
     def id_range(self) -> str:
-        """The ids as text: ``0..1999``, or ``0..1999, uneven`` if they have gaps or repeat."""
+        """The ids as text: ``0..1999``, or ``0..1999, uneven`` if ids are missing or repeated."""
         if not len(self):
             return "none"
         return f"{self.first_id}..{self.last_id}" + ", uneven" * (self.ids is not None)
@@ -247,7 +248,7 @@ class Vocabulary:
 
     @cached_property
     def positions(self) -> dict[bytes, int]:
-        """First position of each stored entry. Created on first use."""
+        """The position of each stored entry; the first position if the entry is repeated."""
         positions: dict[bytes, int] = {}
         for position, entry in enumerate(self.stored):
             positions.setdefault(entry, position)
@@ -268,7 +269,7 @@ class Vocabulary:
 
 
 def numbering(ids: NDArray[np.int64]) -> tuple[int, NDArray[np.int64] | None]:
-    """Return ``first_id`` and ``ids`` of a vocabulary with these ascending ids."""
+    """Return the values of ``Vocabulary.first_id`` and ``Vocabulary.ids`` for ascending ids."""
     first = int(ids[0]) if len(ids) else 0
     if np.array_equal(ids, np.arange(len(ids)) + first):
         return first, None
@@ -278,9 +279,10 @@ def numbering(ids: NDArray[np.int64]) -> tuple[int, NDArray[np.int64] | None]:
 def in_id_order(
     entries: ByteStrings, ids: NDArray[np.int64] | range | None
 ) -> tuple[ByteStrings, int, NDArray[np.int64] | None]:
-    """Sort entries by id; return them as ``stored``, ``first_id`` and ``ids``.
+    """Sort entries by id. Return ``stored``, ``first_id`` and ``ids`` of a vocabulary.
 
-    Entries with the same id keep their order. ``ids``: ``None`` if the positions are the ids.
+    Entries with the same id keep their order. ``ids``: ``None`` if the id of each entry is its
+    position.
     """
     if ids is None:
         return entries, 0, None
@@ -342,8 +344,8 @@ _CHARMAP: Final = codecs.charmap_build(ALPHABET)
 def plain(entry: bytes, marker: Marker | None) -> bytes:
     """Return the text of an entry, without its marker.
 
-    A byte-level entry becomes the bytes that it represents. An added token stays as it is: it has a
-    character outside the byte alphabet.
+    A byte-level entry is converted to the bytes that its characters stand for. An entry with a
+    character that stands for no byte, for example an added token, is returned unchanged.
     """
     if marker is None:
         return entry
@@ -377,7 +379,7 @@ def plain_strings(stored: ByteStrings, marker: Marker | None) -> ByteStrings:
 
 
 def bear_marker(stored: ByteStrings, marker: Marker) -> NDArray[np.bool_]:
-    """Return which entries have the marker: bool, shape (n,)."""
+    """Return, for each entry, whether it has the marker: bool, shape (n,)."""
     mark = np.frombuffer(marker.encode(), np.uint8)
     bearing = np.asarray(stored.lengths >= len(mark), np.bool_)
     buffer = np.frombuffer(stored.data, np.uint8)
@@ -393,9 +395,10 @@ def bear_marker(stored: ByteStrings, marker: Marker) -> NDArray[np.bool_]:
 
 
 def guess_marker(stored: ByteStrings) -> Marker | None:
-    """Return the marker that most entries have, or ``None`` if too few have one.
+    """Return the marker that most entries have, or ``None`` if too few entries have it.
 
-    The least share is in :data:`ONE_IN`. Entries that consist of the marker alone do not count.
+    At least one in ``ONE_IN[marker]`` entries must have the marker. Entries that consist of the
+    marker alone are not counted.
     """
     best: Marker | None = None
     most = 0

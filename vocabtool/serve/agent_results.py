@@ -1,4 +1,4 @@
-"""What the tools of agents answer: how results are made, their structure, and their text."""
+"""Results of the tools for agents: how they are made, their structure and their text."""
 
 from __future__ import annotations
 
@@ -338,7 +338,7 @@ def index_info(name: str, index: Index) -> IndexInfo:
 
 
 def short_fields(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Value]:
-    """Return the first of these fields, with short values."""
+    """Return the first ``MAX_FIELDS`` of the named fields. Long values are cut."""
     return {name: cut_value(fields[name]) for name in islice(names, MAX_FIELDS)}
 
 

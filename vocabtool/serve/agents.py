@@ -1,7 +1,8 @@
 """A server of the Model Context Protocol (MCP): the tools with which agents search indexes.
 
-It is made with the official SDK, over standard input and output or over streamable HTTP. Every
-answer has structured content and the same as a short text. It only reads. Searches run in threads.
+The server uses the official SDK, over standard input and output or over streamable HTTP. Every
+answer contains structured content, and a short text that says the same. The tools only read.
+Searches run in threads.
 """
 
 from __future__ import annotations
@@ -116,12 +117,15 @@ def answer(result: Result) -> CallToolResult:
 
 @dataclass(frozen=True)
 class Tools:
-    """The tools. Their docstrings and the types of their arguments are what agents read."""
+    """The tools. Agents read their docstrings and the types of their arguments."""
 
     catalog: Catalog
 
     async def open(self, name: str) -> tuple[str, Index]:
-        """Return an index that stays at its commit, with its name; "" names the only one."""
+        """Return the name of an index, and a copy of the index that stays at its commit.
+
+        ``name`` may be empty if there is only one index.
+        """
         if not name and len(self.catalog.indexes) > 1:
             raise UnknownIndex(f"name one of the indexes: {', '.join(self.catalog.indexes)}")
         name = name or next(iter(self.catalog.indexes))
@@ -178,8 +182,8 @@ class Tools:
     ) -> Annotated[CallToolResult, DocumentResult]:
         """Read a document, or a part of a long one.
 
-        `left` says how many characters follow; go on with the offset after the last character. The
-        `start` of a hit of search is such an offset, too.
+        `left` is the number of characters after this part. To go on, pass the offset after the last
+        character of this part. The `start` of a hit of search can be passed as an offset, too.
         """
         name, opened = await self.open(index)
         document = await self.catalog.run(lambda: document_of(opened, name, id))
@@ -207,8 +211,9 @@ class Tools:
     ) -> Annotated[CallToolResult, WordsResult]:
         """Tell which words of a text the embedding model of an index does not know.
 
-        For a subword model, also the pieces of these words, and the known words of many pieces.
-        The model cannot tell the meaning of such words, so search for them as they are written.
+        For a subword model, the result also contains the pieces of these words, and the known
+        words that are split into many pieces. The model cannot tell the meaning of such words, so
+        search for them as they are written.
         """
         name, opened = await self.open(index)
         return answer(await self.catalog.run(lambda: words_result(opened, name, text)))
@@ -237,9 +242,9 @@ class Tools:
         return answer(await self.catalog.run(run))
 
     async def list_indexes(self) -> Annotated[CallToolResult, IndexesResult]:
-        """List the indexes: number of documents, fields for conditions with frequent values, model.
+        """List the indexes, each with its number of documents, its fields and its model.
 
-        Fields may be used in `where` of the other tools.
+        Fields are listed with frequent values, and may be used in `where` of the other tools.
         """
         found = []
         for name in self.catalog.indexes:
@@ -300,7 +305,7 @@ class AgentServer(MCPServer[None]):
         return found.text
 
     async def list_resources(self) -> list[Resource]:
-        """Return the documents of the open indexes as resources; none if there are too many."""
+        """Return the documents of all open indexes; none if there are more than ``MAX_LISTED``."""
         opened = [each for each in self.tools.catalog.indexes.values() if each.index is not None]
         held = [(each.name, each.ready_index()) for each in opened]
         if sum(len(index) for _, index in held) > MAX_LISTED:
@@ -315,7 +320,7 @@ class AgentServer(MCPServer[None]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool. Its errors have our own messages, without the SDK's words around them."""
+        """Call a tool. An error gets our own message, without the words that the SDK adds."""
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -329,10 +334,10 @@ class AgentServer(MCPServer[None]):
             raise
 
     def http(self, protection: Protection) -> FastAPI:
-        """Return the application for streamable HTTP, with the endpoints for who watches it.
+        """Return the application for streamable HTTP, including the endpoints for monitoring.
 
-        The guard checks keys and bounds requests. The SDK, too, refuses other ``Host`` and
-        ``Origin`` headers, so that no web page can reach it by DNS rebinding.
+        :class:`Guard` checks keys and limits requests. The SDK also refuses unknown ``Host`` and
+        ``Origin`` headers, so that no web page can reach the server by DNS rebinding.
         """
         hosts = [*(protection.hosts or ())]
         hosts += [f"{each}:*" for each in hosts]
@@ -375,7 +380,7 @@ class AgentServer(MCPServer[None]):
 
 
 def tool_of(function: Callable[..., Any]) -> Tool:
-    """Return a tool that refuses unknown arguments; the SDK would ignore them."""
+    """Make a tool from a function. It refuses unknown arguments, which the SDK would ignore."""
     tool = Tool.from_function(
         function,
         description=cleandoc(function.__doc__ or ""),
@@ -389,7 +394,10 @@ def tool_of(function: Callable[..., Any]) -> Tool:
 
 
 def run(options: ServeOptions, *, http: bool) -> None:
-    """Serve agents until the client leaves or a signal stops it."""
+    """Serve agents until the client leaves or a signal stops the server.
+
+    ``http``: whether to use HTTP instead of standard input and output.
+    """
     print_logs(options.log_texts)
     logging.getLogger().addHandler(logging.NullHandler())  # or the SDK adds one that prints
     agents = AgentServer(catalog_of(options))

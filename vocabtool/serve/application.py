@@ -1,7 +1,7 @@
 """The HTTP application: its endpoints and their descriptions.
 
-FastAPI, because it checks requests against typed models and writes the OpenAPI document from the
-same models. Searches run in threads beside the event loop: FAISS and tantivy release the GIL.
+FastAPI checks requests against typed models, and writes the OpenAPI document from the same
+models. Searches run in threads, not in the event loop: FAISS and tantivy release the GIL.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from vocabtool.serve.writes import MAX_HELD, Writes
 
 
 class Application(FastAPI):
-    """FastAPI whose OpenAPI document says what is answered to a wrong request."""
+    """A FastAPI application whose OpenAPI document also describes the answers to wrong requests."""
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
@@ -48,7 +48,7 @@ class Application(FastAPI):
 def application(
     catalog: Catalog, protection: Protection | None = None, *, log_texts: bool = False
 ) -> FastAPI:
-    """Return the application that serves these indexes.
+    """Return the application that serves the indexes of a catalog.
 
     ``log_texts``: whether logs may contain queries.
     """
@@ -97,7 +97,7 @@ def application(
 
 
 def search_routes(catalog: Catalog) -> APIRouter:
-    """Return the endpoint that searches."""
+    """Return the search endpoint."""
     routes = APIRouter(prefix="/v1/indexes/{name}", tags=["search"], responses=REFUSED)
 
     @routes.post(
@@ -117,7 +117,7 @@ def search_routes(catalog: Catalog) -> APIRouter:
 
 
 def answer(index: vocabtool.Index, name: str, request: SearchRequest) -> dict[str, Any]:
-    """Search and return the answer for JSON."""
+    """Search as a request asks. Return the answer as values for JSON."""
     if request.where is not None:
         check_condition(request.where)
     asked = request.arguments()

@@ -1,8 +1,8 @@
 """The indexes that a server has open, and the threads that search them.
 
-An index is opened in a thread, so the server answers at once that it is alive. A new commit is
-picked up within ``REFRESH_SECONDS``. A request reads one commit from beginning to end, because
-``Index.search`` keeps the snapshot with which it began.
+Indexes are opened in a thread, so that the server can report at once that it is alive. The
+server picks up new commits within ``REFRESH_SECONDS``. A request reads the same commit from
+beginning to end, because ``Index.search`` keeps its snapshot.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ Result = TypeVar("Result")
 
 @dataclass
 class ServedIndex:
-    """An index under a name.
+    """An index, and the name under which it is served.
 
-    ``folder``: its folder, or the address of its engine, which may have a password. ``problem``:
-    why it is not open, as a message; ``None`` if it is.
+    ``folder``: the folder of the index, or the address of its engine, which may contain a password.
+    ``problem``: a message that says why the index is not open; ``None`` if the index is open.
     """
 
     name: str
@@ -58,19 +58,19 @@ class ServedIndex:
 
     @property
     def status(self) -> Literal["ready", "loading", "failed"]:
-        """Whether the index can be searched."""
+        """Whether the index can be searched, is being opened, or cannot be opened."""
         if self.index is not None:
             return "ready"
         return "loading" if self.problem == OPENING else "failed"
 
     def ready_index(self) -> Index:
-        """Return the index. Raises :class:`NotReady`."""
+        """Return the index. Raises :class:`NotReady` if it is not open."""
         if self.index is None:
             raise NotReady(f"index {self.name!r}: {self.problem}; try again")
         return self.index
 
     def open(self, model: Mapping[str, Any]) -> None:
-        """Open the index and its model, or note the problem."""
+        """Open the index and its model. If this fails, store the reason in ``problem``."""
         try:
             index = Index.open(self.folder, **model)
             if index.can_encode:
@@ -90,7 +90,7 @@ class ServedIndex:
             self.index, self.problem, self._logged = None, shown, told
 
     def refresh(self, model: Mapping[str, Any]) -> None:
-        """Read the newest commit. An index that was replaced, or not open, is opened again."""
+        """Read the newest commit. If the index is not open, or was replaced, open it."""
         if self.index is None:
             self.open(model)
             return
@@ -105,11 +105,13 @@ class ServedIndex:
 
 @dataclass
 class Catalog:
-    """The served indexes by name.
+    """The served indexes.
 
-    ``model``: arguments of ``Index.open`` for all of them. ``waiting``: requests that may wait for
-    one of the ``threads``; further ones are refused. ``writable``: whether requests may change
-    them.
+    - ``indexes``: the indexes, by name.
+    - ``model``: arguments of ``Index.open``, the same for all indexes.
+    - ``threads``: number of threads that search.
+    - ``waiting``: number of requests that may wait for a thread; further requests are refused.
+    - ``writable``: whether requests may change the indexes.
     """
 
     indexes: Mapping[str, ServedIndex]
@@ -128,7 +130,7 @@ class Catalog:
         return all(each.index is not None for each in self.indexes.values())
 
     def find(self, name: str) -> ServedIndex:
-        """Return the index of this name. Raises :class:`UnknownIndex`."""
+        """Return the index with a name. Raises :class:`UnknownIndex` if there is none."""
         try:
             return self.indexes[name]
         except KeyError:
@@ -136,9 +138,10 @@ class Catalog:
             raise UnknownIndex(f"no index {name!r}; the indexes are {there}") from None
 
     async def open(self, name: str) -> Index:
-        """Return an index; wait while it is being opened.
+        """Return an index. If it is not open, open it first.
 
-        Raises :class:`UnknownIndex` and :class:`NotReady`.
+        Raises :class:`UnknownIndex` if no index has the name, and :class:`NotReady` if the index
+        cannot be opened.
         """
         served = self.find(name)
         if served.index is None:
@@ -147,9 +150,9 @@ class Catalog:
         return served.ready_index()
 
     async def run(self, function: Callable[[], Result]) -> Result:
-        """Run a function in one of the threads. Raises :class:`Busy` if too many wait.
+        """Run a function in one of the threads. Raises :class:`Busy` if too many requests wait.
 
-        A request that is given up is counted until its function ends.
+        If a request is cancelled while its function runs, the function still counts until it ends.
         """
         if len(self._running) >= self.threads + self.waiting:
             raise Busy(f"{len(self._running)} requests are running or waiting; try again")
@@ -167,7 +170,7 @@ class Catalog:
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        """Keep the indexes open until the block ends; then wait for what runs."""
+        """Keep the indexes open until the ``with`` block ends. Then wait for running functions."""
         opening = asyncio.create_task(self.keep_open())
         try:
             yield
@@ -178,7 +181,7 @@ class Catalog:
             await asyncio.to_thread(self.close)
 
     async def keep_open(self) -> None:
-        """Open all indexes, and pick up their new commits until cancelled."""
+        """Open all indexes, and pick up new commits until this task is cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             for each in self.indexes.values():
@@ -186,13 +189,13 @@ class Catalog:
             await asyncio.sleep(REFRESH_SECONDS)
 
     def close(self) -> None:
-        """Wait for what runs."""
+        """Wait until all functions in the threads have ended."""
         self._opener.shutdown(cancel_futures=True)
         self._pool.shutdown()
 
 
 def document_of(index: Index, name: str, id_: str) -> Document:
-    """Return a document. Raises :class:`UnknownDocument`."""
+    """Return the document with an id. Raises :class:`UnknownDocument` if there is none."""
     document = index.get(id_)
     if document is None:
         raise UnknownDocument(f"index {name!r}: no document has the id {id_[:MAX_NAME]!r}")
@@ -200,7 +203,10 @@ def document_of(index: Index, name: str, id_: str) -> Document:
 
 
 def known_words(index: Index, name: str) -> Words:
-    """Return the words that the model of an index makes. Raises :class:`NoVocabulary`."""
+    """Return the :class:`Words` of the model of an index.
+
+    Raises :class:`NoVocabulary` if the index has no vocabulary.
+    """
     known = index.snapshot().known_words
     if known is None:
         raise NoVocabulary(

@@ -1,11 +1,13 @@
-"""One thread writes to each served index, and requests share commits.
+"""Each served index has one thread that writes, and several requests can share a commit.
 
-A commit waits until files are flushed, which takes longer than writing a few documents. So the
-requests that wait when a commit ends are in the next one together, each with its own answer. If a
-commit fails, each of its requests gets a commit of its own, so that only the wrong one is refused.
+A commit waits until files are flushed, which takes longer than writing a few documents.
+Therefore, requests that arrive during a commit are committed together by the next commit. Each
+request gets its own answer. If a commit fails, each of its requests is committed alone, so that
+only wrong requests are refused.
 
-A request may have a key. Its answer is committed together with its changes, so that the same
-request, sent again because its answer was lost, changes nothing and gets the same answer.
+A request may have an idempotency key. The answer to such a request is committed together with
+its changes. If the answer is lost and the client sends the request again, nothing changes, and
+the client gets the same answer.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ class CannotWrite(ServeError):
 
 
 class RequestKey(NamedTuple):
-    """A hash of what a request asks for, and its idempotency key."""
+    """A hash of what a request asks for, and the idempotency key of the request, if any."""
 
     digest: bytes
     key: str | None
@@ -61,8 +63,9 @@ class RequestKey(NamedTuple):
 class Change:
     """A change of an index that a request asks for.
 
-    ``make``: changes the index; returns the answer but its commit; may raise :class:`ServeError`
-    before it changes anything. ``names``: of fields with values.
+    - ``make``: changes the index, and returns the answer without the commit's number. It may raise
+      :class:`ServeError` before it changes anything.
+    - ``names``: names of the fields for which the change has values.
     """
 
     make: Callable[[Writer], dict[str, int]]
@@ -71,7 +74,10 @@ class Change:
     answer: Future[dict[str, int]] = field(default_factory=Future)
 
     def apply(self, writer: Writer) -> dict[str, int] | ServeError:
-        """Make the change, unless it was made before; return the answer, or why there is none."""
+        """Return the answer to the change, or the error that refuses it.
+
+        The change is made only if no answer is stored for its key.
+        """
         try:
             digest, key = self.asked
             if key is None:
@@ -91,7 +97,7 @@ class Change:
 
 
 class Commits:
-    """Changes one index, in a thread of its own."""
+    """Commits the changes of one index, in a separate thread."""
 
     def __init__(self, served: ServedIndex) -> None:
         self._served = served
@@ -99,9 +105,9 @@ class Commits:
         self._thread = ThreadPoolExecutor(1, "vocabtool-write")
 
     async def make(self, change: Change) -> dict[str, int]:
-        """Return the answer to a change when it is committed.
+        """Make a change. Return the answer after the commit.
 
-        Raises :class:`Busy` if too many wait, :class:`NotReady` if the server stops.
+        Raises :class:`Busy` if too many requests wait, :class:`NotReady` if the server is stopping.
         """
         if len(self._waiting) >= MAX_QUEUED:
             raise Busy(f"{len(self._waiting)} requests wait to be written; try again")
@@ -114,11 +120,11 @@ class Commits:
         return await asyncio.wrap_future(change.answer)
 
     def close(self) -> None:
-        """Commit what waits."""
+        """Commit all waiting changes, and stop the thread."""
         self._thread.shutdown()
 
     def _take(self) -> None:
-        """Commit all changes that wait."""
+        """Commit all waiting changes."""
         taken = [self._waiting.popleft() for _ in range(len(self._waiting))]
         changes = [each for each in taken if each.answer.set_running_or_notify_cancel()]
         try:
@@ -171,13 +177,16 @@ def _commit(index: Index, changes: Sequence[Change]) -> None:
 
 
 def _newest_commit(index: Index, writer: Writer) -> int:
-    """Return the number of the newest commit; in an engine, which others change, the writer's."""
+    """Return the number of the newest commit.
+
+    In an engine, other clients may commit too, so this is the number of the writer's commit.
+    """
     is_shared = isinstance(index, StoreIndex)
     return (writer.manifest if is_shared else read_manifest(index.path)).commit
 
 
 def _refuse(index: Index, changes: Sequence[Change], error: Exception) -> None:
-    """Commit each of several changes alone; a single one gets the error."""
+    """Handle a failed commit: commit several changes one by one; give a single one the error."""
     if len(changes) > 1:
         for each in changes:
             _commit(index, [each])

@@ -1,4 +1,4 @@
-"""One connection: limits that uvicorn does not have, on headers, slow clients and connections."""
+"""Limits that uvicorn does not have: on headers, slow clients and the number of connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_TICK: Final = 1.0  # seconds between two looks at a connection
 
 
 class Connection(HttpToolsProtocol):
-    """Closes connections of clients that are slow, or send too much that is no body."""
+    """Closes the connection if the client is slow, or sends too many bytes outside of bodies."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -107,7 +107,7 @@ class Connection(HttpToolsProtocol):
         )
 
     def _refuse(self, status: HTTPStatus, detail: str) -> None:
-        """Answer with a problem, if no answer has begun, and close the connection."""
+        """Close the connection. If no answer has begun, send a problem document first."""
         if self.transport.is_closing():
             return
         cycle = self.cycle

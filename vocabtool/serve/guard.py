@@ -1,6 +1,6 @@
-"""What stands before every endpoint: headers of answers, hosts, keys, rates, sizes and time.
+"""Middleware that checks the host, key, rate, size and time of each request.
 
-A pure ASGI middleware: it costs some microseconds a request.
+It also adds headers to the answers. It is pure ASGI: it costs some microseconds a request.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ READING_KEY: Final = 'Bearer realm="vocabtool", error="insufficient_scope"'
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Protection:
-    """Who may ask, and how much.
+    """Who may send requests, and the limits of requests.
 
-    ``keys``: ``None`` if no key is needed. ``hosts``: names by which the server may be addressed,
-    in lower case; ``None``: any. ``origins``: sites whose pages may ask, such as
-    ``https://example.org``.
+    - ``keys``: the valid keys; ``None`` if no key is needed.
+    - ``hosts``: names by which the server may be addressed, in lower case; ``None``: any name.
+    - ``origins``: other sites whose pages may send requests, such as ``https://example.org``.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -71,13 +71,13 @@ class Protection:
 
 
 def must_write(method: str, path: str) -> bool:
-    """Return whether a request needs a key for writing: whatever is not known to read."""
+    """Return whether a request needs a key for writing: true unless it is known only to read."""
     reads = method in ("GET", "HEAD", "OPTIONS")
     return not (reads or (method == "POST" and READING.fullmatch(path)))
 
 
 class Guard:
-    """The middleware. ``protection``: its settings."""
+    """The middleware that checks requests. ``protection``: its settings."""
 
     def __init__(self, app: ASGIApp, protection: Protection) -> None:
         self._app = app
@@ -113,7 +113,7 @@ class Guard:
             await answer(scope, receive, exchange.send)
 
     def _admit(self, scope: Scope, headers: dict[bytes, str], *, writes: bool) -> None:
-        """Check host, origin, key and rate. Raises :class:`ServeError`."""
+        """Check host, origin, key and rate. Raises :class:`ServeError` to refuse the request."""
         protection, path = self._protection, scope["path"]
         host = headers.get(b"host", "").lower()
         name = HOST.fullmatch(host)
@@ -144,7 +144,7 @@ class Guard:
             raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, told, Retry_After=str(ceil(wait)))
 
     async def _pass_on(self, exchange: _Exchange, headers: dict[bytes, str]) -> None:
-        """Read the body within its limits, and let the application answer."""
+        """Read the body, check its size and its JSON, and let the application answer."""
         scope, limits = exchange.scope, self._protection.limits
         if exchange.adds_documents or not exchange.is_unread:
             await self._app(scope, exchange.receive, exchange.send)
@@ -173,7 +173,10 @@ class Guard:
 
 
 def _key_of(keys: KeyFile, headers: dict[bytes, str], *, writes: bool) -> str:
-    """Return the name of the key of a request. Raises :class:`Refusal`."""
+    """Return the name of the key that a request presents.
+
+    Raises :class:`Refusal` if the key is missing or invalid, or may not write.
+    """
     scheme, _, text = headers.get(b"authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         told, realm = "send the header Authorization: Bearer KEY", 'Bearer realm="vocabtool"'
@@ -189,7 +192,7 @@ def _key_of(keys: KeyFile, headers: dict[bytes, str], *, writes: bool) -> str:
 
 
 class _Exchange:
-    """A request and its answer: bytes of the body are counted, and the answer gets headers.
+    """A request and its answer. Counts the bytes of the body, and adds headers to the answer.
 
     ``content``: the body, if it was read before the application asks for it.
     """
@@ -207,10 +210,10 @@ class _Exchange:
         self._most = 0
 
     def expect(self, headers: dict[bytes, str], limits: Limits) -> None:
-        """Check the declared length of the body. Raises :class:`ServeError`.
+        """Check the declared length of the body. Raises :class:`ServeError` if it is refused.
 
-        If the answer comes before the end of a long body, the connection is closed, or uvicorn
-        would read the rest.
+        If the answer is sent before the end of a long body, the connection is closed. Otherwise
+        uvicorn would read the rest of the body.
         """
         declared = headers.get(b"content-length", "0")
         if not (declared.isdecimal() and len(declared) <= MAX_DIGITS):
@@ -249,7 +252,7 @@ class _Exchange:
 
 
 def _headers_of(scope: Scope) -> dict[bytes, str]:
-    """Return headers by name. Raises :class:`ServeError` if one that counts is there twice."""
+    """Return headers by name. Raises :class:`ServeError` if a header of ``ONCE`` is there twice."""
     found: dict[bytes, str] = {}
     for name, value in scope["headers"]:
         if name in found and name in ONCE:

@@ -1,8 +1,8 @@
-"""Keys of a server: random, kept as SHA-256 in a file with one JSON line for each key.
+"""Keys of a server. A key is random; a file has a JSON line with the SHA-256 of each key:
 
     {"name": "team", "access": "read", "sha256": "5e88..."}
 
-A key has 256 random bits, so a fast hash without salt is enough: nobody can try them all.
+A key has 256 random bits, so a fast hash without salt is enough: nobody can try all keys.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Key:
-    """A key as it is kept. ``access``: a key for writing may also read."""
+    """A key as stored in the file. ``access``: a key for writing may also read."""
 
     name: str
     access: Access
@@ -47,10 +47,10 @@ class Key:
 
 
 def make_key(path: Path, name: str, access: Access) -> str:
-    """Add a new key to a file, which is made if it is missing, and return the key.
+    """Make a key, add it to a file, and return it. The file is created if it does not exist.
 
-    The file is replaced atomically, and others that add keys wait; a new one has the mode 0600.
-    Raises :class:`VocabtoolError` for an invalid name, or one that a key of the file has, and
+    The file is replaced atomically and has the mode 0600. Other processes that add keys wait.
+    Raises :class:`VocabtoolError` if the name is invalid or already in the file, and
     :class:`InvalidFile` if the file is damaged.
     """
     if not NAME.fullmatch(name):
@@ -75,7 +75,10 @@ def make_key(path: Path, name: str, access: Access) -> str:
 
 @contextmanager
 def _exclusive(folder: Path) -> Iterator[None]:
-    """Wait for the lock of a folder: the file is replaced, so that its own lock would be lost."""
+    """Lock a folder during the ``with`` block.
+
+    A lock of the file of keys would be lost, because the file is replaced.
+    """
     with reading(str(folder)):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -90,7 +93,10 @@ def _digest(text: str) -> str:
 
 
 def decode_keys(content: bytes) -> tuple[Key, ...]:
-    """Return the keys of a file; empty lines are skipped. Raises :class:`InvalidFile`."""
+    """Return the keys of a file; empty lines are skipped.
+
+    Raises :class:`InvalidFile` if the file is damaged or has too many keys.
+    """
     if len(content) > MAX_FILE:
         raise InvalidFile(f"a file of keys has at most {MAX_FILE:,} bytes, got {len(content):,}")
     keys: dict[str, Key] = {}
@@ -117,10 +123,10 @@ def decode_keys(content: bytes) -> tuple[Key, ...]:
 
 
 class KeyFile:
-    """The keys of a file. It is read again when it changes, so a key can be revoked.
+    """The keys of a file. The file is read again when it changes, so that keys can be revoked.
 
-    ``clock``: seconds, for tests. The constructor raises :class:`NotFound` and
-    :class:`InvalidFile`.
+    ``clock``: returns the time in seconds; for tests. The constructor raises :class:`NotFound` if
+    the file cannot be read, and :class:`InvalidFile` if it is damaged.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -130,9 +136,10 @@ class KeyFile:
         self._read()
 
     def find(self, text: str) -> Key | None:
-        """Return the key that this text is; the time does not depend on how much of it is right.
+        """Return the key with this text, or ``None``.
 
-        Raises :class:`NotReady` while the file is missing or damaged: no key is valid then.
+        The time that this takes does not tell how many characters of the text are right. Raises
+        :class:`NotReady` while the file is missing or damaged, since no key is valid meanwhile.
         """
         if self._clock() - self._checked >= REREAD_SECONDS:
             self._refresh()

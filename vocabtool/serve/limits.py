@@ -1,4 +1,4 @@
-"""Limits of a server, what a request may send as JSON, and how many requests a client may make."""
+"""The limits of a server, and checks of JSON bodies, conditions and request rates."""
 
 from __future__ import annotations
 
@@ -22,18 +22,21 @@ MAX_PIPELINED: Final = 16  # requests sent in one connection before the first is
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """Limits of each process of a server.
+    """Limits of each process of a server. Every value is a maximum.
 
-    - ``body``: bytes of a request; ``documents_body``: of a request that adds documents.
-    - ``bodies``: bytes of all requests that are held at a time, but those that add documents.
+    - ``body``: bytes of the body of a request.
+    - ``documents_body``: bytes of the body of a request that adds documents.
+    - ``bodies``: bytes of all bodies in memory, without those of requests that add documents.
     - ``header_bytes``: bytes of a request before its body.
-    - ``connections``: open at a time.
-    - ``waiting``: requests that wait for a thread.
-    - ``rate``: requests a second with one key, or without keys from one address; 0: no limit.
-    - ``seconds``: until a request is given up; ``writing_seconds``: one that writes.
-    - ``header_seconds``: until a request's headers are complete.
-    - ``stall_seconds``: without a byte of the body of a request.
-    - ``unread_seconds``: in which a client takes nothing of an answer.
+    - ``connections``: number of open connections.
+    - ``waiting``: number of requests that wait for a thread.
+    - ``rate``: requests per second with the same key or, without keys, from the same address; 0: no
+      limit.
+    - ``seconds``: time of a request that only reads.
+    - ``writing_seconds``: time of a request that writes.
+    - ``header_seconds``: time until the headers of a request are complete.
+    - ``stall_seconds``: time in which no byte of a request's body arrives.
+    - ``unread_seconds``: time in which a client reads nothing of an answer.
     """
 
     body: int = 1 << 20
@@ -51,9 +54,10 @@ class Limits:
 
 
 class Rates:
-    """Counts requests: ``rate`` a second for each client, and as many at once after a pause.
+    """Limits each client to ``rate`` requests per second, with a token bucket.
 
-    A token bucket for each client. ``clock``: seconds, for tests.
+    After a pause, a client may send ``rate`` requests at once. ``clock``: returns the time in
+    seconds; for tests.
     """
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -63,7 +67,7 @@ class Rates:
         self._left: dict[str, tuple[float, float]] = {}  # tokens, and when they were counted
 
     def wait(self, client: str) -> float:
-        """Count a request. Return 0, or the seconds after which one is allowed."""
+        """Count a request. Return 0 if it is allowed, or the seconds until a request is allowed."""
         if not self._rate:
             return 0.0
         now = self._clock()
@@ -77,7 +81,10 @@ class Rates:
 
 
 def check_json(content: bytes) -> None:
-    """Check a body: UTF-8, no member twice, numbers as in RFC 8259. Raises :class:`ServeError`."""
+    """Check that a body is valid JSON in UTF-8, without repeated members, NaN or Infinity.
+
+    Raises :class:`ServeError` if the body is wrong.
+    """
     try:
         json.loads(
             content.decode(), object_pairs_hook=_check_members, parse_constant=_refuse_constant
@@ -106,7 +113,10 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def check_condition(where: str) -> None:
-    """Check how much work a condition is. Raises :class:`InvalidCondition`."""
+    """Check that a condition is valid, and has not too many tests or values.
+
+    Raises :class:`InvalidCondition` if the check fails.
+    """
     tests = values = 0
     left: list[Condition] = [parse(where)]
     while left:

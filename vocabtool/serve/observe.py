@@ -1,7 +1,7 @@
-"""What a server tells about itself: a line of JSON for each request, health and metrics.
+"""Logs, health and metrics of a server. The log has a line of JSON for each request.
 
-Logs and metrics are those of one process. The middleware is plain ASGI, because every request pays
-for it.
+Each process has its own logs and metrics. The middleware is plain ASGI, so that it takes little
+time of each request.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BUCKETS: Final = tuple(
 
 
 class Metrics:
-    """The metrics of one application, in a registry of their own."""
+    """The metrics of one application, in a separate registry."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.registry = CollectorRegistry()
@@ -63,7 +63,7 @@ class Metrics:
         self.registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield what is known of each index."""
+        """Yield the metrics of all indexes."""
         label = ("index",)
         commits = CounterMetricFamily(
             "vocabtool_commits_picked_up", "New commits that were opened.", labels=label
@@ -174,10 +174,10 @@ class Observer:
 
 
 class JsonLines(logging.Formatter):
-    """One line of JSON for each record.
+    """Formats a log record as one line of JSON.
 
-    Errors have their type and their places in the code. Their messages may quote a text, so they
-    are left out without ``log_texts``.
+    The line of an error contains the error's type and traceback. The error's message may quote a
+    text, so it is included only if ``log_texts`` is true.
     """
 
     def __init__(self, log_texts: bool) -> None:
@@ -202,7 +202,10 @@ class JsonLines(logging.Formatter):
 
 
 def print_logs(log_texts: bool) -> None:
-    """Print what is logged to standard error; without this, it is silent."""
+    """Print logs to standard error. Without this call, nothing is printed.
+
+    ``log_texts``: whether the logs may contain texts.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines(log_texts))
     levels = {"vocabtool": logging.INFO, "uvicorn.error": logging.WARNING, "mcp": logging.WARNING}

@@ -1,6 +1,6 @@
-"""The search page: the files in ``page/``, which browsers run as they are.
+"""The search page: the files in ``page/``, which are sent to browsers unchanged.
 
-Modules and a style sheet by hand, without a library: nothing to build, nothing to pin.
+The page uses no library and needs no build step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ INDEX: Final = "index.html"
 
 
 def page_routes() -> APIRouter:
-    """Return the page at ``/`` and its files under ``/page/``. They are read once, at the start."""
+    """Return the routes of the page at ``/`` and of its files under ``/page/``.
+
+    The files are read once, when this function is called.
+    """
     routes = APIRouter()
     for each in files("vocabtool.serve").joinpath("page").iterdir():
         path = "/" if each.name == INDEX else f"/page/{each.name}"
@@ -34,7 +37,7 @@ def page_routes() -> APIRouter:
 
 
 def _answers(content: bytes, kind: str) -> Callable[[Request], Response]:
-    """Return what answers with a file, or with 304 if the browser has it."""
+    """Return a function that answers with a file, or with 304 if the browser has the file."""
     headers = {
         "Content-Type": kind,
         "ETag": f'"{sha256(content).hexdigest()[:32]}"',

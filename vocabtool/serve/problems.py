@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457): which status an error gets, and what the answer says."""
+"""Problem documents (RFC 9457): the HTTP status and the text of the answer to each error."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ PATH: Final = re.compile(r"(?<![\w./:>-])/(?:[^/\s'\"`,;:]+/)*([^/\s'\"`,;:]+)/?
 
 
 class ServeError(VocabtoolError):
-    """An error that only a server has; ``status``: its HTTP status."""
+    """An error of a request to the server. ``status``: the HTTP status of the answer."""
 
     status = HTTPStatus.BAD_REQUEST
 
 
 class UnknownIndex(ServeError):
-    """No index has the name of a request."""
+    """No index has the name that a request gives."""
 
     status = HTTPStatus.NOT_FOUND
 
 
 class UnknownDocument(ServeError):
-    """No document has the id of a request."""
+    """No document has the id that a request gives."""
 
     status = HTTPStatus.NOT_FOUND
 
@@ -69,7 +69,7 @@ class NotReady(ServeError):
 
 
 class Busy(ServeError):
-    """Too many requests run or wait."""
+    """Too many requests are running or waiting."""
 
     status = HTTPStatus.TOO_MANY_REQUESTS
 
@@ -81,7 +81,7 @@ class TooLarge(ServeError):
 
 
 class Refusal(ServeError):
-    """A request that is refused before its body is read. ``headers``: of the answer."""
+    """A refused request. ``status`` and ``headers`` are those of the answer."""
 
     def __init__(self, status: HTTPStatus, what: str, **headers: str) -> None:
         self.status = status
@@ -91,7 +91,10 @@ class Refusal(ServeError):
 
 @contextmanager
 def wrong_arguments() -> Iterator[None]:
-    """Turn errors about the arguments of a request into :class:`ServeError`."""
+    """Turn a ``ValueError`` or ``TypeError`` of the ``with`` block into :class:`ServeError`.
+
+    A :class:`VocabtoolError` is raised unchanged.
+    """
     try:
         yield
     except VocabtoolError:  # its class says whose fault it is
@@ -109,10 +112,11 @@ STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
 
 
 def told_outside(error: Exception) -> str:
-    """Return the message of an error for clients.
+    """Return the message of an error as clients may read it.
 
-    If it may name files of the server, not of the request, of each absolute path only the last part
-    is left, and the log gets the whole message. A plain error may quote a text: it is not logged.
+    If the message may name files of the server, only the last part of each absolute path is kept.
+    Such a message is logged in full, except that of a plain :class:`VocabtoolError`, which may
+    quote a text.
     """
     told = str(error)
     is_of_files = isinstance(error, (*STATUSES, OSError))
@@ -125,14 +129,14 @@ def told_outside(error: Exception) -> str:
 
 
 def without_folders(told: str) -> str:
-    """Return a message with only the last part of each absolute path, and no address."""
+    """Return a message without addresses, and with only the last part of each absolute path."""
     return PATH.sub(r"\1", SERVER.sub("[address]", ADDRESS.sub("[address]", told)))
 
 
 def problem(
     status: int, detail: str, headers: dict[str, str] | None = None, **more: Any
 ) -> Response:
-    """Return a problem document."""
+    """Return an answer with a problem document. ``more``: further members of the document."""
     status = HTTPStatus(status)
     given = {"type": "about:blank", "title": status.phrase, "status": status, "detail": detail}
     headers = dict(headers or {})
@@ -143,7 +147,7 @@ def problem(
 
 
 def of_error(request: Request, error: Exception) -> Response:
-    """Return the problem document of an error. One that is no fault of the request is logged."""
+    """Return the problem document of an error. Log the error if the server failed."""
     if isinstance(error, ServeError):
         return problem(error.status, str(error), getattr(error, "headers", None))
     if isinstance(error, InvalidCondition):
@@ -163,7 +167,7 @@ def of_error(request: Request, error: Exception) -> Response:
 
 
 def of_refusal(request: Request, error: Exception) -> Response:
-    """Return the problem document of what Starlette refuses: no such path, no such method."""
+    """Return the problem document of a request with an unknown path or a method not allowed."""
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
     path, headers = request.scope["path"], dict(error.headers or {})
     detail = error.detail
@@ -177,7 +181,7 @@ def of_refusal(request: Request, error: Exception) -> Response:
 
 
 def methods_of(request: Request) -> set[str]:
-    """Return the methods that the path of a request has."""
+    """Return the methods that are allowed for the path of a request."""
     return {
         method
         for method in METHODS
@@ -187,13 +191,13 @@ def methods_of(request: Request) -> set[str]:
 
 
 def of_invalid_request(_: Request, error: Exception) -> Response:
-    """Return the problem document of a request that does not fit its description."""
+    """Return the problem document of a request that does not match its schema."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
     return problem(HTTPStatus.BAD_REQUEST, faults_told([*error.errors()]))
 
 
 def faults_told(faults: list[Any]) -> str:
-    """Return the faults of a request in words, as pydantic found them; of many, the first."""
+    """Describe the faults that pydantic found in a request, at most ``MAX_SHOWN`` of them."""
     shown = []
     for each in faults[:MAX_SHOWN]:
         is_extra = each["type"] == "extra_forbidden"
@@ -206,9 +210,10 @@ def faults_told(faults: list[Any]) -> str:
 
 
 def describe(document: dict[str, Any], *, has_keys: bool) -> None:
-    """Put into an OpenAPI document that problems have a media type of their own, and the keys.
+    """Correct an OpenAPI document: the media type of problems, and the use of keys.
 
-    FastAPI describes all answers as ``application/json``, and wrong requests as answered with 422.
+    FastAPI describes all answers as ``application/json``, and status 422 for wrong requests.
+    ``has_keys``: whether clients need a key.
     """
     parts = document.setdefault("components", {})
     for name in ("HTTPValidationError", "ValidationError"):

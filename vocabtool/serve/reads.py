@@ -48,15 +48,16 @@ PAGE: Final = 100  # entries of a vocabulary by default
 
 @dataclass
 class FactCache:
-    """Facts that are computed once for each commit, in a thread. ``stops``: whether to give up."""
+    """Computes facts in a thread, once for each commit. ``stops``: whether the server stops."""
 
     stops: bool = False
     _held: dict[tuple[str, str], tuple[object, asyncio.Future[Any]]] = field(default_factory=dict)
 
     async def get(self, index: str, what: str, version: object, make: Callable[[], Any]) -> Any:
-        """Return what ``make`` returned for this version of an index.
+        """Return the result of ``make`` for this version of an index. The result is kept.
 
-        While it is computed for another version, that is returned: a writer may commit faster.
+        If the result for another version is being computed, wait for that result and return it: new
+        commits may come faster than ``make`` can run.
         """
         held = self._held.get((index, what))
         if held is None or (held[1].done() and (held[0] != version or held[1].exception())):
@@ -159,7 +160,7 @@ MEMBERS: Final = tuple(schemas.IndexAnswer.model_fields)
 
 
 async def facts_of(catalog: Catalog, served: ServedIndex, kept: FactCache) -> dict[str, Any]:
-    """Return the facts of an index for JSON; only its status while it is not open."""
+    """Return the facts of an index as values for JSON. If it is not open, give only its status."""
     index = served.index
     facts = dict.fromkeys(MEMBERS) | {
         "name": served.name,
@@ -198,14 +199,14 @@ async def facts_of(catalog: Catalog, served: ServedIndex, kept: FactCache) -> di
 
 
 def members(value: object, answer: type[schemas.Answer]) -> dict[str, Any] | None:
-    """Return the attributes that an answer shows; ``None`` for no object."""
+    """Return the attributes of a value that an answer shows; ``None`` if the value is ``None``."""
     if value is None:
         return None
     return {name: getattr(value, name) for name in answer.model_fields}
 
 
 def words_of(words: Words, text: str) -> dict[str, Any]:
-    """Return the words of a text for JSON, each with its place in the text if it is there."""
+    """Return the words of a text as values for JSON, with their places if found in the text."""
     found = without_blanks(words.look_up([text]))
     distinct = as_bytes(found.distinct)
     pieces: list[list[str] | None] = [None] * len(distinct)
@@ -231,7 +232,7 @@ def words_of(words: Words, text: str) -> dict[str, Any]:
 
 
 def surface_words(text: str) -> list[Span]:
-    """Return the places of the words that a reader sees in a text."""
+    """Return the places of the words in a text, as a reader sees them."""
     return [
         Span(chunk.start() + start, chunk.start() + end)
         for chunk in re.finditer(r"[^ \t-\r]+", text)
@@ -241,9 +242,10 @@ def surface_words(text: str) -> list[Span]:
 
 @dataclass(frozen=True)
 class SortedVocabulary:
-    """A vocabulary in the order of its entries without piece markers.
+    """A vocabulary sorted by its entries without their piece markers.
 
-    ``order``: positions in the vocabulary, int64, shape (n,). Equal entries are in id order.
+    ``order``: the position of each entry in the vocabulary, int64, shape (n,). Equal entries are in
+    id order.
     """
 
     vocabulary: Vocabulary
@@ -259,7 +261,7 @@ class SortedVocabulary:
         return cls(vocabulary, order.to_numpy().astype(np.int64))
 
     def page(self, prefix: str, offset: int, limit: int) -> dict[str, Any]:
-        """Return the entries from ``offset`` on that begin with a prefix."""
+        """Return at most ``limit`` entries with a prefix, from the one at ``offset`` on."""
         held, wanted = self.vocabulary, prefix.encode()
 
         def start(place: int) -> bytes:
@@ -278,7 +280,7 @@ class SortedVocabulary:
 
 
 def shown_entry(vocabulary: Vocabulary, position: int) -> str:
-    """Return an entry for people: a byte-level one as the text that it stands for."""
+    """Return an entry as text for people. A byte-level entry is decoded."""
     entry, marker = vocabulary.stored[position], vocabulary.marker
     text = plain(entry, marker)
     if marker is None or text == entry:
@@ -290,9 +292,9 @@ def shown_entry(vocabulary: Vocabulary, position: int) -> str:
 
 
 def model_of(index: Index) -> str:
-    """Return the name of the model for clients, or an empty text.
+    """Return the name of the model as clients may read it; empty if there is no model.
 
-    It has neither folders of the server nor the address of an encoder.
+    The name contains no folder of the server, and no address of an encoder.
     """
     prefix, model = split_kind(index.configuration.model or "")
     return prefix + (Path(model).name if model.startswith("/") else model.partition("@")[0])

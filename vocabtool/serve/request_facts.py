@@ -1,4 +1,4 @@
-"""What is known of the request that runs: where its time went, and what it found."""
+"""Facts of the running request: how long each step took, and what the request found."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 class RequestFacts:
     """Facts of one request.
 
-    - ``id``: as in its header ``X-Request-Id``.
-    - ``seconds``: by step.
-    - ``searched``: when its search ended, by :func:`time.perf_counter`.
-    - ``hits``: how many it found; ``None`` if it searched nothing.
-    - ``queries``: their texts.
+    - ``id``: the value of the answer's header ``X-Request-Id``.
+    - ``seconds``: the time of each step, by the step's name.
+    - ``searched``: when the search ended, by :func:`time.perf_counter`; ``None`` without a search.
+    - ``hits``: the number of hits; ``None`` without a search.
+    - ``queries``: the texts of the queries.
     """
 
     id: str
@@ -34,7 +34,7 @@ REQUEST_FACTS: Final[ContextVar[RequestFacts | None]] = ContextVar("request_fact
 
 
 def note_search(results: Sequence[Hits]) -> None:
-    """Note what the request found, and the time that it took."""
+    """Store the hits, the queries and the times of a search in the facts of the running request."""
     measured = REQUEST_FACTS.get()
     if measured is None or not results:
         return

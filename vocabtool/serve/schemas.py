@@ -1,6 +1,6 @@
-"""What requests and answers contain. FastAPI checks requests against these and describes them.
+"""Models of requests and answers, by which FastAPI checks requests and describes both.
 
-Examples are those of the OpenAPI document; the tests send them.
+The OpenAPI document contains the examples, and the tests send them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Vector = Annotated[list[Number], Field(min_length=1, max_length=MAX_DIM, fail_fa
 
 
 class IdConvertor(PathConvertor):
-    """The rest of a path, also with line ends: ``{id:document}``."""
+    """Matches the rest of a path, including line ends: ``{id:document}``."""
 
     regex = "(?s:.*)"
 
@@ -149,7 +149,7 @@ class SearchRequest(SearchSettings):
     )
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of ``Index.search`` and ``Index.search_many`` but the queries."""
+        """Return the arguments of ``Index.search`` and ``search_many``, except the queries."""
         return self.model_dump(exclude={"query", "queries", "vector", "vectors"})
 
 
@@ -222,7 +222,7 @@ class QueryAnswer(Answer):
 
 
 class LegAnswer(Answer):
-    """The place of a document in one leg."""
+    """The rank and the score of a document by vectors, or by keywords."""
 
     rank: int | None = Field(description="From 1; null if it is not among the candidates.")
     score: float | None = Field(description="Similarity or BM25.")
@@ -413,7 +413,7 @@ class WordsAnswer(Answer):
 
 
 class RatesAnswer(Answer):
-    """How many are unknown."""
+    """How many texts or words there are, and how many of them are unknown."""
 
     all: int = Field(description="Number of all.")
     unknown: int = Field(description="Number of unknown ones, or of those with an unknown word.")
@@ -449,7 +449,7 @@ class EntryAnswer(Answer):
 
 
 class VocabularyAnswer(Answer):
-    """A part of a vocabulary, in the order of its texts without piece markers."""
+    """Entries of a vocabulary, sorted by their texts without piece markers."""
 
     total: int = Field(description="Number of entries in the vocabulary.")
     matching: int = Field(description="Number of entries with the prefix.")
@@ -497,7 +497,7 @@ REFUSED: Final[dict[int | str, dict[str, Any]]] = {
 
 
 def json_answer(content: Any) -> Response:
-    """Return an answer as JSON. Nothing is validated: the answer was made by our own types."""
+    """Return an answer as JSON, without validation, since our own types made the answer."""
     try:
         body = orjson.dumps(content)
     except orjson.JSONEncodeError:  # a field has bytes that are not UTF-8

@@ -1,7 +1,7 @@
-"""Run the application with uvicorn, in this process or in several.
+"""Run the application with uvicorn, in one process or in several.
 
-Several workers accept connections on one socket. Each opens the indexes itself; read-only maps
-share the pages of files.
+Several worker processes accept connections on the same socket. Each worker opens the indexes
+itself. The workers share the memory of read-only mapped files.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ HEALTH_SECONDS: Final = 60  # a worker that says nothing for so long is replaced
 class ServeOptions:
     """Options of ``vocabtool serve``.
 
-    - ``indexes``: folders, or addresses of engines, by name.
-    - ``model``: arguments of ``Index.open`` for all indexes.
-    - ``protection``: who may ask, and how much.
-    - ``writable``: whether requests may change the indexes; needs a single worker.
-    - ``workers``: number of processes that answer.
+    - ``indexes``: the folder of each index, or the address of its engine, by the index's name.
+    - ``model``: arguments of ``Index.open``, the same for all indexes.
+    - ``protection``: who may send requests, and the limits of requests.
+    - ``writable``: whether requests may change the indexes. Only possible with a single worker.
+    - ``workers``: number of processes that answer requests.
     - ``log_texts``: whether logs may contain queries.
     """
 
@@ -63,7 +63,7 @@ class ServeOptions:
 
 
 def run(options: ServeOptions) -> None:
-    """Serve until a signal stops it; requests that run are finished first."""
+    """Serve until a signal arrives. Running requests are finished before the server stops."""
     print_logs(options.log_texts)
     several = options.workers > 1
     config = settings(
@@ -76,7 +76,7 @@ def run(options: ServeOptions) -> None:
 
 
 def settings(app: Any, **more: Any) -> uvicorn.Config:
-    """Return how uvicorn runs an application."""
+    """Return the settings with which uvicorn runs an application."""
     return uvicorn.Config(
         app,
         log_config=None,
@@ -89,7 +89,7 @@ def settings(app: Any, **more: Any) -> uvicorn.Config:
 
 
 def serve(config: uvicorn.Config, options: ServeOptions, path: str = "") -> None:
-    """Listen, and tell the address. ``path``: of what is served there."""
+    """Run the server, and print its address. ``path``: the path to print after the address."""
     with listen(options.host, options.port) as listening:
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
@@ -108,7 +108,7 @@ def end(*_: object) -> NoReturn:
 
 
 class Workers(Multiprocess):
-    """Processes on one socket."""
+    """Worker processes that accept connections on the same socket."""
 
     was_interrupted = False
 
@@ -117,32 +117,35 @@ class Workers(Multiprocess):
         super().handle_int()
 
     def run(self) -> None:
-        """Run until a signal comes. Raises :class:`KeyboardInterrupt` as one process does."""
+        """Run until a signal arrives. Raises :class:`KeyboardInterrupt` after SIGINT."""
         super().run()
         if self.was_interrupted:
             raise KeyboardInterrupt
 
     def terminate_all(self) -> None:
-        """Stop accepting connections here too, or they would wait until the last worker ends."""
+        """End the workers. Close the sockets in this process, too.
+
+        Otherwise new connections would wait until the last worker ends.
+        """
         for each in self.sockets:
             each.close()
         super().terminate_all()
 
 
 def application_of(options: ServeOptions) -> FastAPI:
-    """Return the application of one process."""
+    """Make the application of one process."""
     return application(catalog_of(options), options.protection, log_texts=options.log_texts)
 
 
 def catalog_of(options: ServeOptions) -> Catalog:
-    """Return the indexes of one process; none is open yet."""
+    """Make the catalog of one process. No index is open yet."""
     indexes = {name: ServedIndex(name, folder) for name, folder in options.indexes.items()}
     waiting = options.protection.limits.waiting
     return Catalog(indexes, options.model, waiting=waiting, writable=options.writable)
 
 
 def worker_application(options: ServeOptions) -> FastAPI:
-    """Return the application of a worker, which stops if the process that began it was killed."""
+    """Make the application of a worker process, which stops when its parent process ends."""
     parent = parent_process()
 
     def stop_with_parent() -> None:
@@ -156,7 +159,10 @@ def worker_application(options: ServeOptions) -> FastAPI:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that accepts connections. Raises :class:`VocabtoolError`."""
+    """Return a socket that accepts connections.
+
+    Raises :class:`VocabtoolError` if the server cannot use the address.
+    """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, *_, address = found[0]

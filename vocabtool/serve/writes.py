@@ -1,4 +1,4 @@
-"""The endpoints that write and delete documents; ``commits.py`` commits what they ask for."""
+"""Endpoints that write and delete documents. ``commits.py`` commits the changes."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ REFUSED: Final = schemas.REFUSED | {
 
 
 class ReadOnly(ServeError):
-    """The server must not write."""
+    """The server was started without permission to write."""
 
     status = HTTPStatus.FORBIDDEN
 
 
 class ExistingDocument(ServeError):
-    """A document that must be new is in the index."""
+    """A document that must be new is already in the index."""
 
     status = HTTPStatus.CONFLICT
 
@@ -122,7 +122,7 @@ Id = Annotated[str, Path(min_length=1, max_length=MAX_NAME, description="The doc
 
 
 class Row(NamedTuple):
-    """A document to write. ``line``: of a batch, from 1; 0 if it is alone in its request."""
+    """A document to write. ``line``: its line in the body, from 1; 0 if the body has no lines."""
 
     line: int
     id: str
@@ -135,9 +135,11 @@ class Row(NamedTuple):
 
 
 def rows_of(body: bytes, on_existing: OnExisting) -> tuple[list[Row], int]:
-    """Return the documents of JSON lines, and how many are left out because of a repeated id.
+    """Return the documents of JSON lines, and the number of lines left out as repeated.
 
-    The last of them is kept, with ``"skip"`` the first. Raises :class:`ServeError`.
+    Of lines with the same id, the last is kept; if ``on_existing`` is ``"skip"``, the first. Raises
+    :class:`ServeError` if a line is invalid, or if an id is repeated and ``on_existing`` is
+    ``"error"``.
     """
     lines = body.removeprefix(BOM)
     if lines.count(b"\n") - lines.endswith(b"\n") >= MAX_LINES:
@@ -161,7 +163,7 @@ def rows_of(body: bytes, on_existing: OnExisting) -> tuple[list[Row], int]:
 
 
 def row_of(number: int, line: bytes) -> Row:
-    """Return the document of a line. Raises :class:`ServeError`."""
+    """Return the document of a line. Raises :class:`ServeError` if the line is invalid."""
     place = f"body:{number}"
     try:
         value = orjson.loads(line)
@@ -188,7 +190,10 @@ def row_of(number: int, line: bytes) -> Row:
 
 
 def vectors_of(rows: Sequence[Row], index: Index) -> Vectors | None:
-    """Return the given vectors, shape (n, dim), or ``None``. Raises :class:`ServeError`."""
+    """Return the given vectors, shape (n, dim), or ``None`` if the model is to make all vectors.
+
+    Raises :class:`ServeError` if a vector is missing or invalid.
+    """
     without = next((row for row in rows if row.vector is None), None)
     if without is not None and index.can_encode and all(row.vector is None for row in rows):
         return None
@@ -216,9 +221,10 @@ def addition(
     asked: RequestKey,
     repeated: int = 0,
 ) -> Change:
-    """Return the change that writes these documents. ``repeated``: number of those left out.
+    """Return the change that writes these documents. ``repeated``: number of lines left out.
 
-    Everything is checked that does not depend on changes before it. Raises :class:`ServeError`.
+    This checks everything that earlier changes cannot affect, and raises :class:`ServeError` if a
+    check fails.
     """
     vectors = vectors_of(rows, index)
     try:
@@ -267,9 +273,9 @@ def digest_of(*asked: object) -> bytes:
 
 
 class Writes:
-    """The endpoints that change indexes. They refuse all requests unless these are writable.
+    """The endpoints that change indexes. All requests are refused if the catalog is not writable.
 
-    ``most``: bytes of batches that may be held at a time.
+    ``most``: the maximum number of bytes of all batches in memory.
     """
 
     def __init__(self, catalog: Catalog, most: int) -> None:
@@ -279,13 +285,16 @@ class Writes:
         self._commits = {name: Commits(each) for name, each in catalog.indexes.items()}
 
     def close(self) -> None:
-        """Commit what waits."""
+        """Commit all waiting changes."""
         for each in self._commits.values():
             each.close()
 
     @asynccontextmanager
     async def _batch(self, request: Request) -> AsyncIterator[bytes]:
-        """Give the body, which counts until the block ends. Raises :class:`ServeError`."""
+        """Read the body. Its bytes count towards the limit until the ``with`` block ends.
+
+        Raises :class:`ServeError` if the type is wrong, or if too many bytes are held.
+        """
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in LINES:
             got = kind[:50] or "none"
@@ -376,10 +385,10 @@ class Writes:
         ) -> Response:
             """Write all documents in one commit, or none of them.
 
-            Each line is an object with `id`, `text`, perhaps `vector` and `fields`, an object; all
-            other members are fields, too. Of lines with the same id the last is written, with
-            `on_existing=skip` the first; the others count as `skipped`. A wrong line is named in
-            the problem. The answer comes after the commit.
+            Each line is an object with `id` and `text`, and optionally `vector` and `fields` (an
+            object). All other members are fields, too. If lines have the same id, the last of them
+            is written, or the first with `on_existing=skip`; the others count as `skipped`. If a
+            line is wrong, the problem names the line. The answer comes after the commit.
             """
             async with self._batch(request) as body:
 

@@ -1,7 +1,8 @@
-"""Contracts for stores and encoders of other packages, to be run with pytest.
+"""Contracts: tests for the stores and encoders of other packages, to be run with pytest.
 
-Derive a class of tests from :class:`StoreContract` or :class:`EncoderContract`. Begin reading in
-``store_contract.py``; ``small_corpus.py`` answers by brute force what stores are compared with.
+Derive a test class from :class:`StoreContract` or :class:`EncoderContract`. Begin reading in
+``store_contract.py``. ``small_corpus.py`` is the brute-force search whose answers a store must
+give, too.
 """
 
 from pytest import register_assert_rewrite

@@ -1,4 +1,4 @@
-"""What every encoder promises, as tests by values.
+"""Tests of what every encoder promises. Example::
 
 class TestMyEncoder(EncoderContract):
     def new_encoder(self) -> Encoder:
@@ -30,15 +30,15 @@ TEXTS: Final = (
 
 
 class EncoderContract:
-    """Derive a class of tests from it, and write :meth:`new_encoder`.
+    """Tests of an encoder. Derive a class from this one and implement :meth:`new_encoder`.
 
-    ``tolerance``: how much a number may differ where other texts are in the same batch.
+    ``tolerance``: how much a number of a vector may change if the batch contains other texts.
     """
 
     tolerance = 1e-5
 
     def new_encoder(self) -> Encoder:
-        """Open the encoder; each call opens it again."""
+        """Return a newly opened encoder. The tests call this several times."""
         raise NotImplementedError
 
     @pytest.fixture(scope="class")
@@ -47,7 +47,7 @@ class EncoderContract:
         return cls().new_encoder()
 
     def test_shapes(self, encoder: Encoder) -> None:
-        """For no text, one text, and more than go at once."""
+        """Vectors have the right shape and type, for no text as for more than one batch."""
         for count in (0, 1, 2, encoder.max_batch + 1):
             texts = [TEXTS[at % len(TEXTS)] for at in range(min(count, 600))]
             for vectors in (encoder.encode(texts), encoder.encode_queries(texts)):
@@ -57,7 +57,7 @@ class EncoderContract:
                 assert np.isfinite(vectors).all()
 
     def test_batches_and_order(self, encoder: Encoder) -> None:
-        """A vector depends on its text alone, and is at the place of its text."""
+        """A vector depends only on its text, and vectors are in the order of the texts."""
         wanted = encoder.encode(TEXTS)
         self._near(np.concatenate([encoder.encode([text]) for text in TEXTS]), wanted)
         self._near(encoder.encode(TEXTS[::-1])[::-1], wanted)
@@ -66,12 +66,12 @@ class EncoderContract:
         assert len({vector.tobytes() for vector in wanted}) > 1  # texts make a difference
 
     def test_bytes(self, encoder: Encoder) -> None:
-        """Texts may be bytes, and bytes that are no UTF-8 do not fail."""
+        """Texts may be given as bytes. Invalid UTF-8 raises no error."""
         self._near(encoder.encode([text.encode() for text in TEXTS]), encoder.encode(TEXTS))
         assert np.isfinite(encoder.encode([b"\xff\xfe love", b"\xed\xa0\x80", "\ud800"])).all()
 
     def test_same_again(self, encoder: Encoder) -> None:
-        """Opened again, or sent to another process, it is the same model."""
+        """An encoder that is opened again, or unpickled, is the same model."""
         wanted = encoder.encode(TEXTS)
         again = self.new_encoder()
         for other in (again, pickle.loads(pickle.dumps(encoder))):  # noqa: S301 - our own bytes
@@ -83,7 +83,7 @@ class EncoderContract:
         assert re.fullmatch("[0-9a-f]{64}", encoder.fingerprint)
 
     def test_threads(self, encoder: Encoder) -> None:
-        """Several threads at once get what one alone gets."""
+        """Threads that encode at the same time get the same vectors as a single thread."""
         batches = [TEXTS[at:] + TEXTS[:at] for at in range(len(TEXTS))]
         alone = [encoder.encode(batch) for batch in batches]
         with ThreadPoolExecutor(4) as pool:
@@ -91,7 +91,7 @@ class EncoderContract:
                 self._near(found, wanted)
 
     def test_words(self, encoder: Encoder) -> None:
-        """If it has words, each is found in its vocabulary by its rule, and has a fingerprint."""
+        """If the encoder has words, it looks texts up, with the same result each time."""
         words = encoder.words
         if words is None:
             pytest.skip("no words: open it with vocabulary= to weigh unknown ones")

@@ -1,4 +1,4 @@
-"""BM25 as the textbook has it, on lists of terms: what the keyword leg of a store is compared with.
+"""Textbook BM25 on lists of terms. Tests compare the keyword search of a store with it.
 
 Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond (2009), with the
 inverse document frequency of Lucene:
@@ -24,7 +24,7 @@ B: Final = 0.75
 
 
 class PlainBM25:
-    """Documents by their rows: row ``i`` is ``documents[i]``."""
+    """Searches a list of documents. Row ``i`` is ``documents[i]``."""
 
     def __init__(self, documents: Sequence[Terms]) -> None:
         self._words = [document.words.split() for document in documents]
@@ -34,7 +34,7 @@ class PlainBM25:
         self._frequencies: dict[Term, int] = {}
 
     def document_frequency(self, term: Term) -> int:
-        """How many documents hold a term."""
+        """Return the number of documents that contain a term."""
         if term not in self._frequencies:
             self._frequencies[term] = sum(
                 self.count(row, Clause((term,))) > 0 for row in range(len(self._words))
@@ -44,14 +44,14 @@ class PlainBM25:
     def search(
         self, query: KeywordQuery, limit: int, among: Iterable[int] | None = None
     ) -> RankedRows:
-        """The best documents. ``among``: their rows; default: all."""
+        """Return the best documents. ``among``: the rows to search; ``None``: all rows."""
         rows = range(len(self._words)) if among is None else among
         found = [row for row in rows if self._matches(row, query)]
         scores = [self.score(row, query) for row in found]
         return RankedRows.of(np.array(found, np.int64), np.array(scores, np.float32), limit)
 
     def score(self, row: int, query: KeywordQuery) -> float:
-        """The sum over the clauses, whether the document matches or not."""
+        """Return the sum of the scores of all clauses, even if the document does not match."""
         score = 0.0
         for clause in (*query.must, *query.should):
             of_parts = sum(
@@ -63,7 +63,7 @@ class PlainBM25:
         return score
 
     def count(self, row: int, clause: Clause) -> int:
-        """How often a document holds a term, or a phrase."""
+        """Return how often a document contains the term, or the phrase, of a clause."""
         first, *others = clause.terms
         if first.field == "surfaces":
             return self._surfaces[row].count(first.text)

@@ -1,4 +1,7 @@
-"""What the contracts ask with: documents, queries, and conditions with their meaning in Python."""
+"""Sample documents, queries and conditions of the contracts.
+
+The meaning of each condition is given as a Python function.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,10 @@ FIELDS: Final[Mapping[str, Kind]] = {
 
 
 def documents(count: int = COUNT) -> list[Doc]:
-    """Documents of at most 40 terms, a length that every store keeps exactly.
+    """Return documents of at most 40 terms, a length that every store keeps exactly.
 
-    Ids are not in the order of rows. Every tenth document repeats the text and the vector of
-    another one, and every 29th has no vector.
+    Ids are not in the order of rows. Every tenth document has the same text and vector as an
+    earlier one, and every 29th has no vector.
     """
     draw = np.random.default_rng(11)
     share = 1 / np.arange(1, len(WORDS) + 1)
@@ -70,7 +73,7 @@ def _fields(n: int) -> dict[str, Any]:
 
 
 def vector_of(number: int) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Return the vector of a query, shape (DIM,): small whole numbers."""
+    """Return a query vector of small whole numbers, shape (DIM,). ``number``: the random seed."""
     return np.random.default_rng(number).integers(-9, 10, DIM).astype(np.float32)
 
 
@@ -101,7 +104,7 @@ Meaning = Callable[[Doc], bool]
 
 
 def _has(name: str, test: Callable[[Any], bool]) -> Meaning:
-    """Return whether a document has a value, and the value passes a test."""
+    """Return a function: whether a document has a value in a field, and the value passes a test."""
     return lambda doc: doc.fields.get(name) is not None and test(doc.fields[name])
 
 

@@ -1,4 +1,4 @@
-"""A corpus in memory that answers by brute force, so that a person can compute what it answers."""
+"""A corpus in memory, searched by brute force, so that a person can check its answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from vocabtool.testing.plain_bm25 import PlainBM25
 
 
 class Doc(NamedTuple):
-    """``vector``: ``()`` for none."""
+    """A document. ``vector``: empty if the document has no vector."""
 
     id: str
     text: str
@@ -33,7 +33,7 @@ class Doc(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """A model of whole words that knows these, lower-cased."""
+    """A model of whole words. It knows ``words``, which must be in lower case."""
 
     words: Collection[str]
     subword: bool = False
@@ -43,7 +43,7 @@ class Whole(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """A model of pieces of ``size`` characters that knows all of them."""
+    """A subword model. It knows every word and splits it into pieces of ``size`` characters."""
 
     size: int
     subword: bool = True
@@ -53,10 +53,11 @@ class Pieces(NamedTuple):
 
 
 class SmallCorpus(MaskStore):
-    """Rows are places in ``docs``. Similarity is the inner product.
+    """A store in memory. A row is a position in ``docs``; similarity is the inner product.
 
-    ``known_words``: what the model knows; ``None`` without a model. ``meanings``: of conditions,
-    as functions, since this corpus reads no condition. ``fields``: the kept ones and their kinds.
+    - ``known_words``: the model, for example :class:`Whole`; ``None`` without a model.
+    - ``fields``: the names and kinds of the kept fields.
+    - ``meanings``: for each condition, a function that tests a document. Conditions are not parsed.
     """
 
     exactness = Exactness(lengths=True, frequencies=True, similarities=True)
@@ -100,7 +101,7 @@ class SmallCorpus(MaskStore):
         return {term: self.document_frequency(term) for term in terms}
 
     def bm25(self, term: Term, row: int) -> float:
-        """The textbook's; of the field "surfaces" the idf alone."""
+        """Return the BM25 score of a term in a row; in the field "surfaces", its idf alone."""
         return self._bm25.score(row, KeywordQuery((Clause((term,)),)))
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:

@@ -1,10 +1,10 @@
-"""What every store promises, as tests of the public ``Index`` by values.
+"""Tests of what every store promises. They use the public ``Index``. Example::
 
     class TestMyStore(StoreContract):
         def new_address(self, tmp_path: Path) -> str:
             return f"mystore://localhost/{uuid4().hex}"
 
-Answers are compared with those of a corpus in memory that is searched by brute force.
+The answers of the store are compared with those of a brute-force search in memory.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ HOSTILE_TEXTS: Final = (
 
 @dataclass(frozen=True)
 class Library:
-    """The samples in the store, and in memory."""
+    """The sample documents: in the store, and in memory."""
 
     address: str
     index: Index
@@ -71,15 +71,16 @@ class Library:
 
 
 class StoreContract:
-    """Derive a class of tests from it, and write :meth:`new_address`.
+    """Tests of a store. Derive a class from this one and implement :meth:`new_address`.
 
-    ``keeps_null``: whether U+0000 in ids, texts and fields comes back; otherwise as U+FFFD.
+    ``keeps_null``: whether the store keeps U+0000 in ids, texts and fields. If not, the store must
+    replace this character by U+FFFD.
     """
 
     keeps_null = True
 
     def new_address(self, tmp_path: Path) -> str:
-        """Return an address, or a folder, where no index is yet. ``tmp_path``: an empty folder."""
+        """Return an address, or a folder, that has no index yet. ``tmp_path``: an empty folder."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -89,7 +90,7 @@ class StoreContract:
     @pytest.fixture(scope="class")
     @classmethod
     def library(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-        """The samples; tests that use them change nothing."""
+        """The sample documents in a new index. Tests that use this fixture never change it."""
         address = cls().new_address(tmp_path_factory.mktemp("library"))
         index = _create(address)
         docs = documents()
@@ -98,7 +99,7 @@ class StoreContract:
 
     @pytest.mark.parametrize("fusion", FUSIONS)
     def test_queries(self, library: Library, fusion: Any) -> None:
-        """Words, phrases, identifiers whole and in parts, operators: every hit and why."""
+        """Words, phrases, identifiers and operators give the right hits and explanations."""
         for at, text in enumerate(QUERIES):
             _agree(library, text, vector_of(at), fusion=fusion)
             if fusion != "dense":
@@ -115,7 +116,7 @@ class StoreContract:
                 _agree(library, text, vector_of(at), **settings)
 
     def test_short_lists(self, library: Library) -> None:
-        """Of few candidates the best are found, and every document with a code first."""
+        """A short list has the best documents, and those with a code of the query come first."""
         small = library.small
         for at, text in enumerate(QUERIES[:-3]):
             wanted = _expect(small, text, vector_of(at), k=500)
@@ -134,7 +135,7 @@ class StoreContract:
                     )
 
     def test_conditions(self, library: Library) -> None:
-        """As ids, and in searches by words, by vector and by both."""
+        """Conditions select the right ids, and limit searches by words, by vector and by both."""
         docs = library.small.docs
         for at, (text, holds) in enumerate(CONDITIONS.items()):
             wanted = sorted(doc.id for doc in docs if holds(doc))
@@ -158,7 +159,7 @@ class StoreContract:
         _agree(library, "kerb", vector_of(1), sort=["lang:desc", sort])
 
     def test_facets(self, library: Library) -> None:
-        """In all documents, in those of a condition, and in those with a word."""
+        """Facets are right for a condition, for a query, and for a query with a condition."""
         docs = library.small.docs
         found = library.index.search(where="year is not null", facets="tags,ok,score").facets
         held = [doc.fields for doc in docs if "year" in doc.fields]
@@ -180,7 +181,7 @@ class StoreContract:
     @pytest.mark.parametrize("arranged", [{}, {"sort": "year"}, {"group_by": "day"}])
     @pytest.mark.parametrize("text", ["bala kerb", None])
     def test_pages(self, library: Library, text: str | None, arranged: Any) -> None:
-        """Pages give what one long list gives."""
+        """All pages together have the same hits as one long list."""
         asked: Any = {"where": "year > 1992", **arranged}
         whole = library.index.search(text, k=1_000, **asked)
         pages, cursor = list[Hit](), None
@@ -192,7 +193,7 @@ class StoreContract:
         assert len(pages) > 97 or "group_by" in arranged
 
     def test_ties(self, library: Library) -> None:
-        """Documents with the same text and vector are in the order of their ids."""
+        """Documents with the same text and vector have the same score, and are sorted by id."""
         twins: dict[Any, list[str]] = {}
         for doc in library.small.docs:
             twins.setdefault((doc.text, doc.vector), []).append(doc.id)
@@ -214,7 +215,7 @@ class StoreContract:
             library.index.similar("no such id")
 
     def test_many(self, library: Library) -> None:
-        """As one by one, from several threads."""
+        """Searching many queries in several threads gives the same hits as searching one by one."""
         vectors = np.stack([vector_of(at) for at in range(len(QUERIES))])
         asked: Any = {"where": "year > 1992", "facets": "lang"}
         many = library.index.search_many(QUERIES, vectors=vectors, threads=4, **asked)
@@ -222,7 +223,7 @@ class StoreContract:
             assert hits == library.index.search(text, vector=vector, **asked)
 
     def test_suggestions(self, library: Library) -> None:
-        """A word that is in no document, and words of documents with a similar spelling."""
+        """For a word that is in no document, words with a similar spelling are suggested."""
         (suggestion,) = library.index.search("balla").suggestions
         assert suggestion.word == "balla"
         assert "bala" in suggestion.spellings
@@ -230,7 +231,7 @@ class StoreContract:
         assert hits[0].id == library.index.search(suggestion.spellings[0])[0].id
 
     def test_hostile_queries(self, library: Library) -> None:
-        """Nothing fails, and nothing is found that brute force does not find."""
+        """Hostile queries raise no error, and find the same documents as brute force."""
         thousand = " ".join(f"{WORDS[at % 50]}{at // 50 or ''}" for at in range(1_100))
         for text in (*HOSTILE, thousand):
             _agree(library, text, vector_of(7), k=5)
@@ -238,7 +239,7 @@ class StoreContract:
         assert len(library.index) == len(library.small.docs)
 
     def test_documents(self, library: Library) -> None:
-        """All come back as they were given, in the order in which they were added."""
+        """Documents are returned as they were added, and in the order in which they were added."""
         wanted = [Document(doc.id, doc.text, doc.fields) for doc in library.small.docs]
         assert [_plain(each) for each in library.index.documents()] == [*map(_plain, wanted)]
         assert [*library.index.ids()] == [doc.id for doc in library.small.docs]
@@ -275,7 +276,7 @@ class StoreContract:
         }
 
     def test_reopened(self, library: Library) -> None:
-        """By another handle, whose answers are the same."""
+        """An index that is opened again gives the same answers."""
         again = replace(library, index=Index.open(library.address))
         for text in QUERIES[::4]:
             _agree(again, text, vector_of(1), where="lang = 'de'")
@@ -285,7 +286,7 @@ class StoreContract:
     @pytest.mark.parametrize("metric", ["cosine", "inner-product", "l2"])
     @pytest.mark.parametrize("dtype", ["float16", "float32"])
     def test_similarities(self, address: str, metric: Metric, dtype: StoredType) -> None:
-        """By the definition of each metric; a document without a vector is never near."""
+        """Similarities are those of the metric's definition. Without a vector, there is none."""
         index = Index.create(address, dim=DIM, metric=metric, dtype=dtype, language="none")
         docs = documents(60)
         _put(index, docs)
@@ -309,7 +310,7 @@ class StoreContract:
         assert [by_words[id_] for id_ in without] == [None] * len(without)
 
     def test_long_texts(self, address: str) -> None:
-        """Scores are exact where the store says so, else within its rounding of lengths."""
+        """Scores are exact if the store keeps exact lengths, and close if it rounds lengths."""
         index = _create(address)
         draw = np.random.default_rng(3)
         docs = [
@@ -325,7 +326,7 @@ class StoreContract:
             assert {hit.id: hit.score for hit in hits} == pytest.approx(scores, rel=near)
 
     def test_changes(self, address: str) -> None:
-        """After additions, updates and deletions all answers are those of what is left."""
+        """After additions, updates and deletions, all answers fit the remaining documents."""
         docs = documents(200)
         index = _create(address)
         _put(index, docs[:120])
@@ -382,7 +383,7 @@ class StoreContract:
         assert index.verify().documents == 20
 
     def test_two_handles(self, address: str) -> None:
-        """One handle writes; the other sees all of a commit or nothing, and all after a refresh."""
+        """A second handle sees no change before the commit, and every change after a refresh."""
         docs = documents(30)
         one = _create(address)
         other = Index.open(address)
@@ -403,7 +404,7 @@ class StoreContract:
         assert (len(one), docs[1].id in one) == (28, False)
 
     def test_answers_are_remembered(self, address: str) -> None:
-        """What was answered to a request is kept with its changes, for when it comes again."""
+        """The answer to a request is stored with the changes, for a client that asks again."""
         index = _create(address)
         with index.writer() as writer:
             writer.remember("request '; --", b"\0digest", b"\xffanswer")
@@ -413,7 +414,7 @@ class StoreContract:
             assert writer.answer_for("another") is None
 
     def test_hostile_documents(self, address: str) -> None:
-        """As ids, texts, names and values of fields, they come back and change nothing else."""
+        """Hostile ids, texts, field names and values are returned as given, and do no harm."""
         texts = HOSTILE_TEXTS
         names = [text[:60] for text in texts if text.isprintable() and text == text.strip()]
         docs = [
@@ -441,7 +442,7 @@ class StoreContract:
             assert len(index) == left
 
     def test_fields_of_all_kinds(self, address: str) -> None:
-        """Numbers of 64 bits, fractions, truth, texts, lists, objects and nothing."""
+        """Integers of 64 bits, fractions, booleans, strings, lists and objects are kept exactly."""
         values: Sequence[Any] = (
             *({"n": 2**63 - 1, "f": 0.1, "b": True}, {"n": -(2**63), "f": 5e-324, "b": False}),
             *({"n": 0, "f": 2**53 + 1, "s": ""}, {"s": "é\n", "l": []}, {"l": [1, "a", None]}, {}),
@@ -469,7 +470,7 @@ class StoreContract:
         ]
 
     def test_loads(self, address: str, tmp_path: Path) -> None:
-        """An interrupted load resumes; update and sync follow the files."""
+        """An interrupted load resumes. ``update`` and ``sync`` follow changes of the files."""
         docs = documents(300)
         file, vectors = tmp_path / "docs.jsonl", tmp_path / "vectors.npy"
 
@@ -505,7 +506,7 @@ class StoreContract:
         assert index.verify().documents == len(kept)
 
     def test_created_once(self, address: str) -> None:
-        """A second index needs force, and takes the place of the first one at once or later."""
+        """An index replaces an earlier one only with ``force``: at once, or later on request."""
         with pytest.raises(NotFound):
             Index.open(address)
         index = _create(address)
@@ -552,7 +553,7 @@ def _tuple_of(number: int) -> tuple[float, ...]:
 
 
 def _plain(document: Document | Hit) -> tuple[str, str, dict[str, Any]]:
-    """Return a document for comparison: without nulls, and lists as lists."""
+    """Return id, text and fields for comparison: without nulls, and with tags as a list."""
     fields: dict[str, Any] = {
         name: value for name, value in document.fields.items() if value is not None
     }
@@ -591,7 +592,7 @@ def _agree(
     explain: bool = True,
     **asked: Any,
 ) -> None:
-    """Both answer the same: every hit with its numbers and explanation, notes and facets."""
+    """Check that the store gives the same hits, explanations, notes and facets as brute force."""
     asked |= {"explain": explain}
     found = library.index.search(text, vector=vector, **{"k": 30, **asked})
     _same(found, _expect(library.small, text, vector, **asked))
