@@ -1,9 +1,10 @@
 """Write the filters of frameworks as conditions on fields (see ``search/conditions.py``).
 
-Every function returns a text that may be a part of another condition. Fields and values are always
+A condition is a string, which may be a part of another condition. Fields and values are always
 quoted, so that no value of a filter is read as part of the condition.
 
-A comparison with a missing field is neither true nor false, and ``not`` does not change that.
+A comparison with a missing field is neither true nor false; ``not`` leaves it neither true nor
+false.
 """
 
 from __future__ import annotations
@@ -29,13 +30,18 @@ ALWAYS: Final = "id is not null"
 
 
 def comparison(field: str, operator: Operator, value: object = None) -> str:
-    """Compare a field with a value.
+    """Return a condition that compares a field with a value.
 
-    - ``value``: a string, number, boolean or date; for ``in``, ``not in`` and ``has any`` a list of
-      them, for ``between`` the least and the greatest; for ``is null`` and ``is not null`` nothing.
-      ``None`` is a missing field, for ``=``, ``!=``, ``in`` and ``not in``.
+    The operator determines what ``value`` must be:
 
-    Raises :class:`InvalidCondition` for a value or operator that no condition has.
+    - ``in``, ``not in``, ``has any``: a list of values.
+    - ``between``: a list with the least and the greatest value.
+    - ``is null``, ``is not null``: ignored.
+    - all other operators: a string, number, boolean or date.
+
+    With ``=``, ``!=``, ``in`` and ``not in``, the value ``None`` stands for a missing field.
+
+    Raises :class:`InvalidCondition` if a condition cannot have this operator or value.
     """
     name = quote_field(field)
     check_operator(operator, OPERATORS, field)
@@ -63,7 +69,7 @@ def comparison(field: str, operator: Operator, value: object = None) -> str:
 
 
 def quote_value(value: object) -> str:
-    """Return a value as a condition writes it. Raises :class:`InvalidCondition` for others."""
+    """Return a value in the syntax of conditions, or raise :class:`InvalidCondition`."""
     item = getattr(value, "item", None)
     if item is not None and getattr(value, "ndim", None) == 0:  # a number of NumPy
         value = item()
@@ -85,14 +91,14 @@ def quote_value(value: object) -> str:
 
 
 def quote_field(name: object) -> str:
-    """Return the name of a field as a condition writes it."""
+    """Return the name of a field in the syntax of conditions."""
     if not isinstance(name, str) or not name:
         refuse("the name of a field must be a string that is not empty", name)
     return '"' + name.replace('"', '""') + '"'
 
 
 def join(word: Literal["and", "or"], parts: Sequence[str]) -> str:
-    """Join conditions. Raises :class:`InvalidCondition` if there are none."""
+    """Join conditions with a word. Raises :class:`InvalidCondition` if ``parts`` is empty."""
     if not parts:
         refuse(f"{word!r} needs at least one condition", list(parts))
     return parts[0] if len(parts) == 1 else f"({f' {word} '.join(parts)})"
@@ -103,7 +109,7 @@ def negate(condition: str) -> str:
 
 
 def check_operator(operator: object, there: Iterable[str], given: object) -> None:
-    """Raise :class:`InvalidCondition` unless the operator is there."""
+    """Raise :class:`InvalidCondition` unless ``there`` contains the operator."""
     if operator not in (names := [*there]):
         refuse(f"the operator must be one of {', '.join(names)}, got {operator!r}", given)
 
@@ -115,11 +121,11 @@ def check_depth(depth: int, given: object, most: int = MAX_DEPTH) -> None:
 
 
 def refuse_where(given: Iterable[str], instead: str) -> None:
-    """Refuse the argument ``where`` of :meth:`vocabtool.Index.search`: filters are made of it."""
+    """Raise ``TypeError`` if ``given`` has the argument ``where``, which is made from filters."""
     if "where" in given:
         raise TypeError(f"where: write the condition as {instead}")
 
 
 def refuse(what: str, given: object) -> NoReturn:
-    """Raise the error for a part of a filter."""
+    """Raise :class:`InvalidCondition` for ``given``, a part of a filter."""
     raise InvalidCondition(f"filter: {what}", reprlib.repr(given), 0)

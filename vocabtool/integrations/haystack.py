@@ -1,6 +1,6 @@
 """Indexes and encoders for Haystack 3: a document store, a hybrid retriever and two embedders.
 
-``haystack_store.py`` has the store, ``haystack_filters.py`` the meaning of filters.
+The store is in ``haystack_store.py``, and filters are in ``haystack_filters.py``.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ __all__ = [
 class VocabtoolHybridRetriever:
     """Finds documents by the words and the vector of a query, as :meth:`Index.search` does.
 
-    - ``document_store``: where to search.
-    - ``filters``, ``filter_policy``: of every run, and how those of one run change them.
+    - ``document_store``: the store to search.
+    - ``filters``: the filters of every run.
+    - ``filter_policy``: whether the filters of a run replace ``filters`` or are added to them.
     - ``top_k``: the number of documents.
-    - ``explain``: add to the ``meta`` of each document the key ``_vocabtool``, as in
-      :func:`~vocabtool.integrations.metadata.explanation`: its places in both searches, the words
-      that it contains, and the words of the query that the model does not know.
-    - ``return_embedding``: return the documents with their embeddings.
-    - ``settings``: of :class:`~vocabtool.search.settings.Settings`, such as ``{"fusion": "rrf"}``.
+    - ``explain``: whether to add the key ``_vocabtool`` to the ``meta`` of each document. The value
+      of the key is made by :func:`~vocabtool.integrations.metadata.explanation`.
+    - ``return_embedding``: whether to return the documents with their embeddings.
+    - ``settings``: fields of :class:`~vocabtool.search.settings.Settings`, such as
+      ``{"fusion": "rrf"}``.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class VocabtoolHybridRetriever:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> VocabtoolHybridRetriever:
-        """Make a retriever from a dictionary of :meth:`to_dict`."""
+        """Make a retriever from a dictionary that :meth:`to_dict` returned."""
         return default_from_dict(cls, data)
 
     @component.output_types(documents=list[Document])
@@ -92,13 +93,15 @@ class VocabtoolHybridRetriever:
     ) -> dict[str, list[Document]]:
         """Find documents, best first.
 
-        - ``query``: searched by its words, and by the vector that the model of the index makes.
-        - ``query_embedding``: used instead of that vector. Without ``query``, only vectors are
-          compared.
-        - ``filters``, ``top_k``, ``explain``: for this run.
+        - ``query``: the text of the query. Without it, only vectors are compared.
+        - ``query_embedding``: the vector of the query. Default: the model of the index makes the
+          vector from ``query``.
+        - ``filters``, ``top_k``, ``explain``: as in the class, for this run only.
 
-        Returns ``documents``, each with its ``score``. Raises ``FilterError``, ``ValueError``
-        without a query, and the errors of :meth:`Index.search`.
+        Returns a dictionary whose key ``documents`` has the documents, each with its ``score``.
+
+        Raises ``FilterError`` for an invalid filter, ``ValueError`` if both ``query`` and
+        ``query_embedding`` are ``None``, and the errors of :meth:`Index.search`.
         """
         if query is None and query_embedding is None:
             raise ValueError("the retriever needs query or query_embedding, got neither")
@@ -128,7 +131,7 @@ class VocabtoolHybridRetriever:
         top_k: int | None = None,
         explain: bool | None = None,
     ) -> dict[str, list[Document]]:
-        """Find documents as :meth:`run` does, in another thread."""
+        """Call :meth:`run` in another thread."""
         return await asyncio.to_thread(self.run, query, query_embedding, filters, top_k, explain)
 
     def _documents(self, index: Index, hits: Hits, explains: bool) -> list[Document]:
@@ -149,7 +152,7 @@ class _Embedder:
     """Opens its encoder on first use.
 
     - ``model``: a path or a name with a prefix, as for ``open_encoder``.
-    - ``options``: of :class:`EncoderOptions`.
+    - ``options``: the fields of :class:`EncoderOptions`.
     """
 
     def __init__(self, model: str, options: dict[str, Any] | None = None) -> None:
@@ -159,7 +162,7 @@ class _Embedder:
         self._opening = Lock()
 
     def warm_up(self) -> None:
-        """Open the model. :meth:`run` does it too."""
+        """Open the model now; otherwise, the first :meth:`run` opens the model."""
         self._open()
 
     def _open(self) -> Encoder:
@@ -171,10 +174,10 @@ class _Embedder:
 
 @component
 class VocabtoolTextEmbedder(_Embedder):
-    """Makes the embedding of a query. An index that has a model makes it itself.
+    """Makes the embedding of a query. It is not needed for an index that has a model.
 
     - ``model``: a path or a name with a prefix, as for ``open_encoder``.
-    - ``options``: of :class:`EncoderOptions`.
+    - ``options``: the fields of :class:`EncoderOptions`.
     """
 
     def to_dict(self) -> dict[str, Any]:
@@ -183,12 +186,12 @@ class VocabtoolTextEmbedder(_Embedder):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> VocabtoolTextEmbedder:
-        """Make an embedder from a dictionary of :meth:`to_dict`."""
+        """Make an embedder from a dictionary that :meth:`to_dict` returned."""
         return default_from_dict(cls, data)
 
     @component.output_types(embedding=list[float])
     def run(self, text: str) -> dict[str, list[float]]:
-        """Return the ``embedding`` of a query."""
+        """Return a dictionary whose key ``embedding`` has the embedding of the query ``text``."""
         if not isinstance(text, str):
             raise TypeError(f"text: wanted a string, got {type(text).__name__}")
         return {"embedding": self._open().encode_queries([text])[0].tolist()}
@@ -199,9 +202,9 @@ class VocabtoolDocumentEmbedder(_Embedder):
     """Makes the embeddings of documents.
 
     - ``model``: a path or a name with a prefix, as for ``open_encoder``.
-    - ``options``: of :class:`EncoderOptions`.
+    - ``options``: the fields of :class:`EncoderOptions`.
     - ``meta_fields_to_embed``: keys of ``meta`` whose values are put before the content.
-    - ``embedding_separator``: stands between them.
+    - ``embedding_separator``: the text between these values, and before the content.
     """
 
     def __init__(
@@ -223,12 +226,12 @@ class VocabtoolDocumentEmbedder(_Embedder):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> VocabtoolDocumentEmbedder:
-        """Make an embedder from a dictionary of :meth:`to_dict`."""
+        """Make an embedder from a dictionary that :meth:`to_dict` returned."""
         return default_from_dict(cls, data)
 
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
-        """Return the ``documents`` with their embeddings."""
+        """Return a dictionary whose key ``documents`` has the documents with embeddings."""
         for place, each in enumerate(documents):
             if not isinstance(each, Document):
                 raise TypeError(f"documents[{place}]: wanted a Document, got {type(each).__name__}")

@@ -1,7 +1,8 @@
-"""Filters of Haystack as conditions on fields, with Haystack's meaning.
+"""Write filters of Haystack as conditions on fields that have the same meaning.
 
-A field that is missing is ``None``: it differs from every value, and is neither less nor greater
-than any. Texts that are dates are compared as points in time; a time without offset is in UTC.
+The value of a missing field is ``None``, which differs from every other value and is neither less
+nor greater than any value. Texts that are dates are compared as points in time. A time without an
+offset is in UTC.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ MAX_DEPTH: Final = 10  # nested filters; a condition has about twice as many par
 
 @contextmanager
 def filter_errors() -> Iterator[None]:
-    """Raise Haystack's error for a filter that is refused."""
+    """Raise ``FilterError`` in place of :class:`InvalidCondition` in the ``with`` block."""
     try:
         yield
     except InvalidCondition as error:
@@ -52,10 +53,11 @@ def filter_errors() -> Iterator[None]:
 
 
 def condition(filters: Mapping[str, Any] | None, fields: Mapping[str, Kind]) -> str | None:
-    """Return filters as a condition; ``None`` for no filters.
+    """Return filters as a condition, or ``None`` if there are no filters.
 
-    ``fields``: the fields of the index. Raises :class:`InvalidCondition`; see
-    :func:`filter_errors`.
+    ``fields``: the fields of the index.
+
+    Raises :class:`InvalidCondition` for an invalid filter; see :func:`filter_errors`.
     """
     return _condition(filters, fields, 0) if filters else None
 
@@ -106,7 +108,7 @@ def _comparison(asked: Mapping[str, Any], fields: Mapping[str, Kind]) -> str:
 
 
 def _equals(field: str, name: str, value: object) -> str:
-    """Test for a value so that the result is never null, because ``not`` would keep that."""
+    """Return a condition that tests for a value and is never null, so that ``not`` negates it."""
     if value is None:
         return comparison(name, "=", "" if field == "content" else None)
     tests = [comparison(name, "=", value)] if not isinstance(value, date) else []
@@ -116,7 +118,7 @@ def _equals(field: str, name: str, value: object) -> str:
 
 
 def _moment(value: object) -> str | None:
-    """Return a date or time as a condition writes it, to the microsecond; ``None`` for others."""
+    """Return a date or time in the syntax of conditions, or ``None`` if ``value`` is neither."""
     if type(value) is date:
         value = datetime(value.year, value.month, value.day)
     if isinstance(value, str) and DATE.fullmatch(value):

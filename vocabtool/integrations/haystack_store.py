@@ -1,6 +1,7 @@
 """An index as a document store of Haystack 3.
 
-``meta`` is kept as fields, keys of nested objects too, and exactly: see ``metadata.py``.
+The ``meta`` of documents is kept as fields, and so are the keys of nested objects. All ``meta``
+come back exactly: see ``metadata.py``.
 """
 
 from __future__ import annotations
@@ -68,20 +69,21 @@ def _in_thread(
 class VocabtoolDocumentStore:
     """Documents in an index, for pipelines of Haystack. Every method also has an ``_async`` form.
 
-    - ``path``: an index, as for :meth:`Index.open`. It is opened on first use. If it does not
-      exist, it is created with the following options.
-    - ``model``: the model that makes the vectors of documents without an embedding, and those of
-      queries: a path or a name with a prefix, as for ``open_encoder``. An index that exists has its
-      own model: ``model`` is needed only if the index cannot find it.
-    - ``embedding_dim``: the length of embeddings, instead of a model. Documents without an
-      embedding are then found by their words only.
+    - ``path``: the address of an index, as for :meth:`Index.open`. The index is opened on first
+      use. If it does not exist, it is created with the following options.
+    - ``model``: a path or a name with a prefix, as for ``open_encoder``. The model makes the
+      vectors of queries and of documents without an embedding. For an existing index, ``model`` is
+      needed only if the index cannot find its own model.
+    - ``embedding_dim``: the number of values in an embedding. It is given instead of ``model`` for
+      an index without a model, which finds documents without an embedding by their words only.
     - ``metric``: how embeddings are compared.
-    - ``language``: language of stems and stop words.
-    - ``options``: of :class:`EncoderOptions`, for the model.
+    - ``language``: the language of stems and stop words.
+    - ``options``: the fields of :class:`EncoderOptions`, for the model.
 
-    ``meta`` must be JSON. It comes back as it went in, tuples as lists. Embeddings are float32 and
-    come back as stored, so a document without an embedding gets the one that the model made. An
-    index that was made without Haystack can be used too: its fields are the ``meta``.
+    ``meta`` must be JSON. It is returned as it was written, except that tuples become lists.
+    Embeddings are float32. A document that was written without an embedding is returned with the
+    embedding that the model made. An index that was made without Haystack can be used too: the
+    fields of its documents become their ``meta``.
     """
 
     def __init__(
@@ -114,15 +116,15 @@ class VocabtoolDocumentStore:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> VocabtoolDocumentStore:
-        """Make a store from a dictionary of :meth:`to_dict`."""
+        """Make a store from a dictionary that :meth:`to_dict` returned."""
         return default_from_dict(cls, data)
 
     @property
     def index(self) -> Index:
-        """The index at its last commit.
+        """The index, opened or refreshed at its newest commit.
 
-        Raises the errors of :meth:`Index.open` and :meth:`Index.create`, and ``ValueError`` if its
-        vectors have another length than ``embedding_dim``.
+        Raises the errors of :meth:`Index.open` and :meth:`Index.create`, and ``ValueError`` if the
+        vectors of the index do not have ``embedding_dim`` values.
         """
         with self._opening:
             if self._index is None:
@@ -158,10 +160,10 @@ class VocabtoolDocumentStore:
         return len(self.index)
 
     def filter_documents(self, filters: Filters | None = None) -> list[Document]:
-        """Return the documents that match, in the order in which they were last written.
+        """Return the documents that match the filters, in the order of their latest writes.
 
-        Raises ``FilterError`` for a filter that is invalid, or compares a field with a value of
-        another type.
+        Raises ``FilterError`` for a filter that is invalid or that compares a field with a value
+        of another type.
         """
         index = self.index
         with filter_errors():
@@ -172,13 +174,18 @@ class VocabtoolDocumentStore:
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
     ) -> int:
-        """Write documents in one commit; return how many were written.
+        """Write documents in one commit; return the number of documents that were written.
 
-        ``policy``: ``NONE`` is ``FAIL``. A ``score`` is not kept.
+        The ``score`` of a document is not kept.
 
-        Raises ``ValueError`` for anything but documents, for a blob or a sparse embedding, and for
-        embeddings of another length; :class:`VocabtoolError` for a ``meta`` that is not JSON;
-        ``DuplicateDocumentError``; and the errors of :meth:`Writer.add`.
+        ``policy``: what to do if a document exists. ``NONE`` means the same as ``FAIL``.
+
+        Raises the errors of :meth:`Writer.add` and:
+
+        - ``ValueError`` if an item is not a document, has a blob or a sparse embedding, or has an
+          embedding of a wrong length.
+        - :class:`VocabtoolError` if a ``meta`` is not JSON.
+        - ``DuplicateDocumentError`` if a document exists or is given twice, with ``FAIL``.
         """
         if not isinstance(documents, list):
             raise ValueError(f"documents: wanted a list, got {type(documents).__name__}")
@@ -202,18 +209,18 @@ class VocabtoolDocumentStore:
                 self.index.delete(document_ids)
 
     def delete_all_documents(self) -> None:
-        """Delete all documents in one commit. The types of their fields stay."""
+        """Delete all documents in one commit. The index keeps the types of the fields."""
         self.delete_by_filter({})
 
     def delete_by_filter(self, filters: Filters) -> int:
-        """Delete the documents that match, in one commit; return how many."""
+        """Delete the documents that match the filters, in one commit; return their number."""
         with self._writing, filter_errors():
             index = self.index
             where = condition(filters, index.manifest.fields) or ALWAYS
             return index.delete(where=where, force=True)
 
     def update_by_filter(self, filters: Filters, meta: Meta) -> int:
-        """Set keys of ``meta`` in the documents that match, in one commit; return how many."""
+        """Set the keys of ``meta`` in matching documents, in one commit; return their number."""
         with self._writing, self.index.writer() as writer:
             found = self.filter_documents(filters)
             changed = [replace(each, meta={**each.meta, **meta}) for each in found]
@@ -223,7 +230,7 @@ class VocabtoolDocumentStore:
         return len(found)
 
     def count_documents_by_filter(self, filters: Filters) -> int:
-        """Return the number of documents that match."""
+        """Return the number of documents that match the filters."""
         index = self.index
         with filter_errors():
             return sum(1 for _ in index.ids(condition(filters, index.manifest.fields)))
@@ -231,13 +238,13 @@ class VocabtoolDocumentStore:
     def count_unique_metadata_by_filter(
         self, filters: Filters, metadata_fields: list[str]
     ) -> dict[str, int]:
-        """Return the number of different values of each field in the documents that match."""
+        """Return how many different values each field has in documents that match the filters."""
         return {name: len(self._values(name, filters)) for name in metadata_fields}
 
     def get_metadata_fields_info(self) -> dict[str, dict[str, str]]:
         """Return the fields of ``meta``, each with its ``type``.
 
-        It is ``keyword``, ``int``, ``float`` or ``boolean``, as the first write determined it.
+        A type is ``keyword``, ``int``, ``float`` or ``boolean``.
         """
         return {
             name_of(name): {"type": NAMES[kind]}
@@ -246,9 +253,10 @@ class VocabtoolDocumentStore:
         }
 
     def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
-        """Return the least and the greatest value: ``min`` and ``max``, or ``None`` for both.
+        """Return a dictionary with the least and the greatest value of a field: ``min``, ``max``.
 
-        Lists and objects have no order, and neither have values of different types.
+        Lists and objects are ignored. Both results are ``None`` if there are no values, or if the
+        values cannot be compared because their types differ.
         """
         values = [
             each for each in self._values(metadata_field) if not isinstance(each, list | dict)
@@ -266,13 +274,13 @@ class VocabtoolDocumentStore:
         size: int = 10,
         filters: Filters | None = None,
     ) -> tuple[list[Any], int]:
-        """Return ``size`` different values of a field, and how many there are.
+        """Return up to ``size`` different values of a field, and the number of all of them.
 
-        The values are in the order of their texts.
+        The values are sorted by their texts.
 
-        - ``search_term``: only values whose text contains it, in upper or lower case.
-        - ``from_``: how many values to leave out first.
-        - ``filters``: only values of documents that match.
+        - ``search_term``: return only values whose text contains this term, in any case.
+        - ``from_``: the number of values to skip at the beginning.
+        - ``filters``: return only values of documents that match these filters.
         """
         term = (search_term or "").lower()
         found = [
@@ -295,7 +303,7 @@ class VocabtoolDocumentStore:
     get_metadata_field_unique_values_async = _in_thread(get_metadata_field_unique_values)
 
     def _values(self, name: str, filters: Filters | None = None) -> list[Any]:
-        """Return the different values of a field of ``meta``; 1, 1.0 and true are different."""
+        """Return the different values of a field of ``meta``. 1, 1.0 and true are different."""
         index, path = self.index, name.removeprefix(META)
         different = {}
         with filter_errors():
@@ -309,7 +317,7 @@ class VocabtoolDocumentStore:
         return [*different.values()]
 
     def _add(self, writer: Writer, documents: list[Document], existing: OnExisting) -> int:
-        """Add documents in their order. Call it while nobody else can write."""
+        """Add documents; return the number added. The caller must hold the lock ``_writing``."""
         index = self.index
         metas = [each.meta for each in documents]
         columns = fields_of(metas, index.manifest.fields, nested=True)
@@ -339,7 +347,7 @@ class VocabtoolDocumentStore:
 
 
 def _check(document: object, place: int) -> None:
-    """Raise an error for what an index does not keep."""
+    """Raise an error if an index cannot keep the document."""
     if not isinstance(document, Document):
         raise ValueError(f"documents[{place}]: wanted a Document, got {type(document).__name__}")
     for name in ("blob", "sparse_embedding"):
@@ -350,9 +358,9 @@ def _check(document: object, place: int) -> None:
 
 
 def _record(document: Document, vector: NDArray[Any] | None) -> dict[str, str]:
-    """Return the field with what other fields do not keep.
+    """Return the field ``_haystack`` with facts that no other field keeps, or an empty dictionary.
 
-    ``vector``: as given, if the index stores it with length 1.
+    ``vector``: the embedding if the index will scale it to length 1, otherwise ``None``.
     """
     record: dict[str, float | None] = {} if document.content is not None else {"content": None}
     length = 1.0 if vector is None else float(np.linalg.norm(vector))
@@ -362,7 +370,7 @@ def _record(document: Document, vector: NDArray[Any] | None) -> dict[str, str]:
 
 
 def as_document(stored: Stored, vector: Vectors | None = None, **more: Any) -> Document:
-    """Return a document of an index as Haystack's. ``vector``: as stored; zero is none."""
+    """Return a document of an index as a document of Haystack. A zero ``vector`` is left out."""
     record = json.loads(str(stored.fields.get(HAYSTACK, "{}")))
     embedding = None
     if vector is not None and vector.any():

@@ -1,6 +1,6 @@
-"""An index as a vector store and retriever of LangChain, and an encoder as its embeddings.
+"""An index as a vector store or retriever of LangChain, and an encoder as LangChain's embeddings.
 
-Metadata are kept as fields, which filters use, and exactly: see ``metadata.py``.
+Metadata are kept as fields, so filters can use them, and come back exactly: see ``metadata.py``.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ Filter = str | Mapping[str, Any] | None
 
 
 class VocabtoolEmbeddings(Embeddings):
-    """The vectors of an encoder.
+    """The vectors of an encoder, as embeddings of LangChain.
 
-    - ``model``, ``options``: as in :func:`vocabtool.open_encoder`. The model is opened when the
-      first text is encoded, so errors come only then.
+    - ``model``, ``options``: the arguments of :func:`vocabtool.open_encoder`. The model is opened
+      when the first text is encoded, so an invalid argument raises no error before.
     """
 
     def __init__(self, model: Model, **options: Any) -> None:
@@ -83,27 +83,28 @@ class VocabtoolEmbeddings(Embeddings):
         return open_encoder(self.model, **self.options)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return a vector for each text, of :attr:`Encoder.dim` numbers."""
+        """Return a vector of :attr:`Encoder.dim` numbers for each text."""
         return cast(list[list[float]], self.encoder.encode(texts).tolist())
 
     def embed_query(self, text: str) -> list[float]:
-        """Return the vector of a query, for which the model may have another prompt."""
+        """Return the vector of a query. The model may have a prompt for queries."""
         return cast(list[float], self.encoder.encode_queries([text])[0].tolist())
 
 
 class VocabtoolVectorStore(VectorStore):
     """An index as a vector store. Its search is hybrid: by vectors and keywords.
 
-    - ``index``: an open index, or the path of one, as in :meth:`vocabtool.Index.open`.
-    - ``embedding``: makes the vectors of documents and queries. Default: the model of the index.
-      A model, or :class:`VocabtoolEmbeddings`, is opened as the model of the index.
+    - ``index``: an open index, or the path of an index, as in :meth:`vocabtool.Index.open`.
+    - ``embedding``: the embeddings or the model for documents and queries. Default: the model of
+      the index. If ``index`` is a path, a model or :class:`VocabtoolEmbeddings` is opened as the
+      model of the index.
 
-    Searches take ``k``, ``filter``, ``explain`` and the arguments of :meth:`vocabtool.Index.search`
-    such as ``fusion="dense"``. ``filter`` is a condition or a dictionary, see :func:`condition`.
-    With ``explain``, the metadata of each document have a dictionary ``_vocabtool``, see
-    :func:`documents_of`. Without, they are exactly those that were added.
+    The search methods take ``k``, ``filter``, ``explain`` and other arguments of
+    :meth:`vocabtool.Index.search`, such as ``fusion="dense"``. ``filter`` is a condition or a
+    dictionary, see :func:`condition`. If ``explain`` is true, the metadata of each document also
+    have the key ``_vocabtool``, see :func:`documents_of`.
 
-    Each call sees the last commit of the index. Several threads may use one store at a time.
+    Each call sees the newest commit of the index. Several threads may use one store.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class VocabtoolVectorStore(VectorStore):
 
     @property
     def embeddings(self) -> Embeddings | None:
-        """What makes the vectors; ``None`` if nothing does."""
+        """The embeddings of documents and queries, or ``None`` if there is no model."""
         if self._embedding is None and (encoder := self.index.encoder) is not None:
             return VocabtoolEmbeddings(encoder)
         return self._embedding
@@ -139,12 +140,12 @@ class VocabtoolVectorStore(VectorStore):
     ) -> Self:
         """Add texts to the index at ``path``, which is created if it does not exist.
 
-        - ``embedding``: as in the class. If it is not a model of vocabtool, a new index has vectors
-          of your own: it does not record what made them.
-        - ``options``: of :meth:`vocabtool.Index.create`, for a new index.
+        - ``embedding``: as in the class. A new index records a model of vocabtool, but not other
+          embeddings.
+        - ``options``: the arguments of :meth:`vocabtool.Index.create`, for a new index.
 
         Raises the errors of :meth:`vocabtool.Index.create`, :meth:`vocabtool.Index.open` and
-        :meth:`add_texts`, and ``ValueError`` without ``path``.
+        :meth:`add_texts`, and ``ValueError`` if ``path`` or ``embedding`` is ``None``.
         """
         given, vectors = _embeddings(embedding), None
         if path is None or given is None:
@@ -173,13 +174,15 @@ class VocabtoolVectorStore(VectorStore):
     ) -> list[str]:
         """Add texts in one commit; return their ids.
 
-        - ``metadatas``: anything that JSON can represent. Strings, numbers, booleans and lists of
-          them become fields for filters, unless the index has another kind of values in that field.
-        - ``ids``: a text replaces the document with its id. Default: random ids.
-        - ``others``: only ``batch_size``, which LangChain's indexing passes and has no effect.
+        - ``metadatas``: the metadata of each text, which JSON must be able to represent. Strings,
+          numbers, booleans and lists of such values become fields for filters, unless the field
+          has values of another kind.
+        - ``ids``: the id of each text. A document that has this id is replaced. Default: random
+          ids.
+        - ``others``: only ``batch_size`` is allowed. It has no effect.
 
-        Raises :class:`VocabtoolError` for other metadata, ``ValueError`` for lists of different
-        lengths, and the errors of :meth:`vocabtool.Writer.add`.
+        Raises :class:`VocabtoolError` if JSON would change metadata, ``ValueError`` if the lists
+        differ in length, and the errors of :meth:`vocabtool.Writer.add`.
         """
         if unknown := others.keys() - {"batch_size"}:
             raise TypeError(f"add_texts has no argument {min(unknown)!r}")
@@ -213,7 +216,7 @@ class VocabtoolVectorStore(VectorStore):
         return ids
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return the documents that exist, in the order of their ids."""
+        """Return the documents with these ids, in the order of ``ids``. Unknown ids are ignored."""
         self.index.refresh()
         return [
             Document(id=each.id, page_content=each.text, metadata=metadata_of(each.fields))
@@ -223,7 +226,8 @@ class VocabtoolVectorStore(VectorStore):
     def delete(self, ids: list[str] | None = None, *, filter: Filter = None, **others: Any) -> bool:  # noqa: A002 - as in LangChain
         """Delete documents in one commit. Unknown ids are ignored.
 
-        ``filter``: instead of ids. Without both, all documents are deleted, as LangChain defines.
+        ``filter``: delete the documents that match this filter. If both ``ids`` and ``filter`` are
+        ``None``, all documents are deleted, as LangChain requires.
         """
         if others:
             raise TypeError(f"delete has no argument {min(others)!r}")
@@ -245,7 +249,7 @@ class VocabtoolVectorStore(VectorStore):
         vector: list[float] | None = None,
         **arguments: Any,
     ) -> Hits:
-        """Return the result of :meth:`vocabtool.Index.search`, from which documents are made."""
+        """Call :meth:`vocabtool.Index.search` with LangChain's arguments and return its result."""
         refuse_where(arguments, "filter, for example filter='year >= 2020'")
         where = condition(filter)
         self.index.refresh()
@@ -256,7 +260,7 @@ class VocabtoolVectorStore(VectorStore):
         return self.index.search(query, k=k, vector=vector, where=where, **arguments)
 
     def _nearest(self, query: str | None, k: int, arguments: Mapping[str, Any]) -> Hits:
-        """Search as a vector store does: without a known word, for the nearest vectors."""
+        """Search the index; return the nearest vectors if no word of the query is known."""
         return self.search_index(query, k, **{"empty": "nearest", **arguments})
 
     def similarity_search(self, query: str, k: int = K, **kwargs: Any) -> list[Document]:
@@ -266,14 +270,14 @@ class VocabtoolVectorStore(VectorStore):
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = K, **kwargs: Any
     ) -> list[Document]:
-        """Return the ``k`` documents whose vectors are nearest, shape (dim,)."""
+        """Return the ``k`` documents whose vectors are nearest to ``embedding``, shape (dim,)."""
         found = self._nearest(None, k, {**kwargs, "vector": embedding})
         return documents_of(found, bool(kwargs.get("explain")))
 
     def similarity_search_with_score(
         self, query: str, k: int = K, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """Return documents and :attr:`Hit.score`: higher is better, within one result only."""
+        """Return documents, each with its :attr:`Hit.score`, comparable within one result only."""
         hits = self._nearest(query, k, kwargs)
         documents = documents_of(hits, bool(kwargs.get("explain")))
         return [(each, hit.score) for each, hit in zip(documents, hits, strict=True)]
@@ -281,7 +285,7 @@ class VocabtoolVectorStore(VectorStore):
     def _similarity_search_with_relevance_scores(
         self, query: str, k: int = K, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """Return documents and their relevance from 0 to 1, see :func:`relevance`."""
+        """Return documents, each with its relevance from 0 to 1, see :func:`relevance`."""
         hits = self._nearest(query, k, kwargs)
         documents = documents_of(hits, bool(kwargs.get("explain")))
         metric = self.index.configuration.metric
@@ -304,7 +308,7 @@ class VocabtoolVectorStore(VectorStore):
     ) -> list[Document]:
         """Return ``k`` of the best ``fetch_k`` documents, chosen for relevance and variety.
 
-        ``lambda_mult``: the weight of relevance, 0 to 1.
+        ``lambda_mult``: the weight of relevance, from 0 to 1.
         """
         arguments = {"mmr": lambda_mult, "rerank_depth": max(k, fetch_k), **kwargs}
         return self.similarity_search(query, k, **arguments)
@@ -317,7 +321,7 @@ class VocabtoolVectorStore(VectorStore):
         lambda_mult: float = 0.5,
         **kwargs: Any,
     ) -> list[Document]:
-        """As :meth:`max_marginal_relevance_search`, for a vector of shape (dim,)."""
+        """Search as :meth:`max_marginal_relevance_search`, with a vector of shape (dim,)."""
         arguments = {"mmr": lambda_mult, "rerank_depth": max(k, fetch_k), **kwargs}
         return self.similarity_search_by_vector(embedding, k, **arguments)
 
@@ -326,11 +330,13 @@ class VocabtoolRetriever(BaseRetriever):
     """The hybrid search of an index as a retriever.
 
     - ``index``, ``embedding``: as in :class:`VocabtoolVectorStore`.
-    - ``k``, ``filter``, ``explain``, ``search_kwargs``: the arguments of a search, which
-      ``invoke`` may replace. If no word of a query is known to the model or in a document, the
-      result is empty: ``search_kwargs={"empty": "nearest"}`` gives guesses.
+    - ``k``, ``filter``, ``explain``, ``search_kwargs``: the arguments of every search. Arguments
+      of ``invoke`` replace them.
 
-    The metadata of each document have a dictionary ``_vocabtool``, see :func:`documents_of`.
+    If the model knows no word of a query and no document contains one, the result is empty. With
+    ``search_kwargs={"empty": "nearest"}``, the result has guesses instead.
+
+    The metadata of each document have the key ``_vocabtool``, see :func:`documents_of`.
     """
 
     # A misspelt filter must not be ignored: it may say what a user is allowed to see.
@@ -365,13 +371,18 @@ class VocabtoolRetriever(BaseRetriever):
 
 
 def condition(given: Filter, depth: int = 0) -> str | None:
-    """Return a filter of LangChain as a condition; ``None`` if it is empty.
+    """Return a filter of LangChain as a condition, or ``None`` if the filter is empty.
 
-    A string is a condition already. A dictionary has a value (``{"year": 2024}``) or operators
-    (``{"year": {"$gte": 2020}}``) for each field, or ``$and``, ``$or``, ``$not``. A document
-    without the field satisfies no comparison but ``$exists``, ``None`` and ``not in`` of a list.
+    A string is returned as it is. In a dictionary, a key is one of:
 
-    Raises :class:`InvalidCondition` for everything else.
+    - a field, with a value (``{"year": 2024}``) or operators (``{"year": {"$gte": 2020}}``)
+    - ``$and`` or ``$or``, with a list of filters
+    - ``$not``, with a filter or a list of filters
+
+    A comparison with a missing field is neither true nor false. The exceptions are ``$exists`` and
+    comparisons with ``None`` or with an empty list.
+
+    Raises :class:`InvalidCondition` for every other filter.
     """
     if given is None or isinstance(given, str):
         return given or None
@@ -383,7 +394,7 @@ def condition(given: Filter, depth: int = 0) -> str | None:
 
 
 def _parts(name: str, value: object, depth: int) -> list[str]:
-    """Return the conditions of one entry of a filter, all of which must be true."""
+    """Return the conditions for one key of a filter. All of them must be true."""
     if name in JUNCTIONS:
         several = [value] if isinstance(value, Mapping) and name == "$not" else value
         if not isinstance(several, list | tuple):
@@ -414,8 +425,8 @@ def _parts(name: str, value: object, depth: int) -> list[str]:
 def documents_of(hits: Hits, explained: bool) -> list[Document]:
     """Return hits as documents of LangChain.
 
-    If ``explained``, their metadata have a dictionary ``_vocabtool``, as in
-    :func:`~vocabtool.integrations.metadata.explanation`.
+    ``explained``: whether to add the key ``_vocabtool`` to the metadata of each document. The value
+    of the key is made by :func:`~vocabtool.integrations.metadata.explanation`.
     """
     found = []
     for hit in hits:
@@ -429,9 +440,14 @@ def documents_of(hits: Hits, explained: bool) -> list[Document]:
 def relevance(hit: Hit, metric: str) -> float:
     """Return the relevance of a hit, from 0 to 1, comparable between queries.
 
-    1 if the document contains a whole identifier of the query. Else by its similarity s: max(0, s)
-    of a cosine, 1 / (1 - s) of a negative squared distance, and 1 / (1 + exp(-s)) of an inner
-    product. Without vectors, its score, which is comparable within one result only.
+    The relevance is 1 if the document contains a whole identifier of the query. Otherwise, it
+    depends on the similarity s of the hit:
+
+    - a cosine: max(0, s)
+    - a negative squared distance: 1 / (1 - s)
+    - an inner product: 1 / (1 + exp(-s))
+
+    If the hit has no similarity, its score is returned, which is not comparable between queries.
     """
     if hit.tier:
         return 1.0
@@ -450,7 +466,7 @@ def _embeddings(given: Embeddings | Model | None) -> Embeddings | None:
 
 
 def _check(metadata: Mapping[str, Any], id_: str) -> None:
-    """Raise :class:`VocabtoolError` if JSON would change metadata."""
+    """Raise :class:`VocabtoolError` if JSON would change the metadata of the document ``id_``."""
     if json.loads(as_json(metadata, id_)) != metadata:
         what = f"document {id_!r}: its metadata would change as JSON"
         raise VocabtoolError(f"{what}: {WANTED}, got {reprlib.repr(metadata)}")

@@ -1,7 +1,7 @@
-"""An index as a vector store of LlamaIndex, and an encoder as its embedding.
+"""An index as a vector store of LlamaIndex, and an encoder as LlamaIndex's embedding.
 
-Metadata are kept as fields, which filters use, and exactly: see ``metadata.py``. What else a node
-has, but its text, is JSON in one field.
+Metadata are kept as fields, so filters can use them, and come back exactly: see ``metadata.py``.
+All other attributes of a node, except its text, are kept as JSON in one field.
 """
 
 from __future__ import annotations
@@ -85,11 +85,13 @@ OF_MISSING: Final = (Op.NE, Op.NIN, Op.IS_EMPTY)  # true of a node without the m
 
 
 class VocabtoolEmbedding(BaseEmbedding):
-    """The vectors of an encoder.
+    """The vectors of an encoder, as an embedding of LlamaIndex.
 
-    - ``model_name``: a model as in :func:`vocabtool.open_encoder`, whose errors are raised; also
-      :attr:`vocabtool.Index.encoder`.
-    - ``options``: of :func:`vocabtool.open_encoder`.
+    - ``model_name``: a model as in :func:`vocabtool.open_encoder`, for example the attribute
+      :attr:`vocabtool.Index.encoder` of an index.
+    - ``options``: other arguments of :func:`vocabtool.open_encoder`.
+
+    Raises the errors of :func:`vocabtool.open_encoder`.
     """
 
     options: dict[str, Any] = Field(default_factory=dict)
@@ -130,13 +132,15 @@ class VocabtoolEmbedding(BaseEmbedding):
 class VocabtoolVectorStore(BasePydanticVectorStore):
     """An index as a vector store, with the modes default, hybrid, sparse, text_search and mmr.
 
-    - ``path``: where the index is, as in :meth:`vocabtool.Index.open`; or an open index.
-    - ``explain``: explain every node that is found.
-    - ``settings``: arguments of every :meth:`vocabtool.Index.search`, such as ``fusion="rrf"``.
-    - ``is_embedding_query``: false if the model of the index makes the vectors of queries.
+    - ``path``: the path of an index, as in :meth:`vocabtool.Index.open`, or an open index.
+    - ``explain``: whether to explain every node that is found.
+    - ``settings``: arguments of every :meth:`vocabtool.Index.search`, such as
+      ``{"fusion": "rrf"}``.
+    - ``is_embedding_query``: whether LlamaIndex makes the vectors of queries. If false, the model
+      of the index makes them.
 
-    The index may also be one that was made without LlamaIndex: then the fields of a document are
-    the metadata of its node. Each call sees the last commit. Several threads may use one store.
+    An index that was made without LlamaIndex can be used too: the fields of its documents become
+    the metadata of the nodes. Each call sees the newest commit. Several threads may use one store.
     """
 
     stores_text: bool = True
@@ -161,11 +165,13 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         return self._index
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """Add nodes in one commit; return their ids. A node replaces the one with its id.
+        """Add nodes in one commit; return their ids. A node replaces the node with the same id.
 
-        The embeddings of the nodes are their vectors; without any, the model of the index makes
-        them. Metadata of other types than strings, numbers, booleans and lists of them are kept,
-        but filters do not find them; nor a value of another type than earlier ones of its name.
+        If no node has an embedding, the model of the index makes the vectors.
+
+        All metadata are kept, but filters find only strings, numbers, booleans and lists of such
+        values. Filters do not find a value whose type differs from earlier values of its key.
+
         Raises ``ValueError`` if only some nodes have embeddings, and the errors of
         :meth:`vocabtool.Writer.add`.
         """
@@ -196,9 +202,10 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         filters: MetadataFilters | None = None,
         **delete_kwargs: Any,
     ) -> None:
-        """Delete nodes by id, by filters, or those that satisfy both.
+        """Delete the nodes that have one of the ids, if given, and match the filters, if given.
 
-        Raises ``ValueError`` without either, and :class:`vocabtool.InvalidCondition`.
+        Raises ``ValueError`` if both arguments are ``None``, and
+        :class:`vocabtool.InvalidCondition` for an invalid filter.
         """
         if node_ids is None and filters is None:
             raise ValueError("pass node_ids or filters; clear() deletes all nodes")
@@ -230,9 +237,9 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
-        """Return the nodes with these ids, in this order, that satisfy the filters.
+        """Return the nodes that have one of the ids, if given, and match the filters, if given.
 
-        Without ids, all nodes that satisfy the filters, in the order in which they were added.
+        The nodes are in the order of ``node_ids``, or in the order in which they were added.
         """
         where = condition(filters, self._fields())
         if node_ids is None:
@@ -249,15 +256,16 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Search the index; ``kwargs`` replace ``explain`` and ``settings`` of the store.
 
-        ``default`` and ``mmr`` search by vectors alone, and their scores are similarities. The
-        others have scores of the fusion, and documents with an identifier of the query come first.
-        ``alpha`` is the weight of the vectors, ``1 - a``.
+        The modes ``default`` and ``mmr`` search by vectors alone, and their scores are
+        similarities. In all other modes, the scores are those of :meth:`vocabtool.Index.search`,
+        and documents with an identifier of the query come first. ``alpha`` of the query is the
+        weight of the vectors, which is ``1 - a`` in :meth:`vocabtool.Index.search`.
 
-        The metadata of each node have a dictionary ``_vocabtool``, which is excluded from prompts
-        and embeddings, as in :func:`~vocabtool.integrations.metadata.explanation`.
+        The metadata of each node have the key ``_vocabtool``, which is excluded from prompts and
+        embeddings. The value is made by :func:`~vocabtool.integrations.metadata.explanation`.
 
-        Raises ``ValueError`` for other modes, :class:`vocabtool.InvalidCondition`, and the errors
-        of :meth:`vocabtool.Index.search`.
+        Raises ``ValueError`` for an unknown mode, :class:`vocabtool.InvalidCondition` for an
+        invalid filter, and the errors of :meth:`vocabtool.Index.search`.
         """
         by_vector = query.mode in (Mode.DEFAULT, Mode.MMR)
         arguments = self._arguments(query, kwargs)
@@ -311,7 +319,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         return {"k": k, **self.settings, **arguments, **given}
 
     def _fields(self) -> Mapping[str, Kind]:
-        """Return the fields of the last commit."""
+        """Return the fields of the newest commit."""
         self._index.refresh()
         return self._index.manifest.fields
 
@@ -321,10 +329,14 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
 
 
 def condition(filters: MetadataFilters | None, fields: Mapping[str, Kind]) -> str | None:
-    """Return filters as a condition; ``None`` without filters. ``fields``: of the index.
+    """Return filters as a condition, or ``None`` if ``filters`` is ``None``.
 
-    A node without the metadata satisfies only ``!=``, ``nin`` and ``is_empty``, and all that is
-    negated. Raises :class:`vocabtool.InvalidCondition` for a filter that no condition expresses.
+    ``fields``: the fields of the index.
+
+    For a node without the metadata key of a filter, the operators ``!=``, ``nin`` and ``is_empty``
+    are true. All other operators are false, and their negation is true.
+
+    Raises :class:`vocabtool.InvalidCondition` for a filter that no condition can express.
     """
     return None if filters is None else _condition(filters, fields, 0)
 
@@ -396,7 +408,7 @@ def _documents_of(nodes: Sequence[BaseNode], known: Mapping[str, Kind]) -> list[
 
 
 def _content_of(node: BaseNode) -> dict[str, Any]:
-    """Return a node as JSON, without its text and what a search told of it."""
+    """Return a node as JSON, without its text and without the explanation of a search."""
     content = node.model_dump(mode="json", exclude={"embedding"}, exclude_defaults=True)
     if EXPLAINED in content.get("metadata", {}):
         del content["metadata"][EXPLAINED]

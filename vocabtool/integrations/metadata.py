@@ -1,7 +1,8 @@
-"""Metadata of frameworks as fields of documents, from which they come back exactly.
+"""Keep the metadata of frameworks as fields of documents, and return the same metadata again.
 
-Fields have one kind each and cannot hold all metadata, so metadata that fields would change are
-also kept as JSON, in the field ``_metadata``. All frameworks read what one of them has written.
+All values of a field have one kind, so fields cannot hold all metadata. Metadata that fields would
+change are also kept as JSON in the field ``_metadata``. Every framework can read the metadata that
+another framework has written.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ WANTED: Final = (
 
 
 def field_of(name: str) -> str:
-    """Return the field of the metadata of this name."""
+    """Return the name of the field that keeps the metadata key ``name``."""
     return PREFIX + name if TAKEN.fullmatch(name) else name
 
 
 def name_of(field: str) -> str:
-    """Return the key of the metadata that a field contains."""
+    """Return the metadata key that the field ``field`` keeps."""
     return field.removeprefix(PREFIX) if TAKEN.fullmatch(field) else field
 
 
 def as_json(metadata: Mapping[str, Any], id_: str) -> str:
-    """Return the metadata of a document as JSON. Raises :class:`VocabtoolError` if it has none."""
+    """Return metadata as JSON. Raises :class:`VocabtoolError` if JSON cannot represent them."""
     try:
         text = json.dumps(metadata, ensure_ascii=False)
         text.encode()
@@ -59,13 +60,13 @@ def as_json(metadata: Mapping[str, Any], id_: str) -> str:
 def fields_of(
     metadatas: Sequence[Mapping[str, Any]], known: Mapping[str, Kind], *, nested: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the fields of documents that are added together.
+    """Return the fields for the metadata of documents that are added together.
 
-    Strings, numbers, booleans and lists of them become fields if their names are allowed.
+    Strings, numbers, booleans and lists of such values become fields if their names are allowed.
 
     - ``known``: the fields of the index, with their kinds.
-    - ``nested``: keys of dictionaries are fields with dots, such as ``author.name``. All other
-      values are fields too, as far as a field can hold them.
+    - ``nested``: whether keys of dictionaries become fields with dots, such as ``author.name``. If
+      so, all other values that a field can hold become fields too.
     """
     columns = [dict(_columns(each, nested)) for each in metadatas]
     kinds: dict[str, set[Kind | None]] = {
@@ -90,7 +91,7 @@ def fields_of(
 
 
 def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata that were kept as these fields. Other documents have their fields."""
+    """Return the metadata kept as ``fields``, or the fields if no framework wrote the document."""
     with suppress(ValueError, TypeError, RecursionError):  # else the field is not ours
         if isinstance(exact := json.loads(fields.get(EXACT, "")), dict):
             return exact
@@ -98,11 +99,14 @@ def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def explanation(hits: Hits, hit: Hit) -> dict[str, Any]:
-    """Return what the search knows of a document, for its metadata.
+    """Return a dictionary that explains why a document was found, for its metadata.
 
-    ``score``, ``tier``, ``similarity``, ``bm25`` and others as in :class:`Hit`; ``unknown_words``:
-    the words of the query that the model does not know; ``guesses`` and ``notes`` as in
-    :class:`Hits`; and the ``explanation``, if the search was asked for it.
+    Its keys:
+
+    - ``score``, ``tier``, ``similarity``, ``bm25`` and other attributes of :class:`Hit`.
+    - ``unknown_words``: the words of the query that the model does not know.
+    - ``guesses`` and ``notes``, attributes of :class:`Hits`.
+    - ``explanation``, if the search had ``explain=True``.
     """
     told = hit.to_dict()
     for name in ("id", "text", "fields"):
@@ -130,7 +134,7 @@ def _is_kept(value: object, nested: bool) -> bool:
 
 
 def _kind(value: object) -> Kind | None:
-    """Return the kind of a value that a field gives back exactly, or ``None``."""
+    """Return the kind of a value, or ``None`` if a field would not return the same value."""
     match value:
         case bool():
             return "boolean"

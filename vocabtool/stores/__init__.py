@@ -1,5 +1,5 @@
-"""Stores: indexes whose documents, vectors and postings an engine keeps.
+"""Stores: indexes whose documents, vectors and postings are kept in a database.
 
-What search asks of a store is in ``search/store.py``. Each engine has a package of its own; begin
-with its ``schema.py``.
+The interface that search needs from a store is in ``search/store.py``. Each database engine has a
+package of its own. Read its ``schema.py`` first.
 """

@@ -1,8 +1,11 @@
 """The changes of one commit, and the statements that write them in a transaction.
 
-The order of the locks is the same in every transaction, so that writers rarely wait for each other
-in a circle: the documents to delete by their keys, the new ones by their keys, then the statistics
-of the writer's own slot, then records.
+Every transaction takes its locks in the same order, so that deadlocks are rare:
+
+1. the documents to delete, sorted by key
+2. the new documents, sorted by key
+3. the statistics of the writer's own slot
+4. records
 """
 
 from __future__ import annotations
@@ -66,10 +69,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(slots=True, kw_only=True)
 class NewDocument:
-    """A document to add. ``text``: without U+0000. ``values``: texts of its fields.
+    """A document to add.
 
-    ``vector``: ``None`` if it is zero. ``on_existing``: what to do if another writer adds the id
-    meanwhile.
+    - ``text``: the text, without U+0000.
+    - ``vector``: the vector, or ``None`` if all its numbers are zero.
+    - ``values``: the values of the fields, as texts.
+    - ``on_existing``: what to do if another writer adds a document with the same id meanwhile.
     """
 
     doc: int
@@ -85,20 +90,20 @@ class NewDocument:
 
     @property
     def size(self) -> int:
-        """About the bytes in memory."""
+        """The approximate number of bytes in memory."""
         texts = 2 * len(self.text) + sum(len(each or "") for each in self.values.values())
         return 1000 + texts + (0 if self.vector is None else self.vector.nbytes)
 
 
 @dataclass(slots=True)
 class Changes:
-    """What a transaction will write.
+    """The changes that a transaction will write.
 
-    - ``documents``: new ones by their keys.
-    - ``deleted``: numbers of documents.
-    - ``sources``: the new source of documents.
-    - ``answers``: (key, digest, answer).
-    - ``shards``: (plan, number, documents) of shards that are loaded.
+    - ``documents``: a dictionary from the keys of new documents to the documents.
+    - ``deleted``: the numbers of documents to delete.
+    - ``sources``: a dictionary from the numbers of documents to their new sources.
+    - ``answers``: a list of (key, digest, answer).
+    - ``shards``: a list of (plan, shard number, number of documents) of the loaded shards.
     """
 
     documents: dict[UUID, NewDocument] = field(default_factory=dict)
@@ -120,12 +125,12 @@ class TermNumbers:
         self._kept: dict[Field, dict[str, int]] = {"words": {}, "surfaces": {}}
 
     def clear(self) -> None:
-        """Forget all: a server that lost transactions may give the numbers to other terms."""
+        """Forget all numbers. After a lost transaction, the server may give them to other terms."""
         for kept in self._kept.values():
             kept.clear()
 
     def of(self, connection: Connection, name: Field, terms: Iterable[str]) -> dict[str, int]:
-        """Return a dictionary with the numbers of all ``terms``; new terms are added."""
+        """Add the new ``terms`` to the index; return a dictionary with the numbers of all terms."""
         kept = self._kept[name]
         wanted = set(terms)
         new = sorted(wanted - kept.keys())
@@ -145,7 +150,7 @@ class TermNumbers:
         return kept
 
     def add(self, connection: Connection, documents: Iterable[NewDocument]) -> None:
-        """Add the terms of documents: best outside of their transaction, for nobody waits then."""
+        """Add the terms of documents. In a transaction of its own, this blocks no other writer."""
         words, surfaces = set[str](), set[str]()
         for document in documents:
             for part in (document.terms.words, *document.terms.repeated):
@@ -166,7 +171,7 @@ class TermNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """Pairs of a term and a document, sorted, with frequency and length: int64, shape (n,)."""
+    """Sorted pairs of a term and a document, with frequency and length: int64, shape (n,)."""
 
     term: Ints
     doc: Ints
@@ -195,7 +200,10 @@ class Postings:
 
 
 def take_slot(connection: Connection, tables: Tables, chosen: int) -> int:
-    """Lock a slot until the end of the transaction: the first free one, or wait for ``chosen``."""
+    """Lock a slot until the end of the transaction; return its number.
+
+    The slot is the first free slot. If no slot is free, this waits for the slot ``chosen``.
+    """
     first = lock_of(tables.number, 0)
     found = connection.execute(
         "SELECT slot FROM generate_series(0, %s) AS slot"
@@ -216,7 +224,7 @@ def write_changes(
     fields: Mapping[str, Kind],
     slot: int,
 ) -> None:
-    """Write in the open transaction. ``fields``: of the index, in the order of its columns.
+    """Write changes in the open transaction. ``fields``: the fields, in the order of their columns.
 
     Raises :class:`VocabtoolError` if another writer added a document that must be new.
     """
@@ -277,7 +285,7 @@ def count_commit(connection: Connection, tables: Tables, slot: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What was deleted: terms, ``count`` documents with each, and sums."""
+    """Statistics of deleted documents. ``count``: the number of them that have each ``term``."""
 
     term: Ints
     count: Ints
@@ -287,7 +295,7 @@ class Removal:
 
 
 def _keep(connection: Connection, tables: Tables, changes: Changes) -> set[UUID]:
-    """Return the keys of new documents that another writer added, and that it may keep."""
+    """Return the keys of new documents that are not written, as another writer added them."""
     strict = [key for key, each in changes.documents.items() if each.on_existing != "update"]
     if not strict:
         return set()
@@ -309,7 +317,7 @@ def _keep(connection: Connection, tables: Tables, changes: Changes) -> set[UUID]
 def _delete(
     connection: Connection, tables: Tables, deleted: Iterable[int], keys: Iterable[UUID]
 ) -> list[Removal]:
-    """Delete documents by their numbers, and those with the keys of new ones."""
+    """Delete the documents with the numbers ``deleted`` or with one of the ``keys``."""
     found = connection.execute(
         tables.sql(
             "SELECT doc FROM {documents} WHERE doc = ANY(%s::bigint[]) OR key = ANY(%s::uuid[])"
@@ -447,8 +455,9 @@ def write_load(
 ) -> None:
     """Record the state of a load that began when the writer was ``opened``.
 
-    As in a folder, a load of other files that was finished before that is forgotten. If only
-    :attr:`Load.synced` ended since ``before``, it ends for all loads, and nothing else changes.
+    Loads of other files that were finished before ``opened`` are removed. If the only change since
+    ``before`` is that :attr:`Load.synced` became false, it becomes false for all loads, and
+    nothing else is changed.
     """
     if before is not None and before.synced and load == replace(before, synced=False):
         connection.execute(tables.sql("UPDATE {loads} SET synced = false WHERE synced"))
@@ -468,7 +477,7 @@ def write_load(
 
 
 def _column_value(text: str | None, kind: Kind) -> tuple[object, ...]:
-    """Return a value, and its companions, for COPY."""
+    """Return the values for COPY of all columns of a field, from the text of the field's value."""
     if text is None or kind in ("string", "null"):
         return columns_of_value(None if text is None else text.encode(), kind)
     return columns_of_value(value_of(text, kind), kind)

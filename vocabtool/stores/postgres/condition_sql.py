@@ -1,19 +1,24 @@
-"""Fields of documents as columns of PostgreSQL, and conditions on them.
+"""Fields of documents as columns of PostgreSQL, and conditions on these columns.
 
-    integer   numeric, so that a field may become one of numbers without a change
-    number    numeric: integers beyond 2^53 stay exact; fractions as their shortest decimals
+A field has a column whose type depends on the kind of the field:
+
+    integer   numeric, so that the kind can become number without a change of the column
+    number    numeric: integers beyond 2^53 stay exact; fractions are their shortest decimals
     boolean   boolean
-    string    text COLLATE "C", and what PostgreSQL cannot compute itself in any locale:
-      _folded   case-folded text; null if that is the text with a-z for A-Z
-      _words    plain text with marks at the edges of words; null if all words are ASCII
-      _instant  bigint: the start of the date or time that the text is; null if it is none
-      _items    text[]: the elements of a JSON list; null if the text is none
+    string    text COLLATE "C", with four companion columns
 
-Ids and texts have the same companions, but no items. A field without values (``null``) has no
-column. Texts with null in ``_folded`` and ``_words``, such as all of ASCII, take no more space.
+The companion columns have values that PostgreSQL cannot compute in the same way in every locale:
 
-PostgreSQL stores neither U+0000 nor invalid UTF-8: both are replaced by U+FFFD when written
-(:func:`storable`). No text equals or contains a value with U+0000.
+    _folded   case-folded text; null if it is the text with A-Z replaced by a-z
+    _words    plain text with marks at the edges of words; null if all words are ASCII
+    _instant  bigint: the start of the date or time in the text; null if the text is no date or time
+    _items    text[]: the elements of a JSON list; null if the text is no JSON list
+
+Ids and texts have the same companions, except ``_items``. A field without values (``null``) has no
+column. A null in ``_folded`` and ``_words``, as for every ASCII text, takes no space.
+
+PostgreSQL stores neither U+0000 nor invalid UTF-8, so :func:`storable` replaces them by U+FFFD.
+No text equals or contains a value with U+0000.
 """
 
 from __future__ import annotations
@@ -65,7 +70,7 @@ _LISTS: Final = local()
 
 
 def columns_of(name: str, kind: Kind) -> list[tuple[str, str]]:
-    """Return names and types of the columns of a field. ``name``: ``field_`` and its number."""
+    """Return the names and types of the columns of a field. ``name``: such as ``field_0``."""
     if kind == "null":
         return []
     endings = (*COMPANIONS, ITEMS) if kind == "string" else ()
@@ -73,7 +78,7 @@ def columns_of(name: str, kind: Kind) -> list[tuple[str, str]]:
 
 
 def indexes_of(name: str, kind: Kind) -> list[str]:
-    """Return which indexes conditions on a field use, in SQL, to follow ``CREATE INDEX ON ...``."""
+    """Return the indexes for conditions on a field, as the SQL after ``CREATE INDEX ON ...``."""
     if kind in ("integer", "number"):
         return [f"({name})"]
     if kind != "string":
@@ -86,7 +91,7 @@ def indexes_of(name: str, kind: Kind) -> list[str]:
 
 
 def columns_of_text(text: str) -> tuple[str | None, str | None, int | None]:
-    """Return the companions of an id or text. ``text``: storable."""
+    """Return the values of the companion columns for a text that :func:`storable` returned."""
     encoded = text.encode()
     if text.isascii():
         return None, None, instant(encoded)
@@ -100,7 +105,7 @@ def columns_of_text(text: str) -> tuple[str | None, str | None, int | None]:
 
 
 def columns_of_value(value: bytes | int | float | None, kind: Kind) -> tuple[object, ...]:
-    """Return the values of all columns of a field. ``value``: as an index's folder stores it."""
+    """Return the values of all columns of a field from the value that an index's folder stores."""
     if kind == "null":
         return ()
     if value is None:
@@ -114,7 +119,7 @@ def columns_of_value(value: bytes | int | float | None, kind: Kind) -> tuple[obj
 
 
 def value_of_column(value: object) -> object:
-    """Return the value of a field from that of its column: an ``int`` or ``float`` for numeric."""
+    """Convert the value of a column to the value of its field: numeric to ``int`` or ``float``."""
     if not isinstance(value, Decimal):
         return value
     is_whole = value.is_finite() and value.as_tuple().exponent == 0
@@ -127,9 +132,9 @@ def storable(text: bytes) -> str:
 
 
 def as_decimal(number: int | float) -> Decimal:
-    """Return a number so that decimals compare as the numbers do; a ``float`` keeps its point.
+    """Return a number as its shortest decimal. A whole ``float`` keeps its point, such as ``2.0``.
 
-    The order of shortest decimals is that of the numbers, and no fraction becomes a whole number.
+    Shortest decimals have the same order as the numbers, and no fraction becomes a whole number.
     """
     if isinstance(number, float) and number.is_integer() and abs(number) <= EXACT:
         return Decimal(f"{int(number)}.0")
@@ -137,7 +142,7 @@ def as_decimal(number: int | float) -> Decimal:
 
 
 def items_of(text: str) -> list[str] | None:
-    """Return keys of the elements of a JSON list, as SQLite reads it; ``None`` if it is none."""
+    """Return the :func:`element_key` of each element, or ``None`` if the text is no JSON list."""
     if "[" not in text:
         return None
     if not hasattr(_LISTS, "reader"):
@@ -160,16 +165,18 @@ def items_of(text: str) -> list[str] | None:
 
 
 def element_key(value: str | int | float | bool) -> str:
-    """Return a text that is the same for equal elements of lists only."""
+    """Return a text for a list's element. Only equal elements of lists have the same text."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"'{value}" if isinstance(value, str) else f"{as_decimal(value):f}".removesuffix(".0")
 
 
 def with_edges(plain: str) -> str:
-    """Mark all places in a text but those between two letters or digits of a word.
+    """Put a mark at every place in a text that is not inside a word.
 
-    With the marks, a whole word is a substring. ``plain``: in the form of :func:`plain_form`.
+    A whole word with its marks is found as a substring of the marked text.
+
+    ``plain``: a text that :func:`plain_form` returned.
     """
 
     def mark(others: re.Match[str]) -> str:
@@ -179,7 +186,7 @@ def with_edges(plain: str) -> str:
 
 
 def edges_of(word: str) -> str:
-    """Return what texts ``with_edges`` contain if they contain a word."""
+    """Return a word with its marks, to be searched in texts that :func:`with_edges` returned."""
     plain = plain_form(word)
     before, after = may_touch(plain)
     marked = with_edges(plain)
@@ -189,9 +196,11 @@ def edges_of(word: str) -> str:
 def sql_of(where: Where, fields: Fields, table: str, fetch: Fetch) -> tuple[str, list[object]]:
     """Return a condition on the rows of a table, and its parameters for psycopg (``%s``).
 
-    ``table``: name of the table of documents, no user text. ``fetch``: runs a statement; used only
-    for what an error message shows, and for ``contains`` with a number. Raises
-    :class:`InvalidCondition`.
+    - ``table``: the name of the table of documents, which must not come from a user.
+    - ``fetch``: a function that runs a statement. It is called only for an error message, and for
+      ``contains`` with a number.
+
+    Raises :class:`InvalidCondition` for a condition that does not fit the fields.
     """
     dialect = Postgres(table, fetch)
     return Compiler(dialect, fields, where.text).of(where.tree), dialect.values

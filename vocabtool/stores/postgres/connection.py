@@ -1,6 +1,7 @@
-"""Connections to a PostgreSQL database: their errors in our words, and when to try again.
+"""Connect to a PostgreSQL database, try again after lost connections, and explain errors.
 
-A password may be in the address, in PGPASSWORD or in the file PGPASSFILE. It is in no message.
+A password may be in the address, in PGPASSWORD or in the file PGPASSFILE. No message contains the
+password.
 """
 
 from __future__ import annotations
@@ -66,15 +67,17 @@ Result = TypeVar("Result")
 class Connections:
     """The connections of this process to one database.
 
-    ``where``: host and database, for messages. ``schema``: the one with our tables. Threads may
-    share it; a forked process opens its own connections.
+    Threads may share an object. A forked process opens its own connections.
+
+    - ``where``: the host and the database, for messages.
+    - ``schema``: the name of the schema that has vocabtool's tables.
     """
 
     def __init__(self, conninfo: str, *, schema: str = SCHEMA) -> None:
-        """``conninfo``: a URI, or names and values, as libpq reads them.
+        """``conninfo``: a connection string of libpq: a URI, or names and values.
 
-        Raises :class:`UnsupportedFormat` without psycopg, :class:`VocabtoolError` for text that is
-        no conninfo.
+        Raises :class:`UnsupportedFormat` if psycopg is not installed, and :class:`VocabtoolError`
+        if ``conninfo`` is not a connection string.
         """
         try:
             from psycopg import ProgrammingError
@@ -111,9 +114,9 @@ class Connections:
         raise TypeError("connections cannot be pickled: they may have a password")
 
     def connect(self, wait: float = 0.0) -> Connection:
-        """Open a connection in autocommit mode; close it yourself.
+        """Open a connection in autocommit mode. The caller must close it.
 
-        ``wait``: seconds to go on trying while the server cannot be reached.
+        ``wait``: the number of seconds to try again while the server cannot be reached.
         """
         from psycopg import Connection, OperationalError
 
@@ -138,9 +141,11 @@ class Connections:
         raise AssertionError  # the pauses never end
 
     def read(self, work: Callable[[Connection], Result]) -> Result:
-        """Call ``work`` with a connection of the pool; again if the connection was lost.
+        """Call ``work`` with a connection of the pool, and return its result.
 
-        It must only read, and may be called several times. Raises :class:`VocabtoolError`.
+        ``work`` must only read, because it is called again if the connection was lost.
+
+        Raises :class:`VocabtoolError` for errors of the database.
         """
         import psycopg
         from psycopg_pool import PoolTimeout
@@ -183,7 +188,10 @@ class Connections:
             raise self.explain(error) from error
 
     def explain(self, error: psycopg.Error, written: str = "") -> VocabtoolError:
-        """Return an error that says what happened, where, what was ``written``, and what next."""
+        """Make an error whose message explains ``error`` and says what to do next.
+
+        ``written``: a sentence for the message that says which changes were written.
+        """
         state = error.sqlstate or ""
         what = error.diag.message_primary or " ".join(str(error).split())
         if self._secret:
@@ -230,7 +238,7 @@ class Connections:
 
 
 def _configure(schema: str, connection: Connection) -> None:
-    """Find the types and operators of pgvector, wherever they were installed."""
+    """Set the search path to ``schema`` and the schema of pgvector, and switch JIT off."""
     connection.execute(
         "SELECT set_config('search_path', concat_ws(', ', quote_ident(%s), coalesce("
         "(SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n"
@@ -248,7 +256,7 @@ def _close(pool: ConnectionPool[Any], process: int) -> None:
 
 @contextmanager
 def one_commit(connection: Connection) -> Iterator[None]:
-    """Let all statements of the ``with`` block read the same commit, while others write."""
+    """Let all statements of the ``with`` block read the same commit, while other sessions write."""
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
@@ -256,7 +264,7 @@ def one_commit(connection: Connection) -> Iterator[None]:
 
 
 def is_lost(error: psycopg.Error, connection: Connection) -> bool:
-    """Whether an error means that the connection, and its transaction, are gone."""
+    """Whether an error means that the connection and its transaction were lost."""
     import psycopg
 
     is_ours = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
@@ -264,7 +272,7 @@ def is_lost(error: psycopg.Error, connection: Connection) -> bool:
 
 
 def is_conflict(error: psycopg.Error) -> bool:
-    """Whether another transaction was in the way, so that the same one may succeed now."""
+    """Whether an error was caused by a concurrent transaction, so that a retry may succeed."""
     from psycopg.errors import DeadlockDetected, SerializationFailure
 
     return isinstance(error, DeadlockDetected | SerializationFailure)

@@ -1,4 +1,4 @@
-"""Reads documents of an index in PostgreSQL, their ids, and the values of their fields."""
+"""Read documents of an index in PostgreSQL, their ids, and the values of their fields."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Answers = list[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class DocumentColumns:
-    """The columns with a document's text and ``fields``."""
+    """The names of the columns that have a document's text and the values of its ``fields``."""
 
     names: Sequence[str]
     fields: Sequence[str]
@@ -43,15 +43,16 @@ class DocumentColumns:
         return cls(["d.text", *kept], [*kept.values()])
 
     def document(self, id_: str, text: str, *values: Any) -> Document:
-        """Return the document of an id and the values of the columns."""
+        """Make a document from its id, its text and the values of its other columns."""
         named = zip(self.fields, map(value_of_column, values), strict=True)
         return Document(id_, text, {name: value for name, value in named if value is not None})
 
 
 class PostgresDocuments(ABC):
-    """Documents by their rows, ids or texts. Threads may share it.
+    """Finds documents by their rows, ids or texts. Threads may share an object.
 
-    ``connection``: the only one to use, in a transaction that sees one commit.
+    ``connection``: a connection in a transaction that sees one commit, to be used for all
+    statements. Default: the connections of the pool.
     """
 
     def __init__(
@@ -66,9 +67,10 @@ class PostgresDocuments(ABC):
     def fields(self) -> Mapping[str, Kind]: ...
 
     def _ask(self, *parts: Part, settings: Sequence[str] = ()) -> list[Answers]:
-        """Run statements in one round trip; return the rows of each.
+        """Run statements in one round trip; return the rows of each statement.
 
-        ``settings``: are set first, unless they are those that the connection was given last.
+        ``settings``: the settings for SET, such as ``name = value``. They are skipped if the
+        connection has them already.
         """
 
         def work(connection: Any) -> list[Answers]:
@@ -94,7 +96,7 @@ class PostgresDocuments(ABC):
         return Part("d.doc = ANY(%s)", (rows.tolist(),))
 
     def ids(self, rows: Rows) -> list[str]:
-        """Return the ids. Those of a search's candidates are known already."""
+        """Return the ids of rows. The ids of a search's candidates are read from memory."""
         wanted = rows.tolist()
         kept = self._ids
         if any(row not in kept for row in wanted):
@@ -114,7 +116,10 @@ class PostgresDocuments(ABC):
         self._ids.update(zip(docs, ids, strict=True))
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
-        """Return documents without null fields. Raises :class:`DocumentsChanged`."""
+        """Return documents without null fields.
+
+        Raises :class:`DocumentsChanged` if a document was deleted meanwhile.
+        """
         columns, n = DocumentColumns.of(self.fields), self.tables.number
         names = ", ".join(columns.names)
         statement = f"SELECT d.doc, d.id, {names} FROM documents_{n} d WHERE "
@@ -133,7 +138,7 @@ class PostgresDocuments(ABC):
         return self.rows_of([id_]).get(id_)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the row of each id that exists."""
+        """Return a dictionary from the ids that exist to their rows."""
         by_key = {key_of(id_): id_ for id_ in ids}
         statement = f"SELECT key, doc FROM documents_{self.tables.number:d} WHERE key = ANY(%s)"
         (found,) = self._ask(Part(statement, ([*by_key],)))
@@ -168,7 +173,7 @@ class PostgresDocuments(ABC):
     # Values of fields
 
     def value_ranks(self, name: str, rows: Rows) -> NDArray[np.int64]:
-        """Return the rank of each row's value among those of all ``rows``; -1 without a value."""
+        """Return the rank of each row's value among the values of all ``rows``, or -1 for null."""
         found = np.full(len(rows), -1, np.int64)
         if self.fields[name] == "null":
             return found
@@ -184,7 +189,7 @@ class PostgresDocuments(ABC):
     def count_values(
         self, names: Sequence[str], terms: Sequence[Term], among: Part, limit: int
     ) -> dict[str, ValueCounts]:
-        """Count values in one round trip. Elements of lists are counted here."""
+        """Count the values of fields in one round trip. List elements are counted in Python."""
         if terms:
             holding = tuple(Clause((term,)) for term in terms)
             among = among & select_part(self.tables, Combination("any", holding), {})

@@ -1,9 +1,10 @@
-"""An index in PostgreSQL with pgvector, under an address.
+"""An index in PostgreSQL with pgvector. Its address has this form:
 
     postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME&schema=SCHEMA&sslmode=verify-full
 
-``index`` names the index, and ``schema`` the schema with our tables (default: vocabtool). All other
-parameters are libpq's, which also reads PGPASSWORD, PGPASSFILE and other environment variables.
+``index`` is the name of the index. ``schema`` is the name of the schema that has vocabtool's tables
+(default: vocabtool). All other parameters are passed to libpq, which also reads PGPASSWORD,
+PGPASSFILE and other environment variables.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ OUTGROWN: Final = 4  # measured again when there are this many times the documen
 
 
 class PostgresEngine:
-    """One index in a database. Threads may share it."""
+    """One index in a database. Threads may share an object."""
 
     exact_below = 5_000  # to compare a vector of 256 numbers takes about a microsecond
 
@@ -147,7 +148,7 @@ class PostgresEngine:
         *,
         replaces: bool,
     ) -> PostgresEngine:
-        """``attached``: attaches the new index to the user's table, in the same transaction."""
+        """``attached``: called in the transaction that creates the index, to attach a table."""
         from psycopg import IsolationLevel
 
         connections, index = _parse(address)
@@ -244,9 +245,9 @@ class PostgresEngine:
         self.is_build = False
 
     def compact(self, progress: Progress | None) -> int:
-        """Remove dead rows of the tables and measure the vectors again; return 0.
+        """Remove dead rows of the tables, and index and measure the vectors again.
 
-        Deleted documents take no part in a search, and PostgreSQL uses their space again.
+        Returns 0, because the tables contain no deleted documents.
         """
         with self.connections.translate_errors(), self.connections.connect() as connection:
             vacuum(connection, self.tables, progress)
@@ -307,7 +308,7 @@ class PostgresEngine:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to say at every opening: that the recall which was asked for is not reached."""
+        """Notes for the user: one note if the index of vectors does not reach the wanted recall."""
         facts = self.vector_facts()
         return (facts.note,) if facts is not None and facts.note is not None else ()
 
@@ -316,9 +317,11 @@ class PostgresEngine:
         return VectorFacts.decode(bytes(found[0][0])) if found else None
 
     def index_vectors(self, progress: Progress | None, *, again: bool = False) -> None:
-        """Index the vectors and measure them, if there are enough documents and many new ones.
+        """Index and measure the vectors, if there are enough documents and many of them are new.
 
-        One process at a time does so; another one waits, and finds what was done.
+        ``again``: do not require that many documents are new.
+
+        Only one process at a time does this. Other processes wait, and do not repeat the work.
         """
         if not any(self._due(again)):
             return
@@ -337,7 +340,7 @@ class PostgresEngine:
                 self._build(connection, sql, held.recall)
 
     def _due(self, again: bool) -> tuple[bool, bool]:
-        """Return whether to measure similarity by chance, and whether to index the vectors."""
+        """Return whether to measure the chance similarity, and whether to index the vectors."""
         manifest, facts = self.manifest(), self.vector_facts()
         rows, chance = manifest.rows, manifest.chance
         of_index = rows > manifest.configuration.exact_below and (
@@ -367,7 +370,7 @@ class PostgresEngine:
 
 
 class PostgresCommit(PostgresStore):
-    """The newest commit, with what an index asks of it besides searches."""
+    """The newest commit, with the methods that an index needs besides searches."""
 
     model: IndexModel
     number = 0
@@ -424,7 +427,7 @@ class PostgresCommit(PostgresStore):
 
 
 def _parse(address: str) -> tuple[Connections, str]:
-    """Return the connections and the name of the index. Raises :class:`VocabtoolError`."""
+    """Return the connections and the index name for an address, or raise an error."""
     try:
         parts = urlsplit(address)
     except ValueError:  # its message may quote the password

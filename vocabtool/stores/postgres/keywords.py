@@ -1,6 +1,6 @@
 """The keyword leg as SQL: exact BM25 over the table of postings.
 
-All parts of a statement are built of our own words and numbers; terms are numbers or parameters.
+No text of a user becomes part of a statement: terms are numbers or parameters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_JOINED: Final = 4  # terms of a phrase that are joined; the rest is seen in 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a statement. ``values``: its parameters, in the order of their marks ``%s``."""
+    """A part of a statement. ``values``: the parameters, in the order of the marks ``%s``."""
 
     text: str
     values: tuple[object, ...] = ()
@@ -41,8 +41,10 @@ TRUE: Final = Part("TRUE")
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """The numbers that BM25 needs, of one commit. ``frequencies``: number and document frequency
-    of each term that was asked for; number 0 if there is no such term.
+    """The statistics of one commit that BM25 needs.
+
+    ``frequencies``: the number and the document frequency of each term. The number is 0 for a term
+    that the index does not have.
     """
 
     documents: int
@@ -50,7 +52,7 @@ class Statistics:
     frequencies: Mapping[Term, tuple[int, int]]
 
     def idf(self, clause: Clause) -> float:
-        """The idf of a term, or the sum of those of a phrase."""
+        """The idf of a term, or the sum of the idfs of the terms in a phrase."""
         return sum(idf(self.documents, self.frequencies[term][1]) for term in clause.terms)
 
     @property
@@ -61,9 +63,12 @@ class Statistics:
 
 
 def select_part(tables: Tables, asked: Asked, where: Mapping[Where, Part]) -> Part:
-    """A condition on the row ``d`` of the documents. ``where``: as compiled.
+    """Return a condition on a row ``d`` of the table of documents.
 
-    No function stands around a condition outside of an exclusion, so that indexes can be used.
+    ``where``: the compiled form of each condition.
+
+    Except in an exclusion, a condition is never the argument of a function, so that PostgreSQL can
+    use indexes.
     """
     match asked:
         case Clause():
@@ -81,7 +86,7 @@ def select_part(tables: Tables, asked: Asked, where: Mapping[Where, Part]) -> Pa
 
 
 def _holds(tables: Tables, clause: Clause) -> Part:
-    """The numbers of terms are looked up by the statement."""
+    """Return the condition that a document has a clause. The statement looks up term numbers."""
     number = f"(SELECT term FROM terms_{tables.number} WHERE field = %s AND text = %s)"
     terms = [
         (FIELD_CODES[term.field], stored_term(stored_text(term.text))) for term in clause.terms
@@ -99,7 +104,13 @@ def _holds(tables: Tables, clause: Clause) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class WeightedClause:
-    """A clause of a statement and what it adds: to the score, to that of codes, to the tier."""
+    """A clause and its weights.
+
+    - ``score``: the weight in the score, or ``None`` if the clause does not add to the score.
+    - ``code``: the weight in the score of codes, or ``None``.
+    - ``is_unstemmed``: whether the clause adds to the tier of a document.
+    - ``is_must``: whether a document must have the clause.
+    """
 
     clause: Clause
     score: float | None = None
@@ -116,7 +127,7 @@ def weigh(
     codes: Sequence[Clause] = (),
     unstemmed: Sequence[Clause] = (),
 ) -> list[WeightedClause]:
-    """Return each distinct clause once, without those that no document can have."""
+    """Return each distinct clause once, except clauses with a term that the index does not have."""
     made: dict[tuple[Term, ...], WeightedClause] = {}
     known = statistics.frequencies
 
@@ -141,10 +152,15 @@ def weigh(
 def totals(
     tables: Tables, statistics: Statistics, clauses: Sequence[WeightedClause], must: int = 0
 ) -> Part:
-    """Select ``doc``, ``score``, ``code`` and ``exact`` of each document with a clause.
+    """Return a statement that selects a row for each document with at least one clause.
 
-    ``score`` and ``code``: null if it has no clause that adds to them. ``exact``: whether it has an
-    unstemmed one. ``must``: how many clauses it must have.
+    Its columns:
+
+    - ``doc``: the number of the document.
+    - ``score``, ``code``: the scores, or null if no clause of the document adds to the score.
+    - ``exact``: whether the document has an unstemmed clause.
+
+    ``must``: the number of ``is_must`` clauses that a document must have.
     """
     of = statistics.frequencies
     single = [(n, each) for n, each in enumerate(clauses) if len(each.clause.terms) == 1]
@@ -205,7 +221,7 @@ def _phrase(tables: Tables, statistics: Statistics, n: int, each: WeightedClause
 
 
 def _score(clauses: Sequence[WeightedClause]) -> Part:
-    """The sum of the scores. A clause with ``parts`` adds only what is above their sum."""
+    """Return the sum of scores as SQL. A clause adds only its excess over the sum of its parts."""
     at = {each.clause.terms: n for n, each in enumerate(clauses)}
     owners = {
         n: [at[term,] for term in each.clause.parts if (term,) in at]

@@ -1,7 +1,7 @@
-"""An index in PostgreSQL, open for reading: both legs of a query in one round trip.
+"""Read an index in PostgreSQL, with both legs of a query in one round trip.
 
-A search sees the latest commit. What BM25 needs of the whole index (how many documents have a
-term) is kept until a commit is noticed, which each answer of the legs tells, or for ten seconds.
+A search sees the newest commit. The statistics for BM25, such as the number of documents that have
+a term, are kept in memory for ten seconds, or until a search notices a new commit.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ SPELLING: Final = 2  # letters by which the length of a similar word may differ
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What was read of one commit. ``at``: when, by the monotonic clock."""
+    """The facts read from one commit. ``at``: the time of the read, by the monotonic clock."""
 
     manifest: Manifest
     facts: VectorFacts | None
@@ -76,7 +76,7 @@ class State:
 
 
 class PostgresStore(PostgresDocuments):
-    """The latest commit of an index. Threads may share it."""
+    """The newest commit of an index. Threads may share an object."""
 
     exactness = Exactness(lengths=True, frequencies=True, similarities=True)
     live = TRUE
@@ -150,7 +150,7 @@ class PostgresStore(PostgresDocuments):
         return self._state.facts
 
     def refresh(self) -> None:
-        """Read what the latest commit says."""
+        """Read the facts of the newest commit."""
         self._state = self._read_state(())
 
     def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
@@ -159,7 +159,7 @@ class PostgresStore(PostgresDocuments):
         return {term: known[term][1] for term in asked}
 
     def _statistics(self, terms: Sequence[Term]) -> Statistics:
-        """Return the numbers of one commit; ask for those that are not known, or are old."""
+        """Return the statistics of one commit; read unknown or old statistics from the database."""
         state, wanted = self._state, [*dict.fromkeys(terms)]
         is_full = len(state.frequencies) > MAX_FREQUENCIES
         is_old = self._stale or is_full or time.monotonic() - state.at > MAX_AGE
@@ -177,7 +177,7 @@ class PostgresStore(PostgresDocuments):
         return Statistics(manifest.rows, manifest.words, state.frequencies)
 
     def _read_state(self, terms: Sequence[Term]) -> State:
-        """Read the sums over all slots and the frequencies of terms, in one statement."""
+        """Read the manifest, the statistics and the frequencies of ``terms`` in one statement."""
         n = self.tables.number
         statement = (
             "SELECT i.record, t.documents, t.words, t.surfaces, t.commits,"
@@ -232,7 +232,7 @@ class PostgresStore(PostgresDocuments):
         return Part(text, tuple(values))
 
     def best_without(self, parts: tuple[Clause, ...], whole: Term, limit: int) -> float:
-        """Return the best score of all parts in a document without ``whole``."""
+        """Return the best score that ``parts`` give a document without the term ``whole``."""
         terms = [term for each in parts for term in each.terms]
         statistics = self._statistics([*terms, whole])
         bests, key = self._state.bests, (parts, whole)
@@ -280,7 +280,7 @@ class PostgresStore(PostgresDocuments):
     def legs(
         self, query: LegQuery, vector: Vectors | None, limit: int, among: Part
     ) -> tuple[Candidates, NDArray[np.int8]]:
-        """Return candidates and tiers; see :meth:`SteppedLegs.legs`. One round trip."""
+        """Return candidates and tiers, in one round trip; see :meth:`SteppedLegs.legs`."""
         statistics = self._statistics(query_terms(query))
         clauses = weigh(statistics, query.should, codes=query.codes, unstemmed=query.unstemmed)
         if not query.should:
@@ -331,10 +331,14 @@ class PostgresStore(PostgresDocuments):
         limit: int,
         among: Part,
     ) -> Part:
-        """Select the commit, then of each candidate: doc, id, score, similarity, code, exact.
+        """Return a statement that selects a row for each candidate.
 
-        Then whether the keyword leg ranks it (null if that does not have it), whether it is in the
-        vector leg, and whether any document has a code.
+        Its columns: the number of the commit, ``doc``, ``id``, ``score``, ``similarity``, ``code``,
+        ``exact``, and then:
+
+        - whether the keyword leg ranks the candidate; null if this leg does not have the candidate
+        - whether the candidate is in the vector leg
+        - whether any document has a code
         """
         n = self.tables.number
         none = "SELECT NULL::bigint AS doc, NULL::float4 AS score, NULL::float4 AS code, FALSE"
@@ -405,7 +409,7 @@ class PostgresStore(PostgresDocuments):
         return start.then(Part(" ORDER BY score DESC, doc LIMIT %s", (limit,)))
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
-        """Return stems that are spelled like a folded and stemmed word, nearest first."""
+        """Return stems that are spelled like ``word``, a folded stem; the most similar first."""
         n = self.tables.number
         statement = (
             "SELECT e.text, sum(c.documents)::bigint AS documents"

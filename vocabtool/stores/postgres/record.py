@@ -1,4 +1,4 @@
-"""The record of an index, which is the same in all its commits, when several writers change it."""
+"""Change the record of an index while there are several writers. No commit changes the record."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ MERGED: Final = (
 def change_record(
     connection: Connection, tables: Tables, where: str, change: Callable[[Manifest], Manifest]
 ) -> Manifest:
-    """Change the record, and the columns of fields, alone in a short transaction; return it.
+    """Change the record and the columns of fields in a transaction of its own; return the record.
 
-    ``change``: of the newest record, which it may return as it is.
+    ``change``: a function that is called with the newest record and returns the changed record.
     """
     with connection.transaction():
         lock(connection, lock_of(tables.number))
@@ -49,9 +49,9 @@ def change_record(
 
 
 def merge(held: Manifest, before: Manifest, given: Manifest) -> Manifest:
-    """Return the record that is ``held`` with what changed from ``before`` to ``given``.
+    """Apply the differences between ``before`` and ``given`` to ``held``; return the result.
 
-    Fields and FILEs have changes of their own, and so has what is searched.
+    Differences of fields, FILEs and searched fields are ignored: other functions apply them.
     """
     changed = {
         name: getattr(given, name)

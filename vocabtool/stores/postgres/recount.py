@@ -1,4 +1,4 @@
-"""Compare all statistics of an index with what its documents say."""
+"""Compare all statistics of an index with its documents."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ CHECKS: Final = (
 
 
 def recount(connection: Connection, tables: Tables) -> list[str]:
-    """Return what differs, as text; all statements see the same commit."""
+    """Return a sentence for each kind of difference. All statements see the same commit."""
     differences = []
     with one_commit(connection):
         for told, statement in CHECKS:

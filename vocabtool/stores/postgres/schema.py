@@ -1,37 +1,37 @@
 """The tables of the indexes in a PostgreSQL database, and how they are created and migrated.
 
-    version          number                       of this layout
+    version          number                       the version of this layout
     indexes          number, name, record         record: the manifest, without what commits change
 
-and for the index with the number N:
+The index with the number N has these tables:
 
-    documents_N      doc                          the row number, from a sequence; never used again
+    documents_N      doc                          the row number, from a sequence; never reused
                      key                          BLAKE2b-128 of the id; an id may have 32 KB
                      id, text, source, text_hash  as in the embedded database
                      words, surfaces              number of terms
                      sequence                     numbers of the terms of the field "words", in the
-                                                  order of the text: " 12 15 9 "; " | " where no
-                                                  phrase is found across
+                                                  order of the text: " 12 15 9 "; no phrase
+                                                  continues across a " | "
                      identifiers                  distinct terms of the field "surfaces"
                      vector                       halfvec or vector; null if it is zero
                      field_0, field_1, ...        values, with companions: see condition_sql.py.
-                                                  A field of which all values are null has none
+                                                  A field with only nulls has no column
     terms_N          term, field, text            field: w or s. Terms are never removed
-    postings_N       term, doc, frequency, length length: words of the document
+    postings_N       term, doc, frequency, length length: number of words of the document
     counts_N         term, slot, documents        document frequency: the sum over the slots
-    totals_N         slot, documents, words,      sums over the slots are those of the index;
-                     surfaces, commits            that of commits grows with each commit
-    commits_N        token, time                  tells whether a lost COMMIT took place
+    totals_N         slot, documents, words,      the total of the index is the sum over the slots;
+                     surfaces, commits            the sum of commits grows with each commit
+    commits_N        token, time                  the tokens of recent commits: see writer.py
     loads_N          plan, documents, finished, synced, time
     shards_N         plan, shard, documents       shards of `embed` that are loaded
     answers_N        number, key, digest, answer
-    facts_N          name, value                  bytes by name: parts of the model, measurements
+    facts_N          name, value                  value: bytes, a part of the model or measurements
 
-An index of a table of the user's (``user_table.py``) has ``rows_N`` in the place of the table
-``documents_N``, which is then a view that takes texts and vectors from the user's table.
+If an index is made from a table of the user (``user_table.py``), its table of documents is
+``rows_N``, and ``documents_N`` is a view that takes texts and vectors from the user's table.
 
-A writer changes only the statistics of its own slot, which it locks, so writers do not wait for
-each other. No text of a user becomes SQL: names of indexes and fields are values in these tables.
+A writer changes only the statistics of one slot, which it locks, so writers do not wait for each
+other. No text of a user becomes SQL: names of indexes and fields are values in these tables.
 """
 
 from __future__ import annotations
@@ -135,9 +135,9 @@ MIGRATIONS: Final[tuple[LiteralString, ...]] = ()
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The names of the tables: of one index, or with ``number`` 0 of none.
+    """The names of the tables of one index, or of the common tables if ``number`` is 0.
 
-    ``of_user``: whether the index is of a table of the user's.
+    ``of_user``: whether the index is made from a table of the user.
     """
 
     schema: str
@@ -145,10 +145,11 @@ class Tables:
     of_user: bool = False
 
     def sql(self, statement: LiteralString, **others: Composable) -> Composed:
-        """Put names in the places of ``{documents}``, ``{terms}``, ..., and ``others``.
+        """Replace ``{documents}``, ``{terms}``, ... in a statement by the names of tables.
 
-        ``{documents}`` is what is written; ``{searched}`` also has texts and vectors of a user's
-        table. ``{source}``, ``{changes}``, ``{note}``: see ``user_table.py``.
+        ``{documents}`` is the table to write. ``{searched}`` is the table to read, which also has
+        the texts and vectors of a user's table. ``{source}``, ``{changes}``, ``{note}``: see
+        ``user_table.py``. ``others``: values for other names in braces.
         """
         from psycopg.sql import SQL, Identifier
 
@@ -171,14 +172,14 @@ def stored_text(text: str) -> str:
 
 
 def stored_term(term: str) -> str:
-    """Return a term as it is stored: a long one is cut, and its hash follows after a blank."""
+    """Return the stored form of a term. A long term is cut, and a blank and its hash are added."""
     if len(term) * 4 <= MAX_TERM_BYTES or len(encoded := term.encode()) <= MAX_TERM_BYTES:
         return term
     return f"{term[:SHOWN_TERM]} {blake2b(encoded, digest_size=16).hexdigest()}"
 
 
 def check_database(connection: Connection, where: str) -> tuple[int, ...]:
-    """Return the version of pgvector. Raises :class:`VocabtoolError` without a usable one."""
+    """Return the version of pgvector. Raises :class:`VocabtoolError` for an unusable database."""
     if connection.info.server_version < MIN_SERVER:
         found = connection.info.parameter_status("server_version")
         raise VocabtoolError(f"{where}: PostgreSQL {found}, wanted 14 or later")
@@ -203,7 +204,10 @@ def check_database(connection: Connection, where: str) -> tuple[int, ...]:
 
 
 def version_of(connection: Connection, schema: str, where: str) -> int:
-    """Return the version of our tables, 0 without any. Raises :class:`VocabtoolError` if newer."""
+    """Return the version of vocabtool's tables, or 0 if a schema has none of them.
+
+    Raises :class:`VocabtoolError` if a newer vocabtool made the tables.
+    """
     tables = Tables(schema)
     # A function such as to_regclass may remember that a table was not there.
     statement = "SELECT FROM pg_tables WHERE schemaname = %s AND tablename = 'version'"
@@ -222,7 +226,7 @@ def version_of(connection: Connection, schema: str, where: str) -> int:
 
 
 def prepare_schema(connection: Connection, schema: str, where: str) -> None:
-    """Create our tables, or migrate them to this version. Several processes may do so at once."""
+    """Create or migrate vocabtool's tables. Several processes may do this at the same time."""
     check_database(connection, where)
     if version_of(connection, schema, where) == VERSION:
         return
@@ -238,7 +242,7 @@ def prepare_schema(connection: Connection, schema: str, where: str) -> None:
 
 
 def lock(connection: Connection, number: int, *, shared: bool = False) -> None:
-    """Wait for an advisory lock, until the end of the transaction."""
+    """Wait for an advisory lock, and hold it until the end of the transaction."""
     statement: LiteralString = "SELECT pg_advisory_xact_lock(%s, %s)"
     if shared:
         statement = "SELECT pg_advisory_xact_lock_shared(%s, %s)"
@@ -246,16 +250,16 @@ def lock(connection: Connection, number: int, *, shared: bool = False) -> None:
 
 
 def limit_waits(connection: Connection) -> None:
-    """Let the next statements of the transaction wait for locks of tables only for a moment.
+    """Let the next statements of the transaction fail if they wait too long for a lock.
 
-    Who changes a table waits for all that use it, and everybody else waits behind that. So do it
-    again: :func:`until_free`.
+    A statement that waits to change a table also blocks all later statements on the table.
+    :func:`until_free` repeats a transaction that failed.
     """
     connection.execute("SELECT set_config('lock_timeout', %s, true)", [TABLE_WAIT])
 
 
 def until_free(work: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Repeat ``work``, a transaction of its own, while others hold its tables."""
+    """Return a function that repeats the transaction ``work`` while other sessions hold locks."""
 
     @wraps(work)
     def again(*given: Parameters.args, **named: Parameters.kwargs) -> Result:
@@ -271,7 +275,7 @@ def until_free(work: Callable[Parameters, Result]) -> Callable[Parameters, Resul
 
 
 def pauses() -> Iterator[float]:
-    """Yield seconds to wait before each next try, without end."""
+    """Yield the number of seconds to wait before each new try, without end."""
     pause = FIRST_PAUSE
     while True:
         yield pause
@@ -279,12 +283,12 @@ def pauses() -> Iterator[float]:
 
 
 def lock_of(number: int, slot: int | None = None) -> int:
-    """Return the number of an index's lock, or that of a slot or of its vectors."""
+    """Return the number of the lock of an index, of its ``slot``, or of its ``VECTORS``."""
     return number * LOCKS + (SLOTS if slot is None else slot)
 
 
 def record_of(manifest: Manifest) -> bytes:
-    """Return what the table ``indexes`` records: what is the same in all commits."""
+    """Return the record for the table ``indexes``: a manifest without what commits change."""
     empty = Manifest(index=manifest.index, configuration=manifest.configuration)
     kept = replace(
         empty,
@@ -300,7 +304,7 @@ def record_of(manifest: Manifest) -> bytes:
 
 
 def find_index(connection: Connection, schema: str, name: str, where: str) -> Tables:
-    """Return the tables of an index. Never writes. Raises :class:`NotFound`."""
+    """Return the tables of an index. Raises :class:`NotFound` if there is no such index."""
     found = None
     if version := version_of(connection, schema, where):
         if version < VERSION:
@@ -318,10 +322,11 @@ def find_index(connection: Connection, schema: str, name: str, where: str) -> Ta
 
 
 def read_manifest(connection: Connection, tables: Tables, where: str) -> Manifest:
-    """Return the manifest of the newest commit; its ``rows`` are the documents.
+    """Return the manifest of the newest commit. Raises :class:`NotFound` if the index was removed.
 
-    ``load`` is an unfinished load, if there is one. It is synced if any load is.
-    ``commit`` grows with each commit. Raises :class:`NotFound`.
+    ``rows`` is the number of documents. ``commit`` grows with each commit. ``load`` is an
+    unfinished load, or the newest load if all are finished; ``load.synced`` is true if it is true
+    for any load.
     """
     found = connection.execute(tables.sql(MANIFEST), [tables.number]).fetchone()
     if found is None:
@@ -346,9 +351,10 @@ def create_index(
     files: Mapping[str, bytes] | None = None,
     of_user: bool = False,
 ) -> Tables:
-    """Create an empty index in one transaction. ``files``: parts of the model, kept as facts.
+    """Create an empty index in one transaction.
 
-    ``of_user``: for a table of the user's, which is attached in the same transaction.
+    - ``files``: the files of the model by their names, which are kept as facts.
+    - ``of_user``: whether the index is for a table of the user. The caller attaches this table.
 
     Raises :class:`FolderNotEmpty` if there is an index with this name.
     """
@@ -386,7 +392,7 @@ def create_index(
 def add_fields(
     connection: Connection, tables: Tables, fields: Mapping[str, Kind], held: Mapping[str, Kind]
 ) -> None:
-    """Add the columns of those ``fields`` that were not ``held``, or held only nulls."""
+    """Add columns for all ``fields`` that are not in ``held`` or whose kind in ``held`` is null."""
     from psycopg.sql import SQL
 
     for at, (name, kind) in enumerate(fields.items()):
@@ -403,9 +409,11 @@ def add_fields(
 
 @until_free
 def drop_index(connection: Connection, tables: Tables, *, if_empty: bool = False) -> bool:
-    """Remove an index with all its documents, when no transaction writes to it.
+    """Wait until no transaction writes to an index, and remove the index with all its documents.
 
-    ``if_empty``: only if it has no documents. Returns whether it was removed.
+    ``if_empty``: whether to keep an index that has documents.
+
+    Returns whether the index was removed.
     """
     with connection.transaction():
         lock(connection, SCHEMA_LOCK)
@@ -419,7 +427,7 @@ def drop_index(connection: Connection, tables: Tables, *, if_empty: bool = False
 
 @until_free
 def replace_index(connection: Connection, new: Tables, name: str) -> None:
-    """Give an index a name; the index that had it is dropped in the same transaction."""
+    """Rename an index. Another index with this name is removed in the same transaction."""
     with connection.transaction():
         lock(connection, SCHEMA_LOCK)
         statement = new.sql(
@@ -435,7 +443,7 @@ def replace_index(connection: Connection, new: Tables, name: str) -> None:
 
 
 def vacuum(connection: Connection, tables: Tables, progress: Progress | None) -> None:
-    """Help PostgreSQL to find by indexes alone, and to use the space of dead rows again."""
+    """Run VACUUM and ANALYZE on the tables, so that index-only scans work and space is reused."""
     names: list[LiteralString] = ["{documents}", "{postings}", "{terms}", "{counts}"]
     names += ["{changes}"] * tables.of_user
     for place, name in enumerate(names):

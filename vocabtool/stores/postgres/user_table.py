@@ -1,18 +1,19 @@
-"""An index of a table of the user's: its texts and vectors stay there, terms stand beside it.
+"""Index a table of the user: texts and vectors stay in it, and the terms are in other tables.
 
     rows_N       as documents_N of other indexes, without text and vector; with the kept columns,
-                 and own_id: the id in its own type
+                 and own_id: the id in the type that it has in the user's table
     changes_N    number, own_id      rows that changed since their terms were written; null: all
     source_N     a view of the user's table: own_id, id, text, vector, fields (a JSON array)
     documents_N  a view of rows_N and source_N, which searches read: without deleted rows
 
-Three triggers on the user's table call the function ``note_N``, which adds to ``changes_N`` in the
-user's own transaction, with the rights of the role that created the index. They only ever insert,
-so no transaction of the user's waits for another one, or for us.
+Three triggers on the user's table call the function ``note_N``, which inserts into ``changes_N`` in
+the user's own transaction, with the rights of the role that created the index. The triggers only
+insert rows, so transactions of the user wait neither for each other nor for vocabtool.
 
-An update reads some numbers of changes first and the rows after that, so it sees at least what they
-tell. It removes these numbers in the transaction that writes the terms; whatever comes meanwhile
-has a number of its own. Updates of one index follow each other, so that none writes what is older.
+An update first reads numbers from ``changes_N``, and then the changed rows, so it sees at least the
+changes with these numbers. It deletes the numbers in the transaction that writes the terms. Changes
+that are made meanwhile have new numbers. Only one update of an index runs at a time, so no update
+overwrites newer terms.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ WHERE n.nspname = %s AND p.proname = %s AND t.tgenabled <> 'D'
 
 
 class UpdateCounts(NamedTuple):
-    """What one transaction of an update did: numbers of documents."""
+    """The numbers of read changes and of changed documents in one transaction of an update."""
 
     noted: int
     added: int
@@ -145,7 +146,7 @@ class UpdateCounts(NamedTuple):
 
 
 class FoundTable(NamedTuple):
-    """A table of the user's as the database describes it."""
+    """A description of the user's table, read from the database."""
 
     oid: int
     name: Composed
@@ -155,7 +156,7 @@ class FoundTable(NamedTuple):
 
 
 def find_table(connection: Connection, table: UserTable, where: str) -> FoundTable:
-    """Find a table and check its columns and our rights. Raises :class:`VocabtoolError`."""
+    """Find a table. Raises :class:`VocabtoolError` if an index cannot be made from it."""
     from psycopg.sql import SQL, Identifier
 
     name = f"{where}: table {table.name}"
@@ -215,7 +216,7 @@ def find_table(connection: Connection, table: UserTable, where: str) -> FoundTab
 
 
 def kind_of(type_: str, category: str) -> Kind:
-    """Return the kind of a kept column. ``category``: ``pg_type.typcategory``."""
+    """Return the kind for a column type. ``type_`` and ``category``: from ``pg_type``."""
     if type_ in INTEGERS:
         return "integer"
     if type_ in NUMBERS:
@@ -226,7 +227,7 @@ def kind_of(type_: str, category: str) -> Kind:
 def sample_of(
     connection: Connection, table: UserTable, found: FoundTable, metric: Metric
 ) -> Canaries:
-    """Return some rows with vectors, to compare them with a model."""
+    """Return some rows with their vectors, for a comparison with the vectors of a model."""
     from psycopg.sql import SQL, Identifier
 
     names = {each: Identifier(getattr(table, each)) for each in ("id", "text", "vector")}
@@ -241,7 +242,7 @@ def sample_of(
 
 
 def attach(connection: Connection, tables: Tables, table: UserTable, found: FoundTable) -> None:
-    """Create views, triggers and the list of changes, which begins with all rows."""
+    """Create the views, the triggers, and the table of changes, with a change for every row."""
     from psycopg.sql import SQL, Identifier, Literal
 
     n, own = tables.number, Identifier(table.id)
@@ -278,7 +279,7 @@ def attach(connection: Connection, tables: Tables, table: UserTable, found: Foun
 
 
 def check_triggers(connection: Connection, tables: Tables, where: str) -> None:
-    """Raise :class:`VocabtoolError` if not all changes are noted."""
+    """Raise :class:`VocabtoolError` unless all triggers are on the user's table and enabled."""
     asked = [tables.schema, f"note_{tables.number}"]
     (found,) = connection.execute(TRIGGERS, asked).fetchone() or (0,)
     if found != len(NOTING):
@@ -297,7 +298,7 @@ def write_noted(
     limit: int,
     where: str,
 ) -> UpdateCounts | None:
-    """Write the terms of up to ``limit`` noted changes in one transaction, or return ``None``."""
+    """Write up to ``limit`` changes in one transaction, or return ``None`` without changes."""
     from psycopg import IsolationLevel
 
     def ask(statement: LiteralString, *values: object) -> list[tuple[Any, ...]]:
@@ -377,7 +378,7 @@ def _new_documents(
 
 
 def _text_of(value: object, name: str, kind: Kind) -> str | None:
-    """Return a value of JSON as the text of a field; NaN and infinity, no JSON, become null."""
+    """Return a value of JSON as the text of a field, or ``None`` for null, NaN and infinity."""
     if kind != "string" and isinstance(value, str):
         return None
     found = as_string(value, name)

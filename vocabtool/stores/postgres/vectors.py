@@ -1,7 +1,7 @@
-"""The vector leg as SQL: candidates of pgvector's index, ranked by their exact similarity.
+"""The vector leg as SQL: candidates from pgvector's index, ranked by their exact similarity.
 
-An index of pgvector compares rounded vectors and misses documents, so the builder measures recall
-with synthetic queries and keeps the cheapest setting that reaches the target.
+A search in an index of pgvector misses some documents. So :func:`build_vectors` measures the recall
+with synthetic queries, and chooses the fastest setting that reaches the wanted recall.
 """
 
 from __future__ import annotations
@@ -60,11 +60,12 @@ VISITED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class VectorFacts:
-    """How the vectors of an index were indexed, and what was measured then.
+    """How the vectors of an index were indexed, with the measurements made at that time.
 
-    - ``setting``: ``hnsw.ef_search`` or ``ivfflat.probes``.
-    - ``recall``: recall@10 with ``queries`` synthetic queries, of the worst kind.
-    - ``documents``: number of documents with a vector at that time.
+    - ``setting``: the value of ``hnsw.ef_search`` or ``ivfflat.probes``.
+    - ``recall``: the recall@10 with the kind of synthetic queries that has the lowest recall.
+    - ``queries``: the number of synthetic queries of all kinds.
+    - ``documents``: the number of documents with a vector at that time.
     """
 
     method: Method
@@ -77,7 +78,7 @@ class VectorFacts:
 
     @property
     def note(self) -> str | None:
-        """What to say at every opening if no setting reached the recall that was asked for."""
+        """A note for the user, or ``None`` if the recall is at least ``recall_asked``."""
         if self.recall >= self.recall_asked:
             return None
         return (
@@ -96,7 +97,7 @@ class VectorFacts:
 
 @dataclass(frozen=True, slots=True)
 class VectorSql:
-    """The statements for the vectors of an index. ``version``: of pgvector."""
+    """The statements for the vectors of an index. ``version``: the version of pgvector."""
 
     tables: Tables
     metric: Metric
@@ -110,7 +111,7 @@ class VectorSql:
 
     @property
     def _index_column(self) -> tuple[str, str] | None:
-        """What is indexed, and its type."""
+        """The indexed expression and its type, or ``None`` if pgvector cannot index the vectors."""
         if self.is_half or self.dim <= MAX_DIMENSIONS:
             fits = self.dim <= MAX_DIMENSIONS * (2 if self.is_half else 1)
             return ("vector", "halfvec" if self.is_half else "vector") if fits else None
@@ -119,7 +120,7 @@ class VectorSql:
         return None
 
     def create(self, method: Method, lists: int) -> str | None:
-        """The statement that builds a new index; ``None`` if pgvector cannot index the vectors."""
+        """Return a statement that builds an index, or ``None`` if the vectors cannot be indexed."""
         if (indexed := self._index_column) is None or method == "exact":
             return None
         what, type_ = indexed
@@ -132,30 +133,30 @@ class VectorSql:
 
     @property
     def sign(self) -> str:
-        """The operator of a distance in the order of similarity, which the index knows."""
+        """The operator of the index whose distances sort documents by similarity."""
         if self.metric == "cosine" and self.tables.of_user:
             return "<=>"  # these vectors have any length
         return "<->" if self.metric == "l2" else "<#>"
 
     @property
     def own_index(self) -> str:
-        """The class of operators by which an index of a user's table fits."""
+        """The operator class that an index of a user's table must have to be used."""
         kind = {"<=>": "cosine", "<->": "l2", "<#>": "ip"}[self.sign]
         return f"{'halfvec' if self.is_half else 'vector'}_{kind}_ops"
 
     @property
     def has_vector(self) -> str:
-        """The condition that a document has a vector."""
+        """The condition, as SQL, that a document has a vector."""
         not_zero = " AND vector_norm(d.vector::vector) > 0" if self.sign == "<=>" else ""
         return f"d.vector IS NOT NULL{not_zero}"
 
     def vectors(self, sent: Sequence[bytes | None]) -> Vectors:
-        """Return vectors as an index stores them, from the results of ``vector_send``."""
+        """Make vectors, as an index stores them, from the results of ``vector_send``."""
         found = from_bytes(sent, self.dim)
         return prepare(found, self.metric) if self.tables.of_user else found
 
     def similarity(self, vector: str) -> Part:
-        """The exact similarity of the vector ``d.vector`` to one of single precision."""
+        """Return SQL for the exact similarity of ``d.vector`` to a float32 vector."""
         if self.sign == "<=>":
             return Part("(1 - cosine_distance(d.vector::vector, %s::vector))", (vector,))
         if self.metric == "l2":
@@ -165,9 +166,10 @@ class VectorSql:
     def near(
         self, vector: str, limit: int, among: Part, facts: VectorFacts | None, rows: int
     ) -> Part:
-        """Select ``doc`` and ``similarity`` of the nearest documents.
+        """Return a statement that selects ``doc`` and ``similarity`` of the nearest documents.
 
-        ``facts``: ``None`` to compare with all. ``rows``: number of documents.
+        - ``facts``: the facts about the index of vectors, or ``None`` to compare all documents.
+        - ``rows``: the number of documents.
         """
         source = f" AS similarity FROM {self.documents} d WHERE {self.has_vector} AND "
         best = Part(" ORDER BY similarity DESC, doc LIMIT %s", (limit,))
@@ -198,7 +200,7 @@ class VectorSql:
         return allowed.then("SELECT * FROM ((", exactly, ") UNION ALL (", by_index, ")) n", best)
 
     def settings(self, facts: VectorFacts | None, limit: int) -> list[str]:
-        """How the index is searched: ``name = value``, for SET or SET LOCAL."""
+        """Return settings for a search of the index, as ``name = value`` for SET or SET LOCAL."""
         if facts is None or facts.method == "exact":
             return []
         setting = facts.setting
@@ -211,13 +213,13 @@ class VectorSql:
 
 
 def as_text(vector: NDArray[Any]) -> str:
-    """Return a vector as pgvector reads it; every number is exact."""
+    """Return a float32 vector in the syntax of pgvector, without rounding."""
     single = np.ascontiguousarray(vector, np.float32)
     return orjson.dumps(single, option=orjson.OPT_SERIALIZE_NUMPY).decode()
 
 
 def from_bytes(sent: Sequence[bytes | None], dim: int) -> Vectors:
-    """Return vectors from the results of ``vector_send``, shape (n, dim); zero for ``None``."""
+    """Make vectors, shape (n, dim), from the results of ``vector_send``. ``None`` becomes zeros."""
     found = np.zeros((len(sent), dim), np.float32)
     for place, data in enumerate(sent):
         if data is not None:
@@ -227,9 +229,9 @@ def from_bytes(sent: Sequence[bytes | None], dim: int) -> Vectors:
 
 @dataclass(frozen=True, slots=True)
 class _AllVectors:
-    """The vectors of all documents, in the order of their numbers ``docs``.
+    """The vectors of all documents, in the order of the document numbers ``docs``.
 
-    It has what measurements use of :class:`~vocabtool.index.raw_vectors.RawVectors`.
+    The measurements use this class like :class:`~vocabtool.index.raw_vectors.RawVectors`.
     """
 
     connection: Connection
@@ -273,10 +275,11 @@ def build_vectors(
     method: Method = "hnsw",
     seed: int = 0,
 ) -> VectorFacts:
-    """Index the vectors, measure recall@10, and keep facts with the cheapest setting in the index.
+    """Index the vectors, measure recall@10, and record the fastest setting that is good enough.
 
-    The target is halfway between ``recall`` and 1, because synthetic queries are easy. If no
-    setting reaches it, the best one is kept; see :attr:`VectorFacts.note`.
+    A setting is good enough if its recall is at least halfway between ``recall`` and 1, because
+    synthetic queries are easy. If no setting is good enough, the setting with the best recall is
+    recorded; see :attr:`VectorFacts.note`.
     """
     began = perf_counter()
     where = f"FROM {sql.documents} d WHERE {sql.has_vector}"
@@ -325,7 +328,7 @@ def build_vectors(
 
 
 def existing_index(connection: Connection, sql: VectorSql) -> Method:
-    """Return which index of the user's vectors fits the metric, ``"exact"`` for none."""
+    """Return the method of an index on the user's vectors that fits the metric, or ``"exact"``."""
     found = _rows(
         connection,
         "SELECT m.amname::text FROM pg_depend p JOIN pg_rewrite r ON r.oid = p.objid"
@@ -348,7 +351,7 @@ def chance_similarity(connection: Connection, sql: VectorSql) -> float | None:
 
 
 def _queries(fetched: _AllVectors, seed: int) -> list[QuerySample]:
-    """Return synthetic queries. Their ``rows`` are places in ``docs``."""
+    """Return synthetic queries, whose ``rows`` are indices into ``fetched.docs``."""
     random = np.random.default_rng(seed)
     size = min(REMEASURED_SAMPLE, fetched.count)
     places = np.sort(random.choice(fetched.count, size, replace=False, shuffle=False))

@@ -1,11 +1,12 @@
 """The writer of an index in PostgreSQL: it keeps changes in memory and writes one transaction.
 
-So a transaction that another one was in the way of, or whose connection was lost, is written again.
-Its first statement inserts a token. If the answer to COMMIT is lost, the token is inserted again:
-it waits for the lost transaction to end, and is there already if that one was committed.
+After a conflict with another transaction or a lost connection, the transaction is written again.
+Its first statement inserts a token. If the answer to COMMIT is lost, the same token is inserted
+again. This insertion waits until the lost transaction ends, and fails if it was committed.
 
-Several writers may change an index. Of two documents with the same id, the one that is committed
-last remains. Columns and the record of the index change in short transactions of their own, alone.
+Several writers may change an index. If two writers add documents with the same id, the document
+of the later commit remains. The columns and the record of the index are changed in short
+transactions of their own, one at a time.
 """
 
 from __future__ import annotations
@@ -93,15 +94,15 @@ Result = TypeVar("Result")
 
 
 class PostgresWriter:
-    """Collects changes of an index, and commits them. One thread may use it at a time.
+    """Collects changes of an index, and commits them. Only one thread at a time may use a writer.
 
-    - ``manifest``: of the newest commit that this writer knows.
-    - ``rows``: number of documents when the writer was opened, and those appended since then.
+    - ``manifest``: the manifest of the newest commit that this writer knows.
+    - ``rows``: the number of documents when the writer was opened, plus all appended documents.
     - ``searched_fields``: as in the manifest; may be set while there are no rows.
-    - ``is_shared``: several of them may write at the same time.
+    - ``is_shared``: whether several writers may change an index at the same time.
 
     Methods raise :class:`VocabtoolError`. After an error of :meth:`commit_changes` or
-    :meth:`flush`, close the writer; the message says what was written.
+    :meth:`flush`, close the writer; the message says which changes were written.
     """
 
     is_shared = True
@@ -115,7 +116,7 @@ class PostgresWriter:
         buffer_bytes: int = BUFFER_BYTES,
         index_vectors: Callable[[Progress | None], None] | None = None,
     ) -> None:
-        """``index_vectors``: called at the end of each load."""
+        """``index_vectors``: a function that is called at the end of each load."""
         self._connections = connections
         self._tables = tables
         self._cutter = cutter
@@ -150,7 +151,7 @@ class PostgresWriter:
         )
 
     def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the row of each id that exists, after the changes so far."""
+        """Return a dictionary from the ids that exist after the changes so far to their rows."""
         keys = {id_: key_of(id_) for id_ in ids}
         found: dict[UUID, int] = {}
         asked = [*{key for key in keys.values() if key not in self._changes.documents}]
@@ -206,7 +207,7 @@ class PostgresWriter:
             self.flush()
 
     def delete(self, rows: Rows) -> None:
-        """Delete documents; those that another writer deleted meanwhile do not matter."""
+        """Delete documents. Documents that another writer deleted meanwhile are ignored."""
         gone = set(rows.tolist())
         new = self._changes.documents
         for key in [key for key, each in new.items() if each.doc in gone] if new else ():
@@ -216,7 +217,7 @@ class PostgresWriter:
         self._changes.deleted |= gone
 
     def update_part(self, limit: int) -> UpdateCounts | None:
-        """Commit up to ``limit`` changes of the user's table; ``None`` if there are no more."""
+        """Commit up to ``limit`` changes of the user's table. Returns ``None`` without changes."""
         held = (self._tables, self._cutter, self._numbers, self.manifest.fields)
         more = limit, self._connections.where
         found = self._repeat(lambda connection: write_noted(connection, *held, *more), HALF_DONE)
@@ -224,7 +225,7 @@ class PostgresWriter:
         return found
 
     def set_source(self, rows: Rows, source: int) -> bool:
-        """Record ``source``, the number of a FILE, for rows; return whether a row changed."""
+        """Record ``source``, the number of a FILE, for rows. Returns whether any row changed."""
         others = self._ask(
             "SELECT doc FROM {documents} WHERE doc = ANY(%s) AND source <> %s",
             rows.tolist(),
@@ -234,7 +235,7 @@ class PostgresWriter:
         return bool(others)
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """Return the rows of these FILEs that were there when the writer was opened, ascending."""
+        """Return the ascending rows of these FILEs, without rows added since the writer opened."""
         held = self._ask(
             "SELECT doc, source FROM {documents} WHERE doc <= %s AND"
             " (source = ANY(%s) OR doc = ANY(%s::bigint[])) ORDER BY doc",
@@ -256,7 +257,7 @@ class PostgresWriter:
         return found[0] if found else None
 
     def load_of(self, plan: str | None) -> Load | None:
-        """Return the state of a load, if it is known; its documents are also those of shards."""
+        """Return the state of a load, with the documents of its shards, or ``None`` if unknown."""
         asked: LiteralString = (
             "SELECT greatest(documents, (SELECT coalesce(sum(documents), 0)::bigint FROM {shards} s"
             " WHERE s.plan = l.plan)), finished, synced FROM {loads} l WHERE plan = %s"
@@ -271,11 +272,11 @@ class PostgresWriter:
         return self._repeat(lambda connection: canaries_of(connection, self._tables, self.manifest))
 
     def take_shard(self, plan: str, count: int) -> int | None:
-        """Reserve a shard below ``count`` that no process loads or has loaded.
+        """Reserve a shard below ``count`` that no process loads or has loaded; return its number.
 
-        It is reserved until this writer is closed or its process dies; :meth:`add_shard` records
-        it together with its documents. Returns ``None`` when all are loaded; while other processes
-        load the last ones, waits, because they may die.
+        The shard is reserved until this writer is closed or its process dies. :meth:`add_shard`
+        records that the shard is loaded. While other processes load the last shards, this method
+        waits, because these processes may die. Returns ``None`` when all shards are loaded.
         """
         asked: LiteralString = "SELECT shard FROM {shards} WHERE plan = %s"
         for pause in pauses():
@@ -304,10 +305,10 @@ class PostgresWriter:
     def register_sources(
         self, known: Sequence[Source], sources: Sequence[Source]
     ) -> tuple[Source, ...]:
-        """Replace the ``known`` FILEs of the index by ``sources``, at once; return those recorded.
+        """Replace the ``known`` FILEs of the index by ``sources``; return the recorded FILEs.
 
-        If another writer recorded others meanwhile, these are returned and nothing is changed: then
-        number the FILEs again.
+        If another writer has changed the FILEs meanwhile, nothing is replaced, and the caller must
+        number its FILEs again.
         """
 
         def change(held: Manifest) -> Manifest:
@@ -318,7 +319,7 @@ class PostgresWriter:
         return held
 
     def flush(self) -> None:
-        """Write the changes so far in the open transaction, which then cannot be repeated."""
+        """Write the changes so far in the open transaction, so that it cannot be repeated."""
         count = len(self._changes.documents)
         try:
             self._check_fields()
@@ -337,9 +338,9 @@ class PostgresWriter:
     def commit_changes(
         self, manifest: Manifest, *, codes: bool, progress: Progress | None = None
     ) -> None:
-        """Commit all changes so far, and what ``manifest`` changes in :attr:`manifest`.
+        """Commit all changes so far, and the differences of ``manifest`` from :attr:`manifest`.
 
-        ``codes``: whether the end of the load may take time, to make searches faster.
+        ``codes``: whether to call :meth:`tidy` at the end, which takes time.
         """
         before = self.manifest
         try:
@@ -361,7 +362,7 @@ class PostgresWriter:
             self.tidy(progress)
 
     def tidy(self, progress: Progress | None) -> None:
-        """At the end of a load, make searches faster; an error changes no document."""
+        """Vacuum the tables and index the vectors. An error does not change any document."""
         import psycopg
 
         if self._changed > max(VACUUM_ROWS, VACUUM_SHARE * self.rows):
@@ -376,7 +377,7 @@ class PostgresWriter:
                 raise VocabtoolError(f"{error}. {told}") from error
 
     def _check_fields(self) -> None:
-        """Refuse a new column in an open transaction, where it would stop all searches."""
+        """Raise an error if an open transaction must add a column, as this blocks all searches."""
         fields = self._with_fields(self.manifest).fields
         if self._slot is not None and fields != self.manifest.fields:
             raise VocabtoolError(
@@ -385,12 +386,12 @@ class PostgresWriter:
             )
 
     def close(self) -> None:
-        """Close the connection; uncommitted changes are lost."""
+        """Close the connection. Uncommitted changes are lost."""
         self._roll_back()
         self._connection.close()
 
     def _commit_changes(self, before: Load | None, load: Load | None) -> None:
-        """Write the transaction, again if need be, until it is committed."""
+        """Write the transaction, and repeat this after a conflict until it is committed."""
         import psycopg
 
         count, sent = len(self._changes.documents), False
@@ -463,7 +464,7 @@ class PostgresWriter:
         )
 
     def _change_record(self, change: Callable[[Manifest], Manifest]) -> None:
-        """Change the record of the index alone, in a short transaction, if it changes."""
+        """Change the record of the index in a transaction of its own, if ``change`` changes it."""
         if change(self.manifest) == self.manifest:
             return
 
@@ -478,7 +479,7 @@ class PostgresWriter:
         )
 
     def _with_fields(self, held: Manifest) -> Manifest:
-        """Return the manifest with our fields. Raises an error if another writer's kind differs."""
+        """Return ``held`` with this writer's fields. Raises an error if a field's kind differs."""
         fields = dict(held.fields)
         for name, kind in self._kinds.items():
             known = fields.get(name, "null")
@@ -491,7 +492,7 @@ class PostgresWriter:
         return replace(held, fields=fields, searched_fields=self._searched_with(held))
 
     def _searched_with(self, held: Manifest) -> tuple[str, ...]:
-        """Return the fields that are searched. Raises an error if another writer's differ."""
+        """Return the searched fields. Raises an error if another writer chose different fields."""
         ours, theirs = self.searched_fields, held.searched_fields
         if {ours, theirs} == {(), PATH_FIRST}:
             return PATH_FIRST
@@ -522,7 +523,10 @@ class PostgresWriter:
         return self._connection.execute(self._tables.sql(statement), parameters)
 
     def _repeat(self, work: Callable[[Connection], Result], written: str = "") -> Result:
-        """Do what may be done twice, again if the connection was lost. ``written``: so far."""
+        """Call ``work``, and call it again after a lost connection or a conflict.
+
+        ``written``: a sentence for error messages that says which changes were written.
+        """
         import psycopg
 
         for tried, pause in enumerate(pauses(), 1):
@@ -562,7 +566,7 @@ class PostgresWriter:
 def canaries_of(connection: Connection, tables: Tables, manifest: Manifest) -> Canaries:
     """Return some documents with their vectors, spread over the index: see ``Canaries``.
 
-    Vectors that the user gave in Python are left out, unless the index has no model.
+    If the index has a model, documents whose vectors the user gave in Python are left out.
     """
     of_model: LiteralString = "true"
     if manifest.configuration.encoder is not None:
@@ -589,7 +593,7 @@ def _texts(values: pa.StringArray) -> list[str | None]:
 
 
 def _table_of(error: psycopg.Error) -> str:
-    """Return the table of a violated key, or an empty text."""
+    """Return the table whose unique key was violated, or an empty text for another error."""
     from psycopg.errors import UniqueViolation
 
     return (error.diag.table_name or "") if isinstance(error, UniqueViolation) else ""
