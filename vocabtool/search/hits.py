@@ -375,7 +375,7 @@ def explain_hits(
 ) -> tuple[Hit, ...]:
     """Return the hits with explanations.
 
-    ``parts``: the parts of the scores that :func:`leg_parts` returns. ``best``: the places and
+    ``parts``: the parts of the scores that ``leg_parts`` returns. ``best``: the places and
     ranks of the same documents as ``hits``, in the same order.
     """
     if not query.counted:  # keywords were not searched: explain with plain BM25

@@ -58,7 +58,8 @@ class Settings:
       as ``SKU-48`` is an identifier only if the model does not know it. A name such as ``foo_bar``
       always is an identifier.
     - ``identifier``: a function that tells whether a word looks like an identifier, or a regular
-      expression for such words. ``None``: :func:`~vocabtool.keywords.identifiers.is_identifier`.
+      expression that must match the whole word. ``None``:
+      :func:`~vocabtool.keywords.identifiers.is_identifier`.
     - ``empty``: what to return if the model knows no word of the query and no document contains
       any: ``"nothing"``, the ``"nearest"`` vectors as guesses, or hits for a similar
       ``"spelling"``.

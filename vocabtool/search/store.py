@@ -199,7 +199,7 @@ class LegQuery(Protocol):
 
 
 class KeywordStore(Protocol):
-    """The keyword leg."""
+    """The part of a store that searches for words."""
 
     def search(self, query: KeywordQuery, limit: int, among: Selection) -> RankedRows: ...
 
@@ -216,7 +216,7 @@ class KeywordStore(Protocol):
 
 
 class VectorStore(Protocol):
-    """The vector leg."""
+    """The part of a store that searches by vector."""
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Selection) -> Near:
         """Return the ``limit`` documents nearest to a vector, and the similarities of ``rows``.
