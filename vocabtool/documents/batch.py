@@ -251,7 +251,7 @@ def null_columns(request: Request, count: int) -> dict[str, pa.StringArray]:
 
 
 def bounds(texts: pa.StringArray) -> NDArray[np.int32]:
-    """Return the offsets of the texts in their buffer: shape (n + 1,)."""
+    """Return where each text begins in the buffer, and where the last ends: shape (n + 1,)."""
     if not len(texts):
         return np.zeros(1, np.int32)
     offsets = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1 + texts.offset)

@@ -293,7 +293,7 @@ def each_source(sources: Sources) -> Iterator[Files | Container]:
 
 
 def names_of(sources: Sources) -> list[str] | None:
-    """Return ``sources`` as a list of names; ``None`` if it is not a name or a list of names."""
+    """Return a list of names; ``None`` if ``sources`` is neither a name nor a list of names."""
     if isinstance(sources, str | PathLike):
         return [fspath(sources)]
     if isinstance(sources, list | tuple) and all(isinstance(s, str | PathLike) for s in sources):

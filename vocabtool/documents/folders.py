@@ -1,7 +1,8 @@
-"""Walk folders: which files are documents, and which are left out.
+"""Walk folders, and decide which files are documents and which are left out.
 
 Patterns are those of gitignore (git-scm.com/docs/gitignore), without POSIX classes such as
-``[[:alpha:]]``. They become regular expressions that need linear time, as in Python's ``fnmatch``.
+``[[:alpha:]]``. Each becomes a regular expression that needs linear time, as in Python's
+``fnmatch``.
 """
 
 from __future__ import annotations

@@ -156,12 +156,12 @@ class ReadOptions:
 
     @property
     def single_field(self) -> str | None:
-        """The name of the only field; ``None`` for the default, and for several fields."""
+        """The name of the only text field; ``None`` for the default, and for several fields."""
         return self.field if isinstance(self.field, str) else None
 
     @property
     def kept_fields(self) -> tuple[str, ...]:
-        """The fields to keep: those of ``keep``, and several fields whose texts are joined."""
+        """The fields to keep: those of ``keep``, and the text fields if there are several."""
         if self.field is None or isinstance(self.field, str):
             return (*self.keep,)
         return (*self.keep, *(name for name in self.fields if name not in (TEXT, *self.keep)))

@@ -137,7 +137,7 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
 
 
 def _paths(headings: Sequence[Heading]) -> list[tuple[int, str, int]]:
-    """Return where each section begins, its path, and ``top`` as in :class:`Piece`."""
+    """Return for each section: its start, its path, and ``top`` as in :class:`Piece`."""
     found, above = [], list[Heading]()
     for each in headings:
         while above and above[-1].level >= each.level:
@@ -233,7 +233,7 @@ def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
 def _with_overlaps(
     text: str, sections: Sequence[Sequence[Span]], sizes: Sizes
 ) -> list[tuple[int, Span]]:
-    """Return where each piece begins with its overlap, and the piece itself."""
+    """Return for each piece: where its overlap begins, and the span without the overlap."""
     if not sizes.overlap:
         return [(span[0], span) for spans in sections for span in spans]
     tails: list[list[str]] = []  # the last words before each piece

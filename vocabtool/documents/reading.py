@@ -332,7 +332,7 @@ class SeenIds:
         return [row for row, key in enumerate(keys) if self._look_up("row", key) < first + row]
 
     def is_last(self, ids: pa.StringArray, first: int) -> NDArray[np.bool_]:
-        """Return whether each of ``ids`` occurs here for the last time: bool, shape (n,).
+        """Return, for each id, whether this row is the last row with the id: bool, shape (n,).
 
         ``first``: the row number of ``ids[0]`` among all added ids.
         """
@@ -345,7 +345,7 @@ class SeenIds:
         return f"{source}:{self._look_up('number', id_)}"
 
     def rows_of(self, ids: pa.StringArray) -> NDArray[np.int64]:
-        """Return the row in which each of ``ids`` occurred first, or -1: shape (n,)."""
+        """Return the first row with each id, or -1 if there is none: int64, shape (n,)."""
         keys = ids.view(pa.binary()).to_pylist()
         return np.array([self._look_up("row", key) for key in keys], np.int64)
 

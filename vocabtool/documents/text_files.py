@@ -67,7 +67,7 @@ def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
-    """Yield (number of the first line, whole lines), about ``request.size`` bytes each."""
+    """Yield (first line number, block): blocks of whole lines, about ``request.size`` bytes."""
     first, rest = 1, b""
     while more := file.read(min(max(request.size, len(rest)), MAX_LINE_BYTES - len(rest))):
         data = rest + more

@@ -176,7 +176,7 @@ class Pager:
         return bool(self.arrangement.sort) or self.arrangement.group_by is not None
 
     def page_of_all(self, allowed: Selection, k: int) -> tuple[Rows, Page]:
-        """Return all allowed rows in the order of their ids, and a page of them."""
+        """Return all rows of ``allowed`` in the order of their ids, and a page of these rows."""
         rows = self.store.in_order(allowed)
         order, further = self._arrange(rows)
         return rows, self._cut(order, np.zeros(len(order)), further, len(order), k)
@@ -213,7 +213,7 @@ class Pager:
         return Page(places[page], scores[page], more, cursor, total)
 
     def last_note(self, page: Page, found: int = 0) -> list[str]:
-        """Return a note if this is the last of several pages."""
+        """Return a list with a note if this is the last of several pages, otherwise no note."""
         if self.arrangement.cursor is None or page.cursor is not None:
             return []
         what = "hits" if self.arrangement.group_by is None else "groups"

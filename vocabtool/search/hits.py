@@ -422,7 +422,7 @@ def _places(hit: Hit, searched: tuple[str, ...]) -> list[FieldPlace]:
 
 
 def _fields_of(spans: Sequence[Span], places: Sequence[FieldPlace]) -> tuple[str, ...]:
-    """Return the field of each span; nothing if the places of fields are not known."""
+    """Return the field that contains each span; empty if the places of fields are not known."""
     ends = [place.end for place in places]
     return tuple(places[bisect_left(ends, span.end)].field for span in spans) if places else ()
 

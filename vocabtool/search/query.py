@@ -256,7 +256,7 @@ def unknown_share(
 ) -> float:
     """Return m: the share of a query's idf that comes from unknown words that the corpus contains.
 
-    It is 0 for models of subword pieces, and if the vocabulary is not available.
+    The share is 0 for models of subword pieces, and if the vocabulary is not available.
     """
     known_words = store.known_words
     if known_words is None or known_words.subword or not any(word.unknown for word in words):

@@ -1,7 +1,7 @@
 """Search: weigh the query, search both legs, fuse the scores, fetch the best documents.
 
-``np.count_nonzero`` replaces ``any`` and ``all`` here and in the callees, because it is much faster
-for short arrays.
+The code of a search uses ``np.count_nonzero`` instead of ``any`` and ``all``, because it is much
+faster for short arrays.
 """
 
 from __future__ import annotations
