@@ -1,6 +1,6 @@
 """Read texts with headings from notebooks, PDF, DOCX and EPUB.
 
-DOCX and EPUB are zip archives of XML, which is read as tags by a regular expression. So no entity
+DOCX and EPUB are zip archives of XML. A regular expression finds the tags of the XML, so no entity
 is expanded and no other file is opened. Sources: ECMA-376 part 1, section 17 (w:p, w:pStyle, w:t);
 EPUB 3.3, sections 4 and 5.
 """
@@ -47,7 +47,7 @@ PAGES: Final = frozenset({"application/xhtml+xml", "text/html"})
 
 
 def notebook(file: Readable) -> MarkedText:
-    """Join the sources of a notebook's cells; headings are those of its Markdown cells.
+    """Return the sources of all cells of a notebook, and the headings of its Markdown cells.
 
     Format: nbformat.readthedocs.io, versions 3 and 4.
     """
@@ -145,7 +145,8 @@ def _tags(xml: str) -> Iterator[tuple[str, bool, re.Match[str]]]:
 def docx(path: Path) -> MarkedText:
     """Return the paragraphs of a Word document, joined by blank lines, and its headings.
 
-    Cells of a row are in one line. Text boxes, notes, headers and deleted text are left out.
+    The cells of a table row become one line. Text boxes, notes, headers and deleted text are left
+    out.
     """
     with _open(path) as archive:
         document = _member(archive, DOCUMENT, "a Word document")
@@ -188,7 +189,7 @@ def docx(path: Path) -> MarkedText:
 
 
 def _heading_styles(xml: str) -> dict[str, int]:
-    """Return the level of each heading style by its id, which may be translated."""
+    """Return the level of each heading style by the id of the style; ids may be translated."""
     levels, style = dict[str, int](), ""
     for name, is_end, tag in _tags(xml):
         if name == "style" and not is_end:

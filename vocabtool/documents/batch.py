@@ -42,18 +42,20 @@ class Document:
 class Batch:
     """Consecutive texts of one source; row ``i`` of every array belongs to document ``i``.
 
-    ``source``: the name the caller used; ``-`` for standard input, ``texts`` for an iterable.
-    ``texts``: Arrow ``string`` array of length n without nulls, possibly a slice, possibly invalid
-    UTF-8.
-    ``numbers``: int64, shape (n,), ascending: the line or row number of each text, from 1.
-    ``ids``: Arrow ``string`` array; ``None`` if the location of each document is its id.
-    ``columns``: the kept fields, Arrow ``string`` arrays with null for a missing value.
-    ``fields``: for each row, all fields except the text; ``None`` unless requested.
-    ``kinds``: types of the values of the kept fields, if known.
-    ``parts``: what follows the source in the id of each document, such as ``#Install``, if ``ids``
-    is ``None``. Default: the row number.
-    ``vectors``: float32, shape (n, dim): the documents' own vectors, finite; ``None`` without them.
-    ``path_first``: whether the texts begin with the field ``path`` although no field was asked for.
+    - ``source``: the name the caller used; ``-`` for standard input, ``texts`` for an iterable.
+    - ``texts``: Arrow ``string`` array of length n without nulls. It may be a slice, and may
+      contain invalid UTF-8.
+    - ``numbers``: int64, shape (n,), ascending: the line or row number of each text, from 1.
+    - ``ids``: Arrow ``string`` array; ``None`` if the location of each document is its id.
+    - ``columns``: the kept fields, Arrow ``string`` arrays with null for a missing value.
+    - ``fields``: for each row, all fields except the text; ``None`` unless requested.
+    - ``kinds``: types of the values of the kept fields, if known.
+    - ``parts``: Arrow ``string`` array, used if ``ids`` is ``None``: the end of each id, such as
+      ``#Install``, which follows the name of the source. ``None``: the row number.
+    - ``vectors``: float32, shape (n, dim), finite: the vectors that the source gives for the
+      documents, or ``None``.
+    - ``path_first``: whether texts begin with the field ``path`` by default, that is, without
+      ``ReadOptions.field``.
     """
 
     source: str
@@ -90,7 +92,7 @@ class Batch:
         return pc.binary_join_element_wise(source, pa.array(self.numbers).cast(pa.string()), "")
 
     def with_source(self, source: str) -> Batch:
-        """Return the batch with another source name, also in the kept field ``source``."""
+        """Return a copy with another source name; the kept field ``source`` is changed too."""
         columns = dict(self.columns)
         if self.parts is not None and (held := columns.get(SOURCE)) is not None:
             old, new = (strings([encode(name)])[0] for name in (self.source, source))
@@ -147,7 +149,10 @@ class SkipCounter:
 
 
 class Repeat(NamedTuple):
-    """A repeated id: where it is repeated, such as ``corpus.jsonl:17``, and where it was first."""
+    """A document whose id occurred before: its location ``place``, such as ``corpus.jsonl:17``.
+
+    ``earlier``: the location of the first document with the same id.
+    """
 
     id: str
     place: str
@@ -156,7 +161,7 @@ class Repeat(NamedTuple):
 
 @dataclass(slots=True)
 class DuplicateCounter:
-    """The number of documents skipped because of a repeated id, and the ``first`` few of them."""
+    """The number of documents skipped for a repeated id, and the ``first`` few of these."""
 
     count: int = 0
     first: list[Repeat] = field(default_factory=list)
@@ -177,18 +182,21 @@ class ReadLog:
 
 
 class BadRow(ValueError):
-    """Raised for an invalid row, with the reason. The caller adds the row number."""
+    """Raised for an invalid row; the message is the reason. The caller adds the row number."""
 
 
 @dataclass(slots=True)
 class Ahead:
-    """How many documents are still to be skipped (``left``); ``unread``: without reading them."""
+    """The documents at the start that are still to be skipped: their number is ``left``.
+
+    ``unread``: whether they may be skipped without being read.
+    """
 
     left: int
     unread: bool
 
     def skip_unread(self, rows: int) -> bool:
-        """Return whether to skip the next ``rows`` rows unread; if so, count them."""
+        """Return whether to skip the next ``rows`` rows unread; if so, subtract from ``left``."""
         if not self.unread or rows > self.left:
             return False
         self.left -= rows
@@ -196,7 +204,10 @@ class Ahead:
 
 
 class Measure(Protocol):
-    """Counts the words or tokens of texts. ``most``: how many a model reads; ``None``: any."""
+    """A function that returns the number of words or tokens of each text.
+
+    ``most``: the maximum number that a model reads; ``None`` without a limit.
+    """
 
     @property
     def most(self) -> int | None: ...
@@ -206,11 +217,11 @@ class Measure(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """Parameters for reading one source.
+    """Arguments of a reader for one source.
 
     ``size``: approximate bytes of text in a batch. ``rows``: maximum number of documents in a batch
-    of an iterable. ``whole``: whether all fields of a row are read. ``measure``: ``None`` counts
-    words.
+    of an iterable. ``whole``: whether all fields of a row are read. ``measure``: counts the tokens
+    of a text; if it is ``None``, words are counted.
     """
 
     source: str = ""
@@ -223,7 +234,7 @@ class Request:
     measure: Measure | None = None
 
     def refuse(self, number: int, reason: str) -> None:
-        """Raise ``InvalidFile`` for an invalid row, or count it with ``on_error="skip"``."""
+        """Raise ``InvalidFile`` for an invalid row; if ``on_error="skip"``, only count the row."""
         place = f"{self.source}:{number}"
         if self.options.on_error == "raise":
             raise InvalidFile(f"{reason}; {SKIP_IT}", file=place)
@@ -240,7 +251,7 @@ def null_columns(request: Request, count: int) -> dict[str, pa.StringArray]:
 
 
 def bounds(texts: pa.StringArray) -> NDArray[np.int32]:
-    """Return the offsets of the texts in their buffer: shape (n + 1,)."""
+    """Return where each text begins in the buffer, and where the last ends: shape (n + 1,)."""
     if not len(texts):
         return np.zeros(1, np.int32)
     offsets = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1 + texts.offset)
@@ -248,7 +259,7 @@ def bounds(texts: pa.StringArray) -> NDArray[np.int32]:
 
 
 def in_size(batch: Batch, size: int) -> Iterator[Batch]:
-    """Split a batch into parts of at most ``size`` bytes, or one text."""
+    """Split a batch into parts of at most ``size`` bytes; a longer text is a part of its own."""
     for start, end in spans(bounds(batch.texts), size):
         yield batch if end - start == len(batch) else batch.part(start, end)
 
@@ -268,7 +279,10 @@ def names_of(fields: Sequence[str] | Mapping[str, object]) -> str:
 
 
 def text_column(names: Sequence[str], wanted: str | None) -> int:
-    """Return the index of column ``wanted``; by default ``text``, or else the only column."""
+    """Return the index of the column ``wanted``; by default the only column, or ``text``.
+
+    Raises :class:`BadRow` if there is no such column, or more than one.
+    """
     if wanted is None and len(names) == 1:
         return 0
     name = "text" if wanted is None else wanted
@@ -280,9 +294,11 @@ def text_column(names: Sequence[str], wanted: str | None) -> int:
 
 
 def text_columns(names: Sequence[str], options: ReadOptions) -> list[int]:
-    """Return the indexes of the text columns: one, or those of several fields that exist.
+    """Return the indexes of the columns that contain text.
 
-    Raises :class:`BadRow` as :func:`text_column`, and if none of several fields exists.
+    If the options name several text fields, these are the columns of the fields that exist.
+    Otherwise it is the one column of :func:`text_column`. Raises :class:`BadRow` as
+    :func:`text_column`, or if none of several fields exists.
     """
     if not options.fields:
         return [text_column(names, options.single_field)]
@@ -293,12 +309,12 @@ def text_columns(names: Sequence[str], options: ReadOptions) -> list[int]:
 
 
 def none_of(fields: Sequence[str], names: Sequence[str] | Mapping[str, object]) -> str:
-    """Return the message for a row that has none of several fields. ``names``: of its fields."""
+    """Return the message for a row with none of ``fields``. ``names``: the fields of the row."""
     return f"none of the fields {names_of(fields)}; the fields are {names_of(names)}"
 
 
 def join_texts(columns: Sequence[pa.StringArray]) -> pa.StringArray:
-    """Join the non-empty texts of each row by blank lines; null if all of them are null."""
+    """Join the non-empty texts of each row by blank lines. A row of nulls gives null."""
     if len(columns) == 1:
         return columns[0]
     texts = [column.view(pa.binary()) for column in columns]

@@ -70,7 +70,7 @@ class Readable(Protocol):
         """Return up to ``size`` bytes. An empty result means the end."""
 
     def tell(self) -> int:
-        """Return the number of bytes read from the file; of a compressed file, compressed bytes."""
+        """Return the number of bytes read so far; for a compressed file, of compressed bytes."""
 
 
 class ArrowStream:
@@ -112,7 +112,10 @@ class Kind(NamedTuple):
 
 
 def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
-    """Return the sorted files of a path, folder or glob. Raises :class:`NotFound` if none exist."""
+    """Return the sorted names of the files that a path, folder or glob stands for.
+
+    Raises :class:`NotFound` if a folder contains no documents, or no file matches a glob.
+    """
     if name != STDIN and Path(name).is_dir():
         found = [file for file, why in walk(name, options) if why is None]
         if not found:
@@ -132,7 +135,10 @@ def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
 
 @contextmanager
 def reading_documents(name: str) -> Iterator[None]:
-    """Convert errors as :func:`reading` does; hint that a missing name may be a text."""
+    """Convert errors as :func:`reading` does.
+
+    If no file ``name`` exists and it contains a blank, the message says that it may be a text.
+    """
     try:
         with reading(name):
             yield
@@ -153,7 +159,7 @@ def left_out(
 ) -> tuple[str, ...]:
     """Return a note for each folder in ``sources`` in which files are left out.
 
-    The note counts these files by suffix. ``own``: the output folder; files in it are ignored.
+    The note counts these files by suffix. ``own``: the output folder; its files are not counted.
     """
     own = None if own is None else own.resolve()
     notes = []
@@ -229,7 +235,7 @@ def open_file(name: str, codec: str | None) -> Iterator[Readable]:
 
 
 def refuse_utf16(head: bytes) -> None:
-    """Refuse a byte order mark of UTF-16 with a zero byte soon after it."""
+    """Raise ``InvalidFile`` for a byte order mark of UTF-16 with a zero byte soon after it."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in head[:HEAD]:
         raise InvalidFile(
             "the encoding is UTF-16 (expected UTF-8); convert it with iconv -f UTF-16 -t UTF-8"
@@ -253,7 +259,7 @@ class _Decompressor:
 
 @contextmanager
 def arrow_errors(what: str) -> Iterator[None]:
-    """Turn errors of Arrow, but not of the system, into :class:`InvalidFile`."""
+    """Convert errors of Arrow, but not of the operating system, into :class:`InvalidFile`."""
     try:
         yield
     except pa.ArrowException as error:
@@ -287,7 +293,7 @@ def each_source(sources: Sources) -> Iterator[Files | Container]:
 
 
 def names_of(sources: Sources) -> list[str] | None:
-    """Return ``sources`` as a list of names; ``None`` if it is not a name or a list of names."""
+    """Return a list of names; ``None`` if ``sources`` is neither a name nor a list of names."""
     if isinstance(sources, str | PathLike):
         return [fspath(sources)]
     if isinstance(sources, list | tuple) and all(isinstance(s, str | PathLike) for s in sources):
@@ -296,7 +302,7 @@ def names_of(sources: Sources) -> list[str] | None:
 
 
 def can_be_read_again(source: Files | Container) -> bool:
-    """Whether a source can be read twice; pipes, iterators and queues cannot."""
+    """Return whether a source can be read twice. Pipes, iterators and queues cannot."""
     if isinstance(source, Container):
         held = source.source
         return not isinstance(held, Iterator) and (is_table(held) or not is_queue(held))

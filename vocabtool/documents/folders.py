@@ -1,7 +1,8 @@
-"""Walk folders: which files are documents, and which are left out.
+"""Walk folders, and decide which files are documents and which are left out.
 
 Patterns are those of gitignore (git-scm.com/docs/gitignore), without POSIX classes such as
-``[[:alpha:]]``. They become regular expressions that need linear time, as in Python's ``fnmatch``.
+``[[:alpha:]]``. Each becomes a regular expression that needs linear time, as in Python's
+``fnmatch``.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ IGNORED: Final = "ignored"
 
 
 class Rules:
-    """The patterns of a ``.gitignore``, or of an option. The last matching pattern counts."""
+    """The patterns of a ``.gitignore`` or of an option. The last pattern that matches decides."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         found = [rule for line in lines if (rule := _rule(line)) is not None]
@@ -180,14 +181,18 @@ def _of_class(inside: str) -> str:
 
 
 class FolderFile(NamedTuple):
-    """A file in a folder. ``why``: the reason if left out: ending, ``binary`` or ``ignored``."""
+    """A file in a folder.
+
+    ``why``: ``None`` if the file is read. Otherwise the reason why it is left out: its ending,
+    ``binary`` or ``ignored``.
+    """
 
     name: str
     why: str | None
 
 
 class _Place(NamedTuple):
-    """Patterns, and how to make a path relative to their folder: ``add + path[cut:]``."""
+    """Patterns of a folder. ``add + path[cut:]`` is a path relative to this folder."""
 
     rules: Rules
     add: str
@@ -195,9 +200,10 @@ class _Place(NamedTuple):
 
 
 def walk(folder: str, options: ReadOptions) -> Iterator[FolderFile]:
-    """Yield the files of a folder at any depth, and ignored folders, with the reason if left out.
+    """Yield the files of a folder at any depth, each with the reason if the file is left out.
 
-    Hidden files and folders, and links to folders, are not yielded.
+    A folder that a ``.gitignore`` names is yielded like a file. Hidden files and folders, and links
+    to folders, are not yielded.
     """
     include = Rules(options.include) if options.include else None
     exclude = Rules(options.exclude)

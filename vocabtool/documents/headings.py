@@ -4,9 +4,9 @@ Each format has one regular expression that needs linear time on any input; docs
 Python's own parser. Sources: the CommonMark specification 0.31; docutils, parsers/rst/states.py;
 the HTML standard, section 13.2.5; the lexical analysis of the Python reference.
 
-The expressions begin with ``\n``, which Python's ``re`` looks for quickly. So a line end is put
-before the text. It shifts all places by one: a match at ``n`` begins with a line end, and its line
-starts at ``n`` of the original text.
+The expressions begin with ``\n``, because Python's ``re`` finds it quickly. So a line end is put
+before the text, and a match at ``n`` of the padded text is a line that starts at ``n`` of the
+original text.
 """
 
 from __future__ import annotations
@@ -94,10 +94,13 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Heading(NamedTuple):
-    """A heading that begins at ``at``; its section contains text from ``body`` on.
+    """A heading, which begins a section.
 
-    They are equal if the title is not in the text.
-    ``level``: 1 for the highest. ``title``: ``""`` for text that belongs to no section.
+    - ``at``: where the heading begins, in characters.
+    - ``body``: where the text after the title begins; equals ``at`` if the title is not in the
+      text.
+    - ``level``: 1 for the highest.
+    - ``title``: ``""`` for text that belongs to no section.
     """
 
     at: int
@@ -117,11 +120,14 @@ class Headings(list[Heading]):
 
 @dataclass(frozen=True, slots=True)
 class MarkedText:
-    """A text with its ``headings``, ascending. ``title``: of the whole document, if it has one.
+    """A text with its ``headings`` in order.
 
-    ``source``: what the text was made from. ``places``: (offset in the text, start and end in the
-    source) of each part, ascending. ``is_paged``: whether the headings only number pages.
-    ``begin``: where the text to read begins, after front matter.
+    - ``title``: the title of the whole document, or ``""``.
+    - ``source``: the text of the file, if ``text`` was made from it; otherwise ``None``.
+    - ``places``: in order, for each part of the text: its offset in the text, its start in the
+      source, and its end in the source.
+    - ``is_paged``: whether the headings only number pages.
+    - ``begin``: where the text to read begins, after front matter.
     """
 
     text: str
@@ -182,7 +188,7 @@ def markdown(text: str) -> MarkedText:
 
 
 def _is_yaml(front: str) -> bool:
-    """Whether the text between two lines ``---`` begins with a key and has no paragraph."""
+    """Return whether a text between two lines ``---`` begins with a key and has no paragraph."""
     return bool(FRONT_KEY.match(front)) and all(map(FRONT_LINE.match, front.split("\n")))
 
 
@@ -194,7 +200,7 @@ def _end_of_fence(padded: str, at: int, fence: str) -> int:
 
 
 def _from_labels(text: str, at: int) -> int:
-    """Return where a heading at ``at`` begins, with the labels that stand right above it."""
+    """Return where a heading begins, including labels right above it. ``at``: without labels."""
     while True:
         first = max(at - MAX_LABEL, 0)
         before = text[first:at].rstrip()
@@ -222,7 +228,10 @@ def first_title(headings: Sequence[Heading]) -> str:
 
 
 def rst(text: str) -> MarkedText:
-    """Find titles with an underline, or with an overline too. The order of styles is the level."""
+    """Find titles with an underline, with or without an overline.
+
+    The first style of lines in the file has level 1, the next new style has level 2, and so on.
+    """
     padded, headings, styles = f"\n{text}", Headings(), dict[tuple[str, bool], int]()
     least = at = 0
     while found := RST.search(padded, at):
@@ -257,7 +266,7 @@ def html(source: str) -> MarkedText:
     opened: tuple[int, int, int] | None = None  # level of an open heading, offset, first part
 
     def put(start: int, end: int) -> None:
-        """Add text of the source. Blanks are joined, except in ``pre``."""
+        """Add a part of the source to the text. Runs of blanks become one, except in ``pre``."""
         nonlocal length, gap
         data = unescape(source[start:end])
         if not pre:
@@ -306,7 +315,7 @@ def html(source: str) -> MarkedText:
 
 
 def python(text: str) -> MarkedText:
-    """Find definitions and classes at the top level, with their decorators."""
+    """Find functions and classes at the top level. A heading begins at the first decorator."""
     padded, headings = f"\n{text}", Headings()
     decorated: int | None = None
     for found in PYTHON.finditer(padded):
@@ -326,7 +335,7 @@ def python(text: str) -> MarkedText:
 def docstrings(source: str) -> MarkedText:
     """Return the docstrings of a module, its classes and functions, as ``inspect.cleandoc`` does.
 
-    Their headings are the names of the classes and functions. Raises ``BadRow`` for a source that
+    The headings are the names of the classes and functions. Raises ``BadRow`` for a source that
     this version of Python cannot parse.
     """
     source = NOT_UTF8.sub("\ufffd", source)  # of the same length
@@ -367,7 +376,10 @@ def _parse(source: str) -> ast.Module:
 def _places(
     source: str, starts: Sequence[int], node: ast.expr, docstring: str, text: str, at: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield the place of each line of a docstring, or one place if the source has other lines."""
+    """Yield the place of each line of a docstring, as in :class:`MarkedText`.
+
+    If the lines differ from those of the source, for example by escapes, yield one place for all.
+    """
     last = node.end_lineno or node.lineno
 
     def offset(line: int, column: int) -> int:

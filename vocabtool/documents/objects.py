@@ -54,7 +54,7 @@ class Queue(Protocol):
 
 
 class Table(Protocol):
-    """A table that hands on its rows by the Arrow PyCapsule interface."""
+    """A table that exports its rows by the Arrow PyCapsule interface."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None, /) -> object: ...
 
@@ -68,8 +68,8 @@ class LazyTable(Protocol):
 class Row(NamedTuple):
     """One document before it is put in a batch.
 
-    ``number``: from 1. ``id``: ``None`` if the location is the id. ``kept``: in the order of
-    ``ReadOptions.kept_fields``. ``vector``: float32, shape (dim,).
+    ``number``: the row number, from 1. ``id``: ``None`` if the location is the id. ``kept``: the
+    values of ``ReadOptions.kept_fields``, in this order. ``vector``: float32, shape (dim,).
     """
 
     number: int
@@ -90,7 +90,7 @@ def is_indexable(source: object) -> TypeGuard[Indexable]:
 
 
 def is_table(source: object) -> TypeGuard[Table | LazyTable]:
-    """Whether this is a table, and not a series or chunked array, whose elements are documents."""
+    """Return whether ``source`` is a table. A series is not: its elements are documents."""
     kind = type(source)  # an attribute of the object may be a column
     is_one_column = hasattr(kind, "__getitem__") and not hasattr(kind, "columns")
     return hasattr(kind, "collect_batches") or (
@@ -126,7 +126,7 @@ def gather(
 
 
 def batch_of(rows: Sequence[Row], request: Request, *, are_pieces: bool = False) -> Batch:
-    """Return rows of one source as a batch. All vectors must have the most frequent length."""
+    """Make a batch of rows. A vector that does not have the most frequent length is invalid."""
     keep, vectors = request.options.kept_fields, None
     if request.options.vector_field is not None:
         rows, vectors = _with_vectors(rows, request)
@@ -203,7 +203,7 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
 
 
 def _take(queue: Queue) -> Iterator[Item]:
-    """``task_done`` is called for each item, for the queue's ``join``."""
+    """Yield the items of a queue. ``task_done`` is called for each, so that ``join`` returns."""
     done = getattr(queue, "task_done", None)
     while True:
         item = queue.get()
@@ -291,7 +291,10 @@ def own_vector(values: Mapping[str, object], request: Request) -> NDArray[np.flo
 
 
 def numbers_of(value: object, name: str, axes: int = 1) -> NDArray[np.float32]:
-    """Return a list of numbers as float32, shape (dim,); for two ``axes``, a list of such lists."""
+    """Convert a list of numbers to float32, shape (dim,).
+
+    If ``axes`` is 2, ``value`` is a list of such lists, and the shape is (n, dim).
+    """
     try:
         array = np.asarray(value)
     except ValueError:  # lists of different lengths

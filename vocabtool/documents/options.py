@@ -59,38 +59,40 @@ class ReadArguments(SplitArguments, total=False):
 class ReadOptions:
     """Options for reading documents.
 
-    ``field``: the field that contains the text. Default: ``text``, or else the only column.
-    Several fields, such as ``("title^2", "body")``: their texts, joined by blank lines in this
-    order, are the text of a document; they are also kept. A row may lack some of them, but not
-    all. ``NAME^W`` among several, W from 1 to 9: in an index, each occurrence of a word in the
-    field counts W times in the keyword search.
-    ``format``: the format of every file. Default: by the suffix of each file, else ``lines``.
-    ``id_field``: the field that contains the id, a string or an integer; a row without it is
-    invalid. Default: the location of a document is its id.
-    ``keep``: other fields to keep, as columns of strings. A string is kept unchanged, any other
-    value as JSON text; if a row lacks the field, the value is null.
-    ``on_error``: for an invalid row, ``"raise"`` an error, or ``"skip"`` and count the row.
-    ``on_duplicate``: if an id occurs again, raise an ``"error"``, or read only the ``"first"`` or
-    the ``"last"`` document with the id (``"last"`` reads the sources twice). ``None``: ids are not
-    compared.
-    ``vector_field``: the field with the vector of a document, a list of numbers (Parquet, Arrow,
-    JSON lines and Python objects). A row without it, or of another length, is invalid.
-    ``split``: where a text is cut into pieces, each a document. Default: by the format of the file.
-    Lines of ``.txt``, headings of texts with headings, definitions of Python, and blank lines of
-    other code; rows of tables and JSON are not split. ``"docstring"`` is ``"heading"``, but of
-    Python only docstrings are read.
-    ``split_size``: how many words a piece has at most, or tokens if the caller of the reader counts
-    those of a model. Default: 256, or what the model reads.
-    ``overlap``: how many of these a piece repeats from the end of the previous piece.
-    ``include``, ``exclude``: patterns of file names in folders, as in ``.gitignore``. Without
-    ``include``, all files with known endings are read.
-    ``gitignore``: whether files in folders that a ``.gitignore`` names are left out.
-    ``rules``: the version of the rules by which files are found and read. Under 1 (before version
-    0.2.0), Markdown, code, HTML and unknown formats were read line by line. Folders were read
-    without them, and without regard to ``.gitignore``.
-    ``path_first``: whether, without ``field``, a piece of a text that is cut at headings begins
-    with its path, as with the fields ``("path", "text")``; then ``field="text"`` reads pieces
-    without it. An index sets it, unless vectors are given.
+    - ``field``: the field that contains the text. Default: ``text``, or else the only column.
+      For a list of several fields, such as ``("title^2", "body")``, the text of a document is the
+      texts of these fields, joined by blank lines in this order. These fields are also kept. A row
+      may lack some of the fields, but not all. A weight ``NAME^W`` (W from 1 to 9) counts only in
+      the keyword search of an index: each occurrence of a word in the field counts W times.
+    - ``format``: the format of all files. Default: by the suffix of each file, else ``lines``.
+    - ``id_field``: the field that contains the id, a string or an integer. A row without an id is
+      invalid. Default: the location of a document is its id.
+    - ``keep``: other fields to keep, as columns of strings. A string is kept unchanged, any other
+      value as JSON text. If a row lacks the field, the value is null.
+    - ``on_error``: for an invalid row, ``"raise"`` an error, or ``"skip"`` and count the row.
+    - ``on_duplicate``: if an id occurs again, raise an ``"error"``, or read only the ``"first"`` or
+      the ``"last"`` document with the id (``"last"`` reads the sources twice). ``None``: ids are
+      not compared.
+    - ``vector_field``: the field that contains the vector of a document, a list of numbers. It
+      needs Parquet, Arrow, JSON lines or Python objects. A row is invalid if it has no vector, or
+      a vector of another length.
+    - ``split``: where a text is cut into pieces. Each piece is a document. Default: ``.txt`` is cut
+      at lines, text with headings at headings, Python at definitions, and other code at blank
+      lines; rows of tables and JSON are not cut. ``"docstring"`` is the same as ``"heading"``, but
+      only the docstrings of Python files are read.
+    - ``split_size``: maximum length of a piece, in words, or in tokens if the reader gets a
+      ``measure``. Default: 256. The maximum that the model reads is a limit too.
+    - ``overlap``: the number of words or tokens that a piece repeats from the end of the previous
+      piece.
+    - ``include``, ``exclude``: patterns of file names in folders, as in ``.gitignore``. Without
+      ``include``, all files with known endings are read.
+    - ``gitignore``: whether files in folders that a ``.gitignore`` names are left out.
+    - ``rules``: the version of the rules by which files are found and read. Version 1 (before
+      vocabtool 0.2.0) reads Markdown, code, HTML and unknown formats line by line. In folders, it
+      skips files of these formats and ignores ``.gitignore``.
+    - ``path_first``: whether the pieces of a text that is cut at headings begin with their path, as
+      with the fields ``("path", "text")``. If ``field`` is given, pieces do not begin with the
+      path; for example with ``field="text"``. An index sets the option, unless vectors are given.
 
     Raises ``ValueError`` for an invalid value.
     """
@@ -144,43 +146,43 @@ class ReadOptions:
 
     @property
     def searched_fields(self) -> tuple[str, ...]:
-        """Several fields as they are written, with their weights; empty for a single field."""
+        """The text fields as written, with weights; empty unless there are several."""
         return () if self.field is None or isinstance(self.field, str) else (*self.field,)
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The names of several fields whose texts are joined; empty for a single field."""
+        """The names of the text fields, without weights; empty unless there are several."""
         return (*weights_of(self.searched_fields),)
 
     @property
     def single_field(self) -> str | None:
-        """The name of the only field; ``None`` for the default, and for several fields."""
+        """The name of the only text field; ``None`` for the default, and for several fields."""
         return self.field if isinstance(self.field, str) else None
 
     @property
     def kept_fields(self) -> tuple[str, ...]:
-        """The fields to keep: those of ``keep``, and several fields whose texts are joined."""
+        """The fields to keep: those of ``keep``, and the text fields if there are several."""
         if self.field is None or isinstance(self.field, str):
             return (*self.keep,)
         return (*self.keep, *(name for name in self.fields if name not in (TEXT, *self.keep)))
 
     @property
     def field_of_rows(self) -> str | None:
-        """A field that only rows have; ``None`` if texts without fields can be read."""
+        """A field in the options that only rows have; if ``None``, plain texts can be read."""
         lacking = self.fields[:1] if TEXT not in self.fields else ()
         single = None if self.path_first and self.field == TEXT else self.single_field
         asked = (*lacking, single, self.id_field)
         return next((name for name in asked if name is not None), None)
 
     def hidden_fields(self, text: str) -> frozenset[str]:
-        """Return the fields that are not fields of a document besides its text.
+        """Return the names of the fields of a row that ``Document.fields`` does not contain.
 
-        ``text``: the name of a single field.
+        ``text``: the name of the text field, if there is only one.
         """
         return frozenset({TEXT}.intersection(self.fields) if self.fields else {text})
 
     def refuse_weights(self) -> None:
-        """Raise ``ValueError`` if a field has a weight, outside an index."""
+        """Raise ``ValueError`` if a field has a weight, because only an index uses weights."""
         for name, weight in weights_of(self.searched_fields).items():
             if weight > 1:
                 raise ValueError(
@@ -210,7 +212,7 @@ def weights_of(searched: tuple[str, ...]) -> Mapping[str, int]:
 
 
 def _checked_field(field: str | Sequence[str] | None) -> str | tuple[str, ...] | None:
-    """Return one field as a string, several as a tuple, without weights of 1."""
+    """Return one field as a string, or several fields as a tuple without weights of 1."""
     if field is None or isinstance(field, str):
         return field
     if not isinstance(field, Sequence) or not all(isinstance(each, str) for each in field):

@@ -1,4 +1,4 @@
-"""Cut texts into pieces that a model reads, each a document with an id and a place of its own.
+"""Cut texts into pieces. Each piece is a document with an id, short enough for a model.
 
 A text is cut at headings first (or as ``ReadOptions.split`` says). A section that is too long is
 cut further: at blank lines, line ends, ends of sentences and blanks. Pieces are filled from the
@@ -60,7 +60,7 @@ Span = tuple[int, int]
 
 
 class CountWords:
-    """Counts runs without blanks; a text of few blanks has a word for each 16 characters."""
+    """Counts words between blanks; for a text with few blanks, one word for 16 characters."""
 
     most: int | None = None
 
@@ -81,7 +81,7 @@ def _words(text: str) -> int:
 class Piece(NamedTuple):
     """A piece of a text, its offsets in characters, and the path of the headings above it.
 
-    ``top``: where the first of these headings begins; -1 if it is not in the text.
+    ``top``: where the first heading of the path begins; -1 if this heading is not in the text.
     """
 
     start: int
@@ -97,7 +97,7 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(request: Request) -> Sizes:
-    """Return the sizes in the options, limited to what the model reads."""
+    """Return the sizes in the options, reduced to the maximum that the model reads."""
     options, measure = request.options, request.measure or WORDS
     size = options.split_size or SPLIT_SIZE
     if measure.most is not None:
@@ -110,7 +110,7 @@ def sizes_of(request: Request) -> Sizes:
 
 
 def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
-    """Return the pieces of a text, in order. They cover all that is not blank, after its begin."""
+    """Return the pieces in order. They contain all text after ``marked.begin``, except blanks."""
     text, begin, paths = marked.text, marked.begin, [(-1, "", -1), *_paths(marked.headings)]
     starts = [at for at, _, _ in paths]
 
@@ -137,7 +137,7 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
 
 
 def _paths(headings: Sequence[Heading]) -> list[tuple[int, str, int]]:
-    """Return where each section begins, its path, and ``top`` as in :class:`Piece`."""
+    """Return for each section: its start, its path, and ``top`` as in :class:`Piece`."""
     found, above = [], list[Heading]()
     for each in headings:
         while above and above[-1].level >= each.level:
@@ -150,7 +150,7 @@ def _paths(headings: Sequence[Heading]) -> list[tuple[int, str, int]]:
 
 
 def _sections(marked: MarkedText) -> list[int]:
-    """Return the bounds of sections. A heading without text joins the next section."""
+    """Return where sections begin and the text ends. A heading without text joins the next."""
     text, bounds = marked.text, [marked.begin]
     before: Heading | None = None
     for each in marked.headings:
@@ -217,7 +217,7 @@ def _bounds(text: str, span: Span, place: re.Pattern[str] | None, size: int) -> 
 
 
 def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
-    """Pieces leave room for the overlap that comes before them."""
+    """Join atoms to pieces that leave room for the overlap that is put before them."""
     begins = [atoms[0][0]]
     total, most = 0, sizes.size
     is_exact = isinstance(sizes.measure, CountWords)
@@ -233,7 +233,7 @@ def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
 def _with_overlaps(
     text: str, sections: Sequence[Sequence[Span]], sizes: Sizes
 ) -> list[tuple[int, Span]]:
-    """Return where each piece begins with its overlap, and the piece itself."""
+    """Return for each piece: where its overlap begins, and the span without the overlap."""
     if not sizes.overlap:
         return [(span[0], span) for spans in sections for span in spans]
     tails: list[list[str]] = []  # the last words before each piece
@@ -257,7 +257,7 @@ def _with_overlaps(
 
 
 def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
-    """Drop overlaps of pieces that are too long, then halve pieces."""
+    """Shorten pieces that are too long: drop the overlap, and if that is not enough, halve."""
     spans = [_trim(text, (first, body[1])) or body for first, body in pieces]  # not blank
     if isinstance(sizes.measure, CountWords) and not sizes.overlap:  # then parts add up
         return [[span] for span in spans]
@@ -301,9 +301,9 @@ def read_python(file: Readable, request: Request) -> Iterator[Batch]:
 def read_pieces(
     file: Readable, request: Request, mark: Callable[[Readable], MarkedText]
 ) -> Iterator[Batch]:
-    """Read a file as pieces; ``mark`` returns its text and headings.
+    """Read a file as pieces; ``mark`` returns the text and the headings of the file.
 
-    Among several text fields, a piece is the field ``text``.
+    If the options name several text fields, the text of a piece is its field ``text``.
     """
     for place in NOT_JOINED.intersection(request.options.fields):
         raise InvalidFile(f"field {place!r}: a place in a file cannot be searched; leave it out")
@@ -353,9 +353,9 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
 
 
 def _beside_fields(sizes: Sizes, marked: MarkedText, title: str, fields: Sequence[str]) -> Sizes:
-    """Return the sizes of pieces that leave room for the fields before or after them.
+    """Reduce the sizes so that pieces leave room for the fields that are joined to them.
 
-    A piece has at least half of its size, even if its fields are longer than the other half.
+    The result is at least half of ``sizes.size``, even if the fields need more room.
     """
     left = sizes.size
     values = {"title": [title] * ("title" in fields)}
@@ -384,7 +384,7 @@ def _in_source(marked: MarkedText, piece: Piece) -> Span:
 
 
 def _new_id(id_: str, numbers: dict[str, int]) -> str:
-    """``numbers``: the last number of each id."""
+    """Add a number to an id that was used before. ``numbers``: the last number of each id."""
     number = numbers.get(id_, 0) + 1
     found = id_
     while number > 1 and (found := f"{id_}#{number}") in numbers:

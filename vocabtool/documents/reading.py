@@ -137,9 +137,9 @@ def batches(
     ``start``: number of documents to skip at the start.
     ``measure``: counts the tokens of texts that are split into pieces. Default: words are counted.
 
-    Skipped documents are not read (sequences, row groups of Parquet, record batches of Arrow IPC)
-    or not parsed (lines and records). This needs ``on_error="raise"``, and no comparison of ids of
-    an ``id_field``.
+    The documents skipped by ``start`` are not parsed; in sequences, row groups of Parquet and
+    record batches of Arrow IPC, these documents are not even read. But all documents are read and
+    parsed if ``on_error`` is ``"skip"``, if rows are split, or if ids of ``id_field`` are compared.
 
     Raises:
 
@@ -180,9 +180,9 @@ def documents(
 ) -> Iterator[Document]:
     """Yield the documents of ``sources`` in order. For arguments and errors see :func:`batches`.
 
-    An item that is a :class:`Document` is not changed. Any other item gets the value of
-    ``id_field`` or its location, such as ``corpus.jsonl:17``, as id, and keeps all fields except
-    the text. Repeated ids are not detected.
+    An item that is a :class:`Document` is not changed. For any other item, the id is the value of
+    ``id_field``, or by default the location, such as ``corpus.jsonl:17``; the fields are all fields
+    of the item except the text. Repeated ids are not detected.
     """
     options = replace(options, keep=(), on_duplicate=None)
     request = _request(options, log, size, MAX_ROWS, start, whole=True)
@@ -302,7 +302,7 @@ INSERT: Final = "INSERT INTO ids VALUES (?, ?, ?, ?, ?) ON CONFLICT DO "
 
 
 class SeenIds:
-    """A table of all ids read, with the first row and, if ``last`` is set, the last row."""
+    """All ids read so far, each with its first row and, if ``last`` is true, its last row."""
 
     def __init__(self, *, last: bool = False) -> None:
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
@@ -316,7 +316,7 @@ class SeenIds:
         self._database.close()
 
     def add(self, ids: pa.StringArray, source: str, numbers: NDArray[np.int64]) -> list[int]:
-        """Add the next ids. Return the indexes of ids that occurred before."""
+        """Add the next ids. Return the indexes in ``ids`` of ids that occurred before."""
         keys = ids.view(pa.binary()).to_pylist()
         first = self._rows
         self._rows += len(keys)
@@ -332,7 +332,7 @@ class SeenIds:
         return [row for row, key in enumerate(keys) if self._look_up("row", key) < first + row]
 
     def is_last(self, ids: pa.StringArray, first: int) -> NDArray[np.bool_]:
-        """Return whether each of ``ids`` occurs here for the last time: bool, shape (n,).
+        """Return, for each id, whether this row is the last row with the id: bool, shape (n,).
 
         ``first``: the row number of ``ids[0]`` among all added ids.
         """
@@ -345,7 +345,7 @@ class SeenIds:
         return f"{source}:{self._look_up('number', id_)}"
 
     def rows_of(self, ids: pa.StringArray) -> NDArray[np.int64]:
-        """Return the row in which each of ``ids`` occurred first, or -1: shape (n,)."""
+        """Return the first row with each id, or -1 if there is none: int64, shape (n,)."""
         keys = ids.view(pa.binary()).to_pylist()
         return np.array([self._look_up("row", key) for key in keys], np.int64)
 
@@ -370,7 +370,8 @@ def one_of_repeated(
 ) -> Iterator[Batch]:
     """Yield only the first or the last document with each id. Count the others in ``repeated``.
 
-    ``again``: a second reading of ``batches``, used for ``"last"``.
+    ``which``: ``"error"`` raises :class:`InvalidFile` for a repeated id. ``again``: a second
+    iterator over the same batches, read only for ``"last"``.
     """
     with closing(SeenIds(last=which == "last")) as seen:
         for batch in batches:
@@ -404,7 +405,7 @@ def one_of_repeated(
 class Extent(NamedTuple):
     """The number of rows, including invalid rows, and the size of the stored files in bytes.
 
-    ``None``: unknown or infinite.
+    A number is ``None`` if it is unknown or infinite.
     """
 
     rows: int | None = None
@@ -420,9 +421,9 @@ def extent(
     """Return the number of rows and bytes of all ``sources``, the argument of :func:`batches`.
 
     The number of rows is known for Parquet, Arrow IPC files and objects with ``len``. The number of
-    bytes is known for regular files. Both are unknown if a file is missing or damaged.
+    bytes is known for regular files. Neither number is known if a file is missing or damaged.
 
-    ``options``: how the files are read. ``format``: replaces ``options.format``.
+    ``options``: how the files are read. ``format``: overrides ``options.format``.
     """
     options = options if format is None else replace(options, format=format)
     parts: list[Extent] = []

@@ -44,7 +44,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names of the columns to read. ``kept``: only existing fields."""
+    """Names of the columns to read. ``kept``: the fields to keep that the table has."""
 
     texts: tuple[str, ...]
     id: str | None
@@ -132,9 +132,10 @@ def is_numbers(kind: pa.DataType) -> bool:
 
 
 def vectors_in(column: pa.Array, name: str) -> tuple[NDArray[np.float32], dict[int, str]]:
-    """Return a column of lists of numbers as float32, shape (n, dim), and the faults of rows.
+    """Convert a column of lists of numbers to float32, shape (n, dim).
 
-    ``dim`` is the most frequent length. Invalid rows are zero.
+    ``dim`` is the most frequent length. Invalid rows are zero. Also return the reason for each
+    invalid row, by the index of the row.
     """
     lengths = np.asarray(pc.list_value_length(column).fill_null(-1)).astype(np.int64)
     found, counts = np.unique(lengths[lengths > 0], return_counts=True)
@@ -321,8 +322,8 @@ def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
 def read_table(source: Any, request: Request) -> Iterator[Batch]:
     """Read each row of an Arrow table or data frame as a document, as :func:`read_arrow`.
 
-    The source hands on its rows in batches of its own: a reader, a relation of DuckDB and a lazy
-    frame need not be in memory.
+    The source yields its rows in batches, so a reader, a relation of DuckDB or a lazy frame may be
+    larger than the memory.
     """
     first = 1
     parts = [source] if hasattr(source, "__arrow_c_stream__") else source.collect_batches()
@@ -336,7 +337,7 @@ def read_table(source: Any, request: Request) -> Iterator[Batch]:
 
 
 def arrow_row_counts(file: str) -> list[int] | None:
-    """Return the rows of each record batch; ``None`` for a stream, which has no index."""
+    """Return the number of rows of each record batch; ``None`` if the file is a stream."""
     with arrow_errors(ARROW_ERROR), pa.memory_map(file) as mapped:
         if mapped.read(len(FILE)) != FILE:
             return None

@@ -4,8 +4,8 @@ Text lines: a line ends with ``\n`` or ``\r\n``. A lone CR, NUL, U+0085 and U+20
 text. An empty line is a document.
 
 JSON lines: each line is a string, which is the text, or an object with the text in one field. Blank
-lines are skipped, but count as line numbers. A lone surrogate (``\ud83d``) becomes its three bytes,
-which are invalid UTF-8. If a key is repeated, the last wins.
+lines are skipped, but count as line numbers. A lone surrogate (``\ud83d``) becomes three bytes of
+invalid UTF-8. If a key is repeated, its last value is used.
 
 CSV and TSV: the first row contains the field names. Quotes follow RFC 4180. Row numbers count
 records, from 1 for the header; empty lines are not counted.
@@ -67,7 +67,7 @@ def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
-    """Yield (number of the first line, whole lines), about ``request.size`` bytes each."""
+    """Yield (first line number, block): blocks of whole lines, about ``request.size`` bytes."""
     first, rest = 1, b""
     while more := file.read(min(max(request.size, len(rest)), MAX_LINE_BYTES - len(rest))):
         data = rest + more
@@ -117,7 +117,7 @@ def read_jsonl(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def read_json(file: Readable, request: Request) -> Iterator[Batch]:
-    """Read each item of an array as a document, up to 64 MiB."""
+    """Read each item of a JSON array as a document. The file may have up to 64 MiB."""
     content = b""
     while len(content) <= MAX_LINE_BYTES and (more := file.read(MAX_LINE_BYTES + 1)):
         content += more
@@ -148,7 +148,7 @@ def read_json(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | None:
-    """Return ``None`` if a line is not an object with valid fields."""
+    """Parse all lines at once; return ``None`` if a line is not an object with valid fields."""
     options = request.options
     text, id_field, vector = options.single_field or TEXT, options.id_field, options.vector_field
     several = options.fields
@@ -214,7 +214,7 @@ OPEN: Final = "a quote is never closed: the rest of the file would be one row"
 
 
 def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch]:
-    """Read each row as a document. A row that is too long cannot be skipped: its end is unknown."""
+    """Read each row as a document. A row that is too long raises an error: its end is unknown."""
     names, rest = _header(file, delimiter)
     rows = _Rows(names, delimiter, request)
     rest = rest or file.read(request.size)
@@ -243,8 +243,9 @@ def _header(file: Readable, delimiter: str) -> tuple[list[str], bytes]:
 class _Rows:
     """Reads the rows after the header of a CSV file, with Arrow.
 
-    Column names may be repeated or not UTF-8, so Arrow gets numbers. A row of random values is
-    appended to the file: if it is missing from the result, an open quote has enclosed it.
+    Column names may be repeated or not UTF-8, so Arrow gets numbers as names. A row of random
+    values is appended to the file. If this row is missing from the result, a quote was never
+    closed.
     """
 
     def __init__(self, names: list[str], delimiter: str, request: Request) -> None:
@@ -317,7 +318,7 @@ class _Rows:
     def _without_appended_row(
         self, parts: Iterator[pa.RecordBatch]
     ) -> Iterator[tuple[pa.RecordBatch, bool]]:
-        """Yield parts, and whether a quote is open in their last row."""
+        """Yield each part, and whether a quote is open in the last row of the part."""
         before = None
         try:
             for part in parts:

@@ -48,8 +48,8 @@ BYTES_TAG: Final = BYTES << 3 | wire.LEN  # also the tag of the values in a Byte
 def read(file: Readable, request: Request) -> Iterator[Batch]:
     """Read each record as a document.
 
-    A damaged length or a truncated file raises :class:`InvalidFile`: the next record cannot be
-    found.
+    Raises :class:`InvalidFile` for a damaged length or a truncated file, because the next record
+    cannot be found.
     """
     return gather(_rows(file, request), request, MAX_ROWS)
 
@@ -124,9 +124,10 @@ def _row(
 
 
 def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, object]:
-    """Return the features of an ``Example`` by name: a single value, else a list of values.
+    """Return the features of an ``Example`` by name.
 
-    Values are ``bytes``, ``float`` (from 32 bits) or ``int``.
+    A feature with one value is this value, any other feature is a list. Values are ``bytes``,
+    ``float`` (from 32 bits) or ``int``.
     """
     found: dict[str, object] = {}
     for message in wire.messages(example, (0, len(example)), FEATURES):
@@ -167,7 +168,7 @@ def _content_start(data: bytes, start: int, end: int, tag: int) -> int:
 
 
 def _values(example: bytes, entry: wire.Span) -> list[bytes | float | int]:
-    """If a feature has several types, return the values of the last type."""
+    """Return the values of a feature; if it has several types, only those of the last type."""
     values: list[bytes | float | int] = []
     kind = None
     for feature in wire.messages(example, entry, VALUE):

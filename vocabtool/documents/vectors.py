@@ -1,11 +1,11 @@
-"""Vectors that another system made: read from a file or an array, and matched to documents.
+"""Read vectors that another system made, from a file or an array, and match them to documents.
 
     .npy        an array of shape (n, dim); it is mapped into memory
     .npz        the array ``vectors`` and, if rows have ids, ``ids``: numpy.savez(FILE, vectors=...)
     .parquet    a column of lists and, if rows have ids, a column ``id``
 
-Rows belong to documents by their ids, if the file has ids; otherwise by position. Rows are counted
-from 0. No more than a few megabytes of vectors are in memory at a time.
+A row belongs to the document with the same id; in a file without ids, to the document at the same
+position. Rows are counted from 0. At most a few megabytes of vectors are in memory at a time.
 
 The format of .npy: numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 """
@@ -78,8 +78,8 @@ BY_POSITION: Final = (
 class GivenVectors:
     """Vectors from an array in memory or in a file, read by one thread at a time.
 
-    ``mapped`` returns the array. If mapped anew each time, pages read before do not count as
-    memory. ``ids`` returns the ids, shape (n,).
+    ``mapped``: a function that returns the array. For a file, each call makes a new memory map, so
+    pages read before do not count as memory. ``ids``: a function that returns the ids, shape (n,).
     """
 
     def __init__(
@@ -138,7 +138,8 @@ class GivenVectors:
 class ParquetVectors(GivenVectors):
     """Vectors in a column of Parquet: the only column with lists of numbers, or ``vector``.
 
-    Rows that are not ascending are read from a copy in the file of ``temporary``.
+    If rows are not requested in ascending order, they are read from a copy of the vectors in the
+    file that ``temporary`` opens.
     """
 
     def __init__(self, name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) -> None:
@@ -234,8 +235,8 @@ def open_vectors(
 ) -> Iterator[GivenVectors]:
     """Open vectors: a file (see the module), or an array of shape (n, dim) in memory.
 
-    ``beside``: the folder for temporary files. ``one``: a .npy may contain one vector, shape
-    (dim,).
+    ``beside``: the folder for temporary files. ``one``: whether a .npy may also contain a single
+    vector, shape (dim,).
     """
     if not isinstance(given, str | os.PathLike):
         array = np.asarray(given)
@@ -264,7 +265,7 @@ def open_vectors(
 
 
 def _open_npz(name: str, temporary: Callable[[], BinaryIO]) -> GivenVectors:
-    """Open copies of the arrays, because a member cannot be mapped."""
+    """Open temporary copies of the arrays, because the member of an archive cannot be mapped."""
     arrays = {}
     with ZipArchive(Path(name)) as archive:
         members = [member.removesuffix(".npy") for member in archive.names]
@@ -304,7 +305,7 @@ def _map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]
 
 
 class Matcher:
-    """Gives documents their vectors. ``start``: how many documents were read before."""
+    """Adds vectors to documents. ``start``: number of documents that were read before."""
 
     def __init__(self, given: GivenVectors, start: int = 0) -> None:
         self._given = given
@@ -349,7 +350,7 @@ class Matcher:
             yield replace(part, vectors=given.take(rows[first : first + size]))
 
     def finish(self) -> str | None:
-        """Check that no vector is left; with ids, return a note on vectors without a document."""
+        """Raise ``VocabtoolError`` if vectors are left; with ids, only return a note on these."""
         left = self._given.count - self._next
         if self._rows is None and left:
             raise VocabtoolError(_counts(self._given, self._next))
@@ -365,9 +366,10 @@ def check_counts(
     options: ReadOptions,
     measure: Measure | None = None,
 ) -> None:
-    """Check the number of documents, before any is added, if vectors belong to them by position.
+    """Raise ``VocabtoolError`` unless there are as many documents as vectors without ids.
 
-    Documents are read once more, unless their number is known.
+    Vectors with ids are not checked. To be counted, the documents are read once more, unless their
+    number is known.
     """
     if given.has_ids:
         return
@@ -387,7 +389,7 @@ def _counts(given: GivenVectors, documents: int) -> str:
 
 
 def checksum_of(given: ArrayLike) -> str:
-    """Return shape, type and CRC-32C of an array in memory, as text."""
+    """Return a text with the shape, the type and the CRC-32C of an array in memory."""
     array, found = np.asarray(given), 0
     step = max(1, VECTOR_BYTES // max(array[:1].nbytes, 1))
     for start in range(0, len(array), step):
@@ -408,9 +410,9 @@ def dim_of(given: Given | None, sources: Sources, options: ReadOptions) -> int:
 
 
 def read_vector(name: str) -> Vectors:
-    """Read one vector: float32, shape (dim,). ``name``: FILE, or FILE#N for row N, from 0.
+    """Read one vector from a file: float32, shape (dim,).
 
-    A .npy may also contain a single vector, of shape (dim,).
+    ``name``: FILE, or FILE#N for row N, from 0. A .npy may also contain one vector, shape (dim,).
     """
     file, _, number = name.rpartition("#")
     if not (file and number.isdecimal()) or Path(name).exists():

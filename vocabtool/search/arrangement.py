@@ -1,7 +1,15 @@
-"""What a search returns of its candidates: their order, a page of them, groups and facets.
+"""Sort and group the candidates of a search, cut pages from them, and count facets.
 
-A cursor is base64 (RFC 4648, section 5) of: a version, the index, the commit, the position, the
-number of candidates of each leg, a hash of the search, and a checksum.
+A cursor is a text that says where the next page begins. It encodes these values in base64 (RFC
+4648, section 5):
+
+- the version of the format
+- a hash of the id of the index
+- the number of the commit
+- the position at which the next page begins
+- the limit of candidates of each leg
+- a hash of the search
+- a checksum
 """
 
 from __future__ import annotations
@@ -42,9 +50,10 @@ class SortKey(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arrangement:
-    """The arguments of ``Index.search`` that arrange its candidates, parsed.
+    """The parsed arguments of ``Index.search`` that sort, group, count and page its candidates.
 
-    ``sort``: the most important key first. ``vector``: the bytes of a vector that the caller gave.
+    ``sort``: the keys, the most important one first. ``vector``: the bytes of the vector that the
+    caller passed; empty without a vector.
     """
 
     sort: tuple[SortKey, ...] = ()
@@ -61,7 +70,11 @@ class Arrangement:
         cursor: str | None,
         group_by: str | None,
     ) -> Arrangement:
-        """Parse the arguments. ``sort``: ``FIELD[:desc]``. ``facets``: names, or ``A,B``."""
+        """Parse the arguments.
+
+        ``sort``: one key or a list of keys: ``FIELD``, ``FIELD:asc`` or ``FIELD:desc``.
+        ``facets``: a list of field names, or one string such as ``"A,B"``.
+        """
         keys = []
         for each in [sort] if isinstance(sort, str) else sort:
             name = each.removesuffix(":desc")
@@ -85,8 +98,10 @@ BY_SCORE: Final = Arrangement()
 class Page(NamedTuple):
     """A page of hits, in order.
 
-    ``places``: their places among the candidates. ``further``: number of further candidates in each
-    group, or ``None``. ``total``: number of all candidates, or of groups.
+    - ``places``: the place of each hit among the candidates.
+    - ``further``: for each hit, the number of other candidates in its group; ``None`` without
+      groups.
+    - ``total``: number of all candidates; with groups, the number of all groups.
     """
 
     places: Places
@@ -100,7 +115,9 @@ class Page(NamedTuple):
 class Pager:
     """Cuts pages from the ordered candidates of a search.
 
-    ``search``: a hash of the search. ``limit``: number of candidates of each leg.
+    - ``search``: a hash of the search.
+    - ``start``: the position of the first hit of the page.
+    - ``limit``: maximum number of candidates of each leg.
     """
 
     store: IndexStore
@@ -117,9 +134,10 @@ class Pager:
         asked: tuple[str | None, Vectors | None, str | None, Settings],
         limit: int,
     ) -> Pager:
-        """Read the cursor of an arrangement; without a cursor, begin with the first page.
+        """Make a pager that starts where the cursor says; without a cursor, at the first page.
 
-        Raises :class:`InvalidCursor`, and ``ValueError`` for an unknown field.
+        Raises :class:`InvalidCursor` if the cursor is damaged or belongs to another search. Raises
+        ``ValueError`` if the arrangement names an unknown field.
         """
         for option, name in arrangement.fields:
             if name not in store.fields:
@@ -144,8 +162,9 @@ class Pager:
         return candidates if self._rearranges else self.start + k
 
     def page(self, rows: Rows, scores: Fused, k: int, total: int) -> Page:
-        """Return a page of ``k`` candidates or groups. ``rows``, ``scores``: the best ones, best
-        first.
+        """Return a page of at most ``k`` candidates or groups.
+
+        ``rows``, ``scores``: the rows and scores of the best candidates, best first.
         """
         if not self._rearranges:
             return self._cut(np.arange(len(rows)), scores, None, total, k)
@@ -157,7 +176,7 @@ class Pager:
         return bool(self.arrangement.sort) or self.arrangement.group_by is not None
 
     def page_of_all(self, allowed: Selection, k: int) -> tuple[Rows, Page]:
-        """Return all allowed rows in the order of their ids, and a page of them."""
+        """Return all rows of ``allowed`` in the order of their ids, and a page of these rows."""
         rows = self.store.in_order(allowed)
         order, further = self._arrange(rows)
         return rows, self._cut(order, np.zeros(len(order)), further, len(order), k)
@@ -194,7 +213,7 @@ class Pager:
         return Page(places[page], scores[page], more, cursor, total)
 
     def last_note(self, page: Page, found: int = 0) -> list[str]:
-        """Return a note if this is the last of several pages."""
+        """Return a list with a note if this is the last of several pages, otherwise no note."""
         if self.arrangement.cursor is None or page.cursor is not None:
             return []
         what = "hits" if self.arrangement.group_by is None else "groups"
@@ -241,7 +260,8 @@ def count_facets(
 ) -> tuple[dict[str, tuple[ValueCount, ...]], list[str]]:
     """Count the values of fields in the allowed documents that contain a word of the query.
 
-    Return the most frequent values of each field, and a note for each field that has more.
+    Return the most frequent values of each field, and a note for each field with more values than
+    ``MAX_VALUES``.
     """
     if not fields:
         return {}, []

@@ -11,13 +11,14 @@
                            | "has" "any" "(" value { "," value } ")" )
     value      = STRING | NUMBER | DATE | "true" | "false"
 
-- A field without a test must be true.
+- A FIELD without a test is satisfied if its value is true.
 - Strings are in single quotes. Field names that are not plain words are in double quotes.
 - A quote inside quotes is doubled.
 - Keywords are case-insensitive.
-- A DATE stands for the whole month, day, minute or second: ``2024-01``, ``2024-01-31T10:30Z``.
+- A DATE stands for a whole month, day, minute or second. For example, ``2024-01`` is a month and
+  ``2024-01-31T10:30Z`` is a minute.
 - Dates have the extended form of ISO 8601. A time without offset is in UTC.
-- In fields, a year alone is a date too, and a blank may replace the ``T``.
+- In the value of a field, a year alone is also a date, and a blank may replace the ``T``.
 """
 
 from __future__ import annotations
@@ -67,9 +68,10 @@ TOKEN: Final = re.compile(
 
 
 class Moment(NamedTuple):
-    """The time that a date in a condition stands for: from ``start`` to before ``end``.
+    """The span of time that a date stands for.
 
-    Both are microseconds since 1 January of year 1, in UTC.
+    ``start`` (inclusive) and ``end`` (exclusive) are microseconds since 1 January of year 1, in
+    UTC.
     """
 
     start: int
@@ -77,7 +79,7 @@ class Moment(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Moment:
-        """Read a date or time. Raises ``ValueError`` if there is no such day or time."""
+        """Parse a date or time. Raises ``ValueError`` if the text is not a valid date or time."""
         found = MOMENT.fullmatch(text)
         if found is None:
             raise ValueError("not a date or time of ISO 8601")
@@ -101,11 +103,14 @@ Value: TypeAlias = str | int | float | bool | Moment
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A test of one field, with positions in the condition.
+    """A test of one field.
 
-    - ``contains``: a list has the value as an element, or a text contains the value.
-    - ``has``: a list has one of the values as an element.
-    - ``has word``: a text contains the value as a whole word.
+    ``position`` and ``positions`` say at which characters of the condition the field and the values
+    begin. What some operators test:
+
+    - ``contains``: whether a list has the value as an element, or a text contains the value.
+    - ``has``: whether a list has at least one of the values as an element.
+    - ``has word``: whether a text contains the value as a whole word.
     - ``ilike``: the same as ``like``, but upper and lower case are equal.
     """
 
@@ -132,7 +137,7 @@ Condition: TypeAlias = Test | Not | Junction
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A parsed condition. ``text``: as it was written; two conditions are equal if it is."""
+    """A parsed condition. Two conditions are equal if their ``text``, as written, is equal."""
 
     text: str
     tree: Condition = field(compare=False, repr=False)
@@ -149,7 +154,11 @@ def _where(text: str) -> Where:
 
 
 class Token(NamedTuple):
-    """A token of a condition. A keyword or sign is its own ``kind``, in lower case."""
+    """A token of a condition.
+
+    ``kind``: for a keyword or a sign, this keyword (in lower case) or sign; for any other token, a
+    group of ``TOKEN``, such as ``string``.
+    """
 
     kind: str
     text: str
@@ -306,7 +315,7 @@ class _Parser:
         return True
 
     def _accept_word(self, *words: str) -> bool:
-        """Accept words that are no keywords, so that fields may have their names."""
+        """Accept words that are not in ``KEYWORDS``, because they may also be names of fields."""
         following = self._tokens[self._at : self._at + len(words)]
         if tuple(each.text.lower() for each in following if each.kind == "word") != words:
             return False

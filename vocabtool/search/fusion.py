@@ -1,7 +1,9 @@
-"""Fusions of the two legs: pure functions on arrays with one element per candidate.
+"""Combine the scores of the two legs of a search: the dense leg (vectors) and the keyword leg.
 
-- ``similarities``: similarity of each candidate to the query's vector, NaN without a vector.
-- ``bm25``: BM25 score of each candidate, 0 if the keyword leg did not return it.
+The functions are pure. Their arrays have one element for each candidate:
+
+- ``similarities``: similarity to the query's vector, NaN without a vector.
+- ``bm25``: BM25 score, 0 if the keyword leg did not return the candidate.
 
 A higher score is better. Sources: Cormack, Clarke, Büttcher: Reciprocal Rank Fusion, SIGIR 2009;
 Bruch, Gai, Ingber: An Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023 (the convex
@@ -28,11 +30,13 @@ NOISE: Final = 1e-6  # scores that differ by less, or by less than this share of
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The ``n`` documents that either leg found: first those of the dense leg, in its order.
+    """The documents that the dense leg or the keyword leg found.
 
-    - ``dense``: number of documents of the dense leg.
-    - ``keyword``: places of the keyword leg's documents among the candidates, in its order.
-    - ``listed``: how many of these have a rank. The rest contain an identifier.
+    The first ``dense`` candidates are the documents of the dense leg, best first.
+
+    - ``keyword``: the places of the keyword leg's documents among the candidates, best first.
+    - ``listed``: the first ``listed`` documents of ``keyword`` have a rank in the keyword leg. The
+      others are candidates only because they contain an identifier.
     """
 
     rows: Rows
@@ -44,7 +48,10 @@ class Candidates:
 
     @classmethod
     def union(cls, near: Near, keyword: RankedRows, listed: int) -> Candidates:
-        """Merge both legs' results. ``near.similarities``: the similarities of ``keyword.rows``."""
+        """Merge the results of the dense leg (``near``) and of the keyword leg (``keyword``).
+
+        ``near.similarities``: the similarities of ``keyword.rows``.
+        """
         dense, others = near
         order = dense.rows.argsort()
         ascending = dense.rows[order]
@@ -62,7 +69,8 @@ class Candidates:
     def ranks(self) -> tuple[Places, Places]:
         """Return each candidate's rank in the dense and in the keyword leg.
 
-        Ranks start at 1; equal scores share a rank. 0: no rank in this leg.
+        Ranks start at 1; equal scores share a rank. The rank is 0 if the leg has none for a
+        candidate.
         """
         dense, keyword = np.zeros((2, len(self.rows)), np.int64)
         dense[: self.dense] = shared_ranks(self.similarities[: self.dense])
@@ -74,10 +82,13 @@ class Candidates:
 def fuse(
     candidates: Candidates, settings: Settings, m: float, subword: bool
 ) -> tuple[Fused, float | None, float | None]:
-    """Return the scores of the chosen fusion, and the chosen and final weight of the keyword leg.
+    """Return the fused scores, the chosen weight ``a`` and the final weight of the keyword leg.
 
-    For ``coverage`` the final weight is a + (1 - a) m. ``a`` is the chosen weight, ``m`` the share
-    of the query's idf in unknown words. Weights are ``None`` if the fusion does not use them.
+    For the fusion ``coverage``, the final weight is a + (1 - a) m. For fusions without weights,
+    both weights are ``None``.
+
+    ``m``: the share of the query's idf that comes from unknown words. ``subword``: whether the
+    model uses subword pieces.
     """
     match settings.fusion:
         case "dense":
@@ -99,9 +110,9 @@ def fuse(
 def leg_parts(
     candidates: Candidates, settings: Settings, weight: float | None
 ) -> tuple[Fused, Fused]:
-    """Return what the vector leg and the keyword leg add to the scores of :func:`fuse`.
+    """Split the scores of :func:`fuse` into the parts of the vector leg and of the keyword leg.
 
-    ``weight``: the final weight of the keyword leg.
+    ``weight``: the final weight of the keyword leg, as returned by :func:`fuse`.
     """
     similarities, bm25 = candidates.similarities, candidates.bm25
     none = np.zeros(len(bm25))
@@ -147,14 +158,14 @@ def reciprocal_ranks(dense_ranks: Places, keyword_ranks: Places, k: int) -> Fuse
 
 
 def shared_ranks(scores: Scores) -> Places:
-    """Return the rank of each sorted score, best first. Equal scores share a rank."""
+    """Return the rank of each score, from 1. ``scores``: best first. Equal scores share a rank."""
     return first_of_ties(scores) + 1
 
 
 def first_of_ties(scores: NDArray[np.floating], tiers: NDArray[np.int8] | None = None) -> Places:
-    """Return the place of the first score that ties with each of the sorted scores.
+    """Return, for each score, the place of the first score that ties with it.
 
-    Scores of documents in different ``tiers`` never tie.
+    ``scores``: sorted, best first. Scores of documents in different ``tiers`` never tie.
     """
     places = np.arange(len(scores))
     if len(scores) < 2:
@@ -178,9 +189,11 @@ def best_places(
 ) -> tuple[Places, Fused]:
     """Return the places of the best ``k`` candidates, and their scores, both best first.
 
-    The order is by tier, score and id. Scores that differ by rounding only are set to the highest
-    of them. ``ids`` is called only for documents with equal scores. ``keywords_alone``: drop
-    candidates with score 0.
+    The order is by tier, score and id. If scores differ only by rounding, they are all replaced by
+    the highest of them.
+
+    ``ids``: returns the ids of rows; called only for documents with equal scores.
+    ``keywords_alone``: whether to drop candidates with score 0.
     """
     order = scores.argsort()[::-1]  # ties in any order
     if keywords_alone:

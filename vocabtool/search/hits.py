@@ -36,18 +36,21 @@ if TYPE_CHECKING:
 class WordSummary:
     """A word of the query.
 
-    - ``start``, ``end``: its place in the query, in characters.
-    - ``known``: whether the model knows it; ``None`` without a vocabulary.
-    - ``identifier``: whether it is an identifier: an unknown code, or any name.
-    - ``counts``: whether it is searched. Stop words are searched only if there is no other word.
+    - ``surface``: the word as written.
+    - ``start``, ``end``: the place of the word in the query, in characters.
+    - ``known``: whether the model knows the word; ``None`` without a vocabulary.
+    - ``identifier``: whether the word is an identifier: a code that the model does not know
+      (``SKU-48``), or any name (``foo_bar``).
+    - ``counts``: whether the word is searched. Stop words are searched only if the query has no
+      other word.
     - ``pieces``: number of subword pieces.
 
-    Only with ``explain``:
+    These are ``None`` without ``explain``:
 
-    - ``document_frequency``: number of documents that contain it.
+    - ``document_frequency``: number of documents that contain the word.
     - ``part_frequency``: for a word of several parts, the document frequency of the rarest part.
     - ``idf``: the idf of the word's rarest term.
-    - ``weight``: the factor by which its score is multiplied.
+    - ``weight``: the factor by which the score of the word is multiplied.
     """
 
     surface: str
@@ -67,15 +70,16 @@ class WordSummary:
 class QuerySummary:
     """The query as it was understood.
 
-    - ``a``: chosen weight of the keyword leg.
-    - ``m``: share of the query's idf in words that the model does not know and that documents
-      contain.
-    - ``weight``: final weight of the keyword leg.
+    - ``a``: the weight of the keyword leg in the settings, or its default.
+    - ``m``: the share of the query's idf that comes from words that the model does not know but
+      some documents contain.
+    - ``weight``: the weight of the keyword leg that was used; the fusion ``coverage`` computes it
+      from ``a`` and ``m``.
     - ``excluded``: excluded words, phrases and fields, as written.
     - ``fields``: fields with a required value, as written.
     - ``alternatives``: parts joined by ``OR``, as written.
 
-    A number is ``None`` if the fusion does not use it.
+    ``a``, ``m`` and ``weight`` are ``None`` if the fusion does not use them.
     """
 
     text: str
@@ -91,11 +95,12 @@ class QuerySummary:
 
 @dataclass(frozen=True, slots=True)
 class LegPlace:
-    """The rank of a document in one leg.
+    """The rank of a document in one leg of the search (vectors or keywords).
 
-    ``rank``: from 1; equal scores share a rank; ``None`` if not among the leg's candidates.
-    ``score``: ``None`` if the leg has no score for it. ``part``: what the leg adds to the score of
-    the hit.
+    - ``rank``: from 1; equal scores share a rank. ``None`` if the document is not among the
+      candidates of the leg.
+    - ``score``: the score in the leg, or ``None``.
+    - ``part``: the number that the leg adds to the score of the hit.
     """
 
     rank: int | None
@@ -105,10 +110,11 @@ class LegPlace:
 
 @dataclass(frozen=True, slots=True)
 class MatchedWord:
-    """A word of the query that a document contains, and its part of the BM25 score.
+    """A word of the query that a document contains.
 
-    ``whole``: false if the document contains only parts of the word (of an identifier, or of text
-    in a script without spaces).
+    ``score``: the part of the document's BM25 score that comes from the word. ``whole``: whether
+    the document contains the whole word, not only parts of it. Identifiers and words in a script
+    without spaces have parts.
     """
 
     surface: str
@@ -118,14 +124,16 @@ class MatchedWord:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a document has its rank: its ranks in both legs, and the words that it contains.
+    """Why a document has its rank.
 
-    - ``words``: words of the query that it contains.
-    - ``rank_without_keywords``: its rank by the vector alone, or ``None`` below rank 10,000.
-    - ``highlights``: spans of these words in the text, each a start and an exclusive end in
-      characters.
-    - ``fused_rank``: its rank before ``rerank`` and ``mmr``; ``None`` without these.
-    - ``highlight_fields``: the field of each highlight; empty if texts have one field.
+    - ``dense``, ``keyword``: the rank in the vector leg and in the keyword leg.
+    - ``words``: the words of the query that the document contains.
+    - ``rank_without_keywords``: the rank by the vector alone, or ``None`` below rank 10,000.
+    - ``highlights``: where the text contains words of the query: spans with a start and an
+      exclusive end, in characters.
+    - ``fused_rank``: the rank before ``rerank`` and ``mmr`` changed the order; ``None`` if neither
+      was used.
+    - ``highlight_fields``: the field that contains each highlight; empty if texts have one field.
     """
 
     dense: LegPlace
@@ -141,18 +149,21 @@ class Explanation:
 class Hit:
     """A document that was found.
 
-    - ``score``: score of the fusion, higher is better. Most fusions scale within one result, so
-      the best hit may have 1 whatever its quality.
-    - ``tier``: 1 if the document contains a whole identifier of the query, else 0. Higher tiers
-      come first. A query that is only one joined word (``input/output``) counts as an identifier.
-      The tier is 2 if the query has a name in mixed case and the document contains exactly this
-      form. For ``DataFrame``, ``DataFrames`` has tier 1.
+    - ``score``: score of the fusion, higher is better. Most fusions scale the scores within one
+      result, so the best hit may have the score 1 even if it is a poor match.
+    - ``tier``: 1 if the document contains a whole identifier of the query, otherwise 0. Hits in
+      higher tiers come first. A query that is only one joined word (``input/output``) counts as an
+      identifier. The tier is 2 if the query has a name in mixed case and the document contains
+      exactly this form. For the query ``DataFrame``, a document with ``DataFrame`` has tier 2, and
+      a document with only ``DataFrames`` has tier 1.
     - ``similarity``: similarity to the query's vector in the metric of the index (cosine, inner
       product, negative squared distance); ``None`` without a vector.
     - ``bm25``: weighted BM25 score; ``None`` if the keyword leg did not find it.
-    - ``explanation``: only with ``explain``.
-    - ``rerank``: score by ``rerank``, higher is better; ``None`` if it was not ranked again.
-    - ``further``: only with ``group_by``: how many more candidates have the same value.
+    - ``explanation``: ``None`` without ``explain``.
+    - ``rerank``: score by ``rerank``, higher is better; ``None`` if ``rerank`` did not score the
+      document.
+    - ``further``: with ``group_by``, the number of other candidates in the group of this hit;
+      otherwise ``None``.
     """
 
     id: str
@@ -185,15 +196,17 @@ class Suggestion(NamedTuple):
 class Hits(Sequence[Hit]):
     """The result of a search.
 
-    - ``hits``: best first.
+    - ``hits``: the documents found, best first.
     - ``notes``: notes for the user.
     - ``guesses``: whether the hits are merely the nearest vectors, because the model knows no word
-      of the query and no document contains one.
-    - ``suggestions``: other spellings, if nothing was found.
-    - ``facets``: for each field of ``facets``, its most frequent values.
-    - ``cursor``: continues after the last hit; ``None`` if there are no further candidates.
-    - ``seconds``: the time to ``encode`` the queries, of all if there are several, and to
-      ``search``.
+      of the query and no document contains any of its words.
+    - ``suggestions``: similar spellings for words of the query, if no document contains any of
+      its words.
+    - ``facets``: for each field named in the argument ``facets``, the most frequent values.
+    - ``cursor``: the argument ``cursor`` for the next page; ``None`` if there are no further
+      candidates.
+    - ``seconds``: ``encode`` is the time to encode all queries of the call, ``search`` is the time
+      to search for this query.
     - ``kinds``: the fields of the index, and the types of their values.
     """
 
@@ -231,7 +244,7 @@ class Hits(Sequence[Hit]):
         return hits_html(self)
 
     def to_arrow(self) -> pa.Table:
-        """Return a row for each hit.
+        """Return an Arrow table with one row for each hit.
 
         The columns are ``id`` and ``text`` (string), ``score``, ``similarity`` and ``bm25``
         (float64), ``tier`` (int64), and all fields of the index by name: strings, int64, float64 or
@@ -280,7 +293,7 @@ class Hits(Sequence[Hit]):
 
 
 def _as_json(value: Any) -> Any:
-    """Return the value of a field for JSON: times as texts, NaN and infinity as null."""
+    """Convert a value for JSON: times become strings, NaN and infinity become null."""
     if isinstance(value, Mapping):
         return {str(key): _as_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -305,7 +318,7 @@ def summarise(
     weight: float | None = None,
     store: Store | None = None,
 ) -> QuerySummary:
-    """Summarise a query; with a ``store``, also the frequencies and weights of its words."""
+    """Return a summary of a query; with a ``store``, add frequencies and weights of its words."""
     frequencies = query.frequencies
     if store is not None:
         asked: dict[Term, None] = {}
@@ -360,9 +373,10 @@ def explain_hits(
     best: BestHits,
     hits: Sequence[Hit],
 ) -> tuple[Hit, ...]:
-    """Return the hits with explanations. ``parts``: what each leg adds to the candidates' scores.
+    """Return the hits with explanations.
 
-    ``best``: of the same documents as ``hits``.
+    ``parts``: the parts of the scores that ``leg_parts`` returns. ``best``: the places and
+    ranks of the same documents as ``hits``, in the same order.
     """
     if not query.counted:  # keywords were not searched: explain with plain BM25
         words = [word for word in query.words if word.counts]
@@ -408,13 +422,13 @@ def _places(hit: Hit, searched: tuple[str, ...]) -> list[FieldPlace]:
 
 
 def _fields_of(spans: Sequence[Span], places: Sequence[FieldPlace]) -> tuple[str, ...]:
-    """Return the field of each span; nothing if the places of fields are not known."""
+    """Return the field that contains each span; empty if the places of fields are not known."""
     ends = [place.end for place in places]
     return tuple(places[bisect_left(ends, span.end)].field for span in spans) if places else ()
 
 
 def matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
-    """Return the words of a query that each row contains."""
+    """Return, for each row, the words of the query that the row contains."""
     matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
     asked: list[tuple[str, KeywordQuery, KeywordQuery | None]] = []
     for word in {word.word.surface: word for word in query.words if word.counts}.values():

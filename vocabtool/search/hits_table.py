@@ -40,7 +40,7 @@ IF_KNOWN: Final = {"rerank": pa.float64(), "further": pa.int64(), "explanation":
 
 
 def table_of(hits: Sequence[Any], fields: Mapping[str, Kind]) -> pa.Table:
-    """Return the table of :meth:`Hits.to_arrow`. ``fields``: of the index."""
+    """Make the table that :meth:`Hits.to_arrow` returns. ``fields``: all fields of the index."""
     columns = {
         name: _column([getattr(hit, name) for hit in hits], COLUMNS[name]) for name in COLUMNS
     }

@@ -8,18 +8,19 @@
 An operator stands at the start of the query, or after white space or an opening bracket. All other
 text is searched as words, so every query is valid:
 
-- ``-`` needs a phrase, a field, or a plain word behind it. ``-5``, ``-r`` and ``-foo-bar`` are
-  words.
-- FIELD is a kept field whose name is a plain word. A value fits its kind: a number, or ``true`` or
-  ``false``. It begins with a letter, a digit or a sign of a number, or is a phrase. ``std::vector``
-  and ``http://x`` are words.
+- ``-`` is an operator only before a phrase, a field, or a plain word. ``-5``, ``-r`` and
+  ``-foo-bar`` are searched as words.
+- FIELD is a kept field whose name is a plain word. The value of a numeric field is a number, and
+  the value of a boolean field is ``true`` or ``false``. A value is a phrase, or begins with a
+  letter, a digit or the sign of a number. ``std::vector`` and ``http://x`` are words.
 - ``OR`` is in capitals and stands between two parts that have a word other than stop words.
-- A bracket stands at an edge of its part and has its counterpart. ``foo()`` is a word.
-- A query of nothing but exclusions is words.
+- A bracket is an operator at the start or end of a part, if it is one of a pair. ``foo()`` is a
+  word.
+- A query that contains nothing but exclusions is searched as words.
 
 Operators restrict the documents of both legs. A document must satisfy all exclusions and fields,
-and one of the parts that ``OR`` joins. If this part is in brackets, the document must have all its
-words but stop words. Other words are not required.
+and at least one of the parts that an ``OR`` joins. A part in brackets requires all words in the
+brackets except stop words. Words outside these operators are not required.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ AFTER: Final = ".,;:!?"  # punctuation of a sentence
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A part of a query that restricts which documents are found. ``text``: as written."""
+    """A part of a query that restricts which documents are found. ``text``: the part as written."""
 
     kind: Literal["without", "with", "one of"]
     text: str
@@ -64,8 +65,8 @@ class Operator:
 class Reading:
     """A query with its operators.
 
-    ``text``: the query, with white space in place of operators, so that places of words stay.
-    ``for_vector``: the text to encode, empty if operators leave no word.
+    ``text``: the query with white space in place of operators, so that words keep their places.
+    ``for_vector``: the text to encode; empty if the query has no word besides its operators.
     """
 
     text: str
@@ -89,7 +90,7 @@ class Group:
 
 
 def understand(store: Store, text: str, literal: bool = False) -> Reading:
-    """Find the operators of a query. ``literal``: treat the whole text as words."""
+    """Find the operators of a query. ``literal``: whether to treat the whole text as words."""
     if literal or MAYBE.search(text) is None:
         return Reading(text, for_vector=text)
     parts = list(_parts(store, text))
@@ -196,7 +197,7 @@ def _tree_of(parts: Sequence[Part]) -> Group | None:
 
 
 class _Reader:
-    """``signs``: the spans that are not searched. ``terms``: how many terms alternatives have."""
+    """Collects operators, ``signs`` (spans not searched) and the number of ``terms`` after OR."""
 
     def __init__(self, cutter: Cutter, text: str) -> None:
         self._cutter, self._text, self.terms = cutter, text, 0

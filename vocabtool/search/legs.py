@@ -1,4 +1,4 @@
-"""Both legs of a search, in steps, over any store; and a store whose selections are masks.
+"""Run the vector leg and the keyword leg of a search on any store, in several calls.
 
 ``np.count_nonzero`` replaces ``any`` and ``all``, because it is much faster for short arrays.
 """
@@ -26,7 +26,10 @@ class MaskedKeywords(KeywordStore, Protocol):
 
 
 class SteppedLegs:
-    """One commit; asks the legs in steps. ``only``: see :class:`~vocabtool.search.store.Store`."""
+    """Methods of a store that run both legs of a search by calls of ``keywords`` and ``vectors``.
+
+    ``only``: see :class:`~vocabtool.search.store.Store`.
+    """
 
     live: Any
     keywords: Any  # a KeywordStore
@@ -66,9 +69,11 @@ class SteppedLegs:
     def _ask_keywords(
         self, query: LegQuery, limit: int, among: Selection
     ) -> tuple[RankedRows, int, Rows]:
-        """Return the keyword leg's documents, how many are ranked, and the rows with an identifier.
+        """Run the keyword leg.
 
-        Documents with an identifier are searched separately, so that others do not displace them.
+        Return the documents found, how many of them (from the first) have a rank, and the rows that
+        contain an identifier of the query. Documents with an identifier are searched separately, so
+        that other documents do not displace them.
         """
         search, none = self.keywords.search, RankedRows.none()
         if not query.should:
@@ -103,9 +108,10 @@ class SteppedLegs:
 
 
 class MaskStore(SteppedLegs):
-    """Combines masks, for a store in this process.
+    """A store in this process, whose selections are masks: bool, shape (rows,).
 
-    ``where``: returns which rows satisfy a condition on fields; deleted rows never do.
+    ``where``: returns the mask of the rows that satisfy a condition on fields, without deleted
+    rows.
     """
 
     rows: int

@@ -31,14 +31,16 @@ MAX_COMPARED: Final = 100  # documents with all parts of a joined word
 class WeighedWord(NamedTuple):
     """A word of a query.
 
-    - ``counts``: whether it is searched. Stop words are searched only if there is no other word.
-    - ``identifier``: whether it is a name, or code-like and unknown.
-    - ``unknown``: whether the model does not know it. False for single characters and numbers.
+    - ``counts``: whether the word is searched. Stop words are searched only if the query has no
+      other word.
+    - ``identifier``: whether the word is a name, or a code that the model does not know.
+    - ``unknown``: whether the model does not know the word. False for single characters and
+      numbers.
     - ``exact``: the term of the whole word.
-    - ``in_a_row``: the terms of the phrase that finds it.
-    - ``parts``: its stems; for an identifier, only stems of at least two characters.
-    - ``terms``: all terms that find it.
-    - ``telling``: its terms whose idfs count in ``m``.
+    - ``in_a_row``: the terms that a document with the whole word contains in this order.
+    - ``parts``: the stems of the word; for an identifier, only stems of at least two characters.
+    - ``terms``: all terms that are searched for the word.
+    - ``telling``: the terms whose idfs count in ``m`` (see :func:`unknown_share`).
     """
 
     word: QueryWord
@@ -60,11 +62,12 @@ class Query:
     - ``searched``: the text without operators.
     - ``m``: see :func:`unknown_share`.
     - ``counted``: the clause of each term, with its weight.
-    - ``should``: these clauses, and phrases that are not required.
-    - ``codes``: a clause for each identifier. Documents that match one rank first.
-    - ``unstemmed``: the same, but names in mixed case match only in their exact spelling.
+    - ``should``: the clauses of ``counted``, and clauses for phrases that are not required.
+    - ``codes``: a clause for each identifier. Documents that match any of these clauses rank first.
+    - ``unstemmed``: the clauses of ``codes``, except that names in mixed case match only in their
+      exact spelling. Empty if no name is in mixed case.
     - ``required``: phrases that a document must contain.
-    - ``is_unknown``: whether it has words, and the model knows none.
+    - ``is_unknown``: whether the query has words, but the model knows none of them.
     """
 
     text: str
@@ -149,7 +152,10 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
 def weigh_words(
     words: Sequence[QueryWord], known_words: KnownWords | None, is_identifier: Predicate
 ) -> list[WeighedWord]:
-    """Look up a query's words in the model. Without a model, only identifiers count as unknown."""
+    """Look up the words of a query in the model, and choose their terms.
+
+    Without ``known_words``, only identifiers count as unknown.
+    """
     only_stop_words = all(word.stop for word in words)
     statuses: Sequence[WordStatus | None] = [None] * len(words)
     if known_words is not None:
@@ -212,8 +218,8 @@ def term_clauses(
 ) -> dict[Term, Clause]:
     """Return a clause for each term, with the highest weight of the words that have the term.
 
-    A whole word scores at least as much as all its parts together. An identifier counts in addition
-    to its parts; any other joined word replaces its parts.
+    A whole word scores at least as much as all its parts together. The score of an identifier is
+    added to the scores of its parts. The score of any other joined word replaces them.
     """
     asking = list({word.word.surface: word for word in words}.values())
     made: dict[Term, Clause] = {}
@@ -250,7 +256,7 @@ def unknown_share(
 ) -> float:
     """Return m: the share of a query's idf that comes from unknown words that the corpus contains.
 
-    It is 0 for models of subword pieces, and if the vocabulary is not available.
+    The share is 0 for models of subword pieces, and if the vocabulary is not available.
     """
     known_words = store.known_words
     if known_words is None or known_words.subword or not any(word.unknown for word in words):

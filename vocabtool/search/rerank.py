@@ -1,7 +1,7 @@
 """Order the best hits of a search again: by a cross-encoder, or for variety.
 
-The score is the logit of the model's only label, without a sigmoid. Documents in a higher tier stay
-above all others.
+The score of a cross-encoder is the logit of its only label, without a sigmoid. A document in a
+higher tier stays above all documents in lower tiers.
 
 Sources: Nogueira, Cho: Passage Re-ranking with BERT, arXiv:1901.04085, 2019; Carbonell, Goldstein:
 The Use of MMR, Diversity-Based Reranking for Reordering Documents and Producing Summaries, SIGIR
@@ -50,11 +50,15 @@ def open_reranker(model: str | Path | Reranker) -> Reranker:
     - ``python:module:attribute`` imports the module, which runs its code. Name only modules that
       you trust.
 
-    The model that was opened last is kept for the next call.
+    The most recently opened model stays in memory for the next call.
 
-    Raises ``ValueError`` for another type, :class:`NotFound`, and :class:`VocabtoolError` for
-    damaged files. Raises :class:`UnknownFormat` or :class:`UnsupportedFormat` for a model that is
-    no cross-encoder of one label, that would run code of its own, or whose library is missing.
+    Raises:
+
+    - ``ValueError`` if ``model`` is neither a path, a name nor a function
+    - :class:`NotFound` if the model does not exist
+    - :class:`UnknownFormat` or :class:`UnsupportedFormat` if the model is not a cross-encoder with
+      one label, would run code of its own, or needs a library that is not installed
+    - :class:`VocabtoolError` for damaged files
     """
     if isinstance(model, str | Path):
         with _OPENING:
@@ -101,7 +105,7 @@ class _OnnxReranker:
 
 
 class _SentenceTransformersReranker:
-    """Threads take turns."""
+    """Only one thread at a time runs the model; other threads wait."""
 
     def __init__(self, folder: Path) -> None:
         check_files(folder, TRUST)
@@ -131,8 +135,9 @@ def _check_labels(path: Path, labels: int) -> None:
 
 
 def score(reranker: Reranker, query: str, texts: list[str]) -> Fused:
-    """Return the reranker's score of each text, float64. Raises :class:`OperatorFailed` if it
-    fails.
+    """Return the score that ``reranker`` gives each text, float64.
+
+    Raises :class:`OperatorFailed` if ``reranker`` raises an error.
     """
     name, called = f"rerank, {name_of(reranker)}", f"called with a query and {len(texts):,} texts"
     try:
@@ -155,7 +160,8 @@ def score(reranker: Reranker, query: str, texts: list[str]) -> Fused:
 class BestHits(NamedTuple):
     """The hits, best first: their places among the candidates, and their scores by the fusion.
 
-    ``reranked``, ``fused_ranks``: ``None`` for hits that were not ordered again.
+    ``reranked``: the score of each hit by ``rerank``, or ``None`` if it has none.
+    ``fused_ranks``: the rank of each hit before ``rerank`` and ``mmr``, or ``None`` without both.
     """
 
     places: Places
@@ -180,7 +186,7 @@ def best_hits(
     *,
     keywords_alone: bool,
 ) -> BestHits:
-    """Return the best ``k`` candidates; ``settings`` may order the first ones again."""
+    """Return the best ``k`` candidates, ordered again by the ``rerank`` and ``mmr`` of settings."""
     rows, ids = candidates.rows, store.documents.ids
     is_plain = settings.rerank is None and settings.mmr is None
     count = k if is_plain else max(k, settings.rerank_depth)
@@ -214,12 +220,14 @@ def marginal(
 ) -> Places:
     """Return the places of ``k`` of n documents, ordered by maximal marginal relevance.
 
-    The next document is always the one in the highest tier with the greatest
+    Documents are chosen one after another. Each time, among the remaining documents of the highest
+    tier, the document with the greatest value of this formula is chosen:
 
         weight * r - (1 - weight) * s
 
-    ``r`` is its ``relevance``, scaled to 0..1. ``s`` is the highest cosine of its vector with a
-    vector chosen before. ``relevance``, ``tiers``: best first. ``vectors``: shape (n, dim).
+    ``r`` is the ``relevance`` of the document, scaled to 0..1. ``s`` is the highest cosine of its
+    vector with the vector of a document chosen before. ``relevance``, ``tiers``: shape (n,), best
+    document first. ``vectors``: shape (n, dim).
     """
     span = float(np.ptp(relevance)) if len(relevance) else 0.0
     gain = weight * ((relevance - relevance.min()) / span if span else np.ones(len(relevance)))

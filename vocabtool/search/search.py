@@ -1,7 +1,7 @@
 """Search: weigh the query, search both legs, fuse the scores, fetch the best documents.
 
-``np.count_nonzero`` replaces ``any`` and ``all`` here and in the callees, because it is much faster
-for short arrays.
+The code of a search uses ``np.count_nonzero`` instead of ``any`` and ``all``, because it is much
+faster for short arrays.
 """
 
 from __future__ import annotations
@@ -82,8 +82,10 @@ def search(
 
     - ``text``: ``None`` to search by vector only.
     - ``vector``: float32, shape (dim,). Without it, or if it is zero, only keywords are searched.
-    - ``where``: a condition on fields. Without a vector and words, its documents are listed.
-    - ``chance``: the similarity that random vectors reach.
+    - ``where``: a condition on fields. If there is neither a vector nor a text, all documents that
+      satisfy the condition are listed.
+    - ``chance``: the similarity that unrelated vectors reach by chance. A note tells whether the
+      nearest document is no nearer.
     - ``without``: a row to leave out.
 
     The order is by tier, score and id, unless ``arrangement`` or ``settings`` change it. Raises
@@ -195,7 +197,7 @@ def _list_documents(
 
 
 def _chance_note(candidates: Candidates, chance: float) -> list[str]:
-    """Return a note if no word was found, and the nearest vector is no nearer than by chance."""
+    """Return a note if no document has a word, and no vector is nearer than by chance."""
     nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
     if len(candidates.keyword) or nearest > chance:
         return []

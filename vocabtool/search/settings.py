@@ -30,14 +30,14 @@ MAX_SMALL: Final = 2_000  # rows; up to this size all are candidates: shorter li
 class Reranker(Protocol):
     """A function that scores texts for a query, for example with a cross-encoder.
 
-    Several threads may call it at a time. The score of a text depends only on the query and this
-    text, and is the same in every call.
+    Several threads may call the function at the same time. The score of a text must depend only on
+    the query and this text, and must be the same in every call.
     """
 
     def __call__(self, query: str, texts: list[str], /) -> Any:
         """Return one finite number for each of the n texts, shape (n,); higher is better.
 
-        ``texts``: at least one. The result may be anything that ``numpy.asarray`` accepts.
+        ``texts``: n texts, n at least 1. The result may be anything that ``numpy.asarray`` accepts.
         """
 
 
@@ -45,28 +45,33 @@ class Reranker(Protocol):
 class Settings:
     """How the legs are searched and combined.
 
-    - ``a``: weight of the keyword leg, 0 to 1. ``None``: the calibrated weight, or 0.5 (0.4 for
-      models of subword pieces).
-    - ``boost``: in the keyword search of the fusion ``coverage``, an unknown word has the weight 1
-      + ``boost``.
-    - ``code_boost``: there, a whole identifier has the weight 1 + ``code_boost`` or more.
+    - ``a``: the weight of the keyword leg, 0 to 1. ``None``: the calibrated weight of the index;
+      without calibration, 0.5, or 0.4 for models with subword pieces.
+    - ``boost``: the fusion ``coverage`` gives an unknown word the weight 1 + ``boost`` in the
+      keyword search.
+    - ``code_boost``: the fusion ``coverage`` gives a whole identifier at least the weight 1 +
+      ``code_boost`` in the keyword search.
     - ``k_rrf``: the constant of reciprocal rank fusion.
-    - ``depth``: number of candidates per leg. ``None``: 100, or all rows if there are at most
-      2,000.
-    - ``guarantee``: rank documents with an identifier of the query first. For codes such as
-      ``SKU-48``, only if the model does not know them; for names such as ``foo_bar``, always.
-    - ``identifier``: which words are identifiers: a predicate, or a regular expression that must
-      match the whole word. ``None``: :func:`~vocabtool.keywords.identifiers.is_identifier`.
-    - ``empty``: what to return if all words are unknown and none is in the corpus: nothing, the
-      nearest vectors as guesses, or hits for similar spellings.
-    - ``phrases``: whether documents must contain the quoted phrases.
-    - ``rerank``: a cross-encoder or a :class:`Reranker`, which ranks the first ``rerank_depth``
-      candidates again: a path, a name, or a function. See
-      :func:`~vocabtool.search.rerank.open_reranker`.
-    - ``mmr``: the weight λ of relevance in maximal marginal relevance, 0 to 1, which orders the
-      first ``rerank_depth`` candidates for variety. ``None``: off.
-    - ``literal``: search for the whole query as words and phrases, even ``-word``, ``field:word``
-      and ``OR`` (see ``search/language.py``).
+    - ``depth``: the number of candidates of each leg. ``None``: 100, or all rows if there are at
+      most 2,000.
+    - ``guarantee``: whether documents with an identifier of the query are ranked first. A code such
+      as ``SKU-48`` is an identifier only if the model does not know it. A name such as ``foo_bar``
+      always is an identifier.
+    - ``identifier``: a function that tells whether a word looks like an identifier, or a regular
+      expression that must match the whole word. ``None``:
+      :func:`~vocabtool.keywords.identifiers.is_identifier`.
+    - ``empty``: what to return if the model knows no word of the query and no document contains
+      any: ``"nothing"``, the ``"nearest"`` vectors as guesses, or hits for a similar
+      ``"spelling"``.
+    - ``phrases``: ``"required"`` if documents must contain the quoted phrases; ``"preferred"`` if
+      documents with the phrases score higher.
+    - ``rerank``: a cross-encoder that ranks the first ``rerank_depth`` candidates again: a path, a
+      name, or a function (:class:`Reranker`). See
+      :func:`~vocabtool.search.rerank.open_reranker`. ``None``: off.
+    - ``mmr``: orders the first ``rerank_depth`` candidates for variety, by maximal marginal
+      relevance. The value is the weight λ of relevance, 0 to 1. ``None``: off.
+    - ``literal``: whether to search for the whole query as words and phrases, even ``-word``,
+      ``field:word`` and ``OR`` (see ``search/language.py``).
 
     Raises ``ValueError`` for invalid values.
     """
@@ -119,13 +124,13 @@ class Settings:
         return self.identifier
 
     def weight(self, subword: bool) -> float:
-        """Return ``a``, or the default weight for models with or without ``subword`` pieces."""
+        """Return ``a``, or its default. ``subword``: whether the model uses subword pieces."""
         if self.a is not None:
             return self.a
         return A_OF_PIECES if subword else A_OF_WORDS
 
     def limit(self, documents: int) -> int:
-        """Return ``depth``, or the default for this number of rows."""
+        """Return ``depth``, or its default for an index with this number of ``documents``."""
         if self.depth is not None:
             return self.depth
         return max(documents, 1) if documents <= MAX_SMALL else DEPTH
@@ -136,11 +141,12 @@ class Calibration:
     """The weight of the keyword leg that is stored in an index.
 
     - ``a``: the weight, 0 to 1.
-    - ``judged``: number of judged queries that tuned it; 0 for an estimate without judgements.
+    - ``judged``: number of judged queries that the weight was tuned with; 0 if the weight was
+      estimated without judgements.
     - ``sample``: number of documents that queries were made from.
     - ``seed``: seed of the sample.
-    - ``documents``: number of documents in the index at that time.
-    - ``time``: that time in UTC (ISO 8601); ``""`` if it was not recorded.
+    - ``documents``: number of documents in the index at the time of the calibration.
+    - ``time``: time of the calibration in UTC (ISO 8601); ``""`` if it was not recorded.
     """
 
     a: float

@@ -1,4 +1,4 @@
-"""Documents like a given one: by its stored vector, and by its most telling words.
+"""Find documents that are similar to a given document, by its vector and its most telling words.
 
 As in the MoreLikeThis of Lucene, up to 25 words with the highest BM25 weights are the query.
 """
@@ -34,7 +34,7 @@ def find_similar(
     """Search by the vector and the most telling words of the document in ``row``.
 
     ``mean_length``: mean number of terms per document. ``a``: weight of the keyword leg, or
-    ``None``.
+    ``None`` for its default.
     """
     rows = np.array([row])
     text = store.documents.fetch_documents(rows)[0].text[:MAX_CHARACTERS]
@@ -53,7 +53,7 @@ def find_similar(
 
 
 def telling_words(store: IndexStore, text: str, mean_length: float) -> list[str]:
-    """Return the words of a text with the highest BM25 weights, as written, highest first."""
+    """Return the words of a text that have the highest BM25 weights, best first, as written."""
     (terms,) = store.cutter.terms([text])
     counts, spellings = Counter(terms.words.split()), dict[Term, str]()
     for word in store.cutter.spans(text):

@@ -1,7 +1,7 @@
-"""The interface between search and a store: one commit of an index, in a folder or an engine.
+"""The interface of a store: one commit of an index, in a folder or an engine.
 
-``Snapshot`` in ``index/generation.py`` implements it for the folder, ``stores/`` for engines.
-Several threads may use it at a time.
+``Snapshot`` in ``index/generation.py`` implements the interface for folders, and ``stores/`` for
+engines. Several threads may use a store at the same time.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ MAX_REMEMBERED_LENGTH: Final = 100  # characters; longer words rarely repeat
 class WordStatus:
     """The result of looking up a word.
 
-    ``known``: whether the model knows all keys that its rule makes from the word. ``pieces``:
-    number of subword pieces, or ``None``.
+    ``known``: whether the model's vocabulary contains all keys that its rule makes from the word.
+    ``pieces``: number of subword pieces, or ``None``.
     """
 
     known: bool
@@ -45,7 +45,7 @@ class WordStatus:
 
 
 class KnownWords:
-    """The words that the model knows, by its own rule; several threads may use it.
+    """Looks up which words a model knows, by the rule of the model. Thread-safe.
 
     A word is unknown if the rule turns it into an unknown token, or into nothing. ``subword``:
     whether the model uses subword pieces.
@@ -57,7 +57,7 @@ class KnownWords:
         self.subword = words.subword
 
     def statuses(self, surfaces: Sequence[str]) -> list[WordStatus]:
-        """Return the status of each word as written; look up new ones in one call."""
+        """Return the status of each word. New words are looked up in one call of the model."""
         remembered, judged = self._remembered, dict[str, WordStatus]()
         if new := [each for each in dict.fromkeys(surfaces) if each not in remembered]:
             found = self.words.look_up(new)
@@ -82,7 +82,7 @@ FieldValue = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class ValueCount:
-    """A value, such as one of a field or an element of its lists, and how often it occurs."""
+    """A value of a field, or an element of a list in a field, and how often it occurs."""
 
     value: FieldValue
     count: int
@@ -90,7 +90,7 @@ class ValueCount:
 
 @dataclass(frozen=True, slots=True)
 class ValueCounts:
-    """The most frequent values of a field, and how many ``distinct`` ones there are."""
+    """The most ``frequent`` values of a field, and the number of all ``distinct`` values."""
 
     frequent: tuple[ValueCount, ...]
     distinct: int
@@ -100,11 +100,13 @@ class ValueCounts:
 class FieldColumn:
     """The values of a kept field in all rows of a commit.
 
-    - ``codes``: the place of each row's value in ``values``, or -1: int32, shape (rows,).
-    - ``values``: the distinct values in ascending order; a list is its JSON text.
-    - ``parts``: the values that facets count, ascending: elements of lists, and all other values.
-    - ``owners``, ``elements``: the value at ``owners[i]`` is, or contains, the part at
-      ``elements[i]``.
+    - ``codes``: for each row, the place of its value in ``values``, or -1 without a value: int32,
+      shape (rows,).
+    - ``values``: the distinct values in ascending order. A list is given as JSON text.
+    - ``parts``: the distinct values that facets count, in ascending order: the elements of lists,
+      and all values that are not lists.
+    - ``owners``, ``elements``: for each i, ``values[owners[i]]`` is or contains
+      ``parts[elements[i]]``.
     """
 
     codes: NDArray[np.int32]
@@ -130,7 +132,7 @@ class FieldColumn:
         return cls(codes, tuple(values), tuple(parts), owners, elements)
 
     def count(self, rows: Rows, limit: int) -> ValueCounts:
-        """Count the parts in these rows; return the ``limit`` most frequent."""
+        """Count the parts in ``rows``, and return the ``limit`` most frequent parts."""
         of_value = np.bincount(self.codes[rows] + 1, minlength=len(self.values) + 1)[1:]
         weights = of_value[self.owners]
         counts = np.bincount(self.elements, weights, len(self.parts)).astype(np.int64)
@@ -147,7 +149,7 @@ class FieldColumn:
 
 
 def _elements(value: FieldValue) -> list[FieldValue]:
-    """Return the plain elements of a list, or else the value."""
+    """Return the scalar elements of a list in JSON; for any other value, return ``[value]``."""
     if isinstance(value, str) and value.startswith("["):
         with suppress(ValueError, RecursionError):  # a text that begins with a bracket
             return [each for each in json.loads(value) if isinstance(each, str | int | float)]
@@ -173,11 +175,11 @@ Selection: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exactness:
-    """Which numbers of a store are exact, so that its scores can be compared with another's.
+    """Which numbers of a store are exact. The scores of two exact stores can be compared.
 
-    - ``lengths``: the lengths of texts in BM25; tantivy rounds them to one byte.
-    - ``frequencies``: document frequencies; some stores count deleted documents too.
-    - ``similarities``: similarities to the query's vector, of every candidate.
+    - ``lengths``: whether the lengths of texts in BM25 are exact; tantivy rounds them to one byte.
+    - ``frequencies``: whether document frequencies are exact; some stores count deleted documents.
+    - ``similarities``: whether the similarities of all candidates to the query's vector are exact.
     """
 
     lengths: bool
@@ -186,7 +188,7 @@ class Exactness:
 
 
 class LegQuery(Protocol):
-    """What a :class:`~vocabtool.search.query.Query` asks both legs."""
+    """The clauses of a :class:`~vocabtool.search.query.Query` that the legs search for."""
 
     @property
     def should(self) -> tuple[Clause, ...]: ...
@@ -197,7 +199,7 @@ class LegQuery(Protocol):
 
 
 class KeywordStore(Protocol):
-    """The keyword leg."""
+    """The part of a store that searches for words."""
 
     def search(self, query: KeywordQuery, limit: int, among: Selection) -> RankedRows: ...
 
@@ -214,12 +216,13 @@ class KeywordStore(Protocol):
 
 
 class VectorStore(Protocol):
-    """The vector leg."""
+    """The part of a store that searches by vector."""
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Selection) -> Near:
-        """Return the nearest documents to a vector of shape (dim,), and similarities of ``rows``.
+        """Return the ``limit`` documents nearest to a vector, and the similarities of ``rows``.
 
-        Documents without a vector are never returned. ``among`` does not apply to ``rows``.
+        ``vector``: shape (dim,). ``among``: the documents to search; ``rows`` may contain others.
+        Documents without a vector are never among the nearest.
         """
 
     def take(self, rows: Rows) -> Vectors:
@@ -235,11 +238,11 @@ class DocumentStore(Protocol):
 
 
 class Store(Protocol):
-    """One commit of an index, and the seam to the engine that keeps it.
+    """One commit of an index: the interface between the search and the engine that keeps it.
 
-    A query needs :meth:`KeywordStore.document_frequencies`, :meth:`select`, :meth:`legs`, and
-    :meth:`DocumentStore.fetch_documents`. An engine behind a network answers each in one round
-    trip, and keeps frequencies. ``select`` may ask it for the rows of conditions.
+    A query calls :meth:`KeywordStore.document_frequencies`, :meth:`select`, :meth:`legs`, and
+    :meth:`DocumentStore.fetch_documents`. An engine behind a network answers each of these calls in
+    one round trip, and document frequencies are cached.
 
     ``rows``: number of rows, the N in the formula of the idf. ``live``: the selection of all
     documents. ``known_words``: the words that the model knows, or ``None``.
@@ -268,17 +271,18 @@ class Store(Protocol):
     def documents(self) -> DocumentStore: ...
 
     def select(self, asked: Sequence[Asked], without: int | None = None) -> Selection:
-        """Return the documents that satisfy all that is asked, but for the row ``without``.
+        """Select the documents that satisfy every part of ``asked``, except the row ``without``.
 
-        Raises :class:`InvalidCondition`.
+        Raises :class:`InvalidCondition` if a condition does not fit the fields.
         """
 
     def only(self, rows: Rows) -> Selection: ...
 
     def best_without(self, parts: tuple[Clause, ...], whole: Term, limit: int) -> float:
-        """Return the best score of all ``parts`` together in a document without ``whole``.
+        """Return the highest score, for ``parts``, of a document without the term ``whole``.
 
-        Only the ``limit`` best documents with all parts are compared. 0 if there is none.
+        Only the ``limit`` best documents that contain all ``parts`` are compared. The result is 0
+        if all of them contain ``whole``.
         """
 
     def is_empty(self, selection: Selection) -> bool: ...
@@ -288,9 +292,11 @@ class Store(Protocol):
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return the candidates of both legs, ``limit`` of each, and their tiers.
 
-        ``vector``: float32, shape (dim,), not zero; ``None`` to search by keywords only. Documents
-        with one of ``query.codes`` are always candidates, and have tier 1, or 2 with one of
-        ``query.unstemmed``. :class:`~vocabtool.search.legs.SteppedLegs` says it in code.
+        ``vector``: float32, shape (dim,), not zero; ``None`` to search by keywords only.
+
+        Documents that match a clause of ``query.codes`` are always candidates. Their tier is 1, or
+        2 if they also match a clause of ``query.unstemmed``. Other documents have tier 0. For
+        details see the code of :class:`~vocabtool.search.legs.SteppedLegs`.
         """
 
 
@@ -307,13 +313,17 @@ class IndexStore(Store, Protocol):
         """Return all rows of a selection in the order of their ids."""
 
     def value_ranks(self, name: str, rows: Rows) -> NDArray[np.int64]:
-        """Return the rank of each row's value of a kept field, ascending; -1 without a value."""
+        """Return the rank of each row's value in a kept field, from the smallest value.
+
+        The rank of a row without a value is -1.
+        """
 
     def count_values(
         self, names: Sequence[str], terms: Sequence[Term], among: Selection, limit: int
     ) -> dict[str, ValueCounts]:
         """Count the values of kept fields in the documents with any of the terms.
 
-        Without terms, in all documents of the selection. Of each field the ``limit`` most frequent
-        values are returned, and of equally frequent ones the smaller ones.
+        If ``terms`` is empty, the values in all documents of ``among`` are counted. For each field,
+        the ``limit`` most frequent values are returned. Among equally frequent values, smaller
+        values come first.
         """
