@@ -227,7 +227,7 @@ class Encoder(ABC):
 
     @abstractmethod
     def encode(self, texts: Texts) -> Vectors:
-        """Encode n texts of documents. Return their vectors: float32, shape (n, dim).
+        """Return one vector for each of n document texts: float32, shape (n, dim).
 
         ``texts`` may be empty. Raises :class:`VocabtoolError` if the model fails or returns an
         invalid array.
@@ -241,7 +241,7 @@ class Encoder(ABC):
         return EncodedTexts(self.encode(texts), *cut)
 
     def encode_queries(self, texts: Texts) -> Vectors:
-        """Encode queries as :meth:`encode` encodes documents, but with the prompt of queries."""
+        """Return one vector for each query. A model may have another prompt for queries."""
         return self.encode(texts)
 
     def encode_batches(self, texts: pa.StringArray, size: int) -> list[Vectors]:
@@ -271,7 +271,8 @@ class Encoder(ABC):
         """Yield the vector of each text, shape (dim,), lazily and in order.
 
         ``batch_size``: texts encoded at a time, default ``max_batch``. ``workers``: number of
-        threads, which encode one batch each. At most ``2 * workers`` batches are read ahead.
+        threads. Each thread encodes one batch at a time. At most ``2 * workers`` batches are read
+        ahead.
         Raises ``ValueError`` if ``batch_size`` or ``workers`` is below 1.
         """
         size = self.max_batch if batch_size is None else batch_size

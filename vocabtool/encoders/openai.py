@@ -7,7 +7,7 @@ the second line shows the answer with the vectors of these texts:
     {"model": …, "data": [{"index": 0, "embedding": [number, …]}, …], "usage": {"prompt_tokens": …}}
 
 ``dimensions`` is sent only if the option ``dim`` is given. The retries of urllib3 are not used,
-because they do not know the limits per minute.
+because urllib3 does not know the limits per minute.
 """
 
 from __future__ import annotations

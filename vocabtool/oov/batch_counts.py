@@ -84,7 +84,7 @@ class BatchCounts:
 
 
 def count_batch(every: WordLookup, limit: TokenLimit | None = None) -> BatchCounts:
-    """Count the words of a batch. Blanks are skipped for a subword model."""
+    """Count the words of a batch. For a subword model, words of blanks only are skipped."""
     found = without_blanks(every)
     cut = None if limit is None else cut_off(every, limit)
     codes = found.codes.astype(np.intp, copy=False)  # convert once; indexing expects intp

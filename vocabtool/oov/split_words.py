@@ -1,6 +1,6 @@
 """Words that a subword model splits into pieces, and what they cost a corpus.
 
-The cost of a word is its count times its pieces beyond the first.
+The cost of a word is its count times the number of its pieces beyond the first.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class SplitWord:
 
     @property
     def cost(self) -> int:
-        """The count times the pieces beyond the first; 0 for a word of one piece or none."""
+        """The count times the number of pieces beyond the first; 0 for less than two pieces."""
         return self.count * max(self.pieces - 1, 0)
 
 

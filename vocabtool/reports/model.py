@@ -103,7 +103,7 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A line, and below it lines that are indented by ``indent`` characters."""
+    """A line, followed by lines that are indented by ``indent`` characters."""
 
     head: str
     lines: Iterable[str]
@@ -157,8 +157,8 @@ class MarkedText:
 class Entry:
     """Blocks under a heading. Only HTML pages show entries.
 
-    ``name``: the name that links contain. It is unique on the page, and consists of ASCII letters,
-    digits and ``-``.
+    ``name``: the name by which links refer to the entry. It is unique on the page, and consists of
+    ASCII letters, digits and ``-``.
     ``stands_out``: whether the entry has a coloured edge.
     """
 

@@ -103,8 +103,8 @@ def save_report(
 
     ``format``: by default, the format of the file's ending, or ``table`` for other endings.
     ``json`` and ``html`` contain all figures and the most frequent unknown words. ``csv`` and
-    ``parquet`` contain a row for each unknown word. For a subword model, they also contain a row
-    for each split word. Raises :class:`NotFound` if the file's folder does not exist.
+    ``parquet`` contain a row for each unknown word, and for a subword model also a row for each
+    split word. Raises :class:`NotFound` if the file's folder does not exist.
     """
     renderers.save(oov_report(report), path, format)
 

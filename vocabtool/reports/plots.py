@@ -1,6 +1,6 @@
 """SVG plots for HTML pages. Plots of the same figures have the same bytes.
 
-They use the font and the text colour of the page.
+The plots use the font and the text colour of the page.
 """
 
 from __future__ import annotations

@@ -390,7 +390,7 @@ def render_page(report: Report) -> Iterator[str]:
 
 
 def render_fragment(title: str, blocks: Iterable[Block]) -> str:
-    """Return a title and blocks as HTML for a notebook. MathJax ignores them."""
+    """Return a title and blocks as HTML for a notebook. MathJax ignores this HTML."""
     shown = _elements(blocks)
     for cell in ("th", "td"):  # notebooks align cells to the right
         shown = re.sub(rf'<{cell}(?: class="list")?>', f'<{cell} style="text-align:left">', shown)
