@@ -67,11 +67,12 @@ class EncoderArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EncoderOptions:
-    """Options to open an encoder. ``None`` or ``False``: the option is not given.
+    """Options to open an encoder. ``None`` or ``False`` means that an option is not given.
 
     ``kind``: the kind of model. Default: recognised by the content.
     ``max_batch``: the maximum number of texts encoded at a time.
-    ``signature``: for TensorFlow: the signature or method to call, if several return vectors.
+    ``signature``: for TensorFlow: the signature or method to call. Needed only if several
+    signatures return vectors.
     ``output``: for TensorFlow and ONNX: the output to use.
     ``name``: for TensorFlow: the name of the vocabulary, as ``inspect`` prints it.
     ``exact_words``: for TensorFlow: report the words that the running model looks up
@@ -80,20 +81,22 @@ class EncoderOptions:
     models with ids as input.
     ``weights``: for word vectors: how words are weighted, default ``idf``.
     ``remove_component``: for word vectors: whether to remove the first component of the corpus.
-    ``fitted``: for word vectors: weights and component that were fitted before, or their file.
-    ``embed`` and ``FittedWeights.write`` save such files.
+    ``fitted``: for word vectors: a ``FittedWeights`` with fitted weights and component, or the path
+    of a file that ``embed`` or ``FittedWeights.write`` saved.
     ``trust``: allow a model to read or write files, use the network or run its own code.
     ``fingerprint``: for a Python callable: a version string of your choice. Change it whenever the
     vectors of the callable change.
-    ``vocabulary``: for models without words of their own: the words that they know, as
+    ``vocabulary``: for a model that has no vocabulary: the words that the model knows, as
     :class:`~vocabtool.Words`, a file, a model or entries. See ``Words.of``. The options of an open
     encoder contain the ``Words``.
-    ``prompt_query``, ``prompt_document``: a text put before each query, or before each document.
-    Not for word vectors. Default: what the model's settings state. ``""``: none.
-    ``dim``: the length of vectors; longer vectors are cut. Not for word vectors. A server cuts its
-    vectors itself.
-    ``api_key_env``: for ``openai:MODEL@URL``, as all the following: the environment variable that
-    contains the key, default ``OPENAI_API_KEY``.
+    ``prompt_query``, ``prompt_document``: the text put before each query, and before each document.
+    Not for word vectors. Default: the prompt in the model's settings. ``""`` means no prompt.
+    ``dim``: the length of vectors; longer vectors are cut. Not for word vectors. The server of an
+    ``openai:`` model cuts the vectors itself.
+
+    These options are only for ``openai:MODEL@URL``:
+
+    ``api_key_env``: the environment variable that contains the key, default ``OPENAI_API_KEY``.
     ``requests``: the number of requests sent at once, default 8.
     ``requests_per_minute``, ``tokens_per_minute``: limits, default none.
     ``timeout``: seconds for a request, default 120.
@@ -148,7 +151,7 @@ class EncoderOptions:
 
     @property
     def words(self) -> Words | None:
-        """The words that were given to a model without words of its own."""
+        """The given ``vocabulary`` if it is a ``Words`` object, otherwise ``None``."""
         return self.vocabulary if isinstance(self.vocabulary, Words) else None
 
     def to_record(self) -> dict[str, str | bool | int]:
@@ -170,7 +173,7 @@ class EncodedTexts(NamedTuple):
     """Vectors, shape (n, dim), and how much of the n texts the model does not read.
 
     ``too_long``: number of texts that are too long. ``tokens_cut``: number of tokens not read.
-    ``estimated``: number of texts whose cut tokens are estimated.
+    ``estimated``: number of texts whose number of cut tokens is only estimated.
     """
 
     vectors: Vectors
@@ -186,8 +189,8 @@ class Encoder(ABC):
     ``max_tokens``: maximum number of tokens of a text that are used, without the special tokens
     that the model adds. ``None``: no limit, or the limit is unknown.
     ``exact``: whether :meth:`encode_with_words` works.
-    ``options``: options that open the same encoder again. They include its kind.
-    ``folder``: the folder of a local model, whose settings may state prompts, or ``None``.
+    ``options``: the options that open the same encoder again, including the kind.
+    ``folder``: the folder of a local model, which may contain a file with prompts, or ``None``.
     ``skips_blank``: whether blank texts get the zero vector without a run of the model.
     """
 
@@ -224,20 +227,21 @@ class Encoder(ABC):
 
     @abstractmethod
     def encode(self, texts: Texts) -> Vectors:
-        """Return the vector of each document's text: float32, shape (n, dim); n may be 0.
+        """Return one vector for each of n document texts: float32, shape (n, dim).
 
-        Raises :class:`VocabtoolError` if the model fails or does not return such vectors.
+        ``texts`` may be empty. Raises :class:`VocabtoolError` if the model fails or returns an
+        invalid array.
         """
 
     def encode_counting(self, texts: Texts) -> EncodedTexts:
-        """Return the vectors, and how much of the texts the model does not read, if known."""
+        """Encode texts, and count the tokens that the model does not read; 0 if unknown."""
         if self.max_tokens is None or self.words is None:
             return EncodedTexts(self.encode(texts))
         cut = count_cut(self.words.look_up(texts), self.max_tokens)
         return EncodedTexts(self.encode(texts), *cut)
 
     def encode_queries(self, texts: Texts) -> Vectors:
-        """Return vectors as :meth:`encode` does, for queries, which may have another prompt."""
+        """Return one vector for each query. A model may have another prompt for queries."""
         return self.encode(texts)
 
     def encode_batches(self, texts: pa.StringArray, size: int) -> list[Vectors]:
@@ -255,7 +259,7 @@ class Encoder(ABC):
         )
 
     def with_words(self, words: Words) -> Self:
-        """Return a copy of this encoder with these words instead of its own."""
+        """Return a copy of this encoder whose attribute ``words`` is replaced."""
         encoder = object.__new__(type(self))
         vars(encoder).update(vars(self), words=words, _notes=(*self._notes, *words.notes))
         encoder.options = replace(self.options, vocabulary=words)
@@ -267,7 +271,8 @@ class Encoder(ABC):
         """Yield the vector of each text, shape (dim,), lazily and in order.
 
         ``batch_size``: texts encoded at a time, default ``max_batch``. ``workers``: number of
-        threads, which encode one batch each. At most ``2 * workers`` batches are read ahead.
+        threads. Each thread encodes one batch at a time. At most ``2 * workers`` batches are read
+        ahead.
         Raises ``ValueError`` if ``batch_size`` or ``workers`` is below 1.
         """
         size = self.max_batch if batch_size is None else batch_size
@@ -283,8 +288,9 @@ def decode_texts(texts: Texts) -> list[str]:
 def check_vectors(answer: Any, count: int, dim: int | None, source: str) -> Vectors:
     """Convert the output of a model to float32, shape (count, dim).
 
-    ``dim``: ``None`` for any. ``source``: model and batch, for messages. Raises
-    :class:`VocabtoolError` for another shape, and for numbers that are not finite.
+    ``dim``: the expected length of a vector; ``None`` allows any length. ``source``: a description
+    of the model and the batch for error messages. Raises :class:`VocabtoolError` if the shape is
+    wrong or a number is not finite.
     """
     try:
         array = np.asarray(answer)

@@ -5,11 +5,13 @@ their libraries. For a text of n tokens,
 
     vector = 1/n sum over each token t of weight(t) matrix[mapping(t)]
 
-in float32 (float64 if the matrix is), perhaps scaled to length 1. Without weights, ``weight(t)`` is
-1. Without a mapping, ``mapping(t)`` is t. The tokens used depend on the library:
+is computed in float32, or in float64 if the matrix is float64. The settings of a model decide
+whether the vector is scaled to length 1. If the model has no weights, ``weight(t)`` is 1. If it has
+no mapping, ``mapping(t)`` is t. The library of the model decides which tokens are used:
 
-``model2vec``              the text is cut to ``max_length`` times the median entry length in
-                           characters; its first ``max_length`` tokens, minus the unknown token
+``model2vec``              the text is first cut to ``max_length`` times the median length of an
+                           entry, in characters; then its first ``max_length`` tokens are used,
+                           without unknown tokens
 ``sentence-transformers``  all tokens, or as many as the tokenizer.json itself states
 ``wordllama``              all tokens
 
@@ -57,7 +59,7 @@ class Model2VecEncoder(Encoder):
     words: Words
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
-        """Open a folder, a file of safetensors, or a model in the local Hugging Face cache."""
+        """Open a folder, a safetensors file, or a model in the local Hugging Face cache."""
         path = Path(model)
         self._path = path if path.exists() else find_folder(model)
         self.folder = self._path if self._path.is_dir() else self._path.parent

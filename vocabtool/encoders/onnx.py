@@ -1,11 +1,15 @@
 """Transformers exported to ONNX: a tokenizer.json, a graph run by onnxruntime, and pooling.
 
-If the output has a vector for each of a text's n tokens t, shape (texts, tokens, dim), the text's
-vector is one of these, or several concatenated:
+An output of shape (texts, tokens, dim) has a vector t for each of the n tokens of a text. Pooling
+makes one vector of the text from these vectors. If a model uses several kinds of pooling, their
+results are concatenated. The kinds are:
 
-``mean``, ``mean_sqrt_len_tokens``  1/n sum t, 1/sqrt(n) sum t
-``weightedmean``                    sum of i t_i, divided by the sum of i, for i from 1 to n
-``max``, ``cls``, ``lasttoken``     the largest values; the first token's; the last token's
+``mean``                  1/n sum of t
+``mean_sqrt_len_tokens``  1/sqrt(n) sum of t
+``weightedmean``          sum of i t_i, divided by the sum of i, for i from 1 to n
+``max``                   the largest number of each dimension
+``cls``                   the vector of the first token
+``lasttoken``             the vector of the last token
 
 An output of shape (texts, dim) is used as it is. Source: ``Pooling`` and ``Normalize`` of
 sentence-transformers.
@@ -72,7 +76,7 @@ class OnnxEncoder(Encoder):
     max_tokens: int
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
-        """Open a folder, a graph in it, or a model in the local Hugging Face cache."""
+        """Open the folder of a model, a graph file, or a model in the local Hugging Face cache."""
         path = Path(model)
         self._path = path if path.exists() else find_folder(model)
         self._files = files = onnx_model.find(self._path)
@@ -142,9 +146,10 @@ class OnnxEncoder(Encoder):
         return self.encode_decoded(decode_texts(texts))
 
     def encode_decoded(self, decoded: Sequence[str] | Sequence[tuple[str, str]]) -> Vectors:
-        """Return the vector of each text, or of each pair of texts that the model reads together.
+        """Return one vector for each text, or one for each pair of texts.
 
-        If a pair is too long, the end of the longer text is cut off.
+        The model reads a pair as one input. If a pair is too long, the end of the longer text is
+        cut off.
         """
         vectors = np.zeros((len(decoded), self.dim), np.float32)
         for start in range(0, len(decoded), self.max_batch):
@@ -211,7 +216,8 @@ def pool(
 ) -> Vectors:
     """Return one vector for each of n texts: shape (n, len(modes) * dim).
 
-    ``tokens``: shape (n, longest, dim), padded. ``lengths``: shape (n,), at least 1.
+    ``tokens``: the vectors of the tokens, padded, shape (n, longest, dim).
+    ``lengths``: the number of tokens of each text, at least 1, shape (n,).
     """
     mask = np.arange(tokens.shape[1]) < lengths[:, None]
     found: list[NDArray[Any]] = []
@@ -233,7 +239,7 @@ def pool(
 
 
 def _open_session(file: Path) -> Any:
-    """Open a graph. Without a library of operators, only known operators can run."""
+    """Open a graph. No library of custom operators is loaded, so only built-in operators run."""
     try:
         import onnxruntime
     except ModuleNotFoundError as error:

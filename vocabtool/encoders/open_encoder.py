@@ -3,9 +3,9 @@
 ``python:package.module:attribute`` names a callable. Its module is imported, which runs its code,
 so name only modules that you trust.
 
-Other packages add encoders by entry points of the group ``vocabtool.encoders``. ``NAME:MODEL``
-calls what the entry point NAME names, with the text MODEL. It returns an :class:`Encoder` of the
-kind ``python``, or a callable.
+Other packages can add encoders by entry points of the group ``vocabtool.encoders``. The name
+``NAME:MODEL`` calls the function of the entry point NAME with the text MODEL as its argument. The
+function returns an :class:`Encoder` of the kind ``python``, or a callable.
 """
 
 from __future__ import annotations
@@ -91,14 +91,19 @@ def open_encoder(
 
     A callable gets a list of texts and returns an array with one row per text.
     ``options``: see :class:`EncoderOptions`. Keyword arguments replace its fields.
-    ``kind``: default: the prefix (``static:glove.txt``), or else recognised by the content.
-    ``vocabulary``: the words of a model that has none of its own.
+    ``kind``: by default, the prefix of the name, as in ``static:glove.txt``. Without a prefix, the
+    kind is recognised by the content of the model.
+    ``vocabulary``: the words that the model knows, only for a model that has no vocabulary.
 
     :attr:`Encoder.options` of an open encoder opens the same encoder again.
-    Raises :class:`VocabtoolError` for an option that the kind does not support, for a
-    ``vocabulary`` if the model has words, and for a model of unknown kind. The message for an
-    unknown kind lists the formats tried. Also raises the errors of the encoder classes and of
-    :func:`words_of`.
+
+    Raises :class:`VocabtoolError` for:
+
+    - an option that the kind does not support
+    - a ``vocabulary`` if the model has its own vocabulary
+    - a model of unknown kind; the message lists the formats that were tried
+
+    Also raises the errors of the encoder classes and of :func:`words_of`.
     """
     options = replace(options or EncoderOptions(), **arguments)
     if options.vocabulary is None:
@@ -293,11 +298,13 @@ class PythonEncoder(Encoder):
         words: Words | None = None,
         made_by: Callable[[], Any] | None = None,
     ) -> None:
-        """Wrap a callable. Without ``dim``, one call of it finds the length of a vector.
+        """Wrap the callable ``fn``.
 
+        ``dim``: the length of a vector. By default, ``fn`` is called once to find the length.
         ``fingerprint``: a version string. Default: the attribute ``fingerprint`` of ``fn``, or else
-        a hash of its source code. ``made_by``: the class or function that returned ``fn``; its
-        source is hashed instead.
+        a hash of the source code of ``fn``.
+        ``made_by``: the class or function that returned ``fn``. If given, the source code of
+        ``made_by`` is hashed instead of the source code of ``fn``.
         """
         if not callable(fn):
             raise ValueError(f"wanted a callable, got {fn!r}")
@@ -341,10 +348,10 @@ class PythonEncoder(Encoder):
 
 
 def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
-    """Import ``package.module:attribute``; the current folder is appended to ``sys.path``.
+    """Import ``package.module:attribute``. The current folder is appended to ``sys.path``.
 
-    Calls a class or a function without parameters. Returns the result and what was called. If
-    nothing was called, returns the attribute and ``None``.
+    If the attribute is a class or a function without parameters, it is called; return the result
+    and the attribute. Otherwise return the attribute and ``None``.
     """
     module_name, colon, path = name.partition(":")
     if not (module_name and colon and path):
@@ -372,7 +379,7 @@ def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
 
 
 def _source_fingerprint(source: Callable[..., Any]) -> str:
-    """Refuse callables whose results also depend on other values."""
+    """Hash the source code. Refuse a callable whose results depend on more than its source code."""
     plain = inspect.isclass(source) or (
         inspect.isfunction(source) and source.__closure__ is None and "<" not in source.__qualname__
     )

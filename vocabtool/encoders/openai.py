@@ -1,13 +1,13 @@
 """Models behind ``URL/embeddings``, the HTTP endpoint of OpenAI and of many other servers.
 
-Source: OpenAI's API reference, "Create embeddings". A request contains texts, and an answer their
-vectors:
+Source: OpenAI's API reference, "Create embeddings". The first line shows a request with texts, and
+the second line shows the answer with the vectors of these texts:
 
     {"model": …, "input": [text, …], "encoding_format": "float", "dimensions": …}
     {"model": …, "data": [{"index": 0, "embedding": [number, …]}, …], "usage": {"prompt_tokens": …}}
 
 ``dimensions`` is sent only if the option ``dim`` is given. The retries of urllib3 are not used,
-because they do not know the limits per minute.
+because urllib3 does not know the limits per minute.
 """
 
 from __future__ import annotations
@@ -85,7 +85,10 @@ ADVICE: Final = {
 
 
 class TryAgain(Exception):
-    """A failure that may pass. ``wait``: seconds that the server asks to wait, or ``None``."""
+    """A failure that may be temporary.
+
+    ``wait``: how many seconds the server asks to wait before the next request, or ``None``.
+    """
 
     def __init__(self, what: str, wait: float | None = None) -> None:
         self.wait = wait
@@ -93,7 +96,11 @@ class TryAgain(Exception):
 
 
 class ModelFacts(NamedTuple):
-    """What a server reported: the model's name, ``None`` if missing, and the vector length."""
+    """What a server reported.
+
+    ``model``: the name of the model, or ``None`` if the server reports no name.
+    ``dim``: the length of a vector.
+    """
 
     model: str | None
     dim: int
@@ -112,7 +119,7 @@ class OpenAIEncoder(Encoder):
     def __init__(
         self, model: str, options: EncoderOptions, served: ModelFacts | None = None
     ) -> None:
-        """Open ``MODEL@URL``. Without ``served``, one request finds the length of a vector."""
+        """Open ``MODEL@URL``. If ``served`` is ``None``, one request finds the vectors' length."""
         self._address = model
         self._model, self._url = parse_address(model)
         self.options = options
@@ -248,7 +255,10 @@ class OpenAIEncoder(Encoder):
         return bytes(data)
 
     def _authorization(self) -> dict[str, str]:
-        """Check the key here, because the error of an HTTP library would show it."""
+        """Return the header with the key.
+
+        The key is checked here, because the error message of an HTTP library would show the key.
+        """
         name = self.options.api_key_env or KEY
         key = os.getenv(name, "").strip()
         if not key:
@@ -312,7 +322,7 @@ class OpenAIEncoder(Encoder):
             )
 
     def _show(self, data: bytes) -> str:
-        """Return the beginning of an answer without the key."""
+        """Return the beginning of an answer. The key is replaced by ``***``."""
         text = data.decode("utf-8", "replace")
         if key := os.getenv(self.options.api_key_env or KEY, "").strip():
             escaped = r"\\*".join(map(re.escape, key))  # JSON may contain \\/ for /
@@ -321,7 +331,7 @@ class OpenAIEncoder(Encoder):
 
 
 class Pace:
-    """Spaces requests evenly, to keep the limits of requests and tokens per minute. Thread-safe."""
+    """Spaces requests evenly to respect limits of requests and tokens per minute. Thread-safe."""
 
     def __init__(self, requests: int | None, tokens: int | None) -> None:
         self._request_seconds = 60 / requests if requests else 0.0
@@ -330,7 +340,10 @@ class Pace:
         self._lock = Lock()
 
     def take(self, tokens: int) -> float:
-        """Return the seconds to wait before a request of ``tokens``; if 0, count the request."""
+        """Return how many seconds to wait before a request with this number of tokens.
+
+        If the result is 0, the request is counted as sent.
+        """
         with self._lock:
             now = monotonic()
             wait = max(self._next_request, self._next_tokens) - now
@@ -341,7 +354,7 @@ class Pace:
             return 0.0
 
     def correct(self, tokens: int) -> None:
-        """Add to the tokens that :meth:`take` counted; a negative number subtracts."""
+        """Add ``tokens``, which may be negative, to the number that :meth:`take` counted."""
         with self._lock:
             self._next_tokens += tokens * self._token_seconds
 
@@ -351,9 +364,9 @@ class Pace:
 
 
 def parse_address(address: str) -> tuple[str, str]:
-    """Split ``MODEL@URL`` into model and URL, without slashes at the end.
+    """Split ``MODEL@URL`` into the model and the URL. Slashes at the end of the URL are removed.
 
-    A URL with credentials or a query is refused, because manifests would store them.
+    A URL with credentials or a query is refused, because manifests store the URL.
     """
     parts = ADDRESS.fullmatch(address)
     if parts is None or not address.isprintable():

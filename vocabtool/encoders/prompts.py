@@ -5,12 +5,13 @@ A prompt is a text such as ``query: ``. Folders of sentence-transformers state p
 
     {"prompts": {"query": "query: ", "document": "passage: "}, "default_prompt_name": null}
 
-The default prompt is for queries or documents without a prompt of their own. Source:
-``encode_query``, ``encode_document`` and ``_resolve_prompt`` in huggingface/sentence-transformers.
+If ``prompts`` contains no prompt for queries, or none for documents, the prompt with the name
+``default_prompt_name`` is used. Source: ``encode_query``, ``encode_document`` and
+``_resolve_prompt`` in huggingface/sentence-transformers.
 
 A model with Matryoshka training (Kusupati et al., NeurIPS 2022, arxiv.org/abs/2205.13147) puts the
-most important numbers of a vector v first. Such a vector is cut to N numbers, and
-scaled to the norm that it had before:
+most important numbers of a vector v first. Such a vector is cut to its first N numbers, and the
+result is scaled to the norm of v:
 
     v[:N] |v| / |v[:N]|
 """
@@ -51,7 +52,10 @@ COMPARE: Final = "compare the ranking with and without --dim (vocabtool eval)"
 
 
 class Prompts(NamedTuple):
-    """The texts before queries and documents, ``""`` for none. ``default``: as the file states."""
+    """The texts put before queries and documents. ``""`` means no prompt.
+
+    ``default``: the default prompt in the settings of the model.
+    """
 
     query: str = ""
     document: str = ""
@@ -59,7 +63,7 @@ class Prompts(NamedTuple):
 
 
 class PromptEncoder(Encoder):
-    """Adds prompts to an encoder (``plain``), and may cut its vectors."""
+    """Adds prompts to the texts for the encoder ``plain``, and cuts its vectors to ``dim``."""
 
     def __init__(
         self, encoder: Encoder, prompts: Prompts, dim: int, notes: tuple[str, ...]
@@ -137,7 +141,8 @@ class PromptEncoder(Encoder):
 def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
     """Add the prompts and the vector length that the options or the model's files state.
 
-    An encoder that is already open keeps its own, unless ``options`` replaces them.
+    If ``encoder`` already has prompts or a cut length, these are kept unless ``options`` contains
+    other values.
     """
     given = encoder.options.given_options() | options.given_options()
     if isinstance(encoder, PromptEncoder):
@@ -177,7 +182,10 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
 
 
 def same_for_documents(encoder: Encoder) -> set[str]:
-    """Return the fingerprints of encoders that differ at most in the prompt of queries."""
+    """Return fingerprints of encoders that give documents the same vectors as ``encoder``.
+
+    These encoders have no prompt for queries, or the prompt that the model's settings state.
+    """
     plain, document = encoder, ""
     if isinstance(encoder, PromptEncoder):
         plain, document = encoder.plain, encoder.options.prompt_document or ""

@@ -1,6 +1,6 @@
 """Vectors from a TensorFlow SavedModel or TensorFlow Hub module, of TF1 or TF2.
 
-The vectors are bit for bit those that TensorFlow returns for the same batch.
+The vectors are bit-identical to the vectors that TensorFlow returns for the same batch.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ EXACT: Final = "With --exact-words (exact_words=True), the running model reports
 
 
 class TensorFlowEncoder(Encoder):
-    """Encodes texts with a SavedModel. With exact words, threads take turns."""
+    """Encodes texts with a SavedModel. With ``exact_words``, only one thread encodes at a time."""
 
     kind = "tensorflow"
 
@@ -106,17 +106,17 @@ class TensorFlowEncoder(Encoder):
         return (*notes, *(words.notes if words is not None else ()))
 
     def encode(self, texts: Texts) -> Vectors:
-        """Return the vector of each text. Errors name the text."""
+        """Return the vector of each text. If the model fails, the error message names the text."""
         given = _as_byte_list(texts)
         return self._concatenate(
             [self._check(self._run(batch), batch) for batch in self._batches(given)]
         )
 
     def encode_with_words(self, texts: Texts) -> VectorsAndWords:
-        """Return the vectors, and the words that the model itself looks up, from one run.
+        """Run the model once. Return the vectors and the words that the model looks up.
 
-        Vectors equal those of :meth:`encode`. If texts are run one at a time, they may differ by
-        1e-6.
+        The vectors are the same as from :meth:`encode`. If the graph of the model requires that
+        texts are run one at a time, numbers may differ by 1e-6.
         """
         if not self.exact:
             raise VocabtoolError("the encoder was opened without exact words: use exact_words=True")
@@ -134,7 +134,7 @@ class TensorFlowEncoder(Encoder):
     # Opening it.
 
     def _load(self, opened: graph_files.GraphFile) -> tuple[Any, Output]:
-        """Return the loaded model (``None`` if ``_tap`` holds it) and its output."""
+        """Return the loaded model and its output. The model is ``None`` if ``_tap`` holds it."""
         options = self.options
         chosen: list[Output] = []
 
@@ -287,7 +287,7 @@ class TensorFlowEncoder(Encoder):
             raise UnsupportedFormat(f"the model fails for {whom}: {reason_of(error)}") from error
 
     def _collect(self, calls: Iterable[Call], texts: int) -> Vectors:
-        """Run ``calls``, which together contain each text once."""
+        """Run ``calls``. Return the vector of each text, in the order of the texts."""
         vectors = np.empty((texts, 0), np.float32)
         for tensor, positions, size in calls:
             rows = self._output.read(self._call(tensor), size)

@@ -1,7 +1,7 @@
 """Choose the function of a loaded SavedModel that returns one vector per text; prepare its input.
 
-Types and shapes decide, unless the caller names function and output. The input is texts, or rows of
-ids.
+The types and shapes of inputs and outputs decide which function is chosen, unless the caller names
+a function and an output. The input of a function is texts, or rows of ids.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output of a function. ``leaf``: index in the flattened result; ``spec``: dtype and shape.
+    """An output of a function.
 
+    ``leaf``: the index of this output in the flattened result of the function.
+    ``spec``: the dtype and shape of this output.
     ``per_text``: whether the function accepts only one text.
     """
 
@@ -74,7 +76,7 @@ class Output:
         return "one number for each text" if rank < 2 else "several vectors for each text"
 
     def read(self, answer: Any, texts: int) -> Vectors:
-        """Return the vectors in the result of a call: float32, shape (texts, dim)."""
+        """Return this output from ``answer``, the result of a call: float32, shape (texts, dim)."""
         array = import_tensorflow().nest.flatten(answer)[self.leaf].numpy()
         if self.per_text and array.ndim == 1:
             array = array[None]
@@ -89,10 +91,14 @@ class Output:
 
 
 def choose_output(loaded: Any, signature: str | None, output: str | None) -> Output:
-    """Choose an output and its function. Texts as input are preferred to ids.
+    """Choose an output and its function. Functions of texts are preferred to functions of ids.
 
-    Preferred functions: the signatures ``serving_default`` and ``default``, then the other
-    signature if there is exactly one, then calling the model itself.
+    If several functions return vectors, the first of these is chosen:
+
+    1. the signature ``serving_default``
+    2. the signature ``default``
+    3. another signature, if it is the only one
+    4. the call of the model itself
     """
     functions = list(functions_of(loaded))
     if signature is not None:
@@ -221,10 +227,11 @@ class TextInput:
 
 
 class IdInput:
-    """Rows of ids as input. ``shape``: shape of the input, -1 for any size.
+    """Converts texts to rows of ids for the input of the model.
 
-    Long texts are truncated and counted. ``by_length``: run only texts with equally many ids
-    together, because padding would change the vectors.
+    ``shape``: the shape of the input; -1 means any size. Texts that are too long are truncated, and
+    :attr:`notes` says how many. ``by_length``: whether only texts with the same number of ids are
+    run together. True if padding changes the vectors.
     """
 
     def __init__(self, shape: tuple[int, int], dtype: Any, words: Words) -> None:
@@ -245,7 +252,7 @@ class IdInput:
         self._lock = Lock()
 
     def calls(self, texts: Sequence[bytes]) -> Iterator[Call]:
-        """Yield calls that together contain each text exactly once. Needs at least one text."""
+        """Yield calls. Each text is in exactly one call. ``texts`` must not be empty."""
         return self.calls_of_judged(self.words.look_up(string_array(texts)))
 
     def calls_of_judged(self, judged: WordLookup) -> Iterator[Call]:

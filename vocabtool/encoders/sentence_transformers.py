@@ -43,9 +43,10 @@ TRUST: Final = "use --trust (in Python trust=True)"
 
 
 class SentenceTransformersEncoder(Encoder):
-    """A model of sentence-transformers. Threads take turns: its tokenizer is not thread-safe.
+    """Encodes texts with a model of sentence-transformers.
 
-    Padding changes values by less than 1e-6.
+    Only one thread encodes at a time, because the model's tokenizer is not thread-safe. Padding
+    changes values by less than 1e-6.
     """
 
     kind = "sentence-transformers"
@@ -134,7 +135,7 @@ def load(
 
 
 def _tokens_read(model: Any) -> int | None:
-    """Return how many tokens of a text are read, without special tokens; ``None``: all."""
+    """Return how many tokens of a text are read, without special tokens; ``None`` means all."""
     places = getattr(model, "max_seq_length", None)
     if not isinstance(places, int) or places > MOST:  # a large number, or infinity: no limit
         return None

@@ -53,7 +53,10 @@ class StaticEncoder(Encoder):
         notes: tuple[str, ...] = (),
         words: Words | None = None,
     ) -> None:
-        """Use :meth:`open` instead. ``words`` must fit file and rule; ``None`` creates them."""
+        """Use :meth:`open` instead.
+
+        ``words``: the words of ``vectors``, split by the rule in ``options``. Created if ``None``.
+        """
         self._vectors = vectors
         self._chosen = notes
         self._notes = (*notes, *vectors.notes)
@@ -91,10 +94,12 @@ class StaticEncoder(Encoder):
     def open(cls, path: str | Path, options: EncoderOptions) -> StaticEncoder:
         """Open a file of word vectors, memory-mapped.
 
-        A matrix that :meth:`WordVectors.matrix` wrote beside the file is used. Otherwise a file
-        without a plain float32 matrix is converted once, into the user's cache. The cache is
-        ``$VOCABTOOL_CACHE``, or else ``vocabtool`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. Without
-        weights in ``options.fitted``, call :meth:`fit` before encoding.
+        If :meth:`WordVectors.matrix` wrote a matrix beside the file, this matrix is used.
+        Otherwise, a file without a plain float32 matrix is converted once, and the matrix is stored
+        in the user's cache. The cache is the folder ``$VOCABTOOL_CACHE``, or else
+        ``$XDG_CACHE_HOME/vocabtool``, or else ``~/.cache/vocabtool``.
+
+        If ``options.fitted`` contains no weights, call :meth:`fit` before encoding.
         """
         fitted = options.fitted
         if isinstance(fitted, str | Path):
@@ -173,7 +178,10 @@ class StaticEncoder(Encoder):
         return self.with_weights(fitted)
 
     def with_weights(self, fitted: FittedWeights) -> StaticEncoder:
-        """Return an encoder with weights that were fitted with the same vectors and options."""
+        """Return a copy of this encoder that uses the weights ``fitted``.
+
+        Raises :class:`VocabtoolError` if other word vectors or options were used to fit them.
+        """
         return StaticEncoder(self._vectors, self.options, fitted, self._chosen, self.words)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -242,7 +250,7 @@ class VectorFile:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of words and vectors, the same in every format."""
+        """Hexadecimal SHA-256 of the words and vectors. The format of the file has no effect."""
         digest = hashlib.sha256(f"vocabtool vectors 1 {self.matrix.shape}\n".encode())
         digest.update(self.words.fingerprint.encode())
         step = max(HASHED_BYTES // (4 * self.matrix.shape[1]), 1)

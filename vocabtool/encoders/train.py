@@ -1,23 +1,25 @@
 """Train word vectors on texts: positive pointwise mutual information, then a truncated SVD.
 
-    n(w, c)    how near c is to w: the sum of (window + 1 - d) over all pairs of their places that
-               are d <= window words apart in one text
+    n(w, c)    how near c is to w: the sum of (window + 1 - d) over all pairs of a place of w and a
+               place of c that are d <= window words apart in the same text
     n(w)       the sum of n(w, c) over all c
     s(c)       n(c)^0.75 / (the sum of n(c')^0.75 over all c')
     M(w, c)    max(0, ln(n(w, c) / (n(w) s(c))))
-    U S V^T    the ``dim`` largest singular values of M, and their vectors
+    U S V^T    the truncated SVD of M, with the ``dim`` largest singular values
     vector(w)  row w of U S^0.5, scaled to unit length
 
 The exponents 0.75 and 0.5 are recommended by Levy, Goldberg, Dagan: Improving Distributional
-Similarity with Lessons Learned from Word Embeddings, TACL 3, 2015. The weights of distances are
-those of word2vec ("dynamic context window").
+Similarity with Lessons Learned from Word Embeddings, TACL 3, 2015. word2vec weights distances in
+the same way ("dynamic context window").
 
 The SVD is the randomized subspace iteration of Halko, Martinsson, Tropp: Finding Structure with
-Randomness, SIAM Review 53(2), 2011, algorithms 4.4 and 5.1. It is exact for up to ``EXACT`` words.
+Randomness, SIAM Review 53(2), 2011, algorithms 4.4 and 5.1. This SVD is exact for up to ``EXACT``
+words.
 
-Texts are read and split once. The numbers of their words go to a temporary file, from which pairs
-are counted. If memory is short, the rarest words or pairs are dropped, and a note says so. Counts
-are integers and BLAS uses one thread, so the number of threads does not change the result.
+Texts are read and split once. Words are written to a temporary file as numbers, and pairs are
+counted from this file. If memory is short, the rarest words or pairs are dropped, and a note says
+so. Counts are integers and BLAS uses one thread, so the number of threads does not change the
+result.
 """
 
 from __future__ import annotations
@@ -77,11 +79,12 @@ DENSE_COPIES: Final = 5  # of matrices with a row per word that the SVD holds at
 class TrainedVectors:
     """Words with their vectors, the most frequent first.
 
-    ``words``: length n; bytes that are not UTF-8 are decoded with ``surrogateescape``.
+    ``words``: the n words; bytes that are not UTF-8 are decoded with ``surrogateescape``.
     ``vectors``: float32, shape (n, dim), unit length, or zero for a word without any neighbour.
     ``counts``: int64, shape (n,), occurrences of each word.
     ``rule``: the rule that split the texts. ``documents``: number of texts.
-    ``tokens``: number of words in the texts. ``notes``: what was dropped or chosen.
+    ``tokens``: number of words in the texts, with repetitions. ``notes``: remarks for the user, for
+    example on dropped words.
     """
 
     words: list[str]
@@ -95,7 +98,7 @@ class TrainedVectors:
     def save(self, file: str | Path) -> None:
         """Write a ``.npz`` file with words, vectors and rule, atomically.
 
-        Raises :class:`NotFound`.
+        Raises :class:`NotFound` if the folder of ``file`` does not exist.
         """
         with reading(str(file)), whole_file(file) as opened:
             words, rule = np.array(self.words), np.array([self.rule])
@@ -120,22 +123,23 @@ def train(
 ) -> TrainedVectors:
     """Train word vectors on the texts of ``sources``, which are read once.
 
-    ``sources``, ``options``, ``log``: as for ``vocabtool.documents.batches``. A list of strings
-    names files, so pass texts as ``iter(texts)``.
+    ``sources``, ``options``, ``log``: as for ``vocabtool.documents.batches``. A list of strings is
+    taken as names of files, so pass texts as ``iter(texts)``.
     ``dim``: length of a vector, at most the number of words.
-    ``window``: words on each side that count as near.
-    ``min_count``: a rarer word gets no vector.
-    ``max_words``: how many words get a vector; the most frequent are chosen.
+    ``window``: the number of words on each side of a word that count as near.
+    ``min_count``: the minimum number of occurrences of a word that gets a vector.
+    ``max_words``: the maximum number of words that get a vector; the most frequent are chosen.
     ``rule``: splits texts into words, see ``Words.of``. Rules for subword pieces are refused.
     ``memory``: bytes for counts and vectors.
     ``seed``: seed of the random start of the SVD.
-    ``folder``: folder of the temporary file, default that of ``tempfile``. The file has 4 bytes per
-    word of the texts.
-    ``progress``: called with the name of a step and the share of it that is done, 0 to 1.
+    ``folder``: folder of the temporary file. By default, ``tempfile`` chooses the folder. The file
+    has 4 bytes for each word of the texts.
+    ``progress``: a function that is called with the name of a step and the share of the step that
+    is done, from 0 to 1.
 
     Equal texts and options give equal vectors on the same machine, with any number of threads.
-    Raises :class:`VocabtoolError`, also for texts with too few words, and ``ValueError`` for a
-    number out of range.
+    Raises :class:`VocabtoolError`, for example for texts with too few words, and ``ValueError`` if
+    a number is out of range.
     """
     numbers = {"dim": dim, "min_count": min_count, "max_words": max_words, "threads": threads}
     for name, number in numbers.items():
@@ -190,10 +194,11 @@ def train(
 
 
 class _NumberedTexts:
-    """The words of all texts as int32 numbers in a temporary file; 0 is no word.
+    """Writes the words of all texts to a temporary file, as int32 numbers. 0 means no word.
 
-    ``window`` zeros after each text keep texts apart. If words need more than ``budget`` bytes, the
-    rarest are dropped and the others get new numbers.
+    ``window`` zeros are written after each text, so that no window reaches the next text. If the
+    distinct words need more than ``budget`` bytes, the rarest words are dropped, and the remaining
+    words get new numbers.
     """
 
     def __init__(self, file: BinaryIO, window: int, budget: int) -> None:
@@ -262,7 +267,10 @@ class _NumberedTexts:
     def choose(
         self, min_count: int, max_words: int
     ) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int32]]:
-        """Return the most frequent words, their counts, and each number's row or -1."""
+        """Return the most frequent words, their counts, and an array of the row of each number.
+
+        The row is -1 if the word with this number was not chosen.
+        """
         words, counts = list(self._numbers), self._counts[1 : len(self._numbers) + 1].tolist()
         frequent = (at for at, times in enumerate(counts) if times >= min_count)
         order = sorted(frequent, key=lambda at: (-counts[at], words[at]))[:max_words]
@@ -281,7 +289,11 @@ class _NumberedTexts:
     def blocks(
         self, rows: NDArray[np.int32], size: int
     ) -> Iterator[tuple[NDArray[np.int32], float]]:
-        """Spans come in reverse order, because only the last span's numbers are known at first."""
+        """Yield blocks of the rows of words, and the share of the texts that is done.
+
+        Spans are read from the last to the first: each span is stored with a table that converts
+        its numbers to the numbers of the next span.
+        """
         spans, done = [*self._spans, (self._begin, self._end, 0)], 0
         whole = sum(end - begin for begin, end, _ in spans)
         for begin, end, renamed in reversed(spans):
@@ -301,8 +313,9 @@ class _NumberedTexts:
 class _NearWords(NamedTuple):
     """The pairs of near words.
 
-    ``pairs``: int64, shape (n, n): how near two words are, in the row of the more frequent word.
-    ``totals``: float64, shape (n,): n(w). ``dropped``: the highest count of a dropped pair, or 0.
+    ``pairs``: int64, shape (n, n): how near two words are. A pair is stored once, in the row of the
+    more frequent word. ``totals``: float64, shape (n,): n(w) of each word. ``dropped``: the highest
+    count of a dropped pair, or 0 if no pair was dropped.
     """
 
     pairs: csr_array
@@ -351,7 +364,10 @@ def _count_pairs(
 def _count_block(
     block: tuple[NDArray[np.int32], float], window: int, size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], float]:
-    """Return distinct pairs ``lower row * size + higher row``, ascending, and their weights."""
+    """Return the distinct pairs of near words, the sum of each pair's weights, and ``done``.
+
+    A pair is the number ``lower row * size + higher row``. Pairs are in ascending order.
+    """
     rows, done = block
     left = rows[:-window].astype(np.int64)
     parts = []
@@ -369,7 +385,7 @@ def _count_block(
 
 
 def _associations(pairs: csr_array, totals: NDArray[np.float64]) -> tuple[csr_array, csr_array]:
-    """Return M above its diagonal, with it, and the transpose of M below the diagonal."""
+    """Return the upper triangle of M with the diagonal, and the transposed lower triangle of M."""
     kind = np.float64 if len(totals) <= EXACT else np.float32
     smooth = totals**SMOOTHING
     with np.errstate(divide="ignore", invalid="ignore"):  # a word without neighbours is in no pair

@@ -4,14 +4,16 @@
     vector = (mean - c (c . mean)), scaled to unit length
 
 |s| is the number of known words, with repetitions. The weights and the component c are fitted on a
-sample of the corpus and saved as JSON: equal samples give identical files.
+sample of the corpus and saved as JSON. Equal samples give identical files.
 
-``idf``  ln((1 + N) / (1 + n(w))) + 1, where n(w) of N documents contain the word. Source: smoothed
-         idf of scikit-learn's TfidfTransformer; Manning, Raghavan, Schütze: Introduction to
-         Information Retrieval, 6.2.1.
-``sif``  a / (a + p(w)), a = 0.001, p(w) the word's share of all known words. Source, also of the
-         mean: Arora, Liang, Ma: A Simple but Tough-to-Beat Baseline for Sentence Embeddings, ICLR
-         2017.
+The weight of a word w is one of:
+
+``idf``  ln((1 + N) / (1 + n(w))) + 1, where N is the number of documents, and n(w) the number of
+         documents that contain w. Source: smoothed idf of scikit-learn's TfidfTransformer;
+         Manning, Raghavan, Schütze: Introduction to Information Retrieval, 6.2.1.
+``sif``  a / (a + p(w)), where a = 0.001, and p(w) is the share of w among all known words. Source
+         of this weight and of the mean: Arora, Liang, Ma: A Simple but Tough-to-Beat Baseline for
+         Sentence Embeddings, ICLR 2017.
 ``none`` 1.
 """
 
@@ -93,7 +95,8 @@ class Means:
     def sums(self, known: KnownRows) -> NDArray[np.floating]:
         """Return the weighted sum of each text's word vectors, shape (n, dim).
 
-        Float64 if a text has more than :data:`SEGMENT_WORDS` words, otherwise float32.
+        The sums are float64 if any text has more than :data:`SEGMENT_WORDS` words, otherwise
+        float32.
         """
         from scipy.sparse import csr_array
 
@@ -116,13 +119,16 @@ class Means:
 
 @dataclass(frozen=True, eq=False)
 class FittedWeights:
-    """Weights of words, and perhaps a component, fitted on a sample.
+    """Weights of words, and optionally a component, fitted on a sample.
 
-    ``documents``, ``words``: number of documents and of known words in the sample.
+    ``documents``: number of documents in the sample.
+    ``words``: number of known words in the sample, with repetitions.
     ``positions``: int64, shape (k,), ascending: the matrix rows of the words in the sample.
-    ``counts``: int64, shape (k,): occurrences of each word; for ``idf``, documents with it.
+    ``counts``: int64, shape (k,): the number of occurrences of each word; for ``idf``, the number
+    of documents that contain the word.
     ``component``: float32, shape (dim,), unit length, or ``None``.
-    ``vectors``, ``rule``: fingerprints of the word vectors and of the rule.
+    ``vectors``: fingerprint of the word vectors.
+    ``rule``: fingerprint of the rule that split the texts.
     """
 
     weights: Weighting
@@ -226,9 +232,9 @@ def fit_weights(
     rule: str,
     most: int = MAX_TEXTS,
 ) -> FittedWeights:
-    """Fit weights on the first ``most`` texts, or up to :data:`MAX_WORDS` known words.
+    """Fit weights on the first ``most`` texts. Stop early at :data:`MAX_WORDS` known words.
 
-    ``vectors``, ``rule``: fingerprints to record.
+    ``vectors``, ``rule``: the fingerprints to store in the result.
     """
     chosen = islice(texts, most)
     sample: list[KnownRows] = []
@@ -266,7 +272,7 @@ def fit_weights(
 
 
 def _first_component(blocks: Iterable[NDArray[np.float64]]) -> NDArray[np.float32]:
-    """Return the first right singular vector of uncentred rows: float32, shape (dim,)."""
+    """Return the first right singular vector of all rows, not centred: float32, shape (dim,)."""
     gram: NDArray[np.float64] = sum((block.T @ block for block in blocks), np.zeros(()))
     if not np.isfinite(gram).all() or not gram.any():
         raise VocabtoolError(

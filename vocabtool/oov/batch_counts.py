@@ -55,15 +55,15 @@ def text_of(document: str | bytes | HasText) -> bytes:
 class BatchCounts:
     """The u distinct words of a batch of n texts, in order of first occurrence.
 
-    Arrays have length u, but the four from ``listed`` to ``shares`` describe only unknown or split
-    words.
+    The arrays ``listed``, ``documents``, ``first`` and ``shares`` have an item for each unknown or
+    split word. The other arrays have length u.
 
     - ``positions``: Position in the vocabulary, -1 if absent.
     - ``pieces``: Number of pieces; ``None`` for a model of whole words.
-    - ``listed``: Index in ``words``, ascending.
+    - ``listed``: Index of the word in ``words``, ascending.
     - ``documents``: Number of texts with the word.
     - ``first``: Index of the first text with the word.
-    - ``shares``: Relative position of the word in that text, from 0 to 1.
+    - ``shares``: Relative position of the word in its first text, from 0 to 1.
     - ``blanks``: Number of skipped words that are only blanks.
     - ``cut``: What the token limit cuts off; ``None`` without a limit.
     """
@@ -84,7 +84,7 @@ class BatchCounts:
 
 
 def count_batch(every: WordLookup, limit: TokenLimit | None = None) -> BatchCounts:
-    """Count the words of a batch. Blanks are skipped for a subword model."""
+    """Count the words of a batch. For a subword model, words of blanks only are skipped."""
     found = without_blanks(every)
     cut = None if limit is None else cut_off(every, limit)
     codes = found.codes.astype(np.intp, copy=False)  # convert once; indexing expects intp
@@ -141,11 +141,11 @@ def find_examples(
     rows: NDArray[np.int64],
     shares: NDArray[np.float64],
 ) -> list[bytes]:
-    """Return an example of each of k words: a text, clipped around the word if long.
+    """Return an example of each of k words: a text with the word. Long texts are clipped.
 
-    - ``rows``: shape (k,), the index of each word's text.
-    - ``shares``: shape (k,), where to search: the word's relative position in the text, from 0 to
-      1.
+    - ``rows``: shape (k,), the index of the text for each word.
+    - ``shares``: shape (k,), the relative position in this text, from 0 to 1, where the word is
+      searched.
     """
     if not words:
         return []

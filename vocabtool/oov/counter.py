@@ -2,8 +2,9 @@
 
 All counts are exact while the distinct words fit the budget. After that:
 
-- The rarest words are dropped. A bound is kept: no dropped word occurred more often.
-- A word that is stored later may have been dropped before. Its count may be too low by the bound.
+- The rarest words are dropped. The highest count of a dropped word is kept as a bound.
+- A word that is stored later may have been dropped before. The stored count of such a word is too
+  low by at most this bound.
 - The number of distinct words is estimated from a sample of hashes.
 """
 
@@ -86,9 +87,10 @@ class OovCounter:
     """A counter of the words that one model does not know.
 
     - ``words``: The result of :meth:`Words.of`.
-    - ``budget``: Number of bytes for distinct words. If they need more, the rarest are dropped.
-    - ``limit``: How many tokens of a text the model reads (:meth:`TokenLimit.of`). The report then
-      says what is cut off. ``None`` means that the model reads all tokens.
+    - ``budget``: Number of bytes for distinct words. If the words need more, the rarest words are
+      dropped.
+    - ``limit``: How many tokens of a text the model reads (:meth:`TokenLimit.of`). If given, the
+      report says what is cut off. ``None`` means that the model reads all tokens.
     """
 
     def __init__(
@@ -139,10 +141,10 @@ class OovCounter:
     def report(
         self, *, model: str = "", sources: tuple[str, ...] = (), order: SplitOrder = "cost"
     ) -> OovReport:
-        """Return the counts so far.
+        """Return a report on all texts that were counted so far.
 
         - ``model``, ``sources``: Names to show in the report.
-        - ``order``: The figure by which a subword model's split words are sorted, descending.
+        - ``order``: For a subword model, the figure by which split words are sorted, descending.
         """
         headers = [
             Header(
@@ -180,7 +182,8 @@ class OovCounter:
 class OovCounts:
     """Counts words, batch by batch, as known or unknown to one vocabulary.
 
-    ``budget``: approximate number of bytes for distinct words. Examples may need a quarter more.
+    ``budget``: approximate number of bytes for distinct words. Examples may need another quarter of
+    this number.
     """
 
     def __init__(self, vocabulary_size: int, *, budget: int = BUDGET) -> None:
@@ -223,7 +226,7 @@ class OovCounts:
             self._merge()
 
     def _merge(self) -> None:
-        """Merge many batches at once, because each merge hashes all words again."""
+        """Add all waiting batches to the words at once, because each merge hashes all words."""
         batches = [batch for batch, _ in self._waiting]
         if not batches:
             return
@@ -299,10 +302,10 @@ class OovCounts:
         spell: Callable[[bytes], tuple[bytes, ...]] | None = None,
         limit: TokenLimit | None = None,
     ) -> OovReport:
-        """Return the counts so far.
+        """Return a report on all batches that were added so far.
 
-        ``vocabulary`` classifies words and lists unused entries. ``spell`` returns the pieces of a
-        word.
+        ``vocabulary`` is used to classify words and to list unused entries. ``spell`` returns the
+        pieces of a word.
         """
         self._merge()
         held = self._figures
@@ -397,7 +400,7 @@ SIGMAS: Final = 3
 
 
 class Sample:
-    """A sample of the added hashes: those that begin with at least k zero bits.
+    """Keeps a sample of the added hashes: the hashes that begin with at least k zero bits.
 
     When the sample is full, k is increased.
     """
@@ -425,7 +428,7 @@ class Sample:
 
 
 def _hashes(words: list[bytes]) -> NDArray[np.uint64]:
-    """The hashes are the same in every run."""
+    """Return a hash of each word. The hashes are the same in every run."""
     low = np.fromiter(map(crc32, words), np.uint64, len(words))
     high = np.fromiter(map(google_crc32c.value, words), np.uint64, len(words))
     mixed: NDArray[np.uint64] = (high << np.uint64(32) | low) * MIX

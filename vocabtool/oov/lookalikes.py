@@ -1,6 +1,6 @@
 """Classify unknown words, and find similar entries and example texts.
 
-A word has the first kind of :data:`Kind` whose definition fits.
+The kind of a word is the first item of :data:`Kind` whose definition fits the word.
 """
 
 from __future__ import annotations
@@ -102,10 +102,13 @@ def _shape(written: str, common: set[str | None]) -> Kind:
 def is_random(written: str) -> bool:
     """Return whether a word looks like base64, a hash or another random string.
 
-    - 8 or more hexadecimal characters. Letters and digits alternate at least twice.
-    - Or 16 or more digits.
-    - Or 12 or more characters of base64 with a digit. At least a quarter must be a small letter
-      before a capital or digit, a capital before a digit, or a digit before a letter.
+    Such a word is one of:
+
+    - 8 or more hexadecimal characters in which letters and digits alternate at least twice.
+    - 16 or more digits.
+    - 12 or more characters of base64 with at least one digit. At least a quarter of the characters
+      are a small letter before a capital or digit, a capital before a digit, or a digit before a
+      letter.
     """
     if written.isdigit():
         return len(written) >= LONG_NUMBER
@@ -148,7 +151,10 @@ def fold(word: bytes) -> str | None:
 def _find_similar(
     folds: Iterable[str | None], entries: Iterable[bytes], misspellings: bool
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Words one edit apart are equal after at most one character is removed from each."""
+    """Find the entries that are equal to a word after folding, or one edit away from it.
+
+    Two words that are one edit apart become equal if at most one character is removed from each.
+    """
     wanted = {folded for folded in folds if folded}
     around: dict[str, list[str]] = {}
     for word in wanted if misspellings else ():
@@ -214,7 +220,8 @@ LETTERS: Final = frozenset(byte for byte in range(256) if byte >= 0x80 or chr(by
 def find_word(text: bytes, word: bytes) -> int:
     """Return the position of a word in a text, or -1.
 
-    Whole words are preferred to parts of words. Then the exact case is preferred.
+    These matches are tried in order: a whole word with the same case, a whole word with another
+    case, a part of a word with the same case, and a part of a word with another case.
     """
     at = _by_itself(text, word)
     if at >= 0:
@@ -238,10 +245,9 @@ def _by_itself(text: bytes, word: bytes) -> int:
 
 
 def clip(data: bytes | memoryview, start: int, end: int, middle: int, width: int = WIDTH) -> bytes:
-    """Return about ``width`` bytes of ``data[start:end]`` around ``middle``, with ellipses at cut
-    ends.
+    """Return about ``width`` bytes of ``data[start:end]`` around the position ``middle``.
 
-    UTF-8 characters are not split.
+    Text that is left out is marked by an ellipsis. UTF-8 characters are not split.
     """
     low = max(min(middle - width // 2, end - width), start)
     high = min(low + width, end)

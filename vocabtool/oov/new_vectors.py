@@ -2,8 +2,8 @@
 
 - ``mean``: The mean of the vectors of the word's pieces (Gee et al. 2022, Fast Vocabulary Transfer
   for Language Model Compression, EMNLP, Industry Track).
-- ``sum``: The sum of these vectors, for static embeddings. There a text is the mean of its tokens.
-  With the sum, the vectors of all texts keep their direction.
+- ``sum``: The sum of the vectors of the word's pieces, for static embeddings. A static embedding
+  computes a text's vector as the mean of its tokens. With the sum, this vector keeps its direction.
 - ``contexts``: A vector learned from the word's contexts (Khodak et al. 2018, A La Carte Embedding,
   ACL).
 
@@ -15,7 +15,7 @@ minimises
 
     sum over t of log(1 + count(t)) |A u(t) - v(t)|^2  +  ridge
 
-over the tokens t that have a vector v(t). A new word w begins at A u(w).
+over the tokens t that have a vector v(t). The initial vector of a new word w is A u(w).
 """
 
 from __future__ import annotations
@@ -71,9 +71,10 @@ RIDGE: Final = 1e-3  # of the mean square of a dimension
 
 
 class Cut(NamedTuple):
-    """The ids of n texts, int64, shape (m,), and where each text begins, shape (n + 1,).
+    """The tokens of n texts.
 
-    A negative id has no vector.
+    - ``ids``: The ids of the tokens of all texts, int64, shape (m,). A negative id has no vector.
+    - ``offsets``: Where each text begins in ``ids``, int64, shape (n + 1,).
     """
 
     ids: NDArray[np.int64]
@@ -157,9 +158,9 @@ def _find(model: str | Path) -> tuple[Path, EmbeddingFiles | None]:
 
 
 def initial_vectors(rows: Rows, pieces: Cut, unknown: int = -1, *, summed: bool = False) -> Floats:
-    """Return the mean or the sum of each word's pieces: float32, shape (words, dim).
+    """Return the mean or the sum of the vectors of each word's pieces: float32, shape (words, dim).
 
-    The ``unknown`` piece does not count.
+    Pieces with the id ``unknown`` are left out.
     """
     vectors = np.zeros((len(pieces.offsets) - 1, rows.dim), np.float32)
     without = []
@@ -246,7 +247,7 @@ def check_static(model: str | Path, to: str | Path) -> tuple[Path, EmbeddingFile
 def save_extended(
     model: str | Path, to: str | Path, tokens: Sequence[Mapping[str, Any]], vectors: Floats
 ) -> None:
-    """Write a static model with new words in its own format: a folder, or a file of word vectors.
+    """Write a copy of a static model with new words: a folder, or a file of word vectors.
 
     - ``tokens``: For each word, the arguments of ``tokenizers.AddedToken``.
     - ``vectors``: float32, shape (words, dim).

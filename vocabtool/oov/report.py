@@ -62,7 +62,7 @@ COLUMNS: Final = tuple(field.name for field in fields(UnknownWord))
 
 
 class KindShare(NamedTuple):
-    """One kind of word: how many words are of this kind, and how often they occur."""
+    """Counts of one kind of word: the number of distinct words, and of their occurrences."""
 
     kind: Kind
     words: int
@@ -72,9 +72,9 @@ class KindShare(NamedTuple):
 class CurvePoint(NamedTuple):
     """A point of the coverage curve. Shares are from 0 to 1.
 
-    - ``words``: How many of the most frequent words are counted.
-    - ``covered``: The share of all tokens that these words make up.
-    - ``known``: The share of all tokens that the known ones of these words make up.
+    - ``words``: A number n. The point describes the n most frequent words.
+    - ``covered``: The share of all tokens that are among these n words.
+    - ``known``: The share of all tokens that are among these n words and that the model knows.
     """
 
     words: int
@@ -108,8 +108,9 @@ class Pieces(NamedTuple):
 class Estimate(NamedTuple):
     """The error bound ``off_by`` of a figure that is not exact.
 
-    The unit is words, tokens or documents. For ``curve``, it is a share of tokens. If ``certain``,
-    the bound always holds, else in 99.7 % of cases (3 sigma).
+    - ``off_by``: The bound in words, tokens or documents. For ``curve``, a share of tokens.
+    - ``certain``: Whether the bound always holds. If false, the bound holds in 99.7 % of cases (3
+      sigma).
     """
 
     figure: Figure
@@ -119,9 +120,9 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CutWord:
-    """An unknown or split word that the model never reads, because it is cut off everywhere.
+    """An unknown or split word that the model never reads: it occurs only in cut-off text.
 
-    - ``known``: Whether the model knows its pieces.
+    - ``known``: Whether the model knows all pieces of the word.
     - ``kind``, ``example``: As in :class:`UnknownWord`.
     """
 
@@ -136,10 +137,10 @@ class CutWord:
 class CutOff(NamedTuple):
     """What a model does not read of the documents.
 
-    For a model of whole words, a token is a word; else it is a piece.
+    A token is a piece for a subword model, and a word for a model of whole words.
 
     - ``limit``: How many tokens of a text the model reads.
-    - ``documents``: Number of documents with more tokens.
+    - ``documents``: Number of documents with more tokens than the model reads.
     - ``tokens``: Number of tokens that are cut off.
     - ``all_tokens``: Number of tokens of all documents.
     - ``words``: Number of words in :meth:`OovReport.cut_words`.
@@ -154,18 +155,19 @@ class CutOff(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OovReport:
-    """Counts of unknown words in a number of ``documents``.
+    """Counts of the words in a corpus that a model does not know.
 
     Every figure that is not named in ``estimated`` is exact.
 
     - ``documents_unknown``: Number of documents with an unknown word.
-    - ``unknown``: Arrow table of the unknown words, by descending count, ties by bytes. Its columns
-      are the fields of :class:`UnknownWord`: ``word`` (large_binary), ``count``, ``documents``,
-      ``error`` (int64), ``kind`` (string), ``like``, ``example`` (large_binary), ``cut`` (bool).
-    - ``kinds``: For each kind, the number of classified words and of their tokens.
+    - ``unknown``: Arrow table of the unknown words, sorted by descending count, then by bytes. The
+      columns are the fields of :class:`UnknownWord`: ``word`` (large_binary), ``count``,
+      ``documents``, ``error`` (int64), ``kind`` (string), ``like``, ``example`` (large_binary),
+      ``cut`` (bool).
+    - ``kinds``: For each kind, the number of classified unknown words and of their tokens.
     - ``pieces``: Statistics of pieces; ``None`` for a model of whole words.
     - ``split``: The words that are split; ``None`` for a model of whole words.
-    - ``suggested``: Words to add to the model, if asked for.
+    - ``suggested``: Words to add to the model; ``None`` if suggestions were not asked for.
     - ``used``: Number of vocabulary entries that occurred; ``None`` for a subword model.
     - ``never_used``: The first few entries that did not occur, in id order.
     - ``others``: Reports on the model's other lookups, for example of n-grams.
@@ -205,7 +207,7 @@ class OovReport:
 
     @property
     def classified(self) -> int:
-        """Number of unknown words that were classified. These are the most frequent ones."""
+        """Number of classified words. Only the most frequent unknown words are classified."""
         return sum(kind.words for kind in self.kinds)
 
     @property
@@ -234,7 +236,10 @@ class OovReport:
         return _share(self.split.documents_split3 if self.split else 0, self.documents)
 
     def split_rate(self, pieces: int = 3) -> float:
-        """Share of tokens with ``pieces`` (at most 32) or more pieces; 0 for a model of words."""
+        """Return the share of the tokens that have ``pieces`` or more pieces, from 0 to 1.
+
+        ``pieces`` can be at most 32. For a model of whole words, the share is 0.
+        """
         return _share(sum(self.pieces.histogram[pieces:]) if self.pieces else 0, self.tokens)
 
     @property
@@ -252,18 +257,18 @@ class OovReport:
         return next((one for one in self.estimated if one.figure == figure), None)
 
     def commonest(self, most: int | None = None) -> Iterator[UnknownWord]:
-        """Yield the unknown words, most frequent first: at most ``most``, by default all."""
+        """Yield at most ``most`` unknown words, by default all. Frequent words come first."""
         table = self.unknown.select(COLUMNS).slice(0, most)
         for batch in table.to_batches(max_chunksize=4096):
             columns = [column.to_pylist() for column in batch.columns]
             yield from map(UnknownWord, *columns)
 
     def cut_words(self, most: int | None = None) -> Iterator[CutWord]:
-        """Yield the unknown and split words that the model never reads, because they are cut off.
+        """Yield the unknown and split words that occur only in text that the model does not read.
 
-        Random strings come last, and frequent words first. At most ``most`` words are returned, by
-        default all. Words whose count is not exact are left out: an occurrence that was not counted
-        may be read.
+        ``most``: the maximum number of words, by default all. Frequent words come first, and random
+        strings last. A word whose count is not exact is left out, because the model may read an
+        occurrence that was not counted.
         """
         table = self.unknown if self.split is None else self.split.table
         table = table.filter(table["cut"])
@@ -286,9 +291,9 @@ def _share(part: int, whole: int) -> float:
 
 
 def unknown_table(words: pa.Table, examples: Mapping[bytes, bytes]) -> pa.Table:
-    """Return a table of the unknown words, most frequent first, ties by bytes.
+    """Return a table of the unknown words, sorted by descending count, then by bytes.
 
-    ``kind`` and ``like`` are null.
+    The columns ``kind`` and ``like`` are null.
     """
     keys = [("known", "ascending"), ("count", "descending"), ("word", "ascending")]
     rows = pc.sort_indices(words, keys)[: pc.sum(pc.invert(words["known"])).as_py() or 0]
@@ -303,8 +308,10 @@ def unknown_table(words: pa.Table, examples: Mapping[bytes, bytes]) -> pa.Table:
 def with_kinds(
     unknown: pa.Table, vocabulary: Vocabulary, *, random: bool = False
 ) -> tuple[pa.Table, tuple[KindShare, ...]]:
-    """Return the table with ``kind`` and ``like`` of the most frequent words, and totals of each
-    kind.
+    """Classify the most frequent unknown words.
+
+    Return the table with ``kind`` and ``like`` of these words, and the totals of each kind.
+    ``random``: whether random strings get the kind ``random``.
     """
     some = unknown.slice(0, COMMONEST)
     found = classify(some["word"].to_pylist(), vocabulary.stored, some["example"].to_pylist())
@@ -328,7 +335,7 @@ def with_kinds(
 
 
 def coverage(words: pa.Table, tokens: int, known: int, distinct: int) -> tuple[CurvePoint, ...]:
-    """Return points for the 1, 2, 5, 10, ... most frequent words, and for all words."""
+    """Return the coverage of the 1, 2, 5, 10, ... most frequent words, and of all words."""
     if not tokens:
         return ()
     low = np.subtract(words["count"].to_numpy(), words["error"].to_numpy())
@@ -348,7 +355,7 @@ def coverage(words: pa.Table, tokens: int, known: int, distinct: int) -> tuple[C
 
 
 def pieces_of(words: pa.Table, histogram: NDArray[np.int64], mean: float) -> Pieces:
-    """``histogram[i]`` is the number of tokens with i pieces."""
+    """Return statistics of pieces. ``histogram[i]`` is the number of tokens with i pieces."""
     last = np.flatnonzero(histogram)
     shown = histogram[: last[-1] + 1] if len(last) else histogram[:0]
     keys = [("pieces", "descending"), ("count", "descending"), ("word", "ascending")]

@@ -1,6 +1,6 @@
 """Words that a subword model splits into pieces, and what they cost a corpus.
 
-The cost of a word is its count times its pieces beyond the first.
+The cost of a word is its count times the number of its pieces beyond the first.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class SplitWord:
 
     @property
     def cost(self) -> int:
-        """The count times the pieces beyond the first; 0 for a word of one piece or none."""
+        """The count times the number of pieces beyond the first; 0 for less than two pieces."""
         return self.count * max(self.pieces - 1, 0)
 
 
@@ -63,7 +63,12 @@ COLUMNS: Final = tuple(field.name for field in fields(SplitWord))
 
 
 class SplitKind(NamedTuple):
-    """Counts for one kind of classified split words: words, their tokens, the tokens' pieces."""
+    """Counts of the classified split words of one kind.
+
+    - ``words``: Number of distinct words.
+    - ``tokens``: Number of occurrences of these words.
+    - ``pieces``: Number of pieces of all occurrences.
+    """
 
     kind: Kind
     words: int
@@ -74,11 +79,11 @@ class SplitKind(NamedTuple):
 class LanguageCount(NamedTuple):
     """Counts of the texts in one language or script.
 
-    - ``documents``: Number of these texts.
-    - ``tokens``: Number of their words.
-    - ``pieces``: Number of pieces of these words.
+    - ``documents``: Number of texts.
+    - ``tokens``: Number of words in the texts.
+    - ``pieces``: Number of pieces of the words.
     - ``tokens_split3``: Number of words of three or more pieces.
-    - ``documents_split3``: Number of texts with such a word.
+    - ``documents_split3``: Number of texts with a word of three or more pieces.
     """
 
     name: str
@@ -121,7 +126,7 @@ class SplitWords:
         return sum(language.documents_split3 for language in self.languages)
 
     def words(self, start: int = 0, most: int | None = None) -> Iterator[SplitWord]:
-        """Yield rows of the table from ``start`` on, at most ``most`` of them."""
+        """Yield at most ``most`` rows of the table, by default all, from row ``start`` on."""
         for batch in self.table.slice(start, most).to_batches(max_chunksize=4096):
             columns = [column.to_pylist() for column in batch.columns]
             parts = COLUMNS.index("parts")
@@ -138,7 +143,7 @@ def split_table(
     vocabulary: Vocabulary | None = None,
     spell: Callable[[bytes], tuple[bytes, ...]] | None = None,
 ) -> SplitWords:
-    """Return the split words and the unknown words, without ``languages``."""
+    """Return the split words and the unknown words. The field ``languages`` is left empty."""
     found = words.filter(pc.or_(pc.greater(words["pieces"], 1), pc.invert(words["known"])))
     names, pieces = found["word"].to_pylist(), found["pieces"].to_numpy()
     shown = [examples.get(name, b"") for name in names]
@@ -166,7 +171,7 @@ def split_table(
 
 
 def _kinds(words: pa.Table, vocabulary: Vocabulary | None) -> list[Kind | None]:
-    """Only entries that begin a word count as similar to a split word."""
+    """Classify split words. Only entries that begin a word count as similar to a split word."""
     if vocabulary is None:
         return [None] * len(words)
     entries = vocabulary.stored
@@ -238,9 +243,9 @@ LANGUAGES: Final = {
 def count_languages(found: WordLookup) -> dict[str, list[int]]:
     """Count the texts of a batch by script, or by language if the script is Latin.
 
-    A word has the script of its first letter. A text has the script of most of its words. Its
-    language is the one whose common words occur most. The values are the figures of
-    :class:`LanguageCount`.
+    The script of a word is the script of its first letter. The script of a text is the script of
+    most of its words. The language of a text is the language whose common words occur most in the
+    text. Return the numbers of :class:`LanguageCount` for each language or script.
     """
     number = len(found.offsets) - 1
     lengths = np.diff(found.offsets)
@@ -287,7 +292,7 @@ def _scripts(words: pa.StringArray) -> tuple[list[str], NDArray[np.int64]]:
 
 @lru_cache(maxsize=1)
 def _common_words() -> tuple[pa.Array, NDArray[np.bool_]]:
-    """Return w common words, and whether they belong to each of l languages: shape (w, l)."""
+    """Return w common words, and whether each word belongs to each of l languages: shape (w, l)."""
     languages = []
     for listed in LANGUAGES.values():
         bare = "".join(

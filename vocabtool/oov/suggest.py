@@ -1,15 +1,16 @@
-r"""Which words to add to a tokenizer: those that save most pieces in a corpus.
+r"""Choose words to add to a tokenizer: the words that save most pieces in a corpus.
 
 The words become added tokens of the ``tokenizers`` library with ``single_word=True``. Such a token
 matches only a whole word: a maximal run of letters, digits, marks and underscores (``\w`` of Rust's
 regular expressions, see tokenizers/src/tokenizer/added_vocabulary.rs).
 
-Words are chosen one by one: each time the word that saves most pieces, given the words chosen
-before. The library cuts the texts with and without the word, so the saving is exact. Only words
-with a high upper bound are measured. The bound is count x (pieces - 1). If pieces contain blanks,
-it is count x (pieces + 1): a word may then also save one piece before it and one after it.
+Words are chosen one by one. Each step chooses the word that saves most pieces in addition to the
+words chosen before. The saving of a word is exact, because the library cuts the texts with and
+without the word. Only words with a high upper bound of the saving are measured. This bound is
+count x (pieces - 1). If pieces can contain blanks, the bound is count x (pieces + 1), because a
+word may also save one piece before it and one piece after it.
 
-Every second document is held out: it shows what the words save in other texts.
+Every second document is held out. The held-out documents show what the words save in other texts.
 """
 
 from __future__ import annotations
@@ -65,12 +66,12 @@ JOINERS: Final = {0x200C: None, 0x200D: None}  # in words of Persian and of scri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestedWord:
-    """A word to add, with its figures in the documents that chose it.
+    """A word to add, with its figures in the documents that were used to choose words.
 
-    - ``parts``: The pieces of the word today, as the vocabulary spells them.
+    - ``parts``: The current pieces of the word, as spelled in the vocabulary.
     - ``count``: How often the new token occurs.
-    - ``saved``: Number of pieces that the word saves in addition to the words before it.
-    - ``total``: Number of pieces that this word and all words before it save.
+    - ``saved``: Number of pieces that the word saves in addition to the words listed before it.
+    - ``total``: Number of pieces that this word and all words listed before it save.
     """
 
     word: str
@@ -81,9 +82,13 @@ class SuggestedWord:
 
 
 class HalfCounts(NamedTuple):
-    """Counts of half of the documents: words, and pieces ``before`` and ``after`` the addition.
+    """Counts of one half of the documents.
 
-    For word vectors, these are unknown words instead of pieces.
+    - ``words``: Number of words.
+    - ``before``: Number of pieces without the new words.
+    - ``after``: Number of pieces with the new words.
+
+    For word vectors, ``before`` and ``after`` count unknown words instead of pieces.
     """
 
     documents: int
@@ -108,11 +113,11 @@ class Suggestions:
 
     - ``flags``: The arguments of ``tokenizers.AddedToken`` besides ``content``, the same for all
       words. Empty for word vectors.
-    - ``chosen_on``: Counts of the documents that chose the words.
-    - ``held_out``: Counts of the other documents.
+    - ``chosen_on``: Counts of the documents that were used to choose the words.
+    - ``held_out``: Counts of the held-out documents.
     - ``vectors``: An initial vector of each word, float32, shape (words, dim). ``None`` if the
       model's files contain no embedding matrix.
-    - ``tensor``: The name of this matrix.
+    - ``tensor``: The name of the embedding matrix, or an empty string.
     """
 
     words: tuple[SuggestedWord, ...]
@@ -154,13 +159,13 @@ def suggest(
 
     - ``texts``: Texts or Arrow arrays of texts, not names of files. The first 256 MB are read.
     - ``model``: A folder with ``model.safetensors``, or a file of word vectors. The initial vectors
-      are computed from these. ``None``: no vectors.
-    - ``start``: How a vector begins: the ``mean`` or ``sum`` of its pieces, or from its
-      ``contexts`` (see ``oov/new_vectors.py``). The default is ``sum`` for a static embedding, else
-      ``mean``.
+      of the new words are computed from its vectors. ``None`` means that no vectors are computed.
+    - ``start``: How an initial vector is computed: as the ``mean`` or ``sum`` of the vectors of the
+      word's pieces, or from the word's ``contexts`` (see ``oov/new_vectors.py``). The default is
+      ``sum`` for a static embedding, otherwise ``mean``.
 
-    For a file of word vectors, the commonest unknown words are chosen. Their vectors begin from
-    their contexts, and unknown words are counted instead of pieces.
+    For a file of word vectors, the most frequent unknown words are chosen. Their initial vectors
+    are computed from their contexts, and unknown words are counted instead of pieces.
 
     Raises:
 
@@ -248,8 +253,10 @@ def _suggest_unknown(words: Words, texts: Texts, most: int, rows: Rows) -> Sugge
 
 
 def _number_words(words: Words, arrays: list[pa.StringArray], numbers: dict[bytes, int]) -> Cut:
-    """Return words as positions in the vocabulary; unknown words get later numbers, via
-    ``numbers``.
+    """Return the words of all texts as numbers.
+
+    The number of a known word is its position in the vocabulary. Unknown words get the numbers
+    after the last position, and are added to ``numbers``.
     """
     size, ids, lengths = len(words.vocabulary), [EMPTY], [EMPTY]
     for array in arrays:
@@ -266,11 +273,11 @@ def _number_words(words: Words, arrays: list[pa.StringArray], numbers: dict[byte
 def token_flags(document: Json) -> Flags:
     """Return the flags of added tokens for a tokenizer.json.
 
-    - ``lstrip``: A tokenizer that joins a blank to the next word would make a piece of this blank.
-      So the token includes the blank.
-    - ``normalized``: False if the normalizer marks blanks.
-    - ``rstrip``: If every part of the text gets a mark, the token also includes the blank behind
-      it.
+    - ``lstrip``: True if the tokenizer joins a blank to the next word. The added token then also
+      includes the blank before the word, because this blank would otherwise become a piece.
+    - ``normalized``: False if the normalizer marks blanks or is byte-level.
+    - ``rstrip``: True if the normalizer puts a mark before every part of the text. The added
+      token then also includes the blank behind the word.
     """
     steps = description.list_of_parts({"normalizer": document.get("normalizer")})
     kinds = {step.get("type") for step in steps}
@@ -298,7 +305,7 @@ class _Units(NamedTuple):
 
 
 def _halves(texts: Texts) -> tuple[tuple[list[pa.StringArray], ...], tuple[str, ...]]:
-    """Return every second text, the others, and a note if there were too many texts."""
+    """Split the texts into two halves, alternately. Return the halves and notes for the user."""
     halves = list[pa.StringArray](), list[pa.StringArray]()
     size = number = 0
     arrays = isinstance(texts, Sequence) and isinstance(next(iter(texts), None), pa.Array)
@@ -348,7 +355,13 @@ def _half_counts(words: Words, extended: Tokenizer, units: _Units, before: int) 
 
 
 class _Effect(NamedTuple):
-    """What a word saves beside the chosen words ``near``; ``lengths``: new numbers of pieces."""
+    """What a candidate word saves.
+
+    - ``saved``: Number of pieces that the word saves.
+    - ``times``: Number of occurrences of the new token.
+    - ``lengths``: New numbers of pieces of the parts that contain the word.
+    - ``near``: The chosen words in these parts when the saving was measured.
+    """
 
     saved: int
     times: int
@@ -364,7 +377,7 @@ def _choose(
     lengths: NDArray[np.int64],
     most: int,
 ) -> list[SuggestedWord]:
-    """Choose the words. ``lengths`` is changed to the numbers of pieces with these words."""
+    """Choose words, and update ``lengths``, the number of pieces of each part, in place."""
     places, waiting = _candidates(base, flags, units)
     inside: dict[int, list[str]] = defaultdict(list)  # the chosen words in each part
     measured: dict[str, _Effect] = {}
@@ -405,7 +418,7 @@ def _choose(
 def _candidates(
     base: Tokenizer, flags: Flags, units: _Units
 ) -> tuple[dict[str, list[int]], list[tuple[int, str]]]:
-    """Return the parts that contain each word, and a heap of (-bound, word) to measure."""
+    """Return the rows of the parts that contain each word, and a heap of (-bound, word)."""
     import regex
 
     search = regex.compile(WORD).findall

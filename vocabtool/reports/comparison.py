@@ -1,7 +1,8 @@
 """Reports on comparisons, which ``diff`` prints and :func:`save_diff` writes.
 
 ``docs/reference/formats.md`` lists the keys of JSON and the columns of complete lists. A complete
-list has a row for each entry: first the entries in both, then those only in A, then only in B.
+list has a row for each entry: first the entries in both vocabularies, then the entries only in A,
+then the entries only in B.
 """
 
 from __future__ import annotations
@@ -93,9 +94,12 @@ def save_diff(
 
     ``format``: by default, the format of the file's ending, or ``text`` for other endings.
     ``most``: maximum number of entries in each list. By default, ``json``, ``csv`` and ``parquet``
-    contain all, ``text`` and ``html`` a few. ``only``: write one complete list, of the entries only
-    in A (``a``), only in B (``b``), or in ``both``. Raises ``ValueError`` for ``only`` with
-    ``json`` or ``html``, and :class:`NotFound` if the file's folder does not exist.
+    contain all entries, and ``text`` and ``html`` contain a few.
+    ``only``: write only one complete list: the entries only in A (``a``), the entries only in B
+    (``b``), or the entries in both (``both``).
+
+    Raises ``ValueError`` if ``only`` is given for ``json`` or ``html``, and :class:`NotFound` if
+    the file's folder does not exist.
     """
     chosen = format or renderers.format_of(path)
     if only is not None and chosen in ("json", "html"):
@@ -330,7 +334,7 @@ def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
     )
 
     def code_points(entry: bytes, other: bytes) -> str:
-        """Return the code points in which two entries differ that look the same."""
+        """Return the code points of ``entry`` that are not in ``other``, which looks the same."""
         text = decode(entry)
         if not page or not is_utf8(entry) or unicodedata.is_normalized("NFKC", text):
             return ""

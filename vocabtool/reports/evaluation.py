@@ -45,8 +45,8 @@ RATES: Final = (Column("first", "share", 8), Column("top ten", "share", 8))
 def evaluation_report(found: Evaluation) -> Report:
     """Return the report of ``eval``: for each group of queries, the mean measures of each fusion.
 
-    Also shows by how much the nDCG@10 of each fusion differs from that of the default fusion. A
-    page also shows the queries that differ most between two settings.
+    The report also compares the nDCG@10 of each fusion with the nDCG@10 of the default fusion. An
+    HTML page also shows the queries whose results differ most between two settings.
     """
     return Report(
         title="How well the index ranks",
@@ -89,7 +89,7 @@ def _scores(found: Evaluation, *, page: bool) -> Iterator[Section]:
 
 
 def _two_settings(found: TwoSettings) -> Iterator[Section]:
-    """Yield a table of the queries that differ most, and a part of the page for each of them."""
+    """Yield a section with a table of the queries that differ most, and one with their details."""
     names = found.names
     means = [f"{name} {mean:.3f}" for name, mean in zip(names, found.ndcg, strict=True)]
     rows: list[list[Cell]] = []
@@ -154,7 +154,7 @@ def _hit_rates(found: SelfCheck, *, page: bool) -> Iterator[Block]:
 def calibration_report(found: WeightEstimate) -> Report:
     """Return the report on an estimated weight, with the loss of each weight that was tried.
 
-    Also shows how often each leg finds the document that a query was made from.
+    The report also shows how often each leg finds the document that a query was made from.
     """
     columns = (Column("query", width=8), Column("leg", width=10), *RATES)
     rows = [(each.kind, each.leg, each.first, each.first_ten) for each in found.rates]
@@ -205,7 +205,10 @@ def tuning_report(found: TunedWeight) -> Report:
 def _curve(
     name: str, what: str, label: str, points: Sequence[tuple[float, float]], *, page: bool
 ) -> Iterator[Block]:
-    """Yield pairs (a, value) as a plot and a table, or with bars above the lowest value."""
+    """Yield pairs (a, value): on a page as a plot and a table, in text as a table with bars.
+
+    The bars show by how much a value is above the lowest value.
+    """
     if page:
         yield Plot(partial(curve, name, points, label))
         rows = [(f"{a:.2f}", value) for a, value in points]

@@ -42,7 +42,8 @@ ROUNDING: Final = 1e-9
 def hits_report(found: Hits, *, one_of_many: bool = False, has_cursor: bool = False) -> Report:
     """Return the report of a query's hits.
 
-    ``one_of_many``: if true, always show the query, too. ``has_cursor``: show the cursor, too.
+    ``one_of_many``: whether this is one of several queries. If true, the query is always shown.
+    ``has_cursor``: whether the cursor of the next page is shown.
     """
     explained = bool(found.hits) and found.hits[0].explanation is not None
     query: Block = Paragraph(f"query: {found.query.text}")
@@ -73,7 +74,7 @@ def what_was_found(found: Hits) -> Iterator[Block]:
 
 
 def remarks(found: Hits, *, has_cursor: bool) -> Iterator[Block]:
-    """Yield what follows the hits: facets, notes, spellings, and the cursor if ``has_cursor``."""
+    """Yield the facets, notes, suggested spellings, and, if ``has_cursor``, the cursor."""
     yield from (_facet(name, counts) for name, counts in found.facets.items())
     yield notes_of(found.notes)
     for each in found.suggestions:
@@ -83,7 +84,7 @@ def remarks(found: Hits, *, has_cursor: bool) -> Iterator[Block]:
 
 
 def restrictions(asked: QuerySummary) -> Iterator[str]:
-    """Yield what restricts the documents."""
+    """Yield a line for each way in which the query restricts the documents."""
     for name, parts in (
         ("left out", asked.excluded),
         ("only with", asked.fields),
@@ -94,7 +95,7 @@ def restrictions(asked: QuerySummary) -> Iterator[str]:
 
 
 def weight_of_keywords(asked: QuerySummary) -> Iterator[str]:
-    """Yield the weight with its formula, if the fusion has one."""
+    """Yield the weight of keywords with its formula, if the fusion has a weight."""
     if asked.weight is not None:
         yield f"weight of keywords {_weight(asked, asked.weight)}"
 
@@ -130,7 +131,7 @@ def _weight(asked: QuerySummary, weight: float) -> str:
 
 
 def facts_of(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[str]:
-    """Yield what is known of a word of the query."""
+    """Yield facts about a word of the query, such as whether the model knows the word."""
     from vocabtool.search.query import is_word
 
     if not word.counts:
@@ -158,7 +159,7 @@ def facts_of(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[s
 
 
 def why_no_vector(found: Hits) -> str:
-    """Return why a hit has no similarity: because of the query, or else of the document."""
+    """Return why a hit has no similarity, for example because the document has no vector."""
     from vocabtool.search.search import NO_VECTOR, ZERO_VECTOR
 
     if found.query.fusion == "keyword":
@@ -168,7 +169,7 @@ def why_no_vector(found: Hits) -> str:
 
 
 def _facet(name: str, counts: Iterable[ValueCount]) -> Paragraph:
-    """Return the counted values of a field: ``facet lang: en (12), de (3)``."""
+    """Return a line with the counted values of a field: ``facet lang: en (12), de (3)``."""
     told = value_counts(counts, "{} ({:,})", WIDTH) or "no document with a value"
     return Paragraph(f"facet {name}: {told}")
 
@@ -190,7 +191,10 @@ def _hit(number: int, hit: Hit, found: Hits) -> Item:
 
 
 def _field_of_extract(hit: Hit, start: int, end: int) -> str:
-    """Return ``in title: `` if the extract's first highlight is in a field of less than half."""
+    """Return ``in title: `` if the first highlight of the extract is in the field ``title``.
+
+    Return an empty text without a highlight, or if the field is at least half of the hit's text.
+    """
     why = hit.explanation
     found = zip(why.highlights, why.highlight_fields, strict=False) if why is not None else ()
     name = next((name for span, name in found if start <= span.start and span.end <= end), "")
@@ -200,7 +204,7 @@ def _field_of_extract(hit: Hit, start: int, end: int) -> str:
 
 
 def fields_outside(hit: Hit, start: int, end: int) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a hit, without those whose place in its text is in the extract."""
+    """Yield the name and value of each field of a hit that is not shown in the extract."""
     for name, value in hit.fields.items():
         shown = str(value)
         at = f"{BETWEEN}{hit.text}{BETWEEN}".find(f"{BETWEEN}{shown}{BETWEEN}")
@@ -209,7 +213,10 @@ def fields_outside(hit: Hit, start: int, end: int) -> Iterator[tuple[str, str]]:
 
 
 def scores_of(hit: Hit) -> Iterator[str]:
-    """Yield the scores of a hit, and the size of its group. A hit without a query has none."""
+    """Yield the scores of a hit, and how many more hits are in its group.
+
+    Without a query, a hit has no scores.
+    """
     if hit.similarity is not None or hit.bm25 is not None or hit.score:
         yield f"{hit.score:.3f}"
     if hit.tier:
@@ -225,9 +232,10 @@ def scores_of(hit: Hit) -> Iterator[str]:
 
 
 def extract(hit: Hit, width: int) -> tuple[int, int, list[Span]]:
-    """Return the start and end of the part of a text to show, and the highlights inside it.
+    """Choose the part of a hit's text to show. Return its start, its end, and its highlights.
 
-    ``width``: characters. The part has the words of the query with the highest scores.
+    ``width``: the maximum length of the part, in characters. The chosen part contains the words of
+    the query with the highest sum of scores.
     """
     why = hit.explanation
     if why is None:
@@ -238,7 +246,7 @@ def extract(hit: Hit, width: int) -> tuple[int, int, list[Span]]:
 
 
 def _start_of_extract(text: str, why: Explanation, width: int) -> int:
-    """Return the first place whose extract shows the words with the highest scores together."""
+    """Return the first start of an extract whose words have the highest sum of scores."""
     forms = [text[start:end].casefold() for start, end in why.highlights]
     words = [(word.surface.casefold(), word.score) for word in why.words]
     of_form: dict[str, tuple[str, float]] = {}  # a form and its word begin with the same letters
@@ -265,7 +273,7 @@ def _common_length(one: str, other: str) -> int:
 
 
 def why_there(why: Explanation, found: Hits) -> str:
-    """Return the ranks of the hit in both legs, and its rank without keywords."""
+    """Return the rank of the hit by vectors, by keywords, and without keywords, on one line."""
     from vocabtool.search.hits import DEEP
 
     is_dense = found.query.fusion == "dense"
@@ -294,7 +302,7 @@ def _rank(leg: LegPlace) -> str:
 
 
 def value_counts(counted: Iterable[ValueCount], form: str = "{} {:,}", width: int = LEAD) -> str:
-    """Return values and counts on one line; ``form`` is that of a pair of them."""
+    """Return values and their counts on one line. ``form``: format of a value and its count."""
     shown = []
     for each in counted:
         value = str(each.value).lower() if isinstance(each.value, bool) else str(each.value)

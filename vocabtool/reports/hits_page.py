@@ -1,4 +1,4 @@
-"""Pages of searches: a query with its words marked, its hits, and another search beside it."""
+"""HTML pages of searches: the query with marked words, the hits, and perhaps a second search."""
 
 from __future__ import annotations
 
@@ -72,12 +72,15 @@ def save_hits(
 ) -> None:
     """Write the result of a search to a file, atomically.
 
-    ``format``: ``html``, ``json`` or ``text``; by default, the ending of the file decides. A page
-    shows scores of both legs and reasons if the search had ``explain=True``. ``beside``: the hits
-    of the same query with other settings; a page shows them beside ``hits``, and marks hits that
-    moved. ``names``: of both lists. Raises ``ValueError`` for another format, for hits of another
-    query, and for ``beside`` without a page, and :class:`NotFound` if the file's folder does not
-    exist.
+    ``format``: ``html``, ``json`` or ``text``; by default, the ending of the file decides. An HTML
+    page shows the scores of both legs and reasons if the search had ``explain=True``.
+    ``beside``: the hits of the same query with other settings. An HTML page shows this list beside
+    ``hits``, and marks the hits whose rank differs.
+    ``names``: the names of ``hits`` and ``beside`` on the page.
+
+    Raises ``ValueError`` for another format, for ``beside`` with another query than ``hits``, and
+    for ``beside`` with another format than ``html``. Raises :class:`NotFound` if the file's folder
+    does not exist.
     """
     chosen = format or renderers.format_of(path)
     if chosen not in ("html", "json", "text"):
@@ -100,9 +103,10 @@ def hits_page(
     title: str = "",
     has_cursor: bool = False,
 ) -> Report:
-    """Return the page of a search: an HTML page only.
+    """Return the report of a search, which can be written only as an HTML page.
 
-    ``beside``, ``names``: as in :func:`save_hits`. ``has_cursor``: show the cursor, too.
+    ``beside``, ``names``: as in :func:`save_hits`. ``has_cursor``: whether the cursor of the next
+    page is shown.
     """
     text = found.query.text
     if beside is not None and beside.query.text != text:
@@ -139,7 +143,7 @@ def _sections(
 def query_blocks(
     asked: QuerySummary, *, codes_first: bool, has_legend: bool = True
 ) -> Iterator[Block]:
-    """Yield a query with its words marked by kind, what the marks mean, and a table of words."""
+    """Yield a query with its words marked by kind, a legend of the marks, and a table of words."""
     spans: list[tuple[int, int, Mark]] = []
     for word in sorted(asked.words, key=lambda word: word.start):
         mark = mark_of(word)
@@ -170,7 +174,7 @@ def legend() -> MarkedText:
 
 
 def mark_of(word: WordSummary) -> Mark | None:
-    """Return the mark of a word of the query; ``None`` without a vocabulary."""
+    """Return the mark of a word; ``None`` if it is unknown whether the model knows the word."""
     if not word.counts:
         return "stop"
     if word.document_frequency == 0 and not word.part_frequency:
@@ -181,18 +185,21 @@ def mark_of(word: WordSummary) -> Mark | None:
 
 
 def weighs(word: WordSummary) -> float:
-    """Return what an explained word adds at most: idf times weight, 0 if no document has it."""
+    """Return the most that a word can add to a score: idf times weight.
+
+    Return 0 if no document contains the word.
+    """
     return 0.0 if mark_of(word) == "absent" else (word.idf or 0.0) * (word.weight or 0.0)
 
 
 def hits_for_page(found: Hits) -> dict[str, Any]:
-    """Return explained hits for JSON, with what a page says of the query, its words and the hits.
+    """Return explained hits for JSON, with the facts that an HTML page shows.
 
-    To the members of ``found.to_dict()`` it adds:
+    The result is ``found.to_dict()`` with additional members:
 
-    - ``remarks`` of the query: what restricts the documents, and the weight of keywords.
-    - ``mark``, ``facts`` and ``weighs`` of each word.
-    - ``why``, ``title``, ``scores``, ``extract`` and ``other_fields`` of each explanation.
+    - The query has ``remarks``: the restrictions of the query, and the weight of keywords.
+    - Each word has ``mark``, ``facts`` and ``weighs``.
+    - Each explanation has ``why``, ``title``, ``scores``, ``extract`` and ``other_fields``.
       ``extract``: start and end of the part of the text to show, in characters.
       ``other_fields``: names of the fields that are not in the extract.
     """
@@ -216,7 +223,10 @@ def hits_for_page(found: Hits) -> dict[str, Any]:
 
 
 def _word_table(words: Sequence[WordSummary], fusion: str, *, codes_first: bool) -> Table:
-    """Return the words with what is known of each; if explained, with bars of what each weighs."""
+    """Return a table of words with facts about each word.
+
+    If the words are explained, the table also has bars that show how much each word weighs.
+    """
     rows: list[list[Cell]] = []
     columns = [Column("word"), Column("what it is")]
     is_explained = any(word.document_frequency is not None for word in words)
@@ -232,7 +242,7 @@ def _word_table(words: Sequence[WordSummary], fusion: str, *, codes_first: bool)
 
 
 def _list(found: Hits, prefix: str, moves: Moves) -> Iterator[Block]:
-    """Yield an entry for each hit. ``prefix``: of the names of the entries."""
+    """Yield an entry for each hit. ``prefix``: the beginning of the name of each entry."""
     asked = found.query
     if asked.text:
         settings = f"fusion {asked.fusion}", *weight_of_keywords(asked)
@@ -248,7 +258,7 @@ def _list(found: Hits, prefix: str, moves: Moves) -> Iterator[Block]:
 
 
 def _title_of(hit: Hit) -> str:
-    """Return the headings above a piece, the title of a document, or else its id."""
+    """Return the headings above a piece of a document, or the document's title, or the id."""
     title, path = (str(hit.fields.get(name) or "").strip() for name in ("title", "path"))
     return (path if path.startswith(title) else f"{title}: {path}") if path else title or hit.id
 
@@ -294,7 +304,7 @@ def _parts(why: Explanation | None) -> tuple[float, float]:
 
 
 def _rank(leg: LegPlace, absent: str) -> Cell:
-    """Return the rank in a leg. ``absent``: why a hit has no score."""
+    """Return the rank of a hit in a leg, or ``absent`` if the hit has no score in this leg."""
     return leg.rank or (absent if leg.score is None else "past the candidates")
 
 
@@ -305,7 +315,11 @@ def _nothing_beside(rank: int, hit: Hit) -> tuple[list[Block], bool]:
 def _move(
     ranks: Mapping[str, int], name: str, other: str, rank: int, hit: Hit
 ) -> tuple[list[Block], bool]:
-    """Return where a hit is in the other list, and whether it moved. ``ranks``: of the other."""
+    """Return a block about the rank of a hit in the other list, and whether the rank differs.
+
+    ``ranks``: the rank of each id in the other list. ``name``: the name of the other list.
+    ``other``: the beginning of the names of entries in the other list.
+    """
     there = ranks.get(hit.id)
     if there is None:
         return [Paragraph(f"not among the {plural(len(ranks), 'hit', 'hits')} of {name}")], True
@@ -321,5 +335,5 @@ def _length_note(count: int, length: int) -> Paragraph:
 
 
 def cut(text: str, most: int = PAGE_TITLE) -> str:
-    """Return a text of at most ``most`` characters, with an ellipsis for more."""
+    """Cut a text to ``most`` characters. A text that is cut ends with an additional ellipsis."""
     return text if len(text) <= most else text[:most] + "…"

@@ -29,7 +29,7 @@ NAMED: Final = 5  # FILEs of an index
 def index_report(index: Index, report: LoadReport, seconds: float, calibrating: float) -> Report:
     """Return the report of ``index``: what was done, and how the index will be searched.
 
-    ``seconds``: the time of the whole command. ``calibrating``: how much of it calibration took.
+    ``seconds``: the duration of the whole command. ``calibrating``: the seconds of calibration.
     """
     manifest = index.manifest
     data = {
@@ -97,7 +97,7 @@ def _index_facts(
 
 
 def _search_facts(index: Index) -> Iterator[tuple[str, str]]:
-    """Yield how the index is searched."""
+    """Yield facts on how the index is searched, as pairs of a name and a text."""
     held, codes = index.configuration, index.manifest.codes
     vectors = f"{held.dim} numbers, {held.dtype}, {held.metric}"
     if codes is None:
@@ -185,7 +185,7 @@ def _size(size: int) -> str:
 
 
 def _weight_of(index: Index) -> str:
-    """Describe the weight of the keyword leg. May open the model; a missing model is no error."""
+    """Describe the weight of the keyword leg. May open the model, which may be missing."""
     found = index.calibration
     if found is not None and found.judged:
         return f"{found.a:.2f}, tuned on {found.judged:,} judged queries"

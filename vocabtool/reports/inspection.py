@@ -47,7 +47,10 @@ PASSED_OVER: Final = ("passed over", "size", "why", "where")
 
 
 def model_report(model: Model, *, passed_over: bool) -> Report:
-    """Return the report on a model's vocabularies. ``passed_over``: also list the skipped lists."""
+    """Return the report on a model's vocabularies.
+
+    ``passed_over``: whether to show the lists that were not taken as vocabularies, too.
+    """
     rows = [
         (
             *_short_row(each),
@@ -204,7 +207,11 @@ UNKNOWN: Final = "unknown"
 
 
 class _Word(NamedTuple):
-    """``split``: number of pieces; ``None`` for whole words. ``pieces``: (piece, known)."""
+    """A word of a text.
+
+    ``split``: the number of pieces; ``None`` for a model of whole words. ``pieces``: pairs of a
+    piece and whether the model knows the piece.
+    """
 
     word: bytes
     id: int | None
@@ -221,7 +228,8 @@ def words_report(
 ) -> Report:
     """Return the report: the steps of the rule, then the words of each text.
 
-    ``beside``: names and words of other models. A column for each shows its pieces of the texts.
+    ``beside``: the names and words of other models. A column for each of the other models shows
+    the pieces into which the other model splits the texts.
     """
     rows = _words_of(words, texts)
     rows_beside = [_words_of(other, texts) for _, other in beside]
@@ -333,7 +341,10 @@ def _pieces(word: _Word) -> str:
 
 
 def _cells_beside(rows: Sequence[list[_Word]]) -> list[list[str]]:
-    """Return a column of pieces for each model. A row ends where all models end a word."""
+    """Return table rows with a column of pieces for each model.
+
+    A row ends where a word ends in all models.
+    """
     for keep in (lambda c: not c.isspace(), str.isalnum):
         lengths = [[sum(map(keep, _plain(word.word))) for word in row] for row in rows]
         kept = {"".join(filter(keep, "".join(_plain(w.word) for w in row))) for row in rows}

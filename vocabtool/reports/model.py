@@ -27,7 +27,7 @@ Mark = Literal["match", "known", "unknown", "absent", "code", "stop"]
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A text that leads to an entry of the same page. ``to``: name of the entry."""
+    """A link to an entry of the same page. ``to``: the name of the entry."""
 
     text: str
     to: str
@@ -47,7 +47,10 @@ class Estimate(int):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table for people. ``width``: in characters; ``None``: as the contents need."""
+    """A column of a table for people.
+
+    ``width``: the width in characters. By default, the contents decide.
+    """
 
     name: str = ""
     kind: Kind = "text"
@@ -59,9 +62,10 @@ class Table:
     """A table for people.
 
     - ``bars``: name of a column that a page also draws as bars.
-    - ``longest``: the number with the longest bar; by default, the largest one of the table.
+    - ``longest``: the number with the longest bar; by default, the largest number of the column.
     - ``small``: names of columns that a page prints small, inside the first column.
-    - ``plain``: draw no lines on a terminal. In other text, tabs separate the cells.
+    - ``plain``: whether the table has no lines on a terminal. In other text, tabs separate the
+      cells of a plain table.
     """
 
     columns: Sequence[Column]
@@ -76,7 +80,8 @@ class Table:
 class Facts:
     """Pairs of a name and a text. A text without a name continues the previous text.
 
-    ``width``: width of the names, which are then indented. ``None``: the longest name's width.
+    ``width``: the width of all names, in characters. If given, the names are also indented. By
+    default, the longest name decides.
     """
 
     pairs: Iterable[tuple[str, str]]
@@ -98,7 +103,7 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A line, and below it lines that are indented by ``indent`` characters."""
+    """A line, followed by lines that are indented by ``indent`` characters."""
 
     head: str
     lines: Iterable[str]
@@ -139,7 +144,10 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class MarkedText:
-    """A text with marks, which only pages show. ``spans``: start, end and mark, in order."""
+    """A text with marked parts, for HTML pages only.
+
+    ``spans``: the start, end and mark of each marked part, in order.
+    """
 
     text: str
     spans: Sequence[tuple[int, int, Mark]]
@@ -147,9 +155,10 @@ class MarkedText:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Blocks under a heading of their own, which only pages show.
+    """Blocks under a heading. Only HTML pages show entries.
 
-    ``name``: what links lead to; unique on the page, ASCII letters, digits and ``-``.
+    ``name``: the name by which links refer to the entry. It is unique on the page, and consists of
+    ASCII letters, digits and ``-``.
     ``stands_out``: whether the entry has a coloured edge.
     """
 
@@ -184,7 +193,8 @@ class Section:
 class Rows:
     """A complete list, for output that programs read.
 
-    ``names``, ``types``: those of the columns. Without types, the list can only be written as text.
+    ``names``: the names of the columns. ``types``: the types of the columns. A list without types
+    can only be written as text.
     """
 
     names: tuple[str, ...]
@@ -196,8 +206,9 @@ class Rows:
 class Report:
     """A report for people and programs. Its parts are computed when they are written.
 
-    - ``sections``: returns the sections. Its argument says whether they are for an HTML page.
-    - ``data``: returns the JSON object.
+    - ``sections``: a function that returns the sections. The argument of the function is whether
+      the sections are for an HTML page.
+    - ``data``: a function that returns the JSON object.
     - ``lists``: long lists of the JSON object, by name.
     - ``rows``: tables for programs. CSV and Parquet contain only the first table.
     """
@@ -216,7 +227,7 @@ def report_of(data: Callable[[], Mapping[str, Any]], *sections: Iterable[Block])
 
 
 def notes_of(notes: Iterable[str]) -> Notes:
-    """Return notes that begin with ``note:``."""
+    """Return a block in which each note begins with ``note:``."""
     return Notes(f"note: {note}" for note in notes)
 
 
@@ -241,7 +252,7 @@ def number(value: float, kind: Kind) -> str:
 
 
 def as_text(data: bytes) -> str:
-    """Decode bytes, and escape those that are not UTF-8."""
+    """Decode UTF-8, and escape invalid bytes."""
     return data.decode("utf-8", "backslashreplace")
 
 
@@ -263,7 +274,7 @@ def short_name(path: str) -> str:
 
 
 def short_names(a: str, b: str) -> tuple[str, str]:
-    """Return the last parts of two paths, as many as make the two different."""
+    """Shorten two paths to as few of their last parts as are needed to tell the paths apart."""
     short = short_name(a), short_name(b)
     parts_a, parts_b = (path.rstrip("/").split("/") for path in (a, b))
     count = 2

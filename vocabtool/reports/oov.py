@@ -103,8 +103,8 @@ def save_report(
 
     ``format``: by default, the format of the file's ending, or ``table`` for other endings.
     ``json`` and ``html`` contain all figures and the most frequent unknown words. ``csv`` and
-    ``parquet`` contain a row for each unknown word. For a subword model, they also contain a row
-    for each split word. Raises :class:`NotFound` if the file's folder does not exist.
+    ``parquet`` contain a row for each unknown word, and for a subword model also a row for each
+    split word. Raises :class:`NotFound` if the file's folder does not exist.
     """
     renderers.save(oov_report(report), path, format)
 
@@ -252,7 +252,7 @@ def _split_data(report: OovReport, split: SplitWords) -> dict[str, Any]:
 
 
 def _split_rates(report: OovReport) -> Iterator[tuple[str, float]]:
-    """Yield the shares of tokens with 2, 3, 4 or more, and 3 or more pieces."""
+    """Yield the share of tokens with 2 pieces, 3 pieces, 4 or more pieces, and 3 or more pieces."""
     two, three, four = (report.split_rate(pieces) for pieces in (2, 3, 4))
     yield from (("2", two - three), ("3", three - four), ("4+", four), ("3+", three))
 
@@ -365,7 +365,7 @@ def _kinds(report: OovReport, page: bool) -> Iterator[Block]:
 
 
 def _split_sections(report: OovReport, split: SplitWords, page: bool) -> Iterator[Section]:
-    """Yield the figures of a subword model, its split words, and their kinds and languages."""
+    """Yield the sections about a subword model: figures, split words, kinds, and languages."""
     yield Section("Words in pieces", _pieces(report, split, page))
     number = SPLIT_WORDS if page else SPLIT_WORDS // 2
     title = "The split words, by the pieces that they cost"

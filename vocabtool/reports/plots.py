@@ -1,6 +1,6 @@
 """SVG plots for HTML pages. Plots of the same figures have the same bytes.
 
-They use the font and the text colour of the page.
+The plots use the font and the text colour of the page.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _IDS: Final = re.compile(r'(\bid="|href="#|url\(#)')
 
 
 def svg(name: str, draw: Callable[[Axes], None], height: float) -> str:
-    """Return an ``svg`` element: a plot that the function ``draw`` draws.
+    """Return the plot that the function ``draw`` draws, as an ``svg`` element.
 
-    ``name``: begins the ids in the element, so it must be unique on the page. ``height``: in
-    inches.
+    ``name``: the beginning of all ids in the element; must be unique on the page.
+    ``height``: the height of the plot in inches.
     """
     from matplotlib.figure import Figure
     from matplotlib.style import context
@@ -89,7 +89,7 @@ def is_one_line(curve: Sequence[CurvePoint]) -> bool:
 
 
 def coverage(curve: Sequence[CurvePoint]) -> str:
-    """Draw the share of tokens that the most frequent words cover: all, and the known ones."""
+    """Draw the share of tokens that the most frequent words cover, for all and for known words."""
 
     def draw(axes: Axes) -> None:
         words = [point.words for point in curve]
@@ -147,7 +147,7 @@ def pieces(found: Pieces) -> str:
 
 
 def curve(name: str, points: Sequence[tuple[float, float]], label: str) -> str:
-    """Draw pairs of a weight of keywords and a value. ``label``: what the value is."""
+    """Draw pairs of a weight of keywords and a value. ``label``: the name of the value."""
 
     def draw(axes: Axes) -> None:
         axes.plot(*zip(*points, strict=True), color=BLUE, marker="o", markersize=3)
@@ -165,7 +165,10 @@ COLOURS: Final = {"only A": ORANGE, "both": GREY, "only B": BLUE, "neither": "no
 
 
 def one_bar(name: str, parts: Sequence[tuple[str, int]]) -> str:
-    """Draw one bar of several parts. ``parts``: names, which are keys of ``COLOURS``, and sizes."""
+    """Draw one bar of several parts.
+
+    ``parts``: the name and size of each part. The name must be a key of ``COLOURS``.
+    """
 
     def draw(axes: Axes) -> None:
         start = 0

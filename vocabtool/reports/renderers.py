@@ -1,10 +1,10 @@
 """Write reports as text, CSV (RFC 4180), JSON, Parquet or HTML; files are written atomically.
 
-- CSV: ``base64`` has the bytes of an entry that is not UTF-8; its cell is then empty. Other bytes
-  that are not UTF-8 are escaped.
+- CSV: if an entry is not UTF-8, its cell is empty, and the column ``base64`` contains its bytes. In
+  other columns, bytes that are not UTF-8 are escaped.
 - JSON: long lists come last, with one entry per line, written one by one.
-- Parquet: ``bytes`` has an entry that is not UTF-8; its string is then null. The metadata has the
-  report's other figures as JSON, under the key ``vocabtool``.
+- Parquet: if an entry is not UTF-8, its string is null, and the column ``bytes`` contains the
+  entry. The metadata contains the report's other figures as JSON, under the key ``vocabtool``.
 - HTML: a page is well-formed XML. Its content security policy forbids scripts and external
   resources.
 
@@ -94,7 +94,7 @@ def write(
 ) -> None:
     """Write a report to an open file. The same report always gives the same bytes.
 
-    ``width``: columns of the terminal. ``None``: text is tab-separated, for programs.
+    ``width``: the width of text in characters. If ``None``, text is tab-separated, for programs.
     """
     if format == "json":
         _write_json(report, file)
@@ -193,8 +193,8 @@ def _write_parquet(report: Report, file: BinaryIO) -> None:
 def render_text(report: Report, width: int | None) -> Iterator[str]:
     """Yield the sections as text, ``width`` characters wide.
 
-    Without ``width``, yield the complete lists instead, if there are any. Tabs separate their
-    cells.
+    If ``width`` is ``None`` and the report has complete lists, yield the complete lists instead,
+    with tabs between cells.
     """
     if width is None and report.rows:
         yield from _tab_separated(report)
@@ -390,7 +390,7 @@ def render_page(report: Report) -> Iterator[str]:
 
 
 def render_fragment(title: str, blocks: Iterable[Block]) -> str:
-    """Return a title and blocks as HTML for a notebook. MathJax ignores them."""
+    """Return a title and blocks as HTML for a notebook. MathJax ignores this HTML."""
     shown = _elements(blocks)
     for cell in ("th", "td"):  # notebooks align cells to the right
         shown = re.sub(rf'<{cell}(?: class="list")?>', f'<{cell} style="text-align:left">', shown)
@@ -459,7 +459,7 @@ def _link(link: Link) -> str:
 
 
 def _marked_text(block: MarkedText) -> str:
-    """Return a text with its lines and its marks."""
+    """Return a text as HTML, with its line breaks and marks."""
     shown, at = "", 0
     for start, end, mark in block.spans:
         word = _lines(block.text[start:end])
@@ -469,7 +469,7 @@ def _marked_text(block: MarkedText) -> str:
 
 
 def _lines(text: str) -> str:
-    """Return a text with one blank line at most between its lines."""
+    """Return a text as HTML. Several blank lines in a row become one blank line."""
     lines = re.sub(r"\n(?:[^\S\n]*\n)+", "\n\n", text).split("\n")
     return "\n".join(_inert(re.sub(r"[^\S\n]", " ", line)) for line in lines)
 
