@@ -8,9 +8,9 @@ Names:
 - paths with two slashes or more, or with a file extension (``/usr/lib``, ``src/main.py``).
 
 Codes have at least one letter, two digits and five characters. Numbers, dates, times, prices,
-decades, ordinals and measures (``100km``) in their usual spellings are no codes.
+decades, ordinals and measures (``100km``) in their usual spellings are not codes.
 
-A looser rule reduced search quality where gene names such as ``IL-6`` are common.
+A looser rule made search worse on texts with many gene names, such as ``IL-6``.
 """
 
 from __future__ import annotations
