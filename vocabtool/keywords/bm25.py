@@ -7,7 +7,7 @@ inverse document frequency of Lucene and tantivy:
     score(t, d) = idf(t) tf (k1 + 1) / (tf + k1 (1 - b + b |d| / mean |d|))
 
 A phrase counts as one term; its idf is the sum of the idfs of its terms. The
-score of an identifier is its idf: a text has too few identifiers for their number to matter.
+score of an identifier is only its idf: texts have too few identifiers for a meaningful length.
 """
 
 from __future__ import annotations

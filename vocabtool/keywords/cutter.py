@@ -83,11 +83,11 @@ _OPENING: Final = re.compile(r'(?<!\w)["“”„«»](?=\w)')
 class Terms:
     """The terms of one text.
 
-    - ``words``, ``surfaces``: the terms of each field in the order of the text, joined by spaces. In
+    - ``words``, ``surfaces``: the terms of each field in text order, joined by spaces. In
       ``words``, the additional terms of mixed-case runs come last.
     - ``count``: the number of terms of the field "words", including ``repeated``.
     - ``surface_count``: the number of terms of the field "surfaces".
-    - ``repeated``: more terms of the field "words", from parts of the text that count several times.
+    - ``repeated``: more terms of the field "words", from parts of the text that count repeatedly.
     """
 
     words: str
@@ -102,10 +102,10 @@ class QueryWord:
     """A word or identifier in a text, with its position and its terms.
 
     - ``words``: the terms of the field "words", at least one (``SKU-48007-H``: sku, 48007, h).
-    - ``humps``: terms of the field "words" for parts of mixed-case runs (``parseHttp``: pars, http).
+    - ``humps``: more terms of "words", for parts of mixed-case runs (``parseHttp``: pars, http).
     - ``unstemmed``: the mixed-case runs that stemming changes, folded (``DataFrame``: dataframe).
-    - ``surfaces``: the terms of the field "surfaces"; the first is the whole identifier. Empty for a
-      plain word.
+    - ``surfaces``: the terms of the field "surfaces", beginning with the whole identifier. Empty
+      for a plain word.
     - ``stop``: whether the word is a stop word.
     - ``phrase``: the number, from 0, of the quoted phrase that contains the word, or ``None``.
     """
@@ -228,7 +228,7 @@ class Cutter:
         return self._remembered[chunk].replace(_BETWEEN, "").split(" ")[:-1]
 
     def _chunk(self, chunk: str) -> str:
-        """Return the terms of a chunk as the cache stores them: one string, a space after each term.
+        """Return the terms of a chunk as the cache stores them: a string, a space after each term.
 
         The terms of words come first, then the terms of mixed-case runs, then the surfaces.
         ``_BETWEEN`` follows each of the three groups, unless the chunk has only terms of words.
@@ -248,10 +248,10 @@ class Cutter:
         return joined[0]
 
     def _cut_mixed(self, run: str) -> tuple[list[str], list[str]]:
-        """Return the stems of the parts of a mixed-case run, and the run itself if stemming changes it.
+        """Return the stems of the parts of a mixed-case run, and the unstemmed run.
 
-        The second list has at most one element: the run in lower case. A run without parts gives two
-        empty lists.
+        The second list is empty if stemming does not change the run. A run that has no parts gives
+        two empty lists.
         """
         found = humps(run)
         if not found:

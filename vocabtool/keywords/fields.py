@@ -2,7 +2,7 @@
 
 Robertson, Zaragoza and Taylor, Simple BM25 Extension to Multiple Weighted Fields (2004): a weight
 multiplies the frequencies of a field's terms before the formula of BM25 dampens them. So the
-keyword index contains the terms of a field with weight W as often as W times.
+keyword index contains the terms of a field with weight W W times.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ class TantivyWriter:
         self._open_writer().delete_documents_by_query(last_ones)
 
     def commit(self) -> None:
-        """Write everything to disk and finish merging: no file is removed before the next commit."""
+        """Write everything to disk and finish merging: the files stay until the next commit."""
         writer = self._open_writer()
         with _damage_named(self._folder):
             writer.commit()
@@ -269,7 +269,7 @@ class TantivyReader:
     def rows_with_any(self, terms: Sequence[Term], among: Mask) -> Rows:
         """Return all rows of the mask whose documents contain at least one of the terms.
 
-        If most documents contain a term, the rows without a term are fetched instead, which is faster.
+        If most documents contain a term, only the rows without any are fetched, which is faster.
         """
         holding = [self._query.term_query(self._schema, *term, "basic") for term in terms]
         query = self._query.boolean_query([(self._should, each) for each in holding])
@@ -287,7 +287,7 @@ class TantivyReader:
         return np.flatnonzero(passed & among)
 
     def rows_and_ids(self, end: int) -> Iterator[tuple[int, str]]:
-        """Yield the row and the id of each document below the row ``end``, in no particular order."""
+        """Yield the row and the id of documents with rows below ``end``, in no particular order."""
         from tantivy import FieldType
 
         for start in range(0, end, BATCH_ROWS):
