@@ -196,8 +196,8 @@ class Loss:
 class LegRate:
     """How often one leg alone finds the document that a query was made from.
 
-    ``first``, ``first_ten``: the share of the queries whose document it ranks first, and in the top
-    ten.
+    ``first``: the share of queries whose document has rank 1. ``first_ten``: the share of queries
+    whose document has a rank up to 10.
     """
 
     kind: Kind

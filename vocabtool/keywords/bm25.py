@@ -6,8 +6,8 @@ inverse document frequency of Lucene and tantivy:
     idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))
     score(t, d) = idf(t) tf (k1 + 1) / (tf + k1 (1 - b + b |d| / mean |d|))
 
-A phrase counts as one term; its idf is the sum of the idfs of its terms. The
-score of an identifier is only its idf: texts have too few identifiers for a meaningful length.
+A phrase counts as one term; its idf is the sum of the idfs of its terms. The score of an
+identifier is only its idf, because texts have too few identifiers for a meaningful length.
 """
 
 from __future__ import annotations
