@@ -45,8 +45,8 @@ class Cut:
     - ``kept``: Arrow table of the words that this side keeps whole and the other side cuts, by
       descending ``count``, ties by bytes. Column ``word`` (large_binary). Column ``count`` (int64):
       how often this side keeps the word whole or how often the other side cuts the word, whichever
-      is less. Columns ``pieces_a`` and ``pieces_b`` (lists of large_binary): the entries into which
-      A and B cut the word; if cuts of the word differ, the first one.
+      is less. Columns ``pieces_a`` and ``pieces_b`` (lists of large_binary): the entries of A and B
+      for the word. On the side that cuts the word, they are the pieces of the first cut.
     """
 
     rule: tuple[str, ...]

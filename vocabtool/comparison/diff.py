@@ -138,7 +138,8 @@ class Diff:
     - ``fold``: Folds that were applied before comparing. ``markers`` is included if pieces were
       compared by the text that they stand for. Kinds are determined before ``case`` and ``nfkc``.
       If these make several entries equal, the kind of the first entry counts.
-    - ``gains``: How many more entries would match, for each fold that could be added.
+    - ``gains``: How many more entries match after each fold, and after all folds. ``markers`` is
+      left out if pieces were compared by their text.
     - ``tokens``: large_binary, length u: all distinct entries, first A's in id order, then the
       entries that only B contains. If pieces were compared by their text, each token is this text,
       with ``▁`` before it if the piece can be a whole word.

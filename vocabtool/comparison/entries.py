@@ -23,8 +23,8 @@ category L, numbers N, punctuation P, and symbols S.
 
 A fold removes systematic differences. ``markers`` spells the pieces of all tokenizers in the same
 way, see :func:`spell`. ``nfkc`` is Unicode's compatibility composition. ``case`` is Unicode's full
-case folding. Several folds are applied in the order ``markers``, ``nfkc``, ``case``; NFKC is then
-applied again. Bytes that are not UTF-8 are kept.
+case folding. Several folds are applied in the order ``markers``, ``nfkc``, ``case``. After both
+``nfkc`` and ``case``, NFKC is applied again. Bytes that are not UTF-8 are kept.
 
 The conversions here avoid ``pa.array`` and ``to_numpy``, which load pandas (a third of a second).
 """
