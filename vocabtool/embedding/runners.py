@@ -53,7 +53,7 @@ class Reading:
     measure: Measure | None = None
 
     def slabs(self, log: ReadLog) -> Iterator[Slab]:
-        """Yield the slabs of unfinished shards. Raise an error if finished shards would now differ."""
+        """Yield the slabs of unfinished shards; raise an error if finished shards would differ."""
         plan, found = self.plan, Counter[int]()
         rows = min(plan.shard_rows, SLAB_ROWS)
         read = batches(

@@ -159,9 +159,9 @@ class JudgedQueries:
     def vectors(self, index: Index, vectors: NDArray[Any] | None) -> Vectors | None:
         """Return the vectors of these queries, shape (len(queries), dim).
 
-        ``vectors``: a vector for each query in the file. If it is ``None``, the encoder of ``index``
-        makes the vectors; without an encoder, the result is ``None``. Raises ``ValueError`` if the
-        number of ``vectors`` is not the number of queries in the file.
+        ``vectors``: a vector for each query in the file. If it is ``None``, the encoder of the
+        index makes the vectors; without an encoder, the result is ``None``. Raises ``ValueError``
+        if the number of ``vectors`` is not the number of queries in the file.
         """
         if vectors is None:
             encoder = index.encoder
