@@ -50,8 +50,8 @@ def parallel_map(
     calls finish, and an error of ``items`` is raised last. Processes are spawned, so ``fn``, items
     and results are pickled.
 
-    Closing the iterator waits for running calls, cancels waiting calls, and closes ``items`` if it is
-    a generator. Raises :class:`VocabtoolError` if a process is killed.
+    Closing the iterator waits for running calls, cancels waiting calls, and closes ``items`` if it
+    is a generator. Raises :class:`VocabtoolError` if a process is killed.
     """
     most = 2 * workers if ahead is None else ahead
     if workers < 1 or most < 1:
@@ -79,7 +79,8 @@ def pipe_rows(
 ) -> Iterator[R]:
     """Pass batches of items to ``batch_fn``, and yield the rows that it returns, one per item.
 
-    ``workers`` threads each process one batch at a time. At most ``2 * workers`` batches are read ahead.
+    ``workers`` threads each process one batch at a time. At most ``2 * workers`` batches are read
+    ahead.
     """
 
     def row_each(batch: list[T]) -> Sequence[R]:
@@ -199,7 +200,7 @@ def _start_process(fn: bytes) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this worker process when its parent ends, because a killed parent cannot do so."""
+    """End this worker process when its parent ends: a killed parent cannot stop its workers."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
