@@ -453,7 +453,7 @@ class DocumentSource:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Consecutive documents of one source. ``count``: ``None`` for all documents after ``start``."""
+    """Consecutive documents of one source. ``count``: ``None`` for all from ``start`` on."""
 
     whole: DocumentSource
     source: Source

@@ -133,11 +133,11 @@ class Stream(Generic[T]):
         )
 
     def flat_map(self, fn: Callable[[T], Iterable[R]]) -> Stream[R]:
-        """Replace each element by the items of ``fn(element)``. Raises errors as :meth:`map` does."""
+        """Replace each element by the items of ``fn(element)``. Raises the errors of :meth:`map`."""
         return Stream(FromStart(partial(operators.flat_map, self.start, fn)))
 
     def filter(self, fn: Callable[[T], object]) -> Stream[T]:
-        """Keep elements for which ``fn`` returns a true value. Raises errors as :meth:`map` does."""
+        """Keep elements for which ``fn`` returns a true value. Raises the errors of :meth:`map`."""
         return Stream(FromStart(partial(operators.filter_elements, self.start, fn)))
 
     def take(self, most: int) -> Stream[T]:
@@ -150,16 +150,16 @@ class Stream(Generic[T]):
         """Drop the first ``left_out`` elements.
 
         The dropped elements are not read if the source is an indexable, Parquet, Arrow IPC, or text
-        lines (only line ends are counted). They are not read either after ``map``, ``take``,
-        ``skip``, ``batch``, ``prefetch``, ``cache``, and ``repeat`` of a known number of elements.
-        After any other operator, the dropped elements are read.
+        lines (only line ends are counted), and if the operators before ``skip`` are only ``map``,
+        ``take``, ``skip``, ``batch``, ``prefetch``, ``cache``, and ``repeat`` of a known number of
+        elements. Otherwise, the dropped elements are read.
         """
         _check("skip", left_out, 0)
         start = partial(operators.skip, self.start, left_out)
         return Stream(start, partial(operators.part, self.size, left_out, None))
 
     def repeat(self, times: int | None = None) -> Stream[T]:
-        """Repeat the stream ``times`` times. With ``None``, stop only after an empty pass."""
+        """Repeat the stream ``times`` times. With ``None``, repeat it until a pass is empty."""
         if times is not None:
             _check("repeat", times, 0)
         rows = partial(operators.exact_rows, self.size)
@@ -229,7 +229,7 @@ class Stream(Generic[T]):
         return Stream(cast("Start[T]", start), self.size)
 
     def batch(self, size: int) -> Stream[list[T]]:
-        """Group the elements, in order, into lists of ``size``; only the last list may be shorter."""
+        """Group the elements into lists of ``size`` in order; only the last list may be shorter."""
         _check("batch", size, 1)
         return Stream(
             partial(operators.lists, self.start, size), partial(operators.in_lists, self.size, size)
@@ -305,8 +305,8 @@ class Stream(Generic[T]):
 
         Rows are passed to TensorFlow 1,024 at a time. With ``batch_size`` this is fast; single rows
         are slow. TensorFlow's autotuning is off, also for later transformations, because the end of
-        a pass would wait for the autotuning. ``with_options`` turns it on. An error while reading, such as a
-        missing field, is a TensorFlow error that contains the message with the document's id.
+        a pass would wait for the autotuning. ``with_options`` turns it on. An error while reading,
+        such as a missing field, is a TensorFlow error whose message contains the document's id.
         """
         count = operators.exact_rows(self.size)
         return tf_dataset(self.start, batch_size, fields or {}, encoder, drop_remainder, count)
@@ -379,11 +379,11 @@ def mix(
 
     The argument ``weights`` sets the chances of the streams:
 
-    - ``"size"``: chances proportional to the number of elements left, so that all streams end together.
-      With lists, Parquet and Arrow IPC, whose row counts are exact, every order of draws is equally
-      likely. In text files lines are counted, in files beyond 1 GB only in a sample of blocks. If
-      lines cannot be counted (compressed files, TFRecord), chances are proportional to the bytes of
-      the files.
+    - ``"size"``: chances proportional to the number of remaining elements, so that all streams end
+      together. With lists, Parquet and Arrow IPC, whose row counts are exact, every order of draws
+      is equally likely. In text files lines are counted; in a file beyond 1 GB, only the lines of a
+      sample of blocks. If lines cannot be counted (compressed files, TFRecord), chances are
+      proportional to the bytes of the files.
     - ``"equal"``: equal chances. A stream that has ended is no longer drawn.
     - numbers: chances proportional to these numbers. A stream that has ended is no longer drawn.
 
@@ -413,7 +413,7 @@ def mix(
 
 
 def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[tuple[float, float]]:
-    """Return an amount and a minimum for each stream. The minimum of an exact size is 0."""
+    """Return an amount and a minimum for each stream, because an estimate may be too low."""
     if weights is not None:
         return [(weight, weight) for weight in weights]
     found = [size() for size in sized]
