@@ -28,8 +28,8 @@ class Term(NamedTuple):
 class Clause(NamedTuple):
     """One term, or a phrase: several consecutive words of the field ``words``.
 
-    ``parts``: the terms of the parts of an identifier that is the clause's term. The clause scores
-    the identifier's score or the sum of the parts' scores, whichever is larger.
+    ``parts``: for a clause with an identifier, the terms of the identifier's parts. The score of
+    the clause is the larger of the identifier's score and the sum of the parts' scores.
     """
 
     terms: tuple[Term, ...]

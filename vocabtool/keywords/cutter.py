@@ -5,8 +5,8 @@ The keyword index has two fields:
 
 - *words*: every run of letters, digits and marks, folded and stemmed. Words with a digit are only
   folded. Texts in scripts without spaces (Han, kana, Thai, ...) are split into overlapping pairs of
-  characters. The parts of mixed-case runs come last, so ``parse http header`` finds
-  ``parseHttpHeader``; so does the unstemmed run, if stemming changes it.
+  characters. The last terms are the parts of mixed-case runs, so that ``parse http header`` finds
+  ``parseHttpHeader``, and the unstemmed mixed-case runs that stemming changes.
 - *surfaces*: tokens of several runs (identifiers) as a whole, and their longer parts. For example,
   ``numpy.linalg`` is a part of ``numpy.linalg.norm``.
 

@@ -2,7 +2,7 @@
 
 Robertson, Zaragoza and Taylor, Simple BM25 Extension to Multiple Weighted Fields (2004): a weight
 multiplies the frequencies of a field's terms before the formula of BM25 dampens them. So the
-keyword index contains the terms of a field with weight W W times.
+keyword index contains each term of a field W times if the weight of the field is W.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def places_of(
 ) -> list[FieldPlace]:
     """Return the places of the ``searched`` fields in a text that joins them.
 
-    ``values``: the values of the fields of the document, by name. The value of the field ``text``
-    is what the other fields leave of ``text``. Returns an empty list if ``text`` does not consist
-    of the fields, which is possible for documents that are added in Python.
+    ``values``: the values of the document's fields, by name. The field ``text`` is the part of the
+    joined text that the other fields do not cover. Returns an empty list if the joined text does
+    not consist of the fields, which is possible for documents that are added in Python.
     """
     names, held = [*weights_of(searched)], dict[str, str]()
     for name in names:
@@ -65,7 +65,7 @@ def weighted_terms(
     searched: tuple[str, ...],
     removed: Sequence[tuple[int, int]] = (),
 ) -> list[Terms]:
-    """Return the terms of texts; the terms of a field are repeated as often as its weight says.
+    """Return the terms of texts, with the terms of each field repeated by the field's weight.
 
     ``values``, ``searched``: as in :func:`places_of`. ``removed``: for each text, the start and the
     exclusive end of a span that is left out. Each repetition is a text of its own, so that no

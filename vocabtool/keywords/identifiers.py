@@ -3,7 +3,7 @@
 Names:
 
 - parts joined by ``_``, ``.``, ``::`` or ``->``, such as ``os.path``. Each part begins with a
-  letter. All but the first have at least two characters.
+  letter. All parts but the first have at least two characters.
 - ``__init__``, and strict camelCase (``parseHttp``);
 - paths with two slashes or more, or with a file extension (``/usr/lib``, ``src/main.py``).
 

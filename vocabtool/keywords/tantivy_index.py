@@ -211,7 +211,8 @@ class TantivyReader:
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
         """Return the best ``limit`` documents that the mask allows.
 
-        If more documents have the lowest score than the limit allows, any of them may be left out.
+        If several documents have the same score and the limit does not allow all of them, any of
+        them may be left out.
         """
         if query.must:
             limit = min(limit, self._findable(query))
@@ -380,7 +381,7 @@ def nearest(word: str, frequencies: Mapping[str, int], limit: int) -> list[str]:
 
     At the same distance, the more frequent key comes first. The distance is the number of edits in
     the optimal string alignment, a Damerau-Levenshtein distance. For words of three to five letters
-    it may be 1, for longer words 2. Words of one or two letters have no similar words.
+    it is at most 1, for longer words at most 2. Words of one or two letters have no similar words.
     """
     most, letters = 0 if len(word) < 3 else 1 if len(word) < 6 else 2, frozenset(word)
     found = []

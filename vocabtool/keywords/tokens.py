@@ -35,7 +35,7 @@ Categories and scripts come from ``unicodedataplus``, so they do not depend on P
 NFKC and case folding come before stemming, because the rules of Snowball use accents. After
 stemming, marks that modify a letter are removed: accents, Arabic vowel signs, Hebrew points.
 Vowel signs of Indic scripts stay. Latin letters that Unicode does not decompose (``ł``, ``ø``,
-``æ``) become ASCII letters, as in Lucene's ASCIIFoldingFilter. Case folding makes ``ß`` ``ss``.
+``æ``) become ASCII letters, as in Lucene's ASCIIFoldingFilter. Case folding turns ``ß`` to ``ss``.
 """
 
 from __future__ import annotations
