@@ -1,8 +1,7 @@
 """Estimate the weight of an index's keyword leg (keyword search) without judgements.
 
-Queries are made from a sample of documents. For the search with a query, a copy of its document
-without the text of the query replaces the document. The estimate is the weight that ranks these
-copies best.
+Queries are made from a sample of documents. Each query is searched as if its document did not
+contain the text of the query. The estimate is the weight that ranks these documents best.
 """
 
 from __future__ import annotations
@@ -185,7 +184,7 @@ def reads_like_language(sentence: str) -> bool:
 class Loss:
     """The loss of the weight ``a``.
 
-    ``loss``: the mean over the queries of ln(rank), where rank is that of the query's document.
+    ``loss``: the mean natural logarithm of the rank at which a query finds its document.
     """
 
     a: float

@@ -164,9 +164,9 @@ def evaluate(
     - ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
     - ``seed``: seed of the bootstrap.
     - ``settings``: options of :meth:`Index.search_many` for every search.
-    - ``beside``: options that replace ``settings`` in a second setting, such as
-      ``{"fusion": "dense"}``, which is skipped without vectors. The result then has
-      :class:`TwoSettings`.
+    - ``beside``: options that change ``settings`` into a second setting, which
+      :class:`TwoSettings` compares with the first. ``{"fusion": "dense"}`` is ignored without
+      vectors.
 
     Raises :class:`VocabtoolError` if no query has a relevant document.
     """

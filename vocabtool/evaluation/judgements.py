@@ -173,7 +173,7 @@ class JudgedQueries:
 
 
 def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueries:
-    """Return the queries with a relevant document. Raises :class:`VocabtoolError` for none."""
+    """Return the queries with a relevant document; raise :class:`VocabtoolError` if none has."""
     at = [
         place
         for place, query in enumerate(queries)
