@@ -157,7 +157,7 @@ def embed(
     ``options``: how documents are read. Other keyword arguments replace fields of these
     :class:`vocabtool.documents.ReadOptions`.
     ``text``: whether to store the texts.
-    ``shard_rows``: number of rows of a shard; a shard with 256 MB of text has fewer.
+    ``shard_rows``: number of rows of a shard. A shard ends earlier at 256 MB of text.
     ``batch_size``: number of texts encoded at once; by default the encoder decides.
     ``check``: whether changed files are detected by size and time, or by content.
     ``source``: a name for a stream that is not a file, so that the run can be resumed.

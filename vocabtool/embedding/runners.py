@@ -44,7 +44,10 @@ Columns = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reading:
-    """The documents of a run. ``done``: the number of documents by number of finished shard."""
+    """The documents of a run.
+
+    ``done``: the number of documents in each finished shard, by the number of the shard.
+    """
 
     sources: Sources
     options: ReadOptions
@@ -95,8 +98,8 @@ def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
 class Task:
     """The documents of one shard, for the worker that makes the shard.
 
-    ``slabs``: an Arrow stream of the slabs. It is not a pickled slab, because this would include
-    the whole batch from which the slab was cut.
+    ``slabs``: the slabs as an Arrow stream, because a pickled slab would include the whole batch
+    from which the slab was cut.
     """
 
     number: int

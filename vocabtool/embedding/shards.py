@@ -157,7 +157,7 @@ class Shards:
 
         Parquet's page checksums are checked when rows are read; :meth:`verify` checks every byte.
         Raises :class:`NotFound` if the folder contains no finished run. Raises
-        :class:`InvalidFile`, which names the file, if a file was changed later.
+        :class:`InvalidFile`, whose message names the file, if a file was changed after the run.
         """
         folder = Path(path)
         manifest = read_manifest(folder)
@@ -193,7 +193,7 @@ class Shards:
         return self.plan.dim
 
     def verify(self) -> None:
-        """Verify the checksum of each file. Raises :class:`InvalidFile`, which names the file."""
+        """Verify the checksum of each file. Raises :class:`InvalidFile` for a damaged file."""
         for shard, wanted in zip(self.manifest.shards, self.manifest.checksums, strict=True):
             compare(self.path / shard.file, wanted)
 
@@ -283,7 +283,7 @@ class Folder:
         return len(parts)
 
     def shards(self, plan: Plan) -> dict[int, Shard]:
-        """Return the existing shards by number. Raises :class:`InvalidFile` for another run's."""
+        """Return the existing shards by number; raise an error for a shard of another run."""
         run, shards = plan.fingerprint, {}
         for name in self._shard_names():
             shard = read_shard(self.path / name)
