@@ -93,7 +93,7 @@ def pipe_rows(
 
 
 def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield lists of ``size`` items; only the last, or the list before an error, is shorter."""
+    """Yield lists of ``size`` items; only the last list, or that before an error, is shorter."""
     if size < 1:
         raise ValueError(f"the batch size must be at least 1, got {size}")
     return _batches(items, size)

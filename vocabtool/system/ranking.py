@@ -32,7 +32,7 @@ class RankedRows(NamedTuple):
 
     @classmethod
     def of_ascending(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """Rank ascending rows, as :meth:`of` does for rows in any order, but faster."""
+        """Rank rows that are given in ascending order; faster than :meth:`of`."""
         order = (-scores).argsort(kind="stable")[:limit]
         return cls(rows[order], scores[order])
 
