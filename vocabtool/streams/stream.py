@@ -133,7 +133,7 @@ class Stream(Generic[T]):
         )
 
     def flat_map(self, fn: Callable[[T], Iterable[R]]) -> Stream[R]:
-        """Replace each element by the items of ``fn(element)``. Raises the errors of :meth:`map`."""
+        """Replace an element by the items of ``fn(element)``. Raises the errors of :meth:`map`."""
         return Stream(FromStart(partial(operators.flat_map, self.start, fn)))
 
     def filter(self, fn: Callable[[T], object]) -> Stream[T]:
@@ -361,9 +361,9 @@ def interleave(
     """Return a stream that reads ``block_length`` elements from each of the streams in turn.
 
     At most ``cycle_length`` streams are open at a time. ``streams`` may be lazy and endless. When a
-    stream ends, the turn passes to the next stream. When the turn of the
-    ended stream comes again, a stream that was not open yet replaces it. The order is the same as
-    in ``tf.data.Dataset.interleave`` with ``deterministic=True``.
+    stream ends, the turn passes to the next stream. When the turn of the ended
+    stream comes again, a stream that was not open yet replaces it. The order is the same as in
+    ``tf.data.Dataset.interleave`` with ``deterministic=True``.
     """
     _check("cycle_length", cycle_length, 1)
     _check("block_length", block_length, 1)
