@@ -237,9 +237,10 @@ def _two_settings(
     settings: Mapping[str, Any],
     beside: Mapping[str, Any],
 ) -> TwoSettings:
-    """Compare the search results ``both`` of two settings.
+    """Compare the search results of two settings.
 
-    The first setting is ``settings``. In the second, ``beside`` replaces some of its options.
+    ``both``: the results. ``settings``: the first setting. ``beside``: the options that differ in
+    the second setting.
     """
     rankings = [[[hit.id for hit in each] for each in hits] for hits in both]
     ndcgs = np.array([list(map(ndcg, ranking, chosen.judged)) for ranking in rankings])
