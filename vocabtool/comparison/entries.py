@@ -7,7 +7,7 @@ special          in brackets: ``[CLS]``, ``<s>``, ``<|endoftext|>``, ``<0x0A>``;
                  more inside ``[]``, at least one letter or ``/`` inside ``<>``, no blanks
 subword piece    has letters or digits, and by the vocabulary's marker cannot be a whole word: has
                  ``##`` or ``@@``, or lacks the ``▁``, ``Ġ`` or blank that begins a word or the
-                 ``</w>`` that ends one
+                 ``</w>`` that ends a word
 number           digits or other numbers, and no letters: ``287.9``, ``1,000``, ``½``
 punctuation      no letters and no numbers, but punctuation or symbols: ``...``, ``€``, ``😀``
 identifier       letters with numbers; camelCase; ``C++``, ``C#``; words joined by any of
