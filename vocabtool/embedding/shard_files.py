@@ -199,7 +199,7 @@ def open_native(path: Path) -> pa.NativeFile:
 
 
 def flush(file: IO[bytes]) -> None:
-    """Flush a file to disk, including the data from Arrow, which does not buffer it."""
+    """Flush a file to disk, including the data that Arrow wrote to it without a buffer."""
     os.fsync(file.fileno())
 
 
