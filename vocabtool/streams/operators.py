@@ -453,7 +453,10 @@ class DocumentSource:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Consecutive documents of one source. ``count``: ``None`` for all from ``start`` on."""
+    """Consecutive documents of one source.
+
+    ``count``: the number of documents; ``None`` for all documents from ``start`` to the end.
+    """
 
     whole: DocumentSource
     source: Source
