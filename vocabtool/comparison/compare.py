@@ -1,8 +1,8 @@
-"""Compare two vocabularies (``diff``), weigh them by a corpus, or compare several (``pairwise``).
+"""Compare two vocabularies (``diff``), also by a corpus, or compare several (``pairwise``).
 
 If a vocabulary has pieces with markers, entries are compared by the text that they stand for
-(:func:`~vocabtool.comparison.entries.spell`), else byte for byte. Only stored entries are compared,
-not those that a layer adds (Keras' mask and ``[UNK]``).
+(:func:`~vocabtool.comparison.entries.spell`); otherwise byte for byte. Only stored entries are
+compared, not the entries that a layer adds (Keras' mask and ``[UNK]``).
 """
 
 from __future__ import annotations
@@ -65,15 +65,16 @@ def diff(
     - ``a``, ``b``: A :class:`Vocabulary`, a path, or ``FILE#NAME`` for one of several vocabularies
       in a file.
     - ``fold``: Differences to ignore: any of ``case``, ``nfkc`` and ``markers``, as names or as one
-      text (``"case,nfkc"``). If A or B has pieces with markers, ``markers`` is always among them,
-      unless ``as_stored``.
+      text (``"case,nfkc"``). If A or B has pieces with markers, ``markers`` is added, unless
+      ``as_stored`` is true.
     - ``corpus``: Documents in which to count words and pieces. If A or B has pieces with markers,
-      each side cuts the documents by its own rule, unless ``as_stored``. Otherwise, or if a side
-      has no rule of its own, one rule cuts them for both, and the tokens that A knows and those
-      that B knows are counted.
+      each side cuts the documents by its own rule. If a side has no rule of its own, if neither has
+      markers, or if ``rule`` or ``as_stored`` is given, one rule cuts the documents for both sides,
+      and the tokens that A knows and that B knows are counted.
     - ``field``: The field of the documents that contains the text.
-    - ``rule``: A rule that splits the documents into words for both. The default is ``keras``.
-    - ``as_stored``: Compare entries byte for byte, and use one rule for both.
+    - ``rule``: A rule that splits the documents into words for both sides. The default is
+      ``keras``.
+    - ``as_stored``: Whether to compare entries byte for byte and to use one rule for both sides.
 
     Raises :class:`VocabtoolError` for an unreadable input, and ``ValueError`` for an unknown fold.
     """
@@ -119,7 +120,7 @@ def weigh(
     """Return ``comparison`` with counts of the words and pieces of texts.
 
     ``sources``, ``sides``: as for :func:`compare`. ``rule``, ``as_stored``: as for :func:`diff`.
-    ``texts``: batches of texts. ``files``: the names of the files that contain them.
+    ``texts``: batches of texts. ``files``: the names of the files that contain the texts.
     """
     a, b = (side.vocabulary for side in sides)
     notes, folds = comparison.notes, comparison.fold
@@ -192,7 +193,7 @@ def _side(
     codes: NDArray[np.uint8],
     count: int,
 ) -> tuple[Side, NDArray[np.int64], NDArray[np.uint8]]:
-    """Return a side, and the id and the kind of each token: arrays of shape (``count``,)."""
+    """Return a :class:`Side`, and the id and the kind of each token, shape (``count``,)."""
     # ``before``, ``forms``: the entries before and after the folds ``case`` and ``nfkc``. If
     # folding makes several entries equal, the kind of the first one counts.
     different, distinct = len(before.numbers), len(forms.numbers)
@@ -223,11 +224,12 @@ def order_of(entries: pa.LargeBinaryArray) -> Order:
 
 
 class Pair(NamedTuple):
-    """The comparison of two of several vocabularies.
+    """The comparison of two vocabularies, A and B.
 
-    ``a``, ``b``: their labels. ``size_a``, ``size_b``: numbers of distinct entries. ``rho``:
-    Spearman's correlation of the ranks of the words that both contain; ``None`` for fewer than two
-    words.
+    - ``a``, ``b``: Labels of the vocabularies.
+    - ``size_a``, ``size_b``: Numbers of distinct entries.
+    - ``rho``: Spearman's correlation of the ranks of the words that A and B contain; ``None`` for
+      fewer than two words.
     """
 
     a: str

@@ -1,8 +1,8 @@
 """Compare how two models cut a corpus into words and pieces, each by its own rule.
 
-A word that one side keeps whole, and the other cuts, is a word of both: their rules make the same
-text of it, apart from the blank before it. Memory grows with the vocabularies, not with the corpus,
-because only such words are stored, and each is an entry of one side.
+A word of A and a word of B are the same word if both rules give the same text, apart from a blank
+before the word. Memory grows with the vocabularies, not with the corpus: the only stored words are
+those that one side keeps whole and the other side cuts, and each is an entry of one side.
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ PIECES: Final = ("pieces_a", "pieces_b")  # columns with the entries of each sid
 class Cut:
     """Counts of one side, whose own rule cuts the corpus.
 
-    - ``tokens``: All words. ``split``: Those in two or more pieces. ``unknown``: Those with a piece
-      that is not an entry.
-    - ``pieces``: All pieces. ``blanks``: The pieces of spaces only, which are not words.
-    - ``kept``: Arrow table of the words that this side keeps whole and the other cuts, by
+    - ``tokens``: Number of words.
+    - ``split``: Number of words in two or more pieces.
+    - ``unknown``: Number of words with a piece that is not an entry.
+    - ``pieces``: Number of pieces.
+    - ``blanks``: Number of pieces that consist of spaces and so are not words.
+    - ``kept``: Arrow table of the words that this side keeps whole and the other side cuts, by
       descending ``count``, ties by bytes. Column ``word`` (large_binary). Column ``count`` (int64):
-      how often this side keeps the word whole, or how often the other cuts it, whichever is less.
-      Columns ``pieces_a`` and ``pieces_b`` (lists of large_binary): the entries of each side; of
-      the other side, those of the first time.
+      how often this side keeps the word whole or how often the other side cuts the word, whichever
+      is less. Columns ``pieces_a`` and ``pieces_b`` (lists of large_binary): the entries of A and B
+      for the word. On the side that cuts the word, they are the pieces of the first cut.
     """
 
     rule: tuple[str, ...]
@@ -120,7 +122,7 @@ class _Side:
         self._totals = np.zeros(5, np.int64)  # as in `Cut`: tokens, pieces, blanks, split, unknown
 
     def count(self, texts: pa.StringArray, other: _Side) -> None:
-        """Add the words of texts; add those that are cut to the counts of ``other``."""
+        """Count the words of texts. In ``other``, count the words that this side cuts."""
         every = self.words.look_up(texts)
         found = without_blanks(every)
         pieces = np.ones(len(found.known), np.int64) if found.pieces is None else found.pieces

@@ -1,6 +1,6 @@
 """The result of a comparison of two vocabularies: counts, entries, kinds and ranks.
 
-``compare.py`` makes it. ``reports/comparison.py`` renders it.
+``compare.py`` makes the result. ``reports/comparison.py`` renders the result.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Side(NamedTuple):
     - ``label``: The path or name that the caller passed.
     - ``size``: Number of stored entries: ``distinct + duplicates + merged``.
     - ``distinct``: Number of entries that are compared.
-    - ``duplicates``: Number of entries that repeat an earlier entry or stand for the same text.
-    - ``merged``: Number of other entries that equal an earlier entry only after folding.
+    - ``duplicates``: Number of entries with the same bytes or text as an earlier entry.
+    - ``merged``: Number of entries that equal an earlier entry only after folding.
     - ``order``: How the entries seem to be ordered when they are listed by id.
     """
 
@@ -83,10 +83,10 @@ class Shift(NamedTuple):
 
 
 class Ranks:
-    """Ranks of the c words that A and B share: in each, 1 is the word with the lowest id.
+    """Ranks of the c words that A and B share.
 
-    Entries of only one side do not change a rank. Ranks are meaningful only if ids are ordered by
-    frequency: see ``Side.order``.
+    In each vocabulary, the shared word with the lowest id has rank 1; entries of only one side are
+    not counted. Ranks are meaningful only if ids are ordered by frequency: see ``Side.order``.
     """
 
     def __init__(self, union: Union) -> None:
@@ -119,9 +119,10 @@ class Ranks:
         return 1 - 6 * float(np.square(apart).sum()) / (count * (count * count - 1))
 
     def largest(self, most: int, among: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
-        """Return the indexes of the words whose ranks differ most; ties in A's order.
+        """Return the positions of the ``most`` words whose ranks differ most; ties in A's order.
 
-        ``among``: mask of the shared words to consider, shape (c,); by default all.
+        Positions are those in the arrays of shape (c,). Words with equal ranks are left out.
+        ``among``: mask of the words to consider, shape (c,); by default all.
         """
         far = np.abs(self.shifts)
         if among is not None:
@@ -134,23 +135,25 @@ class Ranks:
 class Diff:
     """The result of comparing two vocabularies, A and B.
 
-    - ``fold``: Folds that were applied before comparing. ``markers`` is among them if pieces were
+    - ``fold``: Folds that were applied before comparing. ``markers`` is included if pieces were
       compared by the text that they stand for. Kinds are determined before ``case`` and ``nfkc``.
-      If several entries become equal, the kind of the first one counts.
-    - ``gains``: For each other fold, how many more entries would match.
+      If these make several entries equal, the kind of the first entry counts.
+    - ``gains``: How many more entries match after each fold, and after all folds. ``markers`` is
+      left out if pieces were compared by their text.
     - ``tokens``: large_binary, length u: all distinct entries, first A's in id order, then the
-      entries that only B contains. If pieces were compared by their text, they are spelled so: with
-      ``▁`` before those that can be a whole word.
+      entries that only B contains. If pieces were compared by their text, each token is this text,
+      with ``▁`` before it if the piece can be a whole word.
     - ``in_a``, ``in_b``: bool, shape (u,), whether A and B contain each token.
     - ``ids_a``, ``ids_b``: int64, shape (u,), the first id of each token; 0 if the side does not
       contain the token.
     - ``kinds_a``, ``kinds_b``: uint8, shape (u,), the kind's position in ``KINDS``; ``NONE`` if the
       side does not contain the token.
-    - ``use``: How often a corpus uses the entries, if one rule cuts it for both; else ``None``.
-    - ``cuts``: How each side cuts a corpus by its own rule; ``None`` without a corpus, or with one
-      rule for both.
-    - ``notes``: Parts of the files that could not be read, and which of several vocabularies was
-      chosen.
+    - ``use``: How often a corpus uses the entries, if one rule cuts the corpus for both sides;
+      otherwise ``None``.
+    - ``cuts``: How each side cuts a corpus by its own rule; ``None`` without a corpus, or if one
+      rule cuts the corpus for both sides.
+    - ``notes``: Which parts of the files could not be read, and which vocabulary was chosen from a
+      file with several.
     """
 
     a: Side

@@ -1,30 +1,30 @@
 r"""Entries of two vocabularies as Arrow arrays: shared entries, kinds and folds.
 
-The kind of an entry is the first of these whose definition fits:
+The kind of an entry is the first kind in this table whose definition fits:
 
 ===============  ==============================================================================
 special          in brackets: ``[CLS]``, ``<s>``, ``<|endoftext|>``, ``<0x0A>``; two letters or
                  more inside ``[]``, at least one letter or ``/`` inside ``<>``, no blanks
 subword piece    has letters or digits, and by the vocabulary's marker cannot be a whole word: has
                  ``##`` or ``@@``, or lacks the ``▁``, ``Ġ`` or blank that begins a word or the
-                 ``</w>`` that ends one
+                 ``</w>`` that ends a word
 number           digits or other numbers, and no letters: ``287.9``, ``1,000``, ``½``
 punctuation      no letters and no numbers, but punctuation or symbols: ``...``, ``€``, ``😀``
 identifier       letters with numbers; camelCase; ``C++``, ``C#``; words joined by any of
                  ``_ / \ @ ::`` or a dot: ``New_York``, ``os.path``
 other script     most of its letters are not Latin; on ties the first letter decides
 capitalised      its first letter is upper case: ``Paris``, ``NASA``
-word             any other with letters
-other            none of these: empty, blanks or control characters, not UTF-8
+word             any other entry with letters
+other            any other entry: empty, blanks or control characters, not UTF-8
 ===============  ==============================================================================
 
 All definitions but the first two apply to the entry without its piece marker. Letters are Unicode's
 category L, numbers N, punctuation P, and symbols S.
 
-A fold removes systematic differences. ``markers`` spells the pieces of all tokenizers in one way,
-see :func:`spell`. ``nfkc`` is Unicode's compatibility composition. ``case`` is Unicode's full case
-folding. Several folds are applied in this order, and NFKC again after case folding. Bytes that are
-not UTF-8 are kept.
+A fold removes systematic differences. ``markers`` spells the pieces of all tokenizers in the same
+way, see :func:`spell`. ``nfkc`` is Unicode's compatibility composition. ``case`` is Unicode's full
+case folding. Several folds are applied in the order ``markers``, ``nfkc``, ``case``. After both
+``nfkc`` and ``case``, NFKC is applied again. Bytes that are not UTF-8 are kept.
 
 The conversions here avoid ``pa.array`` and ``to_numpy``, which load pandas (a third of a second).
 """
@@ -87,7 +87,7 @@ def byte_strings(entries: pa.LargeBinaryArray) -> ByteStrings:
 
 
 def contents(entries: pa.LargeBinaryArray) -> tuple[NDArray[np.uint8], Numbers]:
-    """Return the bytes of all entries, and their n + 1 offsets in these bytes."""
+    """Return the bytes of all n entries, and the n + 1 offsets of the entries in these bytes."""
     _, offsets, data = entries.buffers()
     bounds = np.zeros(1, np.int64)
     if offsets is not None and len(entries):
@@ -131,8 +131,8 @@ def by_count(words: pa.Table) -> pa.Table:
 class Members(NamedTuple):
     """The entries of a :class:`Union` that one vocabulary contains, in id order.
 
-    ``numbers``: int64, shape (d,), index of each distinct entry in :attr:`Union.tokens`.
-    ``positions``: int64, shape (d,), the entry's first position in the vocabulary.
+    ``numbers``: int64, shape (d,), position in :attr:`Union.tokens` of each distinct entry.
+    ``positions``: int64, shape (d,), first position in the vocabulary of each distinct entry.
     """
 
     numbers: Numbers
@@ -143,8 +143,8 @@ class Members(NamedTuple):
 class Union:
     """The distinct entries of A and B.
 
-    ``tokens``: large_binary, length u: A's entries in id order, then those that only B contains.
-    ``a``: the tokens of A. ``b``: the tokens of B.
+    ``tokens``: large_binary, length u: A's entries in id order, followed by the entries that only B
+    contains. ``a``, ``b``: which tokens A and B contain.
     """
 
     tokens: pa.LargeBinaryArray
@@ -352,7 +352,7 @@ def parse_folds(folds: str | Iterable[str]) -> tuple[Fold, ...]:
 
 
 def can_be_words(entries: pa.LargeBinaryArray, marker: Marker | None) -> NDArray[np.bool_]:
-    """Return which entries can be a whole word, by their marker: bool, shape (n,)."""
+    """Return whether each entry, by its marker, can be a whole word: bool, shape (n,)."""
     if marker is None:
         return np.ones(len(entries), np.bool_)
     bearing = bear_marker(byte_strings(entries), marker)
@@ -370,9 +370,9 @@ def plain_texts(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.Large
 def spell(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.LargeBinaryArray:
     """Return the text of each entry, with ``▁`` before it if the entry can be a whole word.
 
-    So ``the`` of WordPiece, ``▁the`` and ``Ġthe`` all become ``▁the``, while ``##ing`` and ``ing``
-    of SentencePiece become ``ing``. Special entries stay as they are. Other texts that begin with
-    ``▁`` get ``##``, so that they stay different.
+    So ``the`` of WordPiece, ``▁the`` and ``Ġthe`` all become ``▁the``. ``##ing`` of WordPiece and
+    ``ing`` of SentencePiece become ``ing``. Special entries are not changed. A text that begins
+    with ``▁`` but cannot be a whole word gets ``##``, so that it differs from a whole word.
     """
     texts = plain_texts(entries, marker)
     begins = booleans(pc.starts_with(texts, pattern=WORD))
@@ -415,9 +415,9 @@ class Gain(NamedTuple):
     """How many more entries of A and B match after a fold.
 
     - ``entries_a``: Number of entries only in A that equal an entry of B after the fold.
-      ``entries_b``: Number of entries only in B that equal an entry of A after the fold.
-    - ``size_a``, ``size_b``, ``common``: Numbers of distinct entries after the fold, in A, in B and
-      in both.
+    - ``entries_b``: Number of entries only in B that equal an entry of A after the fold.
+    - ``size_a``, ``size_b``: Number of distinct entries of A and of B after the fold.
+    - ``common``: Number of distinct entries in both after the fold.
     - ``examples``: The first pairs of entries of A and B that become equal.
     """
 

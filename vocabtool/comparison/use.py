@@ -1,11 +1,12 @@
-"""Weight the difference of two vocabularies by a corpus: count the tokens that each knows.
+"""Count how many tokens of a corpus are known to each of two vocabularies.
 
 One rule splits the texts for both vocabularies. A word is known if it is an entry. In a vocabulary
 of subword pieces, only pieces that can be a whole word are compared, without their marker. With the
-rule ``tokenizer:FILE``, the tokens are the pieces of that tokenizer, and are looked up unchanged.
+rule ``tokenizer:FILE``, the tokens are the pieces that this tokenizer makes, and these are compared
+with the unchanged entries.
 
 Memory grows with the vocabularies, not with the corpus, because words that neither vocabulary knows
-are only counted together.
+have only one common count.
 """
 
 from __future__ import annotations
@@ -57,11 +58,13 @@ class Carriers(NamedTuple):
 class Use:
     """Counts of a corpus: how many tokens are known to A and B, to one of them, or to neither.
 
-    - ``tokens``: All tokens, ``both + only_a + only_b + neither``.
+    - ``tokens``: Number of all tokens: ``both + only_a + only_b + neither``.
     - ``words_a``: Arrow table of the words that only A knows, by descending ``count``, ties by
-      bytes: ``word`` (large_binary), ``count`` (int64). ``words_b``: Those that only B knows.
-    - ``words_both``: The number of distinct words that both know.
-    - ``rule_name``: The name of the rule. ``rule``: One line for each step of the rule.
+      bytes: ``word`` (large_binary), ``count`` (int64).
+    - ``words_b``: The same table for the words that only B knows.
+    - ``words_both``: Number of distinct words that A and B know.
+    - ``rule_name``: The name of the rule.
+    - ``rule``: A description of the rule, one line for each step.
     """
 
     rule_name: str
@@ -116,8 +119,9 @@ class Use:
 class UseCounter:
     """Counts, over texts, how many tokens A knows and how many B knows.
 
-    ``rule``: a name from ``tokenization/rule.py``. ``folds``: applied to entries and tokens. Piece
-    markers are always removed. Raises :class:`VocabtoolError` for an unknown rule.
+    ``rule``: a name from ``tokenization/rule.py``, by default ``keras``. ``folds``: the folds that
+    are applied to entries and tokens; ``markers`` has no effect. Raises :class:`VocabtoolError` for
+    an unknown rule.
     """
 
     def __init__(
@@ -201,7 +205,7 @@ class UseCounter:
                 )
 
     def report(self, sources: tuple[str, ...] = ()) -> Use:
-        """Return the counts so far. ``sources``: the names of the files that were counted."""
+        """Return the counts of all texts so far. ``sources``: the names of the files counted."""
         self._look_up()
         in_a, in_b = self._words.in_a, self._words.in_b
         both = self._counts[in_a & in_b]

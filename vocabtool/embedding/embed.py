@@ -40,13 +40,16 @@ from vocabtool.vocabulary import encode, printable
 class EmbedReport:
     """The result of a run.
 
-    ``counts``: counts of the whole folder. ``encoded``: number of documents encoded in this call.
-    ``resumed``: number of shards that existed before. ``redone``: number of shards that an
-    interruption left unfinished and this call made again. ``hits``: number of vectors found in the
-    cache.
-    ``skipped``: number of invalid rows. ``dropped``: number of documents with a repeated id.
-    ``seconds``: time from the first document to the manifest. ``notes``: the notes of the encoder,
-    and notes on unread files, on kept fields without any value, and on texts that are too long.
+    - ``counts``: counts of the whole folder.
+    - ``encoded``: number of documents encoded in this call.
+    - ``resumed``: number of shards that existed before this call.
+    - ``redone``: number of shards that an earlier call left unfinished and this call made again.
+    - ``hits``: number of vectors found in the cache.
+    - ``skipped``: number of invalid rows.
+    - ``dropped``: number of documents with a repeated id.
+    - ``seconds``: time from the first document to the manifest.
+    - ``notes``: the notes of the encoder, and notes on unread files, on kept fields without any
+      value, and on texts that are too long.
     """
 
     folder: str
@@ -79,9 +82,12 @@ class EmbedReport:
 class Progress:
     """The progress of a run.
 
-    ``counts``: counts of this call. ``seconds``: elapsed time. ``read``, ``to_do``: bytes read so
-    far and in total, ``None`` for a stream. ``passed``, ``passed_read``: elapsed seconds and bytes
-    read when the first documents were encoded.
+    - ``counts``: counts of this call.
+    - ``seconds``: elapsed time.
+    - ``read``: number of bytes read so far.
+    - ``to_do``: number of bytes to read in total; ``None`` for a stream.
+    - ``passed``, ``passed_read``: elapsed seconds and bytes read when the first documents had been
+      encoded.
     """
 
     counts: Counts
@@ -142,24 +148,24 @@ def embed(
 ) -> EmbedReport:
     """Write the vectors of documents into a folder of Parquet shards, or resume such a run.
 
-    After an interruption, call it again with the same arguments: it makes the missing shards. The
-    folder then contains the same bytes as without the interruption.
+    To resume an interrupted run, call this function again with the same arguments. It makes the
+    missing shards, and the folder contains the same bytes as after a run without interruption.
 
     ``sources``: as in :func:`vocabtool.documents.batches`. A list of strings names files, so pass
     texts as ``iter(texts)``.
     ``model``: as in :func:`open_encoder`.
-    ``options``: how documents are read, see :class:`vocabtool.documents.ReadOptions`. Keyword
-    arguments replace its fields.
-    ``text``: whether to store the text too.
-    ``shard_rows``: rows of a shard; fewer if their text exceeds 256 MB.
-    ``batch_size``: texts encoded at once; by default the encoder's choice.
+    ``options``: how documents are read. Other keyword arguments replace fields of these
+    :class:`vocabtool.documents.ReadOptions`.
+    ``text``: whether to store the texts.
+    ``shard_rows``: number of rows of a shard. A shard ends earlier at 256 MB of text.
+    ``batch_size``: number of texts encoded at once; by default the encoder decides.
     ``check``: whether changed files are detected by size and time, or by content.
-    ``source``: a name for a stream that is not a file. It allows to resume the run.
-    ``force``: start over.
+    ``source``: a name for a stream that is not a file, so that the run can be resumed.
+    ``force``: whether to start over instead of resuming a run.
     ``cache``: a folder that caches vectors by encoder and text.
-    ``workers``: number of processes or Ray actors; 1: threads of this process.
+    ``workers``: number of processes or Ray actors. With 1, this process makes all shards.
     ``threads``: number of slabs (parts of a shard) encoded in parallel.
-    ``progress``: called about every thousand documents.
+    ``progress``: a function that is called about every thousand documents.
 
     Raises :class:`ChangedRun` if the folder contains another run, :class:`FolderInUse` if a process
     already writes to it, :class:`NotFound` if there is no document, and :class:`VocabtoolError` for

@@ -31,9 +31,10 @@ SAMPLE_BYTES: Final = 1 << 20  # of text read at a time for the sample
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input file. ``size``: in bytes. ``changed``: modification time in nanoseconds.
+    """An input file.
 
-    With ``--check content``, ``sha256`` (hexadecimal) replaces ``changed``.
+    ``size``: the size in bytes. ``changed``: the modification time in nanoseconds. With ``--check
+    content``, ``changed`` is ``None`` and ``sha256`` is the hexadecimal hash of the content.
     """
 
     name: str
@@ -55,7 +56,7 @@ def files_of(sources: Sources, options: ReadOptions) -> list[str] | None:
 
 
 def rules_of(files: Iterable[str], options: ReadOptions) -> int | None:
-    """Return ``options.rules`` if a file is read as text in pieces, else ``None``."""
+    """Return ``options.rules`` if any file is text that is cut into pieces, otherwise ``None``."""
     for file in files:
         with reading_documents(file):
             if kind_of(file, options).format not in {*ROWS, "lines"}:
@@ -86,7 +87,7 @@ def can_be_read_again(files: Iterable[str] | None) -> bool:
 
 
 def facts_of(files: Iterable[str], check: Check) -> tuple[Input, ...]:
-    """Return the facts of each file that is not a stream."""
+    """Return an :class:`Input` for each file that is not a stream."""
     facts = []
     for name in files:
         if _is_stream(name):
@@ -109,9 +110,9 @@ def _is_stream(name: str) -> bool:
 def changes(
     before: tuple[Input, ...], now: tuple[Input, ...], of_time: str = ""
 ) -> tuple[str, ...]:
-    """Return a line for each added, removed or changed file, or for a changed order.
+    """Return a line for each added, removed or changed file, or a line if the order changed.
 
-    ``of_time``: text appended if only the modification time changed.
+    ``of_time``: text that is appended to the line if only the modification time changed.
     """
     old, new = ({each.name: each for each in facts} for facts in (before, now))
     lines = [f"{name}: is no longer among the inputs" for name in old if name not in new]
@@ -179,8 +180,8 @@ TIME_ALONE: Final = " (only a run started with --check content can compare its c
 class Plan:
     """Everything that decides the bytes of the shards of a run.
 
-    ``encoder``, ``words``: fingerprints of the encoder and of its words. ``source``: the caller's
-    name for a stream. ``keeps``: which document with a repeated id is kept.
+    ``encoder``, ``words``: fingerprints of the encoder and of its words. ``source``: the name that
+    the caller gave to a stream. ``keeps``: which of several documents with the same id is kept.
     """
 
     encoder: str
@@ -227,7 +228,7 @@ class Plan:
     def differences(self, now: Plan, *, batch_size_given: bool = True) -> tuple[str, ...]:
         """Return a line for each difference between this plan and ``now``.
 
-        If the model differs, what follows from the model is not listed.
+        If the model differs, other differences that follow from the model are not listed.
         """
         implied = set()
         if self.encoder != now.encoder:

@@ -44,7 +44,10 @@ Columns = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reading:
-    """The documents of a run. ``done``: number of documents by number of a finished shard."""
+    """The documents of a run.
+
+    ``done``: the number of documents in each finished shard, by the number of the shard.
+    """
 
     sources: Sources
     options: ReadOptions
@@ -53,7 +56,7 @@ class Reading:
     measure: Measure | None = None
 
     def slabs(self, log: ReadLog) -> Iterator[Slab]:
-        """Yield the slabs of unfinished shards; raise an error if documents changed."""
+        """Yield the slabs of unfinished shards; raise an error if finished shards would differ."""
         plan, found = self.plan, Counter[int]()
         rows = min(plan.shard_rows, SLAB_ROWS)
         read = batches(
@@ -93,9 +96,10 @@ def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The documents of one shard, for the worker that makes it.
+    """The documents of one shard, for the worker that makes the shard.
 
-    ``slabs``: an Arrow stream. A pickled slab would include the whole batch that it is a slice of.
+    ``slabs``: the slabs as an Arrow stream, because a pickled slab would include the whole batch
+    from which the slab was cut.
     """
 
     number: int
@@ -142,7 +146,8 @@ def run_processes(
 ) -> Iterator[ShardResult]:
     """Make the missing shards in several processes; yield results as shards are finished.
 
-    Each process has the texts of one shard in memory. The calling process has as many texts again.
+    Each process has the texts of one shard in memory. The calling process has about as many texts
+    in memory as all these processes together.
     """
     results = parallel_map(
         TaskMaker(work), tasks(reading, log), workers=workers, ordered=False, kind="processes"
@@ -163,7 +168,8 @@ def run_ray(
 ) -> Iterator[ShardResult]:
     """Make the missing shards in ``workers`` Ray actors; yield results as shards are finished.
 
-    ``address``: of a cluster. ``None``: Ray is started on this machine, and stopped at the end.
+    ``address``: the address of a Ray cluster. If it is ``None``, Ray is started on this machine,
+    and stopped at the end.
     """
     with _ray(address, workers) as ray:
         shards = (
@@ -187,7 +193,7 @@ def run_ray(
 
 
 def _read(reading: Reading, _: Columns) -> Iterator[Columns]:
-    """Yield a row for each missing shard, then the read log."""
+    """Yield a row for each missing shard, and a last row with the read log."""
     log = ReadLog()
     for task in tasks(reading, log):
         yield _row(task.number, task.slabs, b"")

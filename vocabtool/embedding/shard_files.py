@@ -1,7 +1,7 @@
 """Write and check one shard, a Parquet file: written to a temporary file, flushed, renamed.
 
-In the file's footer, the key ``vocabtool`` has the fingerprint of the run, and the number and the
-counts of the shard as JSON. Pages have checksums.
+The file's footer has the key ``vocabtool``, whose value is JSON: the fingerprint of the run, the
+number of the shard, and the counts of the shard. Pages have checksums.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def vectors_of(batch: pa.RecordBatch) -> Vectors:
 def as_utf8(strings: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.bool_]]:
     """Replace bytes that are not UTF-8 by U+FFFD; keep nulls.
 
-    Returns the n strings, and which of them were changed: bool, shape (n,).
+    Returns the n strings, and whether each string was changed: bool, shape (n,).
     """
     nothing = np.zeros(len(strings), np.bool_)
     if not len(strings):
@@ -111,11 +111,13 @@ SINCE_0_2: Final = ("too_long", "tokens_cut")  # stored if not 0, so that older 
 class Counts:
     """Counts of documents in shards. Runs with the same plan have the same counts.
 
-    ``empty``: blank texts. ``zero``: zero vectors, which belong to texts without a known word.
-    ``not_utf8``: documents stored with U+FFFD in place of bytes that are not UTF-8.
-    ``tokens``, ``tokens_unknown``: number of words and of unknown words; 0 if it cannot be
-    determined which words the model knows. ``too_long``: documents with more tokens than the model
-    reads. ``tokens_cut``: number of tokens of these documents that the model does not read.
+    - ``empty``: number of blank texts.
+    - ``zero``: number of zero vectors, which belong to texts without a known word.
+    - ``not_utf8``: number of documents with bytes that are not UTF-8, which are stored as U+FFFD.
+    - ``tokens``, ``tokens_unknown``: number of words and of unknown words; 0 if it cannot be
+      determined which words the model knows.
+    - ``too_long``: number of documents with more tokens than the model reads.
+    - ``tokens_cut``: number of tokens that the model does not read, in all these documents.
     """
 
     documents: int = 0
@@ -139,7 +141,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardFacts(Counts):
-    """The metadata in a shard's footer. ``run``: fingerprint of its plan; ``shard``: its number."""
+    """The metadata in a shard's footer.
+
+    ``run``: the fingerprint of the run's plan. ``shard``: the number of the shard.
+    """
 
     run: str
     shard: int
@@ -147,7 +152,10 @@ class ShardFacts(Counts):
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A shard on disk. ``run``: the fingerprint of its plan; ``size``: file size in bytes."""
+    """A shard on disk.
+
+    ``run``: the fingerprint of the run's plan. ``size``: the size of the file in bytes.
+    """
 
     file: str
     number: int
@@ -166,7 +174,7 @@ class Rows:
 def write_shard(
     folder: Path, number: int, run: str, schema: pa.Schema, rows: Iterable[Rows]
 ) -> Shard:
-    """Write a shard from its rows. If that fails, the partial file is removed."""
+    """Write a shard from its rows. If an error occurs, the partial file is removed."""
     name = NAME.format(number)
     # A random name: a worker that outlives its killed parent cannot damage a later run's file.
     # A leading dot: readers of the folder ignore the file, also after a kill.
@@ -191,7 +199,7 @@ def open_native(path: Path) -> pa.NativeFile:
 
 
 def flush(file: IO[bytes]) -> None:
-    """Flush a file to disk, with what Arrow wrote to it. Arrow itself does not buffer."""
+    """Flush a file to disk, including the data that Arrow wrote to it without a buffer."""
     os.fsync(file.fileno())
 
 

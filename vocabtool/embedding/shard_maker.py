@@ -60,8 +60,8 @@ OnSlab = Callable[[Counts, int], None]
 class Slab:
     """Consecutive documents of one shard, encoded together.
 
-    ``table``: columns ``id``, ``text`` and the kept fields, each of type ``string`` and one chunk;
-    may contain invalid UTF-8. ``full``: whether the shard ends after this slab.
+    ``table``: the columns ``id``, ``text`` and the kept fields. Each has the type ``string`` and
+    one chunk, and may contain invalid UTF-8. ``full``: whether the shard ends after this slab.
     """
 
     shard: int
@@ -109,8 +109,8 @@ class Unknown:
     """The unknown words of n texts.
 
     ``words``: Arrow list of ``string``, length n: the distinct unknown words of each text in order
-    of first appearance. They may contain invalid UTF-8. ``tokens`` and ``tokens_unknown`` count
-    repetitions.
+    of first appearance, which may contain invalid UTF-8. ``tokens`` and ``tokens_unknown``: number
+    of words and of unknown words, including repetitions.
     """
 
     words: pa.ListArray
@@ -323,9 +323,9 @@ class VectorCache:
         self._connection.close()
 
     def vectors(self, texts: pa.StringArray, encode: Encode) -> tuple[Vectors, int]:
-        """Return the vectors of texts, float32, shape (n, dim), and how many were cached.
+        """Return the vectors of texts, float32, shape (n, dim), and how many needed no encoding.
 
-        ``encode`` is called with the distinct new texts, in order.
+        ``encode`` is called with the distinct texts that are not in the cache, in order.
         """
         keys = [hashlib.sha256(text).digest()[:KEY_BYTES] for text in as_bytes(texts)]
         first = {key: row for row, key in reversed([*enumerate(keys)])}

@@ -143,7 +143,7 @@ def read_plan(folder: Path) -> Plan | None:
 class Shards:
     """The documents of a finished run and their vectors, opened with :meth:`open`.
 
-    ``plan``: the model, inputs and options of the run; ``manifest``: its shards and their counts.
+    ``plan``: the model, inputs and options of the run. ``manifest``: the shards with their counts.
     """
 
     def __init__(self, path: Path, plan: Plan, manifest: Manifest) -> None:
@@ -153,11 +153,11 @@ class Shards:
 
     @classmethod
     def open(cls, path: str | Path) -> Shards:
-        """Open a folder and check that every shard exists, is complete and belongs to its run.
+        """Open a folder and check that every shard exists, is complete and belongs to the run.
 
         Parquet's page checksums are checked when rows are read; :meth:`verify` checks every byte.
         Raises :class:`NotFound` if the folder contains no finished run. Raises
-        :class:`InvalidFile`, which names the file, if a file was changed later.
+        :class:`InvalidFile`, whose message names the file, if a file was changed after the run.
         """
         folder = Path(path)
         manifest = read_manifest(folder)
@@ -193,18 +193,17 @@ class Shards:
         return self.plan.dim
 
     def verify(self) -> None:
-        """Verify the checksum of each file. Raises :class:`InvalidFile`, which names the file."""
+        """Verify the checksum of each file. Raises :class:`InvalidFile` for a damaged file."""
         for shard, wanted in zip(self.manifest.shards, self.manifest.checksums, strict=True):
             compare(self.path / shard.file, wanted)
 
     def batches(
         self, columns: Sequence[str] | None = None, *, shard: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in order, a row group at a time, with these ``columns`` (default: all).
+        """Yield the rows in order, a row group at a time.
 
-        ``shard``: only the rows of this shard, counted from 0.
-
-        Columns:
+        ``columns``: names of the columns to read, by default all. ``shard``: number, from 0, of the
+        only shard to read, by default all. The columns are:
 
         - ``id``: string
         - ``vector``: fixed-size list of float32 or float16
@@ -212,7 +211,7 @@ class Shards:
         - ``text``: string; unless the run stored no texts
         - the kept fields: string, null where missing
 
-        Raises :class:`InvalidFile`.
+        Raises :class:`InvalidFile` for a damaged file.
         """
         plan = self.plan
         names = list(columns) if columns is not None else None
@@ -235,9 +234,10 @@ class Shards:
             yield vectors_of(batch)
 
     def documents(self) -> Iterator[Document]:
-        """Yield the documents in order. Their ``fields`` are all other columns.
+        """Yield the documents in order.
 
-        The field ``vector`` is an array, float32, shape (dim,).
+        All columns except ``id`` and ``text`` become the ``fields`` of a document. The field
+        ``vector`` is an array, float32, shape (dim,).
         """
         for batch in self.batches():
             others = [name for name in batch.schema.names if name not in (ID, VECTOR, TEXT)]
@@ -283,7 +283,7 @@ class Folder:
         return len(parts)
 
     def shards(self, plan: Plan) -> dict[int, Shard]:
-        """Return the existing shards by number; refuse shards of another run."""
+        """Return the existing shards by number; raise an error for a shard of another run."""
         run, shards = plan.fingerprint, {}
         for name in self._shard_names():
             shard = read_shard(self.path / name)
@@ -301,7 +301,7 @@ class Folder:
     ) -> Manifest:
         """Write the manifest, which marks the run as finished.
 
-        Reads the ``resumed`` shards again, to store no checksum of a damaged shard.
+        The ``resumed`` shards are read again, so that no checksum of a damaged shard is stored.
         """
         for number in resumed:
             for _ in read_row_groups(self.path / shards[number].file):

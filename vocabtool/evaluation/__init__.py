@@ -1,4 +1,4 @@
-"""Evaluation of search: metrics, comparison of all fusions, tuning of keyword search's weight.
+"""Evaluation of search: metrics, comparison of all fusions, tuning of the keyword leg's weight.
 
 Read ``compare.py`` first.
 """

@@ -1,7 +1,7 @@
 """Estimate the weight of an index's keyword leg (keyword search) without judgements.
 
-Queries are made from a sample of documents. For each query, a copy without its text replaces the
-document. The weight that finds the documents best is the estimate.
+Queries are made from a sample of documents. Each query is searched as if its document did not
+contain the text of the query. The estimate is the weight that ranks these documents best.
 """
 
 from __future__ import annotations
@@ -64,9 +64,10 @@ ESTIMATE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PseudoQuery:
-    """A query made from the document in ``row``. ``copy``: the document without the query.
+    """A query made from the document in ``row``.
 
-    ``removed``: the first and last (exclusive) character of the query in the document.
+    ``copy``: the text of the document without the query. ``removed``: the start and the exclusive
+    end of the query in the document, in characters.
     """
 
     kind: Kind
@@ -79,11 +80,13 @@ class PseudoQuery:
 def pseudo_queries(
     row: int, document: Document, cutter: Cutter, generator: np.random.Generator
 ) -> list[PseudoQuery]:
-    """Make a ``title`` and a ``hard`` query from a document; none if the document is too short.
+    """Make a ``title`` and a ``hard`` query from a document.
 
-    - ``title``: the title, or else the first sentence.
-    - ``hard``: content words of a random later sentence. A word that also occurs elsewhere is
-      dropped with probability one half.
+    - ``title``: the title of the document, or its first sentence if the document has no title.
+    - ``hard``: content words of a random later sentence. A word that also occurs elsewhere in the
+      document is dropped with probability one half.
+
+    Returns an empty list if the document is too short.
     """
     parts = sentences(document.text)
     words = sum(1 for _ in islice(RUNS.finditer(document.text), MIN_WORDS))
@@ -145,7 +148,8 @@ def _words_of(part: str, cutter: Cutter) -> str:
 def sentences(text: str) -> list[str]:
     """Split a text into sentences or, if there are fewer than three, into parts of twelve words.
 
-    A line break ends a sentence too. Each part contains a word. All parts joined are the text.
+    A sentence also ends at a line break. Each part contains a word, and the joined parts are the
+    text. A text without a word gives an empty list.
     """
     head, rest = text[:MAX_CHARACTERS], text[MAX_CHARACTERS:]
     parts: list[str] = []
@@ -178,7 +182,10 @@ def reads_like_language(sentence: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The loss of the weight ``a``: mean natural log of the rank of each query's document."""
+    """The loss of the weight ``a``.
+
+    ``loss``: the mean natural logarithm of the rank at which a query finds its document.
+    """
 
     a: float
     loss: float
@@ -186,7 +193,11 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class LegRate:
-    """How often one leg alone ranks the source document of a query first, and in the top ten."""
+    """How often one leg alone finds the document that a query was made from.
+
+    ``first``: the share of queries whose document has rank 1. ``first_ten``: the share of queries
+    whose document has a rank up to 10.
+    """
 
     kind: Kind
     leg: str
@@ -198,10 +209,10 @@ class LegRate:
 class WeightEstimate:
     """The estimated weight ``a`` of the keyword leg, 0 to 1.
 
-    - ``a``: the mean of those weights in ``curve`` whose loss is nearly the lowest.
-    - ``rates``: success of each leg alone.
-    - ``sample``: number of documents that queries were made from.
-    - ``seed``: seed of the sample.
+    - ``a``: the mean of the weights in ``curve`` that have nearly the lowest loss.
+    - ``rates``: how well each leg alone finds the documents.
+    - ``sample``: the number of documents that queries were made from.
+    - ``seed``: the seed of the random sample.
     """
 
     a: float
@@ -234,7 +245,7 @@ def calibrate(
 
     Two queries are made from each of ``sample`` documents. For each query, the document is copied
     without the text that became the query. The encoder of the index encodes queries and copies.
-    ``progress``: called with the name of a step and how much of it is done, 0 to 1.
+    ``progress``: a function that gets the name of a step and the share of it that is done, 0 to 1.
 
     Returns ``None`` if fewer than ten documents have three sentences and 15 words. Raises
     :class:`VocabtoolError` for an index without an encoder, ``ValueError`` for a ``sample`` that is
@@ -297,7 +308,7 @@ def calibrate(
 
 
 def terms_of_copies(snapshot: CommitStore, queries: Sequence[PseudoQuery]) -> list[Terms]:
-    """Return the terms of the copies, with the weights of the fields that are left in them."""
+    """Return the terms of each query's ``copy``, repeated by the weights of the searched fields."""
     documents = snapshot.documents.fetch_documents(np.array([query.row for query in queries]))
     return weighted_terms(
         snapshot.cutter,

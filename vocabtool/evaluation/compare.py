@@ -70,9 +70,10 @@ NO_VOCABULARY: Final = "it is unknown which words the model knows: all count as 
 
 @dataclass(frozen=True, slots=True)
 class FusionScore:
-    """The mean of each measure, for a fusion on a set of queries.
+    """The mean of each measure for one fusion on one set of queries.
 
-    ``differences``: mean difference from the fusion ``coverage``, with a 95 % confidence interval.
+    ``differences``: the mean difference from the fusion ``coverage`` in each measure, with a 95 %
+    confidence interval.
     """
 
     fusion: Fusion
@@ -84,8 +85,10 @@ class FusionScore:
 
 @dataclass(frozen=True, slots=True)
 class RelevantDocument:
-    """A relevant document of a query. ``gain``: as judged. ``ranks``: by both settings, from 1;
-    ``None`` past rank 100.
+    """A relevant document of a query.
+
+    ``gain``: the judgement. ``ranks``: the document's rank with each of the two settings, from 1;
+    ``None`` if it is not in the first 100.
     """
 
     id: str
@@ -97,8 +100,8 @@ class RelevantDocument:
 class MovedQuery:
     """A judged query that two settings rank differently.
 
-    ``query``: the query with its words. ``ndcg``: nDCG@10 by both settings. ``relevant``: up to ten
-    relevant documents, the highest gain first.
+    ``query``: the query with its words. ``ndcg``: the nDCG@10 with each setting. ``relevant``: up
+    to ten relevant documents, the highest gain first.
     """
 
     id: str
@@ -109,10 +112,12 @@ class MovedQuery:
 
 @dataclass(frozen=True, slots=True)
 class TwoSettings:
-    """The queries that differ most between two settings.
+    """The queries whose nDCG@10 differs most between two settings.
 
-    ``names``: of the settings. ``ndcg``: mean nDCG@10 by both. ``queries``: up to ten, the greatest
-    difference of nDCG@10 first. ``differing``: number of queries with a difference.
+    - ``names``: the names of the two settings.
+    - ``ndcg``: the mean nDCG@10 with each setting.
+    - ``queries``: up to ten queries, the greatest difference first.
+    - ``differing``: the number of queries whose nDCG@10 differs.
     """
 
     names: tuple[str, str]
@@ -125,8 +130,9 @@ class TwoSettings:
 class Evaluation:
     """The result of :func:`evaluate`: scores of each fusion on each set of queries.
 
-    ``unknown``: number of queries with an unknown word of the corpus. ``notes``: what was skipped.
-    ``beside``: the default fusion beside another setting; ``None`` if none was asked for.
+    - ``unknown``: the number of queries with a word of the corpus that the model does not know.
+    - ``notes``: what was skipped.
+    - ``beside``: the default fusion compared with another setting, or ``None``.
     """
 
     rows: tuple[FusionScore, ...]
@@ -155,11 +161,14 @@ def evaluate(
 ) -> Evaluation:
     """Search for every judged query with every fusion; return the scores.
 
-    ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
-    ``seed``: seed of the bootstrap. ``settings``: options of :meth:`Index.search_many`.
-    ``beside``: what the other setting of :class:`TwoSettings` changes in these, such as
-    ``{"fusion": "dense"}``, which is skipped without vectors. Raises :class:`VocabtoolError` if no
-    query has a relevant document.
+    - ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
+    - ``seed``: seed of the bootstrap.
+    - ``settings``: options of :meth:`Index.search_many` for every search.
+    - ``beside``: options that change ``settings`` into a second setting, which
+      :class:`TwoSettings` compares with the first. ``{"fusion": "dense"}`` is ignored without
+      vectors.
+
+    Raises :class:`VocabtoolError` if no query has a relevant document.
     """
     chosen = with_judgements(queries, qrels)
     given = chosen.vectors(index, vectors)
@@ -228,7 +237,11 @@ def _two_settings(
     settings: Mapping[str, Any],
     beside: Mapping[str, Any],
 ) -> TwoSettings:
-    """Compare the results of ``settings`` and of these with ``beside``."""
+    """Compare the search results of two settings.
+
+    ``both``: the results. ``settings``: the first setting. ``beside``: the options that differ in
+    the second setting.
+    """
     rankings = [[[hit.id for hit in each] for each in hits] for hits in both]
     ndcgs = np.array([list(map(ndcg, ranking, chosen.judged)) for ranking in rankings])
     apart = ndcgs[1] - ndcgs[0]
@@ -261,7 +274,11 @@ def _two_settings(
 
 @dataclass(frozen=True, slots=True)
 class HitRate:
-    """How often a fusion ranks the source document of a query first, and in the top ten."""
+    """How often a fusion finds the document that a query was made from.
+
+    ``first``: the share of queries whose document has rank 1. ``first_ten``: the share of queries
+    whose document has a rank up to 10.
+    """
 
     kind: Kind
     fusion: Fusion
@@ -272,7 +289,7 @@ class HitRate:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Recall@10 of the vector leg, mean over ``queries`` query vectors."""
+    """The mean recall@10 of the vector leg over a number of query vectors."""
 
     mean: float
     queries: int
@@ -300,11 +317,11 @@ def self_check(
     *,
     progress: Progress | None = None,
 ) -> SelfCheck:
-    """Search an index for a sample of its own documents; this shows whether the index works.
+    """Search an index for a sample of its own documents, to show whether the index works.
 
-    An ``ordinary`` query is four rare words of a document. An ``unknown`` query is two of them and
-    a word that the model does not know. Raises :class:`VocabtoolError` if no document contains a
-    word.
+    An ``ordinary`` query has four rare words of a document. An ``unknown`` query has two rare words
+    and a word that the model does not know. Raises :class:`VocabtoolError` if no document contains
+    a word.
     """
     snapshot, metric = index.snapshot(), index.configuration.metric
     generator = np.random.default_rng(seed)
@@ -371,7 +388,7 @@ def _words(text: str, snapshot: CommitStore) -> tuple[list[str], list[str]]:
 def measure_recall(snapshot: CommitStore, vectors: Vectors, metric: Metric) -> Recall | None:
     """Measure recall@10 of the vector leg against an exhaustive search.
 
-    ``vectors``: prepared, shape (n, dim). Returns ``None`` if all are zero.
+    ``vectors``: prepared query vectors, shape (n, dim). Returns ``None`` if all of them are zero.
     """
     used = vectors[vectors.any(axis=1)][:MAX_RECALL_QUERIES]
     best = [RankedRows.none()] * len(used)

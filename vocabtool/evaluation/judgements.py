@@ -3,7 +3,7 @@
 Queries (the layout is recognised by the content):
 
     {"_id": "1", "text": "..."}       BEIR: one JSON object per line (or with ``id``)
-    <top> <num> ... <title> ...       TREC: topics, their title is the query
+    <top> <num> ... <title> ...       TREC: topics; the title is the query
     1<TAB>what makes wings lift       TREC's deep learning track, MS MARCO
     what makes wings lift             one query per line; its id is the line number, from 1
 
@@ -14,10 +14,10 @@ Judgements (the layout is recognised by the number of columns):
 
 Vectors of queries: ``.npy`` (a matrix) or ``.npz`` (the array ``queries``, or the only array).
 
-The metrics follow trec_eval, like BEIR and MTEB. A ranking is distinct document ids, best first. A
-document is relevant if its judgement is at least 1. A query without a relevant document scores 0.
-nDCG's gain is the judgement itself (linear, not ``2**rel - 1``), or 0 if it is negative; its
-discount is log2(rank + 1).
+The metrics follow trec_eval, like those of BEIR and MTEB. A ranking is a list of distinct document
+ids, best first. A document is relevant if its judgement is at least 1. A query without a relevant
+document scores 0. The gain in nDCG is the judgement itself (linear, not ``2**rel - 1``), or 0 if
+the judgement is negative. The discount in nDCG is log2(rank + 1).
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def recall(ranked: Sequence[str], judged: Judged, depth: int = RECALL_DEPTH) -> 
 
 
 def reciprocal_rank(ranked: Sequence[str], judged: Judged, depth: int | None = None) -> float:
-    """Return 1 / the rank of the first relevant document, 0 if none is among the first ``depth``.
+    """Return 1 / rank of the first relevant document, or 0 if the first ``depth`` contain none.
 
-    Without ``depth`` the whole ranking counts, as in trec_eval's ``recip_rank``.
+    If ``depth`` is ``None``, the whole ranking counts, as in trec_eval's ``recip_rank``.
     """
     for rank, document in enumerate(ranked[:depth], 1):
         if judged.get(document, 0) >= RELEVANT:
@@ -143,9 +143,11 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQueries:
-    """The queries that have a relevant document: for the others, all rankings are equally good.
+    """The queries of a file that have a relevant document.
 
-    ``at``: the position of each query in the file, which has ``count`` queries.
+    Queries without a relevant document are left out, because every ranking has the same score for
+    them. ``at``: the position in the file of each query. ``count``: the number of queries in the
+    file.
     """
 
     queries: list[JudgedQuery]
@@ -155,10 +157,11 @@ class JudgedQueries:
     notes: list[str]
 
     def vectors(self, index: Index, vectors: NDArray[Any] | None) -> Vectors | None:
-        """Return the vectors of the judged queries, shape (len(queries), dim).
+        """Return the vectors of these queries, shape (len(queries), dim).
 
-        ``vectors``: one for each query in the file; ``None``: encode the queries. Returns ``None``
-        if the index has no encoder. Raises ``ValueError`` for a wrong number.
+        ``vectors``: a vector for each query in the file. If it is ``None``, the encoder of the
+        index makes the vectors; without an encoder, the result is ``None``. Raises ``ValueError``
+        if the number of ``vectors`` is not the number of queries in the file.
         """
         if vectors is None:
             encoder = index.encoder
@@ -170,7 +173,7 @@ class JudgedQueries:
 
 
 def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueries:
-    """Return the queries with a relevant document. Raises :class:`VocabtoolError` without any."""
+    """Return the queries with a relevant document; raise :class:`VocabtoolError` if none has."""
     at = [
         place
         for place, query in enumerate(queries)

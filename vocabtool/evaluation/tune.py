@@ -1,7 +1,7 @@
 """Tune the weight of the keyword leg with judged queries.
 
-The weight with the highest mean nDCG@10 is chosen. Cross-validation estimates how well such a
-weight does on new queries.
+The weight with the highest mean nDCG@10 is chosen. Cross-validation estimates the nDCG@10 that a
+weight chosen in this way has on new queries.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, ..
 class CopyStore(MaskStore):
     """A store that searches as if a shortened copy replaced the document in ``row``.
 
-    ``terms``, ``vector``: those of the copy. ``mean_length``: mean length of the field ``words``.
-    Document frequencies are those of the collection. The copy matches no phrase.
+    ``terms``, ``vector``: the terms and the vector of the copy. ``mean_length``: the mean length of
+    the field ``words``. Document frequencies stay those of ``store``. The copy matches no phrase.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class LegScores:
 def score_legs(
     store: Store, text: str, vector: Vectors | None, settings: Settings = DEFAULTS
 ) -> LegScores:
-    """Search keywords and vectors, as the fusion ``coverage`` does; do not fuse."""
+    """Search keywords and vectors as the fusion ``coverage`` does, without fusing the results."""
     query = parse_query(store, text, settings)
     used = vector if vector is not None and vector.any() else None
     candidates, tiers = store.legs(query, used, settings.limit(store.rows), store.live)
@@ -173,8 +173,9 @@ class Gain:
 class TunedWeight:
     """The weight ``a`` with the highest mean nDCG@10; if several have it, the middle one.
 
-    ``curve``: the mean nDCG@10 of every weight. ``held_out``: that of weights chosen by five-fold
-    cross-validation. ``fixed``: that of the default weight.
+    - ``curve``: the mean nDCG@10 of every weight.
+    - ``held_out``: the mean nDCG@10 of weights that five-fold cross-validation chooses.
+    - ``fixed``: the mean nDCG@10 of the default weight.
     """
 
     a: float
@@ -203,11 +204,11 @@ def tune(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> TunedWeight:
-    """Choose the weight ``a`` with judged queries; store nothing.
+    """Choose the weight ``a`` of the keyword leg with judged queries; store nothing.
 
     ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
-    ``seed``: seed of the folds. Raises :class:`VocabtoolError` for fewer than ten judged queries
-    with a relevant document, or without vectors.
+    ``seed``: seed of the random folds. Raises :class:`VocabtoolError` if fewer than ten queries
+    have a relevant document, or if there is neither an encoder nor ``vectors``.
     """
     chosen = with_judgements(queries, qrels)
     if len(chosen.queries) < MIN_QUERIES:

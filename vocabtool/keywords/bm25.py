@@ -6,8 +6,8 @@ inverse document frequency of Lucene and tantivy:
     idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))
     score(t, d) = idf(t) tf (k1 + 1) / (tf + k1 (1 - b + b |d| / mean |d|))
 
-A phrase counts as one term; its idf is the sum of the idfs of its terms. An identifier scores its
-idf alone: texts have too few identifiers for a meaningful length.
+A phrase counts as one term; its idf is the sum of the idfs of its terms. The score of an
+identifier is only its idf, because texts have too few identifiers for a meaningful length.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Term(NamedTuple):
 class Clause(NamedTuple):
     """One term, or a phrase: several consecutive words of the field ``words``.
 
-    ``parts``: terms that are parts of an identifier. With it, they score the larger of its score
-    and the sum of theirs.
+    ``parts``: for a clause with an identifier, the terms of the identifier's parts. The score of
+    the clause is the larger of the identifier's score and the sum of the parts' scores.
     """
 
     terms: tuple[Term, ...]
@@ -40,7 +40,8 @@ class Clause(NamedTuple):
 class KeywordQuery(NamedTuple):
     """A query: the score of a document is the sum of the scores of its clauses.
 
-    Documents with every clause of ``must`` are found; if it is empty, those with any of ``should``.
+    A search finds the documents that match every clause of ``must``. If ``must`` is empty, the
+    search finds the documents that match any clause of ``should``.
     """
 
     should: tuple[Clause, ...]

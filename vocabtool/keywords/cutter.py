@@ -1,13 +1,14 @@
-"""Split texts into the terms of the keyword index, by a Unicode rule of vocabtool.
+"""Split texts into the terms of the keyword index.
 
-``tokens.py`` finds the words of a text. Here they are folded and stemmed by Snowball:
+``tokens.py`` finds the words of a text. This module folds the words and stems them with Snowball.
+The keyword index has two fields:
 
-- field *words*: every run of letters, digits and marks, folded and stemmed. Words with a digit are
-  only folded. Scripts without spaces (Han, kana, Thai, ...) give overlapping pairs of characters.
-  Last come the parts of mixed-case runs (``parse http header`` finds ``parseHttpHeader``), and
-  their unstemmed form if it differs.
-- field *surfaces*: tokens of several runs (identifiers) as a whole, and their longer parts, such as
-  ``numpy.linalg`` of ``numpy.linalg.norm``.
+- *words*: every run of letters, digits and marks, folded and stemmed. Words with a digit are only
+  folded. Texts in scripts without spaces (Han, kana, Thai, ...) are split into overlapping pairs of
+  characters. The last terms are the parts of mixed-case runs, so that ``parse http header`` finds
+  ``parseHttpHeader``, and the unstemmed mixed-case runs that stemming changes.
+- *surfaces*: tokens of several runs (identifiers) as a whole, and their longer parts. For example,
+  ``numpy.linalg`` is a part of ``numpy.linalg.norm``.
 
 Stop words are flagged in queries, but still indexed.
 """
@@ -80,11 +81,13 @@ _OPENING: Final = re.compile(r'(?<!\w)["“”„«»](?=\w)')
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of one text: for each field a string of terms, joined by spaces, and their count.
+    """The terms of one text.
 
-    Terms are in the order of the text; in ``words``, additional terms of mixed-case runs come last.
-    ``repeated``: further terms of the field "words", of text that counts several times; ``count``
-    includes them.
+    - ``words``, ``surfaces``: the terms of each field in text order, joined by spaces. In
+      ``words``, the additional terms of mixed-case runs come last.
+    - ``count``: the number of terms of the field "words", including ``repeated``.
+    - ``surface_count``: the number of terms of the field "surfaces".
+    - ``repeated``: more terms of the field "words", from parts of the text that count repeatedly.
     """
 
     words: str
@@ -98,12 +101,13 @@ class Terms:
 class QueryWord:
     """A word or identifier in a text, with its position and its terms.
 
-    - ``words``: its terms of the field "words", at least one (``SKU-48007-H``: sku, 48007, h).
-    - ``humps``: more terms of this field, for parts of mixed-case runs (``parseHttp``: pars, http).
-    - ``unstemmed``: mixed-case runs, folded, if stemming changes them (``DataFrame``: dataframe).
-    - ``surfaces``: its terms of the field "surfaces", the whole first; empty for a plain word.
-    - ``stop``: whether it is a stop word.
-    - ``phrase``: number, from 0, of the quoted phrase that contains the word; else ``None``.
+    - ``words``: the terms of the field "words", at least one (``SKU-48007-H``: sku, 48007, h).
+    - ``humps``: more terms of "words", for parts of mixed-case runs (``parseHttp``: pars, http).
+    - ``unstemmed``: the mixed-case runs that stemming changes, folded (``DataFrame``: dataframe).
+    - ``surfaces``: the terms of the field "surfaces", beginning with the whole identifier. Empty
+      for a plain word.
+    - ``stop``: whether the word is a stop word.
+    - ``phrase``: the number, from 0, of the quoted phrase that contains the word, or ``None``.
     """
 
     surface: str
@@ -120,7 +124,7 @@ class QueryWord:
 class Cutter:
     """Splits texts of one language into terms. Thread-safe.
 
-    ``fingerprint``: equal fingerprints mean equal terms.
+    Two cutters with the same ``fingerprint`` split every text into the same terms.
     """
 
     def __init__(self, language: Language = "english") -> None:
@@ -165,7 +169,7 @@ class Cutter:
         return found
 
     def query(self, text: str) -> list[QueryWord]:
-        """Return the words of a query, with the numbers of quoted phrases."""
+        """Return the words of a query. A word in quotation marks has the number of its phrase."""
         words = self.spans(text)
         quoted = [found.span(1) for found in QUOTED.finditer(text)]
         for at, word in enumerate(words if quoted else ()):
@@ -175,7 +179,7 @@ class Cutter:
         return words
 
     def spans(self, text: str) -> list[QueryWord]:
-        """Return the words of a text. Quotation marks make no phrases."""
+        """Return the words of a text. Quotation marks have no effect."""
         found = []
         for token in tokens(text):
             start, end = token.whole
@@ -224,9 +228,10 @@ class Cutter:
         return self._remembered[chunk].replace(_BETWEEN, "").split(" ")[:-1]
 
     def _chunk(self, chunk: str) -> str:
-        """Return terms as the cache stores them: stems, humps, joined words.
+        """Return the terms of a chunk as the cache stores them: a string, a space after each term.
 
-        ``_BETWEEN`` follows each group unless there are only stems.
+        The terms of words come first, then the terms of mixed-case runs, then the surfaces.
+        ``_BETWEEN`` follows each of the three groups, unless the chunk has only terms of words.
         """
         core = chunk.rstrip(_NEVER_LAST).lstrip(_NEVER_FIRST)
         if core.isascii() and core.isalnum() and len(core) <= MAX_TERM:  # equivalent, but faster
@@ -243,7 +248,11 @@ class Cutter:
         return joined[0]
 
     def _cut_mixed(self, run: str) -> tuple[list[str], list[str]]:
-        """Return the stems of the parts of ``parseHttp``, and its unstemmed run if different."""
+        """Return the stems of the parts of a mixed-case run, and the unstemmed run.
+
+        The second list is empty if stemming does not change the run. A run that has no parts gives
+        two empty lists.
+        """
         found = humps(run)
         if not found:
             return [], []
@@ -312,7 +321,7 @@ def _is_none(word: str) -> bool:
 
 
 def open_quote(query: str) -> int | None:
-    """Return the index of the first quotation mark without a closing one, or ``None``."""
+    """Return the position of the first quotation mark that is never closed, or ``None``."""
     found = _OPENING.search(QUOTED.sub(lambda phrase: " " * len(phrase[0]), query))
     return None if found is None else found.start()
 
@@ -323,8 +332,8 @@ _CHUNK: Final = re.compile(r"\S+")
 def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Span]:
     """Return the spans of a text to highlight for ``words``, ascending, without overlaps.
 
-    All forms of a word match. If the text contains an identifier as a whole, only this is
-    highlighted.
+    All forms of a word are highlighted. If the text contains an identifier as a whole, the parts of
+    the identifier are not highlighted elsewhere.
     """
     terms = {term for word in words for term in word.words}
     surfaces = {surface for word in words for surface in word.surfaces[:1]}

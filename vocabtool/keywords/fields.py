@@ -1,8 +1,8 @@
 """Several searched fields of a document: their places in its text, and BM25F.
 
 Robertson, Zaragoza and Taylor, Simple BM25 Extension to Multiple Weighted Fields (2004): a weight
-multiplies the frequencies of a field's terms before their saturation. So the terms of a field of
-weight W are put into the keyword index W times: once with the text, and W - 1 times more.
+multiplies the frequencies of a field's terms before the formula of BM25 dampens them. So the
+keyword index contains each term of a field W times if the weight of the field is W.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def places_of(
 ) -> list[FieldPlace]:
     """Return the places of the ``searched`` fields in a text that joins them.
 
-    ``values``: of the other fields than ``text``, which is what these leave. The result is empty
-    if the text does not consist of the fields; this can be so for documents that are added in
-    Python.
+    ``values``: the values of the document's fields, by name. The field ``text`` is the part of the
+    joined text that the other fields do not cover. Returns an empty list if the joined text does
+    not consist of the fields, which is possible for documents that are added in Python.
     """
     names, held = [*weights_of(searched)], dict[str, str]()
     for name in names:
@@ -65,11 +65,11 @@ def weighted_terms(
     searched: tuple[str, ...],
     removed: Sequence[tuple[int, int]] = (),
 ) -> list[Terms]:
-    """Return the terms of texts, in which those of each field occur as often as it weighs.
+    """Return the terms of texts, with the terms of each field repeated by the field's weight.
 
-    ``values``, ``searched``: as in :func:`places_of`. ``removed``: of each text, the first and
-    last (exclusive) character of a span that is left out. Each repetition is a text of its own, so
-    that no phrase is found across its edges.
+    ``values``, ``searched``: as in :func:`places_of`. ``removed``: for each text, the start and the
+    exclusive end of a span that is left out. Each repetition is a text of its own, so that no
+    phrase is found across its edges.
     """
     gaps, weights = removed or [(0, 0)] * len(texts), weights_of(searched)
     left = [text[:first] + text[last:] for text, (first, last) in zip(texts, gaps, strict=True)]

@@ -3,14 +3,14 @@
 Names:
 
 - parts joined by ``_``, ``.``, ``::`` or ``->``, such as ``os.path``. Each part begins with a
-  letter. All but the first have at least two characters.
+  letter. All parts but the first have at least two characters.
 - ``__init__``, and strict camelCase (``parseHttp``);
 - paths with two slashes or more, or with a file extension (``/usr/lib``, ``src/main.py``).
 
 Codes have at least one letter, two digits and five characters. Numbers, dates, times, prices,
-decades, ordinals and measures (``100km``) in their usual spellings are no codes.
+decades, ordinals and measures (``100km``) in their usual spellings are not codes.
 
-A looser rule reduced search quality where gene names such as ``IL-6`` are common.
+A looser rule made search worse on texts with many gene names, such as ``IL-6``.
 """
 
 from __future__ import annotations

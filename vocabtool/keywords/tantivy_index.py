@@ -3,9 +3,9 @@
 An identifier has a constant score (``bm25.py``), which would prevent tantivy from skipping
 documents (block-max WAND). So a query with words and identifiers runs as two queries.
 
-A commit is on disk when it returns. Tantivy does not flush the folder after it renames
-``meta.json``, so this module does. ``meta.json`` lists the segments of the last commit. A segment
-is a set of files named by its id, which never change.
+``commit`` returns when the commit is on disk. Tantivy does not flush the folder after it renames
+``meta.json``, so this module flushes it. ``meta.json`` lists the segments of the last commit. The
+files of a segment are named by the segment's id and never change.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ LOCKS: Final = (".tantivy-meta.lock", ".tantivy-writer.lock")  # empty
 
 
 def file_names(folder: Path) -> frozenset[str]:
-    """Return the segment files of the last commit. Raises :class:`InvalidFile`."""
+    """Return the names of the last commit's segment files. Raises :class:`InvalidFile`."""
     _, ids = _description(folder)
     names = (file.name for file in folder.iterdir())
     return frozenset(name for name in names if name.partition(".")[0] in ids)
 
 
 def checksums(folder: Path, before: Mapping[str, int]) -> dict[str, int]:
-    """Return the CRC-32C of ``meta.json`` and of the last commit's segment files, by name.
+    """Return the CRC-32C of ``meta.json`` and of the last commit's segment files, by file name.
 
-    ``before``: the checksums of an earlier commit; its segment files are not read again.
+    ``before``: the checksums of an earlier commit. The segment files of that commit are not read.
     """
     found = {META: checksum(folder / META)}
     for name in sorted(file_names(folder)):
@@ -57,10 +57,10 @@ def checksums(folder: Path, before: Mapping[str, int]) -> dict[str, int]:
 def check_files(
     folder: Path, noted: Mapping[str, int], whole: Set[str] = frozenset()
 ) -> frozenset[str]:
-    """Compare the files of a commit with their checksums; return the names of the intact ones.
+    """Compare the files of a commit with their checksums. Return the names of its segment files.
 
     ``noted``: the result of :func:`checksums`. ``whole``: names of files that need not be compared.
-    Raises :class:`InvalidFile` and :class:`NotFound`.
+    Raises :class:`InvalidFile` for a damaged or missing file, :class:`NotFound` without an index.
     """
     content, ids = _description(folder)  # read once: a writer may replace the file
     is_last = ids == {name.partition(".")[0] for name in noted if name != META}  # commits add one
@@ -117,10 +117,10 @@ _KEPT: Final = np.uint32(0xFFFF_FF00)
 
 
 class TantivyWriter:
-    """Adds documents, and can remove those from a given row number on. At most one per folder.
+    """Adds documents to a keyword index, and can remove all documents from a row number on.
 
-    ``memory``: bytes of unwritten data, for all threads together. Raises :class:`FolderInUse` and
-    :class:`InvalidFile`.
+    ``memory``: bytes of unwritten data, for all threads together. Raises :class:`FolderInUse` if
+    the folder has another writer, :class:`InvalidFile` if the index is damaged.
     """
 
     def __init__(self, folder: Path, *, memory: int = 128 << 20, threads: int = 1) -> None:
@@ -158,7 +158,7 @@ class TantivyWriter:
         self._open_writer().delete_documents_by_query(last_ones)
 
     def commit(self) -> None:
-        """Write everything to disk and finish merging, so that files stay until the next commit."""
+        """Write everything to disk and finish merging: the files stay until the next commit."""
         writer = self._open_writer()
         with _damage_named(self._folder):
             writer.commit()
@@ -167,7 +167,7 @@ class TantivyWriter:
         sync_folder(self._folder)
 
     def close(self) -> None:
-        """Discard what was not committed, and release the lock."""
+        """Discard changes that were not committed, and release the lock."""
         writer, self._writer = self._writer, None
         if writer is not None:
             with _damage_named(self._folder):
@@ -191,7 +191,7 @@ class TantivyWriter:
 class TantivyReader:
     """Searches the commit that is the newest when the reader is opened. Thread-safe.
 
-    Raises :class:`NotFound` and :class:`InvalidFile`.
+    Raises :class:`NotFound` without an index, :class:`InvalidFile` if the index is damaged.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -209,9 +209,10 @@ class TantivyReader:
         self._clause = lru_cache(MAX_CLAUSES_KEPT)(self._clause_query)
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
-        """Return the best documents.
+        """Return the best ``limit`` documents that the mask allows.
 
-        If documents with equal scores exceed the limit, any of them may be left out.
+        If several documents have the same score and the limit does not allow all of them, any of
+        them may be left out.
         """
         if query.must:
             limit = min(limit, self._findable(query))
@@ -267,9 +268,9 @@ class TantivyReader:
         return {term: frequency_of(term.field, term.text) for term in terms}
 
     def rows_with_any(self, terms: Sequence[Term], among: Mask) -> Rows:
-        """Return all rows of the mask with at least one of the terms.
+        """Return all rows of the mask whose documents contain at least one of the terms.
 
-        If most documents have a term, those without any are fetched, which is faster.
+        If most documents contain a term, only the rows without any are fetched, which is faster.
         """
         holding = [self._query.term_query(self._schema, *term, "basic") for term in terms]
         query = self._query.boolean_query([(self._should, each) for each in holding])
@@ -287,7 +288,7 @@ class TantivyReader:
         return np.flatnonzero(passed & among)
 
     def rows_and_ids(self, end: int) -> Iterator[tuple[int, str]]:
-        """Yield row and id of documents with rows below ``end``, in no particular order."""
+        """Yield the row and the id of documents with rows below ``end``, in no particular order."""
         from tantivy import FieldType
 
         for start in range(0, end, BATCH_ROWS):
@@ -307,7 +308,7 @@ class TantivyReader:
     def near_spellings(self, word: str, limit: int) -> list[str]:
         """Return stems that are spelled like a folded and stemmed word, nearest first.
 
-        They begin with one of the word's first two characters.
+        The stems begin with the first or the second character of ``word``.
         """
         frequencies: dict[str, int] = {}
         for initial in set(word[:2]):
@@ -378,9 +379,9 @@ class TantivyReader:
 def nearest(word: str, frequencies: Mapping[str, int], limit: int) -> list[str]:
     """Return the keys of ``frequencies`` that are spelled like ``word``, nearest first.
 
-    At the same distance, the more frequent comes first. The distance is that of optimal string
-    alignment, a Damerau-Levenshtein distance. It is at most 1 for words of three to five letters, 2
-    for longer words. Shorter words have no similar words.
+    At the same distance, the more frequent key comes first. The distance is the number of edits in
+    the optimal string alignment, a Damerau-Levenshtein distance. For words of three to five letters
+    it is at most 1, for longer words at most 2. Words of one or two letters have no similar words.
     """
     most, letters = 0 if len(word) < 3 else 1 if len(word) < 6 else 2, frozenset(word)
     found = []
@@ -406,7 +407,7 @@ def nearest(word: str, frequencies: Mapping[str, int], limit: int) -> list[str]:
 
 
 def _index_in(folder: Path) -> tantivy.Index:
-    """Open or create an index. Tantivy raises an error if it has other fields."""
+    """Open or create an index. Tantivy raises an error if an existing index has other fields."""
     try:
         import tantivy
     except ImportError as error:
@@ -425,9 +426,9 @@ def _index_in(folder: Path) -> tantivy.Index:
 
 @contextmanager
 def _damage_named(folder: Path) -> Iterator[None]:
-    """Raise :class:`InvalidFile` if tantivy refuses its files or panics.
+    """Raise :class:`InvalidFile` if tantivy rejects the files of the index, or panics.
 
-    A Rust panic raises pyo3's PanicException, which can be recognised only by its name, because
+    A Rust panic raises pyo3's PanicException. Only its name identifies this exception, because
     every extension module has its own class.
     """
     try:
@@ -445,7 +446,7 @@ def _damage_named(folder: Path) -> Iterator[None]:
 def _release_inherited_locks() -> None:
     """Close a lock on ``meta.json`` that a fork inherited from a thread of tantivy (Linux).
 
-    The new process does not have this thread, so it would keep the lock until its end.
+    The new process does not have this thread, so it would hold the lock until the process ends.
     """
     with suppress(OSError):
         for link in Path("/proc/self/fd").iterdir():

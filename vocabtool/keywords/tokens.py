@@ -15,10 +15,10 @@ connected by joiners:
 | after a letter  | ``+``, ``++``, ``#``                          | ``C++``, ``C#``          |
 
 Everything else separates tokens, such as brackets, quotation marks, and the full stop of a
-sentence. So ``foo.bar()`` is ``foo.bar``, and ``didn't`` is ``didn`` and ``t``. In scripts without
-spaces, a run is always a token of its own.
+sentence. So ``foo.bar()`` has the token ``foo.bar``, and ``didn't`` has the tokens ``didn`` and
+``t``. In scripts without spaces, a run is always a token of its own.
 
-Patterns match *shapes*: texts in which one ASCII character stands for each character:
+The patterns match the *shape* of a text, in which an ASCII character replaces each character:
 
 | shape  | stands for                                                            |
 |--------|-----------------------------------------------------------------------|
@@ -31,11 +31,11 @@ Patterns match *shapes*: texts in which one ASCII character stands for each char
 
 Categories and scripts come from ``unicodedataplus``, so they do not depend on Python's version.
 
-*Folding* maps spellings of a word that differ in case, width, ligatures or accents to one. NFKC and
-case folding come before stemming, because the rules of Snowball use accents. Then marks that modify
-a letter are removed: accents, Arabic vowel signs, Hebrew points. Vowel signs of Indic scripts stay.
-Latin letters that Unicode does not decompose (``ł``, ``ø``, ``æ``) become ASCII letters, as in
-Lucene's ASCIIFoldingFilter; ``ß`` becomes ``ss`` by case folding.
+*Folding* gives spellings of a word that differ in case, width, ligatures or accents the same form.
+NFKC and case folding come before stemming, because the rules of Snowball use accents. After
+stemming, marks that modify a letter are removed: accents, Arabic vowel signs, Hebrew points.
+Vowel signs of Indic scripts stay. Latin letters that Unicode does not decompose (``ł``, ``ø``,
+``æ``) become ASCII letters, as in Lucene's ASCIIFoldingFilter. Case folding turns ``ß`` to ``ss``.
 """
 
 from __future__ import annotations
@@ -123,9 +123,10 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token of a text. ``whole``: its span. ``runs``: the spans of its letters and digits.
+    """A token of a text.
 
-    ``is_compound``: whether the token is more than a single such span.
+    ``whole``: the span of the token. ``runs``: the spans of its runs. ``is_compound``: whether the
+    token is more than a single run.
     """
 
     whole: Span
@@ -149,9 +150,10 @@ def runs_of(text: str) -> list[str]:
 
 
 def humps(run: str) -> list[Span]:
-    """Return the parts of a mixed-case ASCII run: ``parseHTTPHeader`` has three.
+    """Return the spans of the parts of a mixed-case ASCII run, such as ``parse`` and ``HTTP``.
 
-    Parts of one character are left out. The result is empty if fewer than two remain (``iPhone``).
+    Parts of one character are left out. The result is empty if fewer than two parts remain, as for
+    ``iPhone``.
     """
     if run[1:].islower() or run.isupper() or not run.isascii():
         return []
@@ -163,7 +165,7 @@ def humps(run: str) -> list[Span]:
 def surfaces_of(token: str) -> tuple[str, ...]:
     """Return a compound token and its compound segments, folded.
 
-    ``/usr/lib/python3.11/os.py`` gives itself, ``python3.11`` and ``os.py``.
+    For ``/usr/lib/python3.11/os.py``: the whole token, ``python3.11`` and ``os.py``.
     """
     shape = token.translate(SHAPES)
     if _ONE_KIND.fullmatch(shape):

@@ -153,7 +153,7 @@ class InMemory(Generic[T]):
 class InFolder:
     """A cache of documents: an Arrow IPC file, created when a pass is complete.
 
-    The metadata of its schema contains ``key``.
+    The metadata of the file's schema contains ``key``.
     """
 
     source: Start[Document]

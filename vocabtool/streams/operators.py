@@ -1,7 +1,7 @@
 """The operators of :class:`Stream`, the source of a stream of documents, and the sizes of streams.
 
-A ``Start`` is called with a position and begins a pass there. All operators can be pickled if their
-sources and functions can.
+A ``Start`` is a function that begins a pass at a given position. An operator can be pickled if its
+source and its function can be pickled.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NEARLY_NONE: Final = 1e-9  # weight of an exhausted stream: drawing it shows tha
 
 @dataclass(frozen=True, slots=True)
 class FromStart(Generic[T]):
-    """A ``Start`` for a source that can only be read as a whole."""
+    """A ``Start`` for a source that can be read only from its beginning."""
 
     make: Callable[[], Iterator[T]]
 
@@ -159,7 +159,7 @@ def skip(source: Start[T], count: int, first: int) -> Iterator[T]:
 def repeat(
     source: Start[T], times: int | None, rows: Callable[[], int | None], first: int
 ) -> Iterator[T]:
-    """``rows`` returns the number of elements in a pass, if known."""
+    """See :meth:`Stream.repeat`. ``rows`` returns the number of elements in a pass, or ``None``."""
     known = rows() if first else None
     if not known:
         return rest(_passes(source, times, 0), first)
@@ -242,7 +242,7 @@ def shuffle(source: Start[T], buffer: int, seed: int, passes: Passes | None) -> 
 
 
 def random_of(seed: int, number: int) -> Random:
-    """Return the random generator of a pass, equal in every process and Python version."""
+    """Return the random generator of a pass; all processes and Python versions get the same."""
     return Random(f"{seed} {number}")  # noqa: S311 - an order, not a secret
 
 
@@ -285,7 +285,7 @@ def draw(
     """Draw a stream at random for each element, and yield the stream's next element.
 
     ``shares`` returns an amount and a minimum for each stream. The weight of a stream begins at its
-    amount. It falls by 1 with each element, but not below the minimum.
+    amount. It falls by 1 with each element that is drawn, but not below the minimum.
     """
     random = random_of(seed, 0)
     with ExitStack() as stack:
@@ -306,7 +306,11 @@ def draw(
 
 
 class Size(NamedTuple):
-    """The size of a stream. ``None``: unknown or endless. ``exact``: false for an estimate."""
+    """The size of a stream.
+
+    ``rows``, ``bytes``: ``None`` if unknown or endless. ``exact``: whether ``rows`` is exact rather
+    than estimated.
+    """
 
     rows: int | None = None
     exact: bool = False
@@ -365,7 +369,7 @@ SEVERAL: Final = "shuffle_shards wants only files, or one source in memory; got 
 
 @dataclass(frozen=True, slots=True)
 class DocumentSource:
-    """A source of documents. A call reads them from number ``first`` on."""
+    """A source of documents. A call reads the documents from position ``first`` on."""
 
     sources: Sources
     options: ReadOptions
@@ -418,7 +422,10 @@ class DocumentSource:
         yield from shuffle(lambda _: turns, buffer, seed, None)
 
     def shards(self) -> list[Shard]:
-        """If bad rows are skipped, all sources stay whole: the number of bad rows is unknown."""
+        """Cut the sources into shards.
+
+        If bad rows are skipped, each source is one shard, because its number of rows is unknown.
+        """
         cuts: list[tuple[Source, list[int] | None]] = []
         sources = list(each_source(self.sources))
         if len(sources) > 1 and not all(isinstance(source, Files) for source in sources):
@@ -446,7 +453,10 @@ class DocumentSource:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Consecutive documents of one source. ``count``: ``None`` for all until the end."""
+    """Consecutive documents of one source.
+
+    ``count``: the number of documents; ``None`` for all documents from ``start`` to the end.
+    """
 
     whole: DocumentSource
     source: Source

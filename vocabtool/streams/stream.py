@@ -66,13 +66,13 @@ NO_SIZE = (
 class Stream(Generic[T]):
     """An ordered sequence of elements, read lazily. Each iteration (a pass) reads the source again.
 
-    Every operator returns a new stream and leaves this one unchanged. A pass yields each element
-    exactly once. If it is abandoned early, its files are closed and its threads end. Created by
-    :func:`stream` and :meth:`of`.
+    Create a stream with :func:`stream` or :meth:`of`. Every operator returns a new stream and
+    leaves this stream unchanged. A pass yields each element exactly once. When a pass is abandoned
+    early, its files are closed and its threads end.
 
-    ``start``: returns a pass without the first n elements, for :meth:`skip`.
-    ``size``: returns the size, as far as it is known without reading all elements.
-    ``documents``: the sources, if the elements are exactly their documents.
+    ``start``: a function that begins a pass after the first n elements, for :meth:`skip`.
+    ``size``: a function that returns the size, as far as it is known without reading all elements.
+    ``documents``: the sources, if the elements are exactly the documents of these sources.
     """
 
     start: Start[T]
@@ -91,7 +91,7 @@ class Stream(Generic[T]):
     def of(cls, items: Iterable[T] | Indexable) -> Stream[T]:
         """Return a stream of the elements of a list, an indexable or an iterable, in order.
 
-        An iterator allows one pass; a second raises :class:`VocabtoolError`.
+        An iterator allows one pass; a second pass raises :class:`VocabtoolError`.
         Raises ``TypeError`` for a single text and for an object that cannot be iterated or indexed.
         """
         if isinstance(items, str | bytes):
@@ -114,13 +114,14 @@ class Stream(Generic[T]):
         ordered: bool = True,
         kind: Workers = "threads",
     ) -> Stream[R]:
-        """Replace each element by ``fn(element)``, in order.
+        """Replace each element by ``fn(element)``.
 
-        ``workers``: number of threads or processes; 0: ``fn`` runs in the caller's thread. At most
-        ``2 * workers`` elements are read ahead, in the caller's thread.
-        ``ordered``: if false, results come as they finish.
-        ``kind``: ``"processes"`` is for a pure Python ``fn``. ``fn``, elements and results are
-        pickled, so batch the elements first.
+        ``workers``: number of threads or processes. With 0, ``fn`` runs in the caller's thread. At
+        most ``2 * workers`` elements are read ahead, in the caller's thread.
+        ``ordered``: whether results are in the order of the elements. Otherwise each result is
+        yielded when its call finishes.
+        ``kind``: ``"threads"``, or ``"processes"`` for a pure Python ``fn``. Processes pickle
+        ``fn``, elements and results, so batch the elements first.
         Raises :class:`OperatorFailed` if ``fn`` raises, after the results of earlier elements.
         """
         if workers < 0:
@@ -132,11 +133,11 @@ class Stream(Generic[T]):
         )
 
     def flat_map(self, fn: Callable[[T], Iterable[R]]) -> Stream[R]:
-        """Replace each element by the items of ``fn(element)``; errors as in :meth:`map`."""
+        """Replace an element by the items of ``fn(element)``. Raises the errors of :meth:`map`."""
         return Stream(FromStart(partial(operators.flat_map, self.start, fn)))
 
     def filter(self, fn: Callable[[T], object]) -> Stream[T]:
-        """Keep the elements for which ``fn`` returns a true value; errors as in :meth:`map`."""
+        """Keep elements for which ``fn`` returns a true value. Raises the errors of :meth:`map`."""
         return Stream(FromStart(partial(operators.filter_elements, self.start, fn)))
 
     def take(self, most: int) -> Stream[T]:
@@ -148,17 +149,17 @@ class Stream(Generic[T]):
     def skip(self, left_out: int) -> Stream[T]:
         """Drop the first ``left_out`` elements.
 
-        They are not read if the source is an indexable, Parquet, Arrow IPC, or text lines (only
-        line ends are counted). This also holds after ``map``, ``take``, ``skip``, ``batch``,
-        ``prefetch``, ``cache``, and ``repeat`` of a known number of elements. After any other
-        operator, the skipped elements are read.
+        The dropped elements are not read if the source is an indexable, Parquet, Arrow IPC, or text
+        lines (only line ends are counted), and if the operators before ``skip`` are only ``map``,
+        ``take``, ``skip``, ``batch``, ``prefetch``, ``cache``, and ``repeat`` of a known number of
+        elements. Otherwise, the dropped elements are read.
         """
         _check("skip", left_out, 0)
         start = partial(operators.skip, self.start, left_out)
         return Stream(start, partial(operators.part, self.size, left_out, None))
 
     def repeat(self, times: int | None = None) -> Stream[T]:
-        """Repeat the stream ``times`` times; ``None``: endlessly, or until a pass is empty."""
+        """Repeat the stream ``times`` times. With ``None``, repeat it until a pass is empty."""
         if times is not None:
             _check("repeat", times, 0)
         rows = partial(operators.exact_rows, self.size)
@@ -171,11 +172,11 @@ class Stream(Generic[T]):
         """Shuffle within a buffer of ``buffer`` elements.
 
         A random element of the buffer is yielded and replaced by the next element of the stream,
-        until the stream ends. No element comes more than ``buffer - 1`` places too early. With a
-        buffer as large as the stream, every order is equally likely.
+        until the stream ends. No element is yielded more than ``buffer - 1`` places earlier than in
+        the stream. With a buffer as large as the stream, every order is equally likely.
 
-        The same ``seed`` gives the same order in every pass. With ``reshuffle``, each pass has a
-        different order, which depends only on ``seed`` and the number of the pass.
+        The same ``seed`` gives the same order in every pass. If ``reshuffle`` is true, each pass
+        has a different order, which depends only on ``seed`` and the number of the pass.
         """
         _check("shuffle: buffer", buffer, 1)
         passes = Passes() if reshuffle else None
@@ -189,12 +190,12 @@ class Stream(Generic[T]):
 
         The sources are cut into shards: row groups of Parquet, record batches of Arrow IPC, 10,000
         documents of an indexable. Any other file is one shard. If bad rows are skipped, every
-        source is one shard. The shards are put in random order. ``at_once`` of them are open at a
-        time and yield one document each in turn, through a shuffle buffer of ``buffer`` documents
-        (see :meth:`shuffle`).
+        source is one shard. The shards are put in random order. ``at_once`` shards are open at a
+        time, and each open shard yields one document in turn. These documents pass through a
+        shuffle buffer of ``buffer`` documents (see :meth:`shuffle`).
 
-        The same ``seed`` gives the same order in every pass. Raises ``ValueError`` unless
-        :func:`stream` created this stream from such sources.
+        The same ``seed`` gives the same order in every pass. Raises ``ValueError`` if
+        :func:`stream` did not create this stream, or if its sources cannot be cut into shards.
         """
         if self.documents is None:
             raise ValueError("shuffle_shards must come right after vocabtool.stream(...)")
@@ -211,14 +212,16 @@ class Stream(Generic[T]):
     def cache(self, folder: str | Path | None = None, *, key: str = "") -> Stream[T]:
         """Cache the elements of the first complete pass, in memory or in ``folder``.
 
-        An abandoned pass caches nothing. In memory, later passes yield the same objects. A folder
-        also serves later runs. It stores documents in Arrow IPC, with fields as JSON (a tuple comes
-        back as a list).
+        A pass that is abandoned caches nothing. With a cache in memory, later passes yield the same
+        objects. A cache in a folder can also be read by later runs. It stores documents in Arrow
+        IPC, with fields as JSON, which turns a tuple into a list.
 
-        The cache does not notice changed sources or operators. It stores ``key`` and refuses any
-        other key, so let the key name the sources and operators. Raises :class:`VocabtoolError` for
-        another key, for elements that are not documents and for fields that JSON cannot represent.
-        Raises :class:`InvalidFile` for a damaged cache.
+        The cache does not notice changed sources or operators. A folder stores ``key`` and can be
+        read only with the same key, so let the key name the sources and operators.
+
+        Raises :class:`VocabtoolError` if the folder has another key, for elements that are not
+        documents, and for fields that JSON cannot represent. Raises :class:`InvalidFile` for a
+        damaged cache.
         """
         if folder is None:
             return Stream(InMemory(self.start), self.size)
@@ -226,7 +229,7 @@ class Stream(Generic[T]):
         return Stream(cast("Start[T]", start), self.size)
 
     def batch(self, size: int) -> Stream[list[T]]:
-        """Group the elements into lists of ``size`` in order; only the last may be shorter."""
+        """Group the elements into lists of ``size`` in order; only the last list may be shorter."""
         _check("batch", size, 1)
         return Stream(
             partial(operators.lists, self.start, size), partial(operators.in_lists, self.size, size)
@@ -245,7 +248,8 @@ class Stream(Generic[T]):
         element longer than ``tokens`` forms its own list. ``buffer`` elements at a time are read,
         sorted by length (shortest first, stable) and cut into lists.
 
-        ``length``: returns the length of an element; by default its number of characters.
+        ``length``: a function that returns the length of an element; by default the number of
+        characters.
         """
         _check("batch_by_length: tokens", tokens, 1)
         _check("batch_by_length: buffer", buffer, 1)
@@ -260,12 +264,13 @@ class Stream(Generic[T]):
         Columns: ``id`` and ``text`` of type string, then the fields. Text that is not UTF-8 stays
         as it is.
 
-        ``fields``: a mapping from names to Arrow types, or only names. With only names, columns are
-        of type string, with strings unchanged and other values as JSON. A missing field is null.
-        ``None``: one column ``fields`` with all fields of a document as a JSON object.
+        ``fields``: a mapping from names to Arrow types, or only names. With only names, the columns
+        have type string and contain strings unchanged and other values as JSON. A missing field is
+        null. With ``None``, one column ``fields`` contains all fields of a document as a JSON
+        object.
 
-        Raises :class:`VocabtoolError`, when read, for elements that are not documents and for a
-        value of the wrong type.
+        Reading raises :class:`VocabtoolError` for elements that are not documents and for a value
+        of the wrong type.
         """
         import pyarrow as pa
 
@@ -284,22 +289,24 @@ class Stream(Generic[T]):
     ) -> tf.data.Dataset:
         """Return the documents as a ``tf.data.Dataset`` of dictionaries, in order, read lazily.
 
-        ``id`` and ``text`` are string scalars, in UTF-8.
+        In each dictionary, ``id`` and ``text`` are string scalars, in UTF-8.
 
-        ``fields``: further scalars by name, with their dtype (``{"label": "float32"}``).
-        ``encoder``: adds ``vector``, float32, shape (dim,).
-        ``batch_size``: adds a leading dimension to all of these. Its static size is None.
-        ``drop_remainder``: drop a smaller last batch. The static size is then ``batch_size``.
+        ``fields``: names and dtypes of fields to add as scalars (``{"label": "float32"}``).
+        ``encoder``: an encoder that makes ``vector``, float32, shape (dim,).
+        ``batch_size``: documents per batch. All values have a leading dimension of static size
+        None. By default, documents are not batched.
+        ``drop_remainder``: whether to drop a smaller last batch. If true, the static size of the
+        leading dimension is ``batch_size``.
 
         For training, use ``dataset.map(lambda row: (row["vector"], row["label"]))``. To get ids
-        with predictions, give the model an output that is its input ``id``; Keras ``predict`` then
-        returns both, row by row. The dataset states its cardinality if the number of documents is
-        known (lists, Parquet, Arrow IPC).
+        with predictions, give the model an output that is its input ``id``: Keras ``predict``
+        returns the ids and the predictions in the same order. The dataset states its cardinality if
+        the number of documents is known (lists, Parquet, Arrow IPC).
 
         Rows are passed to TensorFlow 1,024 at a time. With ``batch_size`` this is fast; single rows
         are slow. TensorFlow's autotuning is off, also for later transformations, because the end of
-        a pass would wait for it. ``with_options`` turns it on. An error while reading, such as a
-        missing field, is a TensorFlow error that contains the message with the document's id.
+        a pass would wait for the autotuning. ``with_options`` turns it on. An error while reading,
+        such as a missing field, is a TensorFlow error whose message contains the document's id.
         """
         count = operators.exact_rows(self.size)
         return tf_dataset(self.start, batch_size, fields or {}, encoder, drop_remainder, count)
@@ -309,8 +316,8 @@ class Stream(Generic[T]):
     ) -> ray.data.Dataset:
         """Return the documents as a ``ray.data.Dataset`` with the columns of :meth:`to_arrow`.
 
-        The stream itself is sent to Ray, so this process collects nothing. One Ray task reads it,
-        ``batch_size`` documents at a time. The task emits a block when Ray's
+        The stream itself is sent to Ray, so this process reads no documents. One Ray task reads the
+        stream, ``batch_size`` documents at a time. The task emits a block when Ray's
         ``target_max_block_size`` (default 128 MB) is reached. To use several workers, call Ray's
         ``map_batches``. The workers must be able to read the files.
         Raises ``ValueError`` if the stream cannot be pickled (for example if it reads a generator).
@@ -354,9 +361,9 @@ def interleave(
     """Return a stream that reads ``block_length`` elements from each of the streams in turn.
 
     At most ``cycle_length`` streams are open at a time. ``streams`` may be lazy and endless. When a
-    stream ends, the turn passes to the next stream. At the ended stream's next turn, an unopened
-    stream takes its place. This order is that of ``tf.data.Dataset.interleave`` with
-    ``deterministic=True``.
+    stream ends, the turn passes to the next stream. When the turn of the ended
+    stream comes again, a stream that was not open yet replaces it. The order is the same as in
+    ``tf.data.Dataset.interleave`` with ``deterministic=True``.
     """
     _check("cycle_length", cycle_length, 1)
     _check("block_length", block_length, 1)
@@ -372,17 +379,17 @@ def mix(
 
     The argument ``weights`` sets the chances of the streams:
 
-    - ``"size"``: proportional to a stream's remaining elements, so that all streams end together.
-      With lists, Parquet and Arrow IPC, whose row counts are exact, every order of draws is equally
-      likely. In text files lines are counted, in files beyond 1 GB only in a sample of blocks. If
-      lines cannot be counted (compressed files, TFRecord), chances are proportional to the bytes of
-      the files.
+    - ``"size"``: chances proportional to the number of remaining elements, so that all streams end
+      together. With lists, Parquet and Arrow IPC, whose row counts are exact, every order of draws
+      is equally likely. In text files lines are counted; in a file beyond 1 GB, only the lines of a
+      sample of blocks. If lines cannot be counted (compressed files, TFRecord), chances are
+      proportional to the bytes of the files.
     - ``"equal"``: equal chances. A stream that has ended is no longer drawn.
-    - numbers: chances proportional to them. A stream that has ended is no longer drawn.
+    - numbers: chances proportional to these numbers. A stream that has ended is no longer drawn.
 
     Each stream's elements keep their order. The same ``seed`` gives the same draws in every pass.
-    Raises ``ValueError`` unless the weights are one positive number per stream. For ``"size"``,
-    also raises it if the size of a stream is unknown, which may be noticed only when iterated.
+    Raises ``ValueError`` if numbers are not one positive number for each stream. With ``"size"``,
+    raises ``ValueError`` if the size of a stream is unknown, in some cases only during iteration.
     """
     mixed = [each if isinstance(each, Stream) else Stream.of(each) for each in streams]
     numbers: tuple[float, ...] | None = None
@@ -406,7 +413,7 @@ def mix(
 
 
 def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[tuple[float, float]]:
-    """An estimated size may be too low, so it gets a minimum."""
+    """Return an amount and a minimum for each stream, because an estimate may be too low."""
     if weights is not None:
         return [(weight, weight) for weight in weights]
     found = [size() for size in sized]

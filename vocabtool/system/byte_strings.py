@@ -85,7 +85,7 @@ class ByteStrings:
         return lengths
 
     def take(self, indices: NDArray[np.integer[Any]]) -> ByteStrings:
-        """Return the entries at ``indices``, in that order; they share the buffer."""
+        """Return the entries at ``indices``, in the order of ``indices``, without copying bytes."""
         return ByteStrings(self.data, self.starts[indices], self.ends[indices])
 
     def pieces(self, terminator: bytes = b"\n") -> Iterator[bytes]:
@@ -138,7 +138,7 @@ class ByteStrings:
         return digest.hexdigest()
 
     def equal_to(self, entry: bytes) -> NDArray[np.bool_]:
-        """Return which entries equal ``entry``: bool, shape (n,)."""
+        """Return whether each entry equals ``entry``: bool, shape (n,)."""
         equal = self.lengths == len(entry)
         same_length = np.flatnonzero(equal)
         if len(entry) and len(same_length):

@@ -46,8 +46,8 @@ def load_triton() -> None:
     """Load the native library of Triton, a dependency of PyTorch, if it is installed.
 
     Triton and TensorFlow have different versions of LLVM. If Triton 3.7 is loaded after TensorFlow,
-    it calls TensorFlow's LLVM and crashes the process. It works if it is loaded first, or with
-    ``RTLD_DEEPBIND``. ``import triton`` then reuses the loaded library.
+    Triton calls TensorFlow's LLVM and crashes the process. Triton works if it is loaded first, or
+    with ``RTLD_DEEPBIND``. A later ``import triton`` uses the library that is loaded here.
     """
     if "triton" in sys.modules or (triton := find_spec("triton")) is None:
         return

@@ -1,9 +1,11 @@
 """Files that vocabtool writes: atomic writes, folder locks, checksums, dataclasses as JSON.
 
+A dataclass is stored in the key ``record`` of a JSON object, such as::
+
     {"vocabtool": "index", "version": 4, "crc32c": 2868718837, "record": {...}}
 
-The checksum detects damage, the version an incompatible format. The values are checked against the
-types of the dataclass.
+The checksum shows whether the record is damaged. The version shows whether the format is
+compatible. The values are checked against the types of the dataclass.
 """
 
 from __future__ import annotations
@@ -150,7 +152,7 @@ def encode_record(record: object, *, kind: str, version: int) -> bytes:
 def decode_record(
     data: bytes, record_type: type[Record], *, kind: str, version: int, advice: str = ""
 ) -> Record:
-    """Return the record in the bytes of a file. ``advice``: added to the message about versions."""
+    """Return the record in a file's bytes. ``advice``: added to an error about the version."""
     try:
         held = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -180,9 +182,10 @@ def to_json(value: object) -> Any:
 
 
 def from_json(kind: Any, value: Any, name: str) -> Any:
-    """Convert parsed JSON to a value of type ``kind``; ``name`` is its location, for messages.
+    """Convert parsed JSON to a value of type ``kind``. Messages call the value ``name``.
 
-    Unknown keys are an error. Keys with a default may be missing. Raises :class:`InvalidFile`.
+    Keys with a default may be missing. Raises :class:`InvalidFile` for unknown or missing keys and
+    for values of a wrong type.
     """
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind) and isinstance(value, dict):

@@ -45,12 +45,13 @@ def parallel_map(
     """Yield ``fn(item)`` for each item, with ``workers`` calls running at a time.
 
     At most ``ahead`` items (default ``2 * workers``) are read ahead, in the caller's thread. If
-    ``ordered``, an error comes after the results of all earlier items. Otherwise results and errors
-    of ``fn`` come as calls finish, and an error of ``items`` comes last. Processes are spawned, so
-    ``fn``, items and results are pickled.
+    ``ordered`` is true, results are in the order of ``items``, and an error is raised after the
+    results of all earlier items. Otherwise results are yielded and errors of ``fn`` are raised as
+    calls finish, and an error of ``items`` is raised last. Processes are spawned, so ``fn``, items
+    and results are pickled.
 
-    Closing the iterator waits for running calls, cancels the others, and closes ``items`` if it is
-    a generator. Raises :class:`VocabtoolError` if a process is killed.
+    Closing the iterator waits for running calls, cancels waiting calls, and closes ``items`` if it
+    is a generator. Raises :class:`VocabtoolError` if a process is killed.
     """
     most = 2 * workers if ahead is None else ahead
     if workers < 1 or most < 1:
@@ -78,7 +79,8 @@ def pipe_rows(
 ) -> Iterator[R]:
     """Pass batches of items to ``batch_fn``, and yield the rows that it returns, one per item.
 
-    ``workers`` threads process one batch each. At most ``2 * workers`` batches are read ahead.
+    ``workers`` threads each process one batch at a time. At most ``2 * workers`` batches are read
+    ahead.
     """
 
     def row_each(batch: list[T]) -> Sequence[R]:
@@ -91,7 +93,7 @@ def pipe_rows(
 
 
 def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield lists of ``size`` items; only the last, or the list before an error, is shorter."""
+    """Yield lists of ``size`` items; only the last list, or that before an error, is shorter."""
     if size < 1:
         raise ValueError(f"the batch size must be at least 1, got {size}")
     return _batches(items, size)
@@ -198,7 +200,7 @@ def _start_process(fn: bytes) -> None:
 
 
 def _end_with_parent() -> None:
-    """A killed parent cannot stop its workers."""
+    """End this worker process when its parent ends: a killed parent cannot stop its workers."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -240,7 +242,7 @@ def _read_ahead(items: Iterable[T], count: int) -> Iterator[T]:
 def _read(
     items: Iterable[T], read: SimpleQueue[T | _Failure], room: Semaphore, stop: Event
 ) -> None:
-    """A closure would keep the consuming iterator alive."""
+    """Read items in a thread. A closure would keep the iterator that consumes them alive."""
     try:
         with closed_after(items) as remaining:
             while room.acquire() and not stop.is_set():

@@ -32,13 +32,13 @@ class RankedRows(NamedTuple):
 
     @classmethod
     def of_ascending(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """Rank rows given in ascending order. Faster than :meth:`of`."""
+        """Rank rows that are given in ascending order; faster than :meth:`of`."""
         order = (-scores).argsort(kind="stable")[:limit]
         return cls(rows[order], scores[order])
 
     @classmethod
     def of_falling(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """Rank rows given in falling order of score, with ties in any order."""
+        """Rank rows that are given by falling score; rows with equal scores are in any order."""
         out_of_order = (scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])
         if np.count_nonzero(out_of_order):
             return cls.of(rows, scores, limit)
@@ -46,7 +46,7 @@ class RankedRows(NamedTuple):
 
 
 def are_among(rows: Rows, others: Rows) -> Mask:
-    """Return which ``rows`` occur in ``others``, like ``np.isin``, but faster for short arrays."""
+    """Return whether each row occurs in ``others``, as ``np.isin``; faster for short arrays."""
     if not len(others):
         return np.zeros(len(rows), np.bool_)
     ascending = np.sort(others)
@@ -56,16 +56,17 @@ def are_among(rows: Rows, others: Rows) -> Mask:
 
 
 def mask_of(rows: Rows) -> Mask:
-    """Return a mask, shape (highest row + 1,), that is True at these rows."""
+    """Return a mask, shape (highest row + 1,), that is true at ``rows`` and false elsewhere."""
     mask = np.zeros(int(rows.max(initial=-1)) + 1, np.bool_)
     mask[rows] = True
     return mask
 
 
 class Near(NamedTuple):
-    """The result of a vector search: the ``nearest`` rows, and similarities of requested rows.
+    """The result of a vector search.
 
-    ``similarities``: float32, NaN if the row or the query has no vector.
+    ``nearest``: the nearest rows. ``similarities``: float32, the similarity of each row that the
+    caller asked for; NaN if the row or the query has no vector.
     """
 
     nearest: RankedRows
