@@ -1,8 +1,8 @@
-"""Encode some documents of an index again, to notice that its model has changed.
+"""Encode some documents (canaries) of an index again, to notice that its model has changed.
 
 A server may run another model under the same name, which the fingerprint of its encoder does not
-show. For a stored vector a and a new vector b, the agreement is ``2 a·b / (a·a + b·b)``. It is the
-cosine if both have the same length, otherwise less.
+show. For a stored vector a and a new vector b, the agreement is ``2 a·b / (a·a + b·b)``. The
+agreement equals the cosine of a and b if they have the same length; otherwise it is less.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ NOISES: Final = 4  # a stored vector is from a larger batch than the canaries ar
 class Agreement:
     """How the new vectors of ``documents`` agree with their stored vectors.
 
-    ``lowest``: the lowest agreement, of those that must agree; 1 if there are no documents.
+    ``lowest``: the lowest agreement among the documents that must agree: all documents, or more
+    than half of them if they may be stale. 1 if there are no documents.
     """
 
     documents: int
@@ -53,8 +54,9 @@ class Agreement:
 class Canaries(NamedTuple):
     """Documents of an index from which canaries are chosen.
 
-    ``vectors``: as stored, shape (n, dim); zero if a document has none. ``may_be_stale``: whether
-    others may have changed a text without its vector; then more than half must agree.
+    - ``vectors``: the stored vectors, shape (n, dim); zeros for a document without a vector.
+    - ``may_be_stale``: whether somebody may have changed a text without changing its vector. If it
+      is true, a model is accepted when more than half of the compared documents agree.
     """
 
     ids: list[str]
@@ -66,8 +68,8 @@ class Canaries(NamedTuple):
 def compare_canaries(name: str, among: Canaries, encoder: Encoder, metric: Metric) -> Agreement:
     """Encode up to 8 documents of an index again and compare their vectors.
 
-    Raises :class:`ChangedModel` if one agrees too little, or half of those that may be stale.
-    ``name``: of the index, for messages.
+    ``name``: the name of the index, for messages. Raises :class:`ChangedModel` if a document agrees
+    too little, or, if ``among`` may be stale, if at least half of the documents do.
     """
     ids, texts, vectors, may_be_stale = among
     held = vectors.astype(np.float64)
@@ -81,7 +83,7 @@ def compare_with_given(
 ) -> None:
     """Compare a model with the vectors of an index that was created without a model.
 
-    Raises :class:`OtherModel`.
+    Raises :class:`OtherModel` if the model does not agree with these vectors.
     """
     if encoder.dim != dim:
         what = f"it makes vectors of {encoder.dim:,} numbers, those of the index have {dim:,}"
@@ -93,9 +95,9 @@ def compare_with_given(
 def compare_given(
     name: str, batch: Batch, vectors: Vectors, encoder: Encoder, metric: Metric
 ) -> Agreement:
-    """Compare a model with given ``vectors`` of some documents, shape (n, dim).
+    """Compare a model with the ``vectors`` that the user gave for ``batch``, shape (n, dim).
 
-    Raises :class:`OtherModel`, which names the worst agreement.
+    Raises :class:`OtherModel` if they do not agree; its message gives the lowest agreement.
     """
     rows = spread(len(batch), CANDIDATES)
     texts = [batch.texts[row].as_buffer().to_pybytes().decode("utf-8", "replace") for row in rows]

@@ -1,4 +1,4 @@
-"""What an index reads of a commit, in a folder or in an engine."""
+"""The interface through which an index reads a commit, in a folder or in an engine."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from vocabtool.system.ranking import Rows
 class StoredRows:
     """Documents in row order, without null fields.
 
-    - ``sources``: the number of each one's FILE.
-    - ``vectors``: as stored, float32, shape (n, dim).
+    - ``sources``: for each document, the number of its FILE.
+    - ``vectors``: the stored vectors, float32, shape (n, dim).
     """
 
     documents: Sequence[Document]
@@ -32,7 +32,10 @@ class StoredRows:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """All of one commit. ``answers``: (key, digest, answer) of remembered answers, oldest first."""
+    """Everything in one commit.
+
+    ``answers``: remembered answers as (key, digest, answer), oldest first.
+    """
 
     manifest: Manifest
     answers: Sequence[tuple[str, bytes, bytes]]
@@ -46,8 +49,8 @@ class DocumentsChanged(VocabtoolError):
 class CommitStore(IndexStore, Protocol):
     """A commit with its model; several threads may use it.
 
-    ``number``: of the generation; 0 in an engine. ``mean_lengths``: the mean number of terms per
-    row in the fields ``words`` and ``surfaces``.
+    ``number``: the number of the generation; 0 in an engine. ``mean_lengths``: the mean number of
+    terms per row in the fields ``words`` and ``surfaces``.
     """
 
     manifest: Manifest
@@ -59,7 +62,10 @@ class CommitStore(IndexStore, Protocol):
     def mean_lengths(self) -> tuple[float, float]: ...
 
     def at_one_commit(self) -> AbstractContextManager[CommitStore]:
-        """Open a store of one commit, for exports; this store may read the newest at each call."""
+        """Open a store that reads one fixed commit, for exports.
+
+        This store itself may read the newest commit at each call.
+        """
 
     def row_of(self, id_: str) -> int | None: ...
 
@@ -67,21 +73,21 @@ class CommitStore(IndexStore, Protocol):
         """Return the row of each id that exists. Ids must be valid UTF-8."""
 
     def rows_in_order(self, where: str | None = None) -> Rows:
-        """Return the rows of all documents, or of those that satisfy a condition, ascending."""
+        """Return the rows of the documents that satisfy ``where`` (default: all), ascending."""
 
     def fetch_stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
-        """Return the row of each id that exists, its text, and its values of all kept fields."""
+        """Return (row, [text, value of each kept field]) for each id that exists."""
 
     def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
-        """Return, for each text, a row from a file with the same text, or -1."""
+        """Return, for each text, a row with the same text that was read from a file, or -1."""
 
     def canaries(self) -> Canaries: ...
 
     def contents(self) -> AbstractContextManager[Contents]:
-        """Read the newest commit, for a copy; what is committed meanwhile is not in it."""
+        """Read the newest commit, for a copy. Commits made during the copy are not read."""
 
     def value_facts(self, name: str, limit: int) -> tuple[int, ValueCounts]:
         """Return how many documents have a value of a kept field, and its most frequent values.
 
-        A list is one value, its JSON text. Values of only one document are not among them.
+        A list counts as one value: its JSON text. Values that only one document has are left out.
         """

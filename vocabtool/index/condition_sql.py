@@ -1,10 +1,10 @@
-"""Translate a condition to SQL: what a test means here, how a database says it in a dialect.
+"""Translate a condition to SQL. ``Compiler`` defines what a test means, ``Dialect`` its SQL.
 
 As in SQL, a comparison with null is neither true nor false, and ``not`` does not change that
 (ISO/IEC 9075-2, 8.1 and 6.39). Strings are compared by their UTF-8 bytes. No user input becomes
 SQL: values are parameters, and columns have numbers.
 
-The dialect of SQLite is here; it finds the rows of an index's folder that satisfy a condition.
+This module has the dialect of SQLite, which finds the rows in the folder of an index.
 """
 
 from __future__ import annotations
@@ -57,10 +57,11 @@ BESIDE: Final = {"<": ("<", 0), "<=": ("<", 1), ">": (">=", 1), ">=": (">=", 0)}
 
 
 class Dialect(ABC):
-    """How a database says a test of one column in SQL.
+    """How a database expresses a test of one column in SQL.
 
-    ``values``: the parameters, in the order of their marks. ``name``: of a column: ``id``,
-    ``text``, or ``field_`` and a number. Every test is null if the value of the column is null.
+    ``values``: the parameters, in the order of their placeholders. ``name``, in the methods: the
+    name of a column: ``id``, ``text``, or ``field_`` and a number. Every test is null if the value
+    of the column is null.
     """
 
     mark = "?"
@@ -69,7 +70,7 @@ class Dialect(ABC):
         self.values: list[object] = []
 
     def put(self, *values: object) -> str:
-        """Add parameters; return their marks, with commas."""
+        """Add parameters; return their placeholders, separated by commas."""
         self.values += values
         return ", ".join([self.mark] * len(values))
 
@@ -78,7 +79,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def of_document(self, test: str, has_null: bool) -> str:
-        """Place a test of the id or the text. ``has_null``: whether it may be null."""
+        """Return SQL for a test of the id or the text. ``has_null``: whether it may be null."""
 
     def comparison(self, name: str, sign: Comparison, value: Value) -> str:
         return f"{name} {sign} {self.put(value)}"
@@ -88,14 +89,14 @@ class Dialect(ABC):
 
     @abstractmethod
     def instant(self, name: str) -> str:
-        """The start of the date or time in a string, in microseconds; null if it is none."""
+        """Return SQL for the start of a date or time, in microseconds; null for other strings."""
 
     @abstractmethod
     def like(self, name: str, pattern: str) -> str: ...
 
     @abstractmethod
     def folded_like(self, name: str, pattern: str) -> str:
-        """Compare the case-folded string. ``pattern``: case-folded."""
+        """Return SQL that compares the case-folded string with a case-folded pattern."""
 
     @abstractmethod
     def starts_with(self, name: str, start: str) -> str: ...
@@ -108,15 +109,15 @@ class Dialect(ABC):
 
     @abstractmethod
     def has_lists(self, name: str, value: Value) -> bool:
-        """Return whether a column has JSON lists, and ``contains`` is needed to find a value."""
+        """Return whether a column has JSON lists, so that finding a value needs ``contains``."""
 
     @abstractmethod
     def has_element(self, name: str, values: Sequence[Value]) -> str:
-        """Any of the values is an element of the list; false for a string that is no list."""
+        """Return SQL for: the string is a list, and any of the values is an element of it."""
 
     @abstractmethod
     def contains(self, name: str, value: Value) -> str:
-        """The value is an element of the list, or a part of a string that is no list."""
+        """Return SQL for: the value is an element of the list, or a part of any other string."""
 
     @abstractmethod
     def first_non_number(self, name: str) -> tuple[str, str] | None:
@@ -248,7 +249,7 @@ def _join_balanced(parts: list[str], word: str) -> str:
 
 
 def rows_where(database: Database, rows: int, fields: Fields, condition: Where) -> Mask:
-    """Return which rows satisfy a condition. Raises :class:`InvalidCondition`."""
+    """Return a mask of the rows that satisfy a condition. Raises :class:`InvalidCondition`."""
     dialect = Sqlite(database, rows)
     where = Compiler(dialect, fields, condition.text).of(condition.tree)
     with database.statements() as connection:
@@ -262,7 +263,7 @@ def rows_where(database: Database, rows: int, fields: Fields, condition: Where) 
 
 
 def documents_where(documents: Sequence[Document], fields: Fields, condition: Where) -> Mask:
-    """Return which documents satisfy a condition, for an engine that cannot say so itself.
+    """Return a mask of the documents that satisfy a condition, for an engine that cannot test it.
 
     Raises :class:`InvalidCondition`.
     """
@@ -281,7 +282,7 @@ def documents_where(documents: Sequence[Document], fields: Fields, condition: Wh
 
 
 class Sqlite(Dialect):
-    """Conditions on the table ``fields``, with functions of ours."""
+    """The dialect of SQLite, for the table ``fields``. Its SQL calls the ``FUNCTIONS`` below."""
 
     def __init__(self, database: Database, rows: int) -> None:
         super().__init__()
@@ -399,7 +400,10 @@ def plain_form(text: str) -> str:
 
 
 def may_touch(plain: str) -> tuple[bool, bool]:
-    """Return whether letters may stand before and after a word: in scripts without spaces."""
+    """Return whether a letter may stand directly before a word, and directly after it.
+
+    A letter may stand at an end of the word that is in a script without spaces.
+    """
     return plain[:1].translate(SHAPES) == "c", plain[-1:].translate(SHAPES) == "c"
 
 

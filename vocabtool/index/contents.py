@@ -67,7 +67,7 @@ def ids(snapshot: CommitStore, where: str | None = None) -> Iterator[str]:
 
 
 def blocks(snapshot: CommitStore, rows: Rows) -> Iterator[tuple[Rows, list[Document]]]:
-    """Yield documents in blocks of about 4 MB of text, each with its rows."""
+    """Yield (rows, documents) in blocks of about 4 MB of text."""
     start, step = 0, BLOCK_ROWS[0]
     while start < len(rows):
         part = rows[start : start + step]
@@ -82,7 +82,7 @@ def blocks(snapshot: CommitStore, rows: Rows) -> Iterator[tuple[Rows, list[Docum
 def _fetch(
     snapshot: CommitStore, fetch: Callable[[Rows], list[Fetched]], rows: Rows
 ) -> list[Fetched]:
-    """Fetch what is left of ``rows``; a store of one commit has them all."""
+    """Fetch the documents in ``rows``, without documents that were deleted meanwhile."""
     try:
         return fetch(rows)
     except DocumentsChanged:
@@ -142,7 +142,7 @@ def export(
 
 
 def _as_read(document: Document, searched: tuple[str, ...]) -> Document:
-    """Return the document with the field ``text``, if it is one of several, as its text."""
+    """If a text joins the fields ``searched``, replace it by its part from the field ``text``."""
     if not searched:
         return document
     places = places_of(document.text, document.fields, searched)
@@ -151,7 +151,7 @@ def _as_read(document: Document, searched: tuple[str, ...]) -> Document:
 
 
 def is_of_fields(snapshot: CommitStore, where: str | None = None) -> bool:
-    """Whether all texts are joined fields. Documents that are added in Python may have others."""
+    """Whether all texts consist of joined fields. In Python, other texts can be added too."""
     searched = snapshot.searched_fields
     return bool(searched) and all(
         places_of(each.text, each.fields, searched)
@@ -245,13 +245,14 @@ class IndexStats:
     - ``recall``: recall@10 of approximate search when it was built; ``None`` for exact search.
     - ``calibration``: the calibrated weight of the keyword leg; ``None`` for the default weight.
     - ``searched_fields``: the fields that texts consist of, with weights; empty for one field.
-    - ``files``: bytes on disk by purpose.
+    - ``files``: number of bytes on disk for each purpose.
     - ``tokens``: number of running words in all texts; ``None`` unless counted.
-    - ``tokens_unknown``: how many of them the model does not know; ``None`` unless counted.
+    - ``tokens_unknown``: how many ``tokens`` the model does not know; ``None`` unless counted.
     - ``unknown_words``: the five most frequent unknown words.
-    - ``verified``: what the last ``verify`` found.
-    - ``table``, ``waiting``: the table of yours whose rows are the documents, and how many of its
-      changes wait for an update; ``None`` if its triggers are gone or disabled.
+    - ``verified``: the result of the last ``verify``.
+    - ``table``: name of the user's table whose rows are the documents; ``None`` without a table.
+    - ``waiting``: number of changes of ``table`` that wait for an update; ``None`` if the triggers
+      of the table are missing or disabled.
     """
 
     documents: int
@@ -346,7 +347,10 @@ def _purpose(file: Path, path: Path, generation: Path) -> str:
 def count_unknown(
     snapshot: CommitStore, progress: Progress | None = None, *, model: str = ""
 ) -> OovReport | None:
-    """Count the unknown words of all documents; ``None`` without a vocabulary."""
+    """Count the words in all documents that the model does not know.
+
+    Returns ``None`` if the index has no vocabulary.
+    """
     from vocabtool.oov.counter import OovCounter
 
     known = snapshot.known_words
@@ -393,14 +397,17 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
 
 
 def part_of(new: Path) -> Path:
-    """Return the folder where a copy is until it is complete. Raises :class:`FolderNotEmpty`."""
+    """Return the folder that contains a copy until it is complete.
+
+    Raises :class:`FolderNotEmpty` if ``new`` is not free.
+    """
     if new.exists() and (not new.is_dir() or any(new.iterdir())):
         raise FolderNotEmpty(f"{new}: already exists and is not an empty folder; name a new folder")
     return new.with_name(f".{new.name}.part")
 
 
 def remove_leftovers(part: Path) -> None:
-    """Remove what a killed copy left, under the lock of ``part``."""
+    """Remove the files of a killed copy. The caller must hold the lock of ``part``."""
     refuse_others(part, allow_index=True)
     for each in part.iterdir():
         if each.is_dir():
@@ -413,7 +420,8 @@ def remove_leftovers(part: Path) -> None:
 class OpenedFile:
     """An open file of a commit.
 
-    ``size``: committed bytes, ``None`` for all. ``crc32c``: ``None`` for a file added later.
+    ``size``: number of committed bytes; ``None`` for the whole file. ``crc32c``: the checksum in
+    the manifest; ``None`` for a file that has none.
     """
 
     file: BinaryIO
@@ -422,7 +430,7 @@ class OpenedFile:
 
 
 def _open_commit(path: Path, opened: ExitStack) -> tuple[Commit, dict[Path, OpenedFile]]:
-    """Open all files of the last commit. If a writer removes one, try the next commit."""
+    """Open all files of the last commit. If a writer removes a file, try the next commit."""
     while True:
         first = read_commit(path)
         first.database.fetch("BEGIN")

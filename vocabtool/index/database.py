@@ -5,12 +5,14 @@
       documents    row, id, text
       fields       row, number of its source, hash of its text, and a column for each kept field:
                    numbers as numbers, booleans as 1 and 0, others as text; each column is indexed.
-                   Sources that are no files: 0; -1 if the index's model made the vector
-      answers      number, key, digest, answer: of changes that may be asked for twice, the newest
-                   10,000; the table is made when the first one is remembered
+                   A document that is not from a file has the source 0, or the source -1 if the
+                   model of the index made its vector
+      answers      number, key, digest, answer: the newest 10,000 answers to requests for changes,
+                   kept in case a request is repeated; the first answer creates this table
 
-The COMMIT of a writer's transaction commits the whole index. Before it, the writer flushes the
-other files. After a kill they may have more rows than the record states, never fewer.
+The COMMIT of a writer's SQL transaction commits the whole index. Before the COMMIT, the writer
+flushes the other files. If the writer is killed, these files may have more rows than the record
+states, but never fewer.
 
 A reader sees the rows below its ``manifest.rows`` that are not in its bitmap. An update adds a row
 and marks the old row as deleted, so a reader continues to see its commit. Each statement is a read
@@ -166,14 +168,14 @@ class Database:
         return rows
 
     def select(self, statement: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
-        """Run a statement for each batch of ``values``, in place of ``(?...)``."""
+        """Run a statement for each batch of ``values``; the batch replaces ``(?...)``."""
         for start in range(0, len(values), MAX_PARAMETERS):
             part = values[start : start + MAX_PARAMETERS]
             marks = ",".join("?" * len(part))
             yield from self.fetch(statement.replace("(?...)", f"({marks})"), part)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, list[int]]:
-        """Return the rows of each known id in order, deleted and uncommitted rows too."""
+        """Return the rows of each known id, ascending, including deleted and uncommitted rows."""
         found: dict[str, list[int]] = {}
         statement = "SELECT id, row FROM documents WHERE id IN (?...) ORDER BY row"
         for id_, row in self.select(statement, ids):
@@ -181,7 +183,10 @@ class Database:
         return found
 
     def answers(self, key: str | None = None) -> list[tuple[str, bytes, bytes]]:
-        """Return (key, digest, answer) of all remembered answers, oldest first, or of one key."""
+        """Return remembered answers as (key, digest, answer), oldest first.
+
+        ``key``: return only the answer with this key.
+        """
         if not self.fetch("SELECT 1 FROM sqlite_master WHERE name = 'answers'"):
             return []
         chosen = "" if key is None else "WHERE key = ?"
@@ -194,7 +199,7 @@ class Database:
     def checked_rows(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:
         """Yield all rows in order, in lists of (row, id, text, source, text_hash, field values).
 
-        Raises :class:`InvalidFile` if any of them is damaged.
+        Raises :class:`InvalidFile` if a row is damaged.
         """
         (result,) = self.fetch("PRAGMA integrity_check(1)")[0]
         if result != "ok":
@@ -233,8 +238,9 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """Reads documents of one commit. ``rows``: row numbers, int64, shape (n,); results in this
-    order.
+    """Reads documents of one commit.
+
+    ``rows``: row numbers, int64, shape (n,). Results are in the order of ``rows``.
     """
 
     database: Database
@@ -244,7 +250,7 @@ class Documents:
         return [id_ for _, id_ in self._fetch("row, id", "documents", rows)]
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
-        """Return documents without null fields."""
+        """Return the documents in ``rows``, without null fields."""
         columns = "".join(f", field_{at}" for at in range(len(self.fields)))
         tables = "documents JOIN fields USING (row)" if self.fields else "documents"
         return [
@@ -271,7 +277,7 @@ class Documents:
         return FieldColumn.of(codes, [value for value, *_ in groups], self.fields[name])
 
     def _fetch(self, columns: str, tables: str, rows: Rows) -> list[tuple[Any, ...]]:
-        """The first column must be ``row``. The result is in the order of ``rows``."""
+        """Return ``columns``, of which the first must be ``row``, in the order of ``rows``."""
         wanted = rows.tolist()
         statement = f"SELECT {columns} FROM {tables} WHERE row IN (?...)"
         by_row = {each[0]: each for each in self.database.select(statement, wanted)}
@@ -360,7 +366,10 @@ class DatabaseWriter(Database):
             connection.execute(f"CREATE INDEX by_{name} ON fields ({name})")
 
     def remember(self, answers: Iterable[tuple[str, bytes, bytes]]) -> None:
-        """Add (key, digest, answer) of new keys; forget all but the newest ``MAX_ANSWERS``."""
+        """Store answers with new keys; delete all answers but the newest ``MAX_ANSWERS``.
+
+        ``answers``: (key, digest, answer) each.
+        """
         with self.statements() as connection:
             connection.execute(ANSWERS)
             connection.executemany(

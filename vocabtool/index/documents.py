@@ -106,7 +106,7 @@ def _kind_of_integers(texts: pa.StringArray) -> Kind:
 
 
 def values_of(texts: pa.StringArray, kind: Kind) -> list[Value]:
-    """Convert texts to values as the database stores them; for ``string`` to ``bytes``."""
+    """Convert texts to the values that the database stores; for kind ``string``, to ``bytes``."""
     if kind == "integer":
         whole: list[Value] = texts.cast(pa.int64()).to_pylist()
         return whole
@@ -141,10 +141,10 @@ def of_file(
     place: Callable[[int], str] | None = None,
     searched: Collection[str] = (),
 ) -> Batch:
-    """Return a batch from a file with ids and kinds of fields. Raises :class:`InvalidFile`.
+    """Return a batch that was read from a file, with ids and the kinds of its fields.
 
-    ``place``: names a row in messages. ``searched``: fields of strings, even if they look like
-    numbers.
+    ``place``: a function that names a row in messages. ``searched``: fields that are strings even
+    if their values look like numbers. Raises :class:`InvalidFile` for an invalid row.
     """
     for name in batch.columns:
         check_column_name(name, batch.source)
@@ -164,8 +164,8 @@ def batches_of(
 ) -> Iterator[Batch]:
     """Yield Python objects as batches of about 4 MB of text, without reading ahead.
 
-    The id of a bare text is its row number, counted from ``first_row``. Raises ``ValueError`` that
-    names an invalid element by its ``place``.
+    The id of a bare text is its row number, counted from ``first_row``. Raises ``ValueError`` for
+    an invalid element; the message names the element by ``place``.
     """
     if isinstance(items, pa.RecordBatch):
         return _batches_of_table([items])

@@ -1,9 +1,9 @@
-"""Engines that keep an index in the place of a folder, and how an address finds one.
+"""Engines, which store an index in the place of a folder, and their addresses, such as:
 
     postgresql://user@host/database?index=NAME
 
-The scheme of an address names the engine. Other packages add engines by entry points of the group
-``vocabtool.stores``, which name a class that fulfils :class:`Engine`.
+The scheme of an address names the engine. To add an engine, a package needs an entry point in the
+group ``vocabtool.stores``, which names a class that implements :class:`Engine`.
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ OURS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTable:
-    """A table of yours in the database of an engine, whose rows are the documents of an index.
+    """A table of the user in an engine's database, whose rows are the documents of an index.
 
-    - ``name``: as in SQL: ``docs``, ``sales.docs``, ``"My Docs"``.
-    - ``id``, ``text``, ``vector``: names of columns. The ids must be unique; they may have any
-      type.
-    - ``keep``: other columns, whose values are copied to the index, for conditions.
+    - ``name``: the name of the table as in SQL: ``docs``, ``sales.docs``, ``"My Docs"``.
+    - ``id``, ``text``, ``vector``: names of columns. The ids must be unique and may have any type.
+    - ``keep``: names of other columns. Their values are copied to the index, for conditions.
     """
 
     name: str
@@ -63,11 +62,12 @@ class UserTable:
 class Engine(Protocol):
     """One index in an engine.
 
-    - ``name``: its address without secrets, for messages.
-    - ``is_build``: whether it will replace another index.
-    - ``notes``: what to say at every opening, such as a recall that is not reached.
+    - ``name``: the address of the index without secrets, for messages.
+    - ``is_build``: whether the index will replace another index.
+    - ``notes``: messages to show whenever the index is opened, such as a recall that is too low.
 
-    A class may have its own default of ``exact_below`` of :meth:`Index.create`.
+    A class may have an attribute ``exact_below``, the default of this argument of
+    :meth:`Index.create`.
     """
 
     name: str
@@ -80,10 +80,11 @@ class Engine(Protocol):
     def create(
         cls, address: str, manifest: Manifest, files: Mapping[str, bytes], *, replaces: bool
     ) -> Engine:
-        """Create an empty index. ``files``: those of its model, by name.
+        """Create an empty index.
 
-        ``replaces``: it takes the name of an existing index in :meth:`put_in_place`. Otherwise
-        raises :class:`FolderNotEmpty` if there is one.
+        - ``files``: the files of its model: from file name to content.
+        - ``replaces``: whether :meth:`put_in_place` will replace an existing index by this one.
+          If it is false, raises :class:`FolderNotEmpty` if an index of this name exists.
         """
 
     @classmethod
@@ -92,7 +93,7 @@ class Engine(Protocol):
 
     @classmethod
     def open_to_remove(cls, address: str) -> Sequence[Engine]:
-        """Open an index, maybe damaged, and a replacement of it that is not finished."""
+        """Open an index, which may be damaged, and its unfinished replacement, if there is one."""
 
     def manifest(self) -> Manifest:
         """Return the manifest of the newest commit."""
@@ -100,7 +101,10 @@ class Engine(Protocol):
     def model_file(self, name: str) -> bytes: ...
 
     def snapshot(self, model: IndexModel, cutter: Cutter) -> CommitStore:
-        """Return what searches read: always the newest commit, or one commit."""
+        """Return the store that searches read.
+
+        The store reads the newest commit at each call, or always the same commit.
+        """
 
     def writer(self, cutter: Cutter, memory: int | None) -> StoreWriter: ...
 
@@ -110,25 +114,26 @@ class Engine(Protocol):
     def put_in_place(self) -> None: ...
 
     def compact(self, progress: Progress | None) -> int:
-        """Give back the space of deleted documents; return how many there were."""
+        """Free the space of deleted documents; return the number of these documents."""
 
     def verify(self, progress: Progress | None) -> VerifyReport:
         """Compare statistics, postings and documents. Raises :class:`InvalidFile`."""
 
     def sizes(self) -> Mapping[str, int]:
-        """Return the bytes on disk by purpose."""
+        """Return the number of bytes on disk for each purpose."""
 
     def remove(self, *, if_empty: bool = False) -> bool:
         """Remove the index with everything that belongs to it; return whether it was removed.
 
-        ``if_empty``: only if it has no document, also none that is committed at this moment.
+        ``if_empty``: whether to remove the index only if it has no documents. A document that
+        another process commits at this moment counts.
         """
 
 
 class TableEngine(Engine, Protocol):
-    """An engine that can also search a table of the user's.
+    """An engine that can also search a table of the user.
 
-    ``table``: of this index; ``None`` if its documents are its own.
+    ``table``: the table whose rows are the documents of this index; ``None`` if there is none.
     """
 
     table: UserTable | None
@@ -148,23 +153,32 @@ class TableEngine(Engine, Protocol):
         *,
         replaces: bool,
     ) -> TableEngine:
-        """Create an index for :meth:`update_table` to fill. Raises :class:`OtherModel` if the
-        encoder did not make the vectors of the table.
+        """Create an empty index, which :meth:`update_table` fills.
+
+        Raises :class:`OtherModel` if the encoder did not make the vectors of the table.
         """
 
     def update_table(
         self, cutter: Cutter, commit_rows: int, progress: Progress | None
     ) -> tuple[int, int, int, tuple[str, ...]]:
-        """Write what changed in the table; return how many documents were added, updated and
-        removed, and notes: what failed when everything was committed.
+        """Apply the changes of the table to the index.
+
+        Returns the numbers of added, updated and removed documents, and notes. A note is an error
+        that occurred after the last commit.
         """
 
     def count_waiting(self) -> int | None:
-        """Return how many changes of the table wait, ``None`` if not all changes are noted."""
+        """Return how many changes of the table wait for an update.
+
+        Returns ``None`` if the triggers that record the changes are missing or disabled.
+        """
 
 
 def table_engine(address: str) -> type[TableEngine]:
-    """Return the class for an address. Raises :class:`VocabtoolError` if it knows no tables."""
+    """Return the engine class for an address.
+
+    Raises :class:`VocabtoolError` if the engine cannot search a table of the user.
+    """
     found: Any = engine_class(address) if ADDRESS.match(address) else None
     if not hasattr(found, "update_table"):
         what = "a table needs an index in its database: postgresql://user@host/database?index=NAME"
@@ -174,19 +188,19 @@ def table_engine(address: str) -> type[TableEngine]:
 
 
 def is_address(path: str | os.PathLike[str]) -> bool:
-    """Whether a text is the address of an engine. A folder of this name wins."""
+    """Whether ``path`` is the address of an engine; false if a file or folder has this name."""
     return (
         isinstance(path, str) and ADDRESS.match(path) is not None and not os.path.exists(path)  # noqa: PTH110 - accepts any length
     )
 
 
 def store_index() -> Any:
-    """Return the class ``StoreIndex``, which is made of :class:`Index`, by whom this is called."""
+    """Return the class ``StoreIndex``, imported late because it is a subclass of ``Index``."""
     return import_module("vocabtool.index.store_index").StoreIndex
 
 
 def engine_class(address: str) -> type[Engine]:
-    """Return the class for an address. Raises :class:`UnsupportedFormat`."""
+    """Return the engine class for an address. Raises :class:`UnsupportedFormat` if none exists."""
     match = ADDRESS.match(address)
     scheme = match[1].lower() if match is not None else ""
     if scheme in OURS:

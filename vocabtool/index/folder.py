@@ -13,8 +13,8 @@
 
 A new generation replaces the old one when its folder is renamed.
 
-Tantivy is not told about deletions, because readers would see them before the commit. So document
-frequencies include deleted rows.
+Deleted rows stay in tantivy, because otherwise readers would see a deletion before the commit. So
+document frequencies include deleted rows.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ class Configuration:
 
     - ``cutter``: fingerprint of the keyword tokenizer.
     - ``recall``: target recall@10 of approximate search.
-    - ``exact_below``: up to this many rows, search is exact.
-    - ``memory``: bytes that building may use; ``None``: no limit.
-    - ``encoder``, ``words``, ``vocabulary``, ``weights``: fingerprints; ``None`` without this part.
+    - ``exact_below``: number of rows up to which search is exact.
+    - ``memory``: bytes that building may use; ``None`` for no limit.
+    - ``encoder``, ``words``, ``vocabulary``, ``weights``: fingerprints; ``None`` for a part that
+      the index does not have.
     - ``rule``: the word rule, if words can be looked up without the model.
     """
 
@@ -134,17 +135,18 @@ class Manifest:
     """Description of a commit.
 
     - ``index``: the id of the index, 32 hexadecimal digits.
-    - ``rows``: number of rows, including ``deleted`` ones. Further rows in a file are uncommitted.
+    - ``rows``: number of rows, including deleted rows. Further rows in a file are uncommitted.
+    - ``deleted``: number of deleted rows.
     - ``words``, ``surfaces``: number of terms in each keyword field.
     - ``fields``: the kind of each kept field, in the order of the database columns.
     - ``codes``: how approximate search was built; ``None`` for exact search.
     - ``coded``: number of rows that the codes cover.
     - ``code_commit``: number of the commit that built the codes.
     - ``keywords``, ``model_files``: CRC-32C of each file.
-    - ``chance``: ``None`` in small indexes.
+    - ``chance``: the similarity by chance; ``None`` in small indexes.
     - ``sources``: the FILEs of the documents; the database numbers them from 1.
-    - ``searched``: the fields that are joined to texts, with weights, such as ``title^2``; empty
-      for texts of one field.
+    - ``searched_fields``: the fields that are joined to texts, with weights, such as ``title^2``;
+      empty if a text is a single field.
     """
 
     index: str
@@ -205,7 +207,7 @@ AS_IT_WAS: Final = "index the same FILEs again, with the same options and --forc
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The newest commit when it was read. ``is_deleted``: shape (rows,)."""
+    """A commit, which was the newest when it was read. ``is_deleted``: a mask, shape (rows,)."""
 
     folder: Path
     database: Database
@@ -221,7 +223,7 @@ class Commit:
 def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
     """Read the last commit. Raises :class:`NotFound` and :class:`InvalidFile`.
 
-    If ``earlier`` is from the same file, the connection is shared.
+    If ``earlier`` is from the same file, both commits share its connection.
     """
     while True:
         generation = current_generation(path)
@@ -368,8 +370,8 @@ def home(path: Path) -> Path:
 def build_folder(path: Path, plan: str) -> Path:
     """Return the folder in which to build an index that will replace the one in ``path``.
 
-    The same ``plan`` gives the same folder, so that a build is resumed. Raises
-    :class:`FolderInUse`.
+    The same ``plan`` gives the same folder, so that an interrupted build is resumed. Removes the
+    folders of other builds. Raises :class:`FolderInUse` if one of them is still running.
     """
     own = path / f".new-{sha256(plan.encode()).hexdigest()[:16]}"
     for each in path.iterdir():
@@ -385,7 +387,7 @@ def remove_build(build: Path) -> None:
 
 
 def put_in_place(build: Path) -> Path:
-    """Replace an index by the one built in its ``.new-…`` folder; return its path."""
+    """Replace an index by the index in its ``.new-…`` folder ``build``; return its path."""
     path = home(build)
     with lock_folder(path), lock_folder(build):
         manifest = read_manifest(build)

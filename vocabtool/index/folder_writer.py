@@ -17,10 +17,10 @@ from vocabtool.system.ranking import Mask, Rows
 
 
 class FolderWriter(GenerationWriter):
-    """The :class:`~vocabtool.index.writer.StoreWriter` of a folder; removes what others left.
+    """The :class:`~vocabtool.index.writer.StoreWriter` of a folder.
 
-    A folder has one writer at a time, so FILEs and shards wait for nobody. Raises the errors of
-    :class:`GenerationWriter`.
+    It first removes what interrupted writers left. A folder has one writer at a time, so no other
+    process registers FILEs or loads shards meanwhile.
     """
 
     is_shared = False

@@ -71,7 +71,8 @@ Progress = Callable[[str, float], None]
 class Snapshot(MaskStore):
     """One commit, open for reading. Writers do not change it; several threads may use it.
 
-    ``rows``: number of rows, including deleted ones. ``live``: mask of the others, shape (rows,).
+    ``rows``: number of rows, including deleted rows. ``live``: a mask of the rows that are not
+    deleted, shape (rows,).
     """
 
     exactness = Exactness(lengths=False, frequencies=False, similarities=True)
@@ -144,7 +145,7 @@ class Snapshot(MaskStore):
         return satisfied
 
     def rows_in_order(self, where: str | None = None) -> Rows:
-        """Return the rows of all documents, or of those that satisfy a condition, ascending."""
+        """Return the rows of the documents that satisfy ``where`` (default: all), ascending."""
         return np.flatnonzero(self.live if where is None else self.where(Where.of(where)))
 
     def canaries(self) -> Canaries:
@@ -198,7 +199,7 @@ class Snapshot(MaskStore):
         return self.rows_of([held]).get(held)
 
     def fetch_stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
-        """Return the row of each id that exists, its text, and its values of all kept fields."""
+        """Return (row, [text, value of each kept field]) for each id that exists."""
         kinds = self.manifest.fields
         there = "".join(f", field_{at}" for at in range(len(kinds)))
         statement = f"SELECT row, id, text{there} FROM documents JOIN fields USING (row)"
@@ -208,7 +209,7 @@ class Snapshot(MaskStore):
         }
 
     def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
-        """Return, for each text, a row from a file with the same text, or -1."""
+        """Return, for each text, a row with the same text that was read from a file, or -1."""
         hashes, database = [*map(text_hash, texts)], self.commit.database
         rows = dict(
             database.select(
@@ -247,7 +248,7 @@ class Snapshot(MaskStore):
 
 
 def _commit_in_transaction(path: Path) -> Commit:
-    """Return the last commit; its own connection sees no later one."""
+    """Return the last commit, with a connection of its own, which sees no later commit."""
     while True:
         first = read_commit(path)
         first.database.fetch("BEGIN")
@@ -290,8 +291,8 @@ def open_snapshot(
 ) -> Snapshot:
     """Open the last commit; share unchanged parts with the ``earlier`` snapshot.
 
-    ``given``, ``options``: a model that the caller passes. Raises :class:`NotFound` and
-    :class:`InvalidFile`.
+    ``given``, ``options``: the model that the caller passed, and its options. Raises
+    :class:`NotFound` and :class:`InvalidFile`.
     """
     shared = earlier.commit if earlier is not None else None
     commit = read_commit(path, shared)
@@ -337,9 +338,9 @@ def raw_vectors(folder: Path, manifest: Manifest) -> RawVectors:
 
 
 def canaries_of(commit: Commit) -> Canaries:
-    """Return some documents of a commit, spread over it, with their vectors.
+    """Return documents from evenly spaced rows of a commit, with their vectors.
 
-    Vectors that the user gave in Python are left out, unless the index has no model.
+    Documents whose vectors the user gave in Python are left out, unless the index has no model.
     """
     live, settings = np.flatnonzero(~commit.is_deleted), commit.manifest.configuration
     of_model = "" if settings.encoder is None else "source <> 0 AND "
@@ -400,10 +401,10 @@ def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> 
 
 
 class GenerationWriter:
-    """Appends rows to a generation, after it removes uncommitted rows of an earlier writer.
+    """Appends rows to a generation. It first removes the uncommitted rows of an earlier writer.
 
-    ``rows``: number of rows, committed or not. ``searched``: as in the manifest; may be set while
-    there are no rows.
+    ``rows``: number of rows, committed or not. ``searched_fields``: as in :class:`Manifest`; may be
+    set while there are no rows.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, cutter: Cutter) -> None:
@@ -460,8 +461,8 @@ class GenerationWriter:
         """Add documents with their vectors.
 
         ``batch``: ids and texts in UTF-8. ``vectors``: from :func:`prepare`, shape (n, dim).
-        ``sources``: numbers of FILEs. Raises ``ValueError`` for vectors that cannot be stored;
-        after that, add no rows.
+        ``sources``: for each document, the number of its FILE. Raises ``ValueError`` for vectors
+        that cannot be stored; after this error, do not add more rows.
         """
         count = len(self._kinds)
         columns = []
@@ -508,7 +509,7 @@ class GenerationWriter:
     def _terms(
         self, texts: list[str], facts: Sequence[Sequence[object]], columns: Sequence[str]
     ) -> list[Terms]:
-        """Return the terms of texts, with the weights of fields."""
+        """Return the terms of each text, weighted by field if texts consist of several fields."""
         if not (names := weights_of(self.searched_fields)):
             return self._cutter.terms(texts)
         stored = {column(self._kinds, name): name for name in names if name in self._kinds}
@@ -533,8 +534,9 @@ class GenerationWriter:
     ) -> None:
         """Commit all rows added so far.
 
-        ``manifest``: its values about rows and files are computed here. ``is_deleted``: shape
-        (rows,). ``codes``: whether codes may be built, which may take long.
+        - ``manifest``: the manifest to commit. Its values about rows and files are computed here.
+        - ``is_deleted``: a mask of deleted rows, shape (rows,).
+        - ``codes``: whether codes may be built, which may take long.
         """
         self._vectors.flush()
         os.fsync(self._vectors.fileno())

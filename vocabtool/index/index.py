@@ -97,16 +97,16 @@ NO_STOP_WORDS: Final = (
 
 
 class Index:
-    """A searchable index. Use :meth:`create` or :meth:`open`.
+    """A searchable index, made by :meth:`create` or :meth:`open`.
 
     An object reads one commit until it changes the index or :meth:`refresh` is called. Several
     threads may use one object at the same time: each call reads one commit from beginning to end,
-    while other threads call :meth:`refresh` or change the index. Only one thread of one process
-    can write at a time; to the others, :meth:`writer` raises :class:`FolderInUse`.
+    even if other threads call :meth:`refresh` or change the index. Only one thread of one process
+    can write at a time; in any other thread, :meth:`writer` raises :class:`FolderInUse`.
 
-    - ``path``: its folder.
-    - ``name``: how messages name it: its folder, or the address of its engine without secrets.
-    - ``notes``: what to say at every opening, such as a recall that is not reached.
+    - ``path``: the folder of the index.
+    - ``name``: the name of the index in messages: its folder, or its address without secrets.
+    - ``notes``: messages to show whenever the index is opened, such as a recall that is too low.
     """
 
     def __init__(
@@ -148,11 +148,11 @@ class Index:
           ``postgresql://user@host/database?index=NAME``.
         - ``model``: the model that makes the vectors, as in :func:`open_encoder`, with its
           ``options``.
-        - ``dim``: the length of your own vectors, instead of a model.
-        - ``vocabulary``: the words that the model knows, if the model has none of its own (a
-          callable, a server, your own vectors). It is :class:`Words`, a file or model, or entries
-          with a ``rule``. The folder gets a copy, except of a rule in the graph of a model, which
-          the index finds by its path.
+        - ``dim``: the length of your own vectors. With a ``model``, ``dim`` is one of its options.
+        - ``vocabulary``: the words that the model knows, if the model has no words of its own (a
+          callable, a server, your own vectors): a :class:`Words` object, a file, a model, or
+          entries with a ``rule``. The folder keeps a copy of the vocabulary and its rule. A rule in
+          the graph of a model is not copied; the index opens this model by its path.
         - ``rule``: how texts are split into words (see :meth:`Words.of`); ``tokenizer:FILE`` for
           subwords.
         - ``sample``: texts on which the weights of word vectors are fitted.
@@ -160,18 +160,19 @@ class Index:
         - ``dtype``: type of the stored vectors.
         - ``language``: language of stems and stop words.
         - ``recall``: recall@10 that approximate search must reach.
-        - ``exact_below``: up to this many documents, every vector is compared; by default 20,000 in
-          a folder, 5,000 in PostgreSQL.
-        - ``memory``: limit for building, in bytes.
-        - ``force``: replace an existing index, after all checks have passed.
-        - ``in_place``: replace it at once. Otherwise others find the old one until
-          :meth:`put_in_place`.
-        - ``table``: a table of yours in the engine, whose rows are the documents; then
-          :meth:`update` reads them. ``dim`` and ``dtype`` are those of its vectors; a ``model``
-          must agree with the vectors of up to 8 rows.
+        - ``exact_below``: number of documents up to which search is exact, that is, compares every
+          vector. The default is 20,000 in a folder and 5,000 in PostgreSQL.
+        - ``memory``: memory limit for building, in bytes.
+        - ``force``: whether to replace an existing index, after all checks have passed.
+        - ``in_place``: whether ``force`` replaces the existing index at once. Otherwise, other
+          processes open the old index until :meth:`put_in_place` is called.
+        - ``table``: a table of the user in the engine, whose rows are the documents of the index.
+          :meth:`update` reads the rows. ``dtype`` and, without a ``model``, ``dim`` are taken from
+          the table. A ``model`` must agree with the vectors of up to 8 rows.
 
-        Raises :class:`FolderNotEmpty` if the folder contains anything; with ``force``, an index is
-        allowed. Raises :class:`VocabtoolError`, and ``ValueError`` for conflicting arguments.
+        Raises :class:`FolderNotEmpty` if the folder is not empty; with ``force``, the folder may
+        contain an index. Raises ``ValueError`` for conflicting arguments, and
+        :class:`VocabtoolError` for other errors.
         """
         if table is not None:
             shape = table_engine(str(path)).shape_of(str(path), table)
@@ -258,17 +259,18 @@ class Index:
         notify: Callable[[str], object] | None = None,
         **options: Any,
     ) -> Index:
-        """Create an index for these sources, to be filled with :meth:`load`.
+        """Create an empty index for these sources. Call :meth:`load` to add their documents.
 
-        - ``model``: may be missing. The number of dimensions is then read from ``vectors``, from
-          the vectors in the documents, or from a folder written by :func:`embed`.
+        - ``model``: the model that makes the vectors. Without a model, the number of dimensions is
+          read from ``vectors``, from the vectors in the documents, or from a folder written by
+          :func:`embed`.
         - ``read``: how the sources are read.
         - ``vectors``: as in :meth:`load`.
-        - ``notify``: called with notes for the user.
-        - ``options``: those of :meth:`create`, which raises the same errors.
+        - ``notify``: a function that is called with each note for the user.
+        - ``options``: further arguments of :meth:`create`.
 
         Word weights are fitted on a sample of the files, or taken from the folder of :func:`embed`.
-        Unreadable files are found before anything is created.
+        Unreadable files are found before anything is created. Raises the errors of :meth:`create`.
         """
         outside = folder.home(Path(path))  # an address is no folder that a FILE could be in
         shards = shards_in(sources)
@@ -314,14 +316,15 @@ class Index:
     def open(cls, path: str | Path, model: Model | None = None, **options: Any) -> Index:
         """Open the last commit of an index. The model is opened on first use.
 
-        - ``model``: the model of the vectors, if the index cannot find it by its recorded path. For
-          your own vectors, it must agree with the vectors of up to 8 documents.
-        - ``options``: those of :func:`open_encoder`. ``vocabulary`` is needed only if the words are
-          in the graph of a model that the index cannot find.
+        - ``model``: the model that made the vectors, if the index cannot find it by its recorded
+          path. If the vectors are your own, the model must agree with the vectors of up to 8
+          documents.
+        - ``options``: options of :func:`open_encoder`, and ``vocabulary``. The vocabulary is needed
+          only if the words are in the graph of a model that the index cannot find.
 
-        Raises :class:`NotFound`, and :class:`InvalidFile` with the damaged file. When another model
-        is opened, raises :class:`OtherModel` with both fingerprints; for your own vectors, with the
-        cosine.
+        Raises :class:`NotFound`, and :class:`InvalidFile`, which names the damaged file. When a
+        different model is opened, raises :class:`OtherModel`; its message gives both fingerprints,
+        or, if the vectors are your own, the cosine.
         """
         if "://" in str(path) and is_address(path):
             index: Index = store_index().open_at(str(path), model, options)
@@ -348,9 +351,9 @@ class Index:
         self.close()
 
     def close(self) -> None:
-        """Close its files, or its connections to an engine; then it cannot be used any more.
+        """Close the files of the index, or its connections to an engine.
 
-        They are also closed when nothing refers to the object.
+        The object cannot be used afterwards. An object that nothing refers to is closed by itself.
         """
         self._in_folder.commit.database.close()
 
@@ -362,7 +365,7 @@ class Index:
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest of the commit."""
+        """The manifest of the commit that this object reads."""
         return self._snapshot.manifest
 
     @property
@@ -372,15 +375,15 @@ class Index:
 
     @property
     def encoder(self) -> Encoder | None:
-        """The encoder of the vectors; opens the model.
+        """The encoder that makes the vectors. The first use opens the model.
 
-        ``None`` if the vectors are your own and you named no model.
+        ``None`` if the vectors are your own and no model was passed.
         """
         return self._model.encoder
 
     @property
     def can_encode(self) -> bool:
-        """Whether a model makes the vectors of queries."""
+        """Whether the index has a model that can encode queries."""
         return self._model.can_encode
 
     @property
@@ -389,10 +392,10 @@ class Index:
         return self._snapshot.manifest.calibration
 
     def calibration_is_due(self, before: int) -> bool:
-        """Return whether the index is new or has doubled since its last calibration.
+        """Return whether a first calibration is due, or the index has doubled since the last one.
 
-        ``before``: number of documents before the last change. If the index had enough documents
-        without a calibration, it stays without one.
+        ``before``: number of documents before the last change. An index that was large enough
+        before this change, but has no calibration, is left without it unless the change doubles it.
         """
         held = self.calibration
         known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0
@@ -416,7 +419,7 @@ class Index:
         return snapshot.documents.fetch_documents(np.array([row]))[0]
 
     def get_many(self, ids: Iterable[str]) -> dict[str, Document]:
-        """Return those of these documents that exist, by id, in the order of ``ids``."""
+        """Return a dictionary from id to document, in the order of ``ids``, without unknown ids."""
         snapshot = self._snapshot
         asked = [*map(id_in_utf8, ids)]
         rows = snapshot.rows_of(asked)
@@ -425,28 +428,29 @@ class Index:
         return dict(zip(there, found, strict=True))
 
     def ids(self, where: str | None = None) -> Iterator[str]:
-        """Yield the ids of all documents, or of those that satisfy a condition, in row order.
+        """Yield the ids of all documents, or of the documents that satisfy ``where``, in row order.
 
         Rows are in the order in which documents were added or last updated. An engine leaves out
-        those that others delete or update meanwhile. Raises :class:`InvalidCondition`.
+        documents that other processes delete or update during the iteration. Raises
+        :class:`InvalidCondition` for an invalid ``where``.
         """
         return contents.ids(self._snapshot, where)
 
     def documents(self, where: str | None = None) -> Iterator[Document]:
         """Yield documents with all fields, in the order of :meth:`ids`, in bounded memory.
 
-        Those of a folder are of one commit, even if a writer changes the index meanwhile. Raises
-        :class:`InvalidCondition`.
+        In a folder, all documents are of one commit, even if a writer changes the index meanwhile.
+        Raises :class:`InvalidCondition` for an invalid ``where``.
         """
         snapshot = self._snapshot
         rows = snapshot.rows_in_order(where)
         return (each for _, found in contents.blocks(snapshot, rows) for each in found)
 
     def vectors(self, ids: Iterable[str]) -> dict[str, Vectors]:
-        """Return the stored vectors of those of these documents that exist, by id.
+        """Return a dictionary from id to stored vector, without unknown ids.
 
-        Each is float32, shape (dim,); for ``cosine`` of length 1; zero for a document without a
-        vector.
+        Each vector is float32, shape (dim,). For ``cosine`` it has length 1. A document without a
+        vector has zeros.
         """
         rows = self._snapshot.rows_of([*map(id_in_utf8, ids)])
         found = self._snapshot.vectors.take(np.array([*rows.values()], np.int64))
@@ -455,8 +459,8 @@ class Index:
     def stats(self, *, unknown: bool = False, progress: Progress | None = None) -> IndexStats:
         """Return what the index contains: documents, values of fields, and sizes of files.
 
-        ``unknown``: also count the words that the model does not know. This needs its vocabulary.
-        Raises the errors of :meth:`open`.
+        ``unknown``: whether to count the words that the model does not know. They are not counted
+        if the index has no vocabulary. Raises the errors of :meth:`open`.
         """
         files = contents.sizes(self.path, self._in_folder.commit.folder)
         return contents.stats(self.path, self._snapshot, files, unknown=unknown, progress=progress)
@@ -473,15 +477,17 @@ class Index:
 
         - ``file``: ends in ``.jsonl``, ``.parquet`` or ``.arrow``. Each row has ``id``, ``text``
           and all fields. The file appears when it is complete, and replaces an existing one.
-        - ``where``: only documents that satisfy this condition.
-        - ``vectors``: also the vectors as stored, in float32. Parquet and Arrow have them in the
-          column ``vector``, as a fixed-size list. For JSON lines they are in the file
-          ``NAME.vectors.npy``, shape (documents, dim), which appears just before the JSON lines. A
-          process that is killed between the two leaves it beside older JSON lines.
+        - ``where``: a condition. Only documents that satisfy it are written.
+        - ``vectors``: whether to write the stored vectors too, as float32. Parquet and Arrow files
+          get a column ``vector`` of fixed-size lists. For JSON lines, the vectors are written to a
+          second file ``NAME.vectors.npy``, shape (documents, dim), which appears just before the
+          JSON lines. If the process is killed between the two files, the new vectors are beside
+          the old JSON lines.
 
-        Invalid UTF-8 in a field becomes U+FFFD. In Parquet and Arrow, a field with other numbers
-        than integers has 64-bit floating-point numbers only. Raises ``ValueError`` for another
-        ending, :class:`InvalidCondition`, and :class:`NotFound` if the folder does not exist.
+        Invalid UTF-8 in a field becomes U+FFFD. In Parquet and Arrow, a field of numbers that are
+        not all integers becomes a column of 64-bit floating-point numbers. Raises ``ValueError``
+        for another ending, :class:`NotFound` if the folder of ``file`` does not exist, and
+        :class:`InvalidCondition` for an invalid ``where``.
         """
         with self._snapshot.at_one_commit() as held:
             return contents.export(held, file, where=where, vectors=vectors, progress=progress)
@@ -489,13 +495,15 @@ class Index:
     def copy(self, new: str | Path, progress: Progress | None = None) -> Index:
         """Copy the last commit to a new folder or an engine; return the copy, without a model.
 
-        A writer may work meanwhile. All checksums are compared. A folder ``new`` appears when it is
-        complete. Until then the copy is in the folder ``.NEW.part`` beside it. From a folder to a
-        folder, the files are copied, and the next copy to ``new`` removes leftovers there. From or
-        to an engine, see :func:`vocabtool.index.transfer.transfer`: an interrupted copy is resumed.
+        A writer may change the index during the copy. All checksums are compared. A new folder
+        appears when it is complete; until then, the copy is in the folder ``.NEW.part`` beside it.
+
+        From a folder to a folder, files are copied; after an interruption, the same call begins
+        again. From or to an engine, an interrupted copy is resumed: see
+        :func:`vocabtool.index.transfer.transfer`.
 
         Raises :class:`FolderNotEmpty` if ``new`` exists, :class:`InvalidFile` if the index is
-        damaged, and :class:`FolderInUse` if another process makes this copy.
+        damaged, and :class:`FolderInUse` if another process is making the same copy.
         """
         if is_address(new) or not isinstance(self._snapshot, Snapshot):
             copied: Index = import_module("vocabtool.index.transfer").transfer(self, new, progress)
@@ -512,15 +520,15 @@ class Index:
         force: bool = False,
         dry_run: bool = False,
     ) -> int:
-        """Delete documents in one commit; return how many.
+        """Delete documents in one commit; return how many documents were deleted.
 
-        - ``ids``: their ids; an unknown id is ignored.
-        - ``where``: a condition, instead of ids.
-        - ``force``: delete even if more than a third of all documents satisfy the condition.
-        - ``dry_run``: only return the number.
+        - ``ids``: the ids of the documents; unknown ids are ignored.
+        - ``where``: a condition on the documents, instead of ``ids``.
+        - ``force``: whether to delete even if more than a third of all documents satisfy ``where``.
+        - ``dry_run``: whether only to return the number, without deleting anything.
 
-        Raises :class:`VocabtoolError` for too many documents, :class:`InvalidCondition`, and
-        :class:`FolderInUse` if another process is writing.
+        Raises :class:`VocabtoolError` if ``force`` is needed, :class:`InvalidCondition` for an
+        invalid ``where``, and :class:`FolderInUse` if another process is writing.
         """
         if (ids is None) == (where is None):
             raise ValueError("pass ids, or a condition with where")
@@ -555,12 +563,13 @@ class Index:
     def writer(
         self, progress: Progress | None = None, *, memory: int | None = None
     ) -> Iterator[Writer]:
-        """Open a :class:`Writer` for a ``with`` block, at whose end its changes are committed.
+        """Open a :class:`Writer` for a ``with`` block.
 
-        An exception in the block rolls the changes back.
+        The end of the block commits the changes. An exception in the block rolls them back.
 
-        - ``progress``: called while codes are built, with the name of the step and the share done.
-        - ``memory``: a new limit for building, in bytes.
+        - ``progress``: a function that is called while codes are built, with the name of the step
+          and the share that is done.
+        - ``memory``: a new memory limit for building, in bytes.
 
         Raises :class:`FolderInUse` if another process or thread is writing.
         """
@@ -597,18 +606,18 @@ class Index:
         it does nothing.
 
         - ``sources``: as in :func:`vocabtool.documents.batches`.
-        - ``options``: how to read, as :class:`vocabtool.documents.ReadOptions` or keyword
-          arguments.
-        - ``on_existing``: as in :meth:`Writer.add`, but ``"update"`` keeps documents with the same
-          content.
-        - ``commit_rows``: documents in each commit.
+        - ``options``: how to read the sources: a :class:`vocabtool.documents.ReadOptions` object,
+          or its fields as keyword arguments.
+        - ``on_existing``: as in :meth:`Writer.add`, but ``"update"`` does not replace documents
+          with the same content.
+        - ``commit_rows``: number of documents in each commit.
         - ``memory``: as in :meth:`writer`.
         - ``vectors``: the documents' vectors: a file (.npy, .npz with ``vectors`` and perhaps
-          ``ids``, Parquet) or an array, shape (n, dim). Without ids they belong to the documents by
-          position. If the index has a model, it must agree with the vectors of up to 8 documents.
+          ``ids``, Parquet) or an array, shape (n, dim). Vectors without ids must be in the order of
+          the documents. A model of the index must agree with the vectors of up to 8 documents.
 
-        Raises :class:`OtherModel` if the model does not agree, :class:`ChangedRun` if a different
-        load is unfinished, and :class:`VocabtoolError`.
+        Raises :class:`OtherModel` if the model does not agree with ``vectors``, :class:`ChangedRun`
+        if a different load is unfinished, and :class:`VocabtoolError` for other errors.
         """
         request = LoadRequest(
             sources=sources,
@@ -635,18 +644,22 @@ class Index:
     ) -> LoadReport:
         """Read the files of the index again and apply the changes.
 
-        Only documents with a new text are encoded, after up to 8 old ones that check the model.
-        After an interruption, the same call reads everything again and encodes the rest.
+        Only documents with a new text are encoded. Before this, up to 8 old documents are encoded
+        again, to check that the model is the same. After an interruption, the same call reads all
+        files again and encodes only the remaining documents.
 
-        - ``sources``: some of these files, or new ones. A known file is read with its recorded
-          options, a new one with those of the last known file.
-        - ``sync``: in the last commit, delete the documents that the files no longer contain.
-        - ``force``: sync even if this deletes more than a third of the documents from these files.
+        - ``sources``: the files to read: files of the index, or new files. The default is all files
+          of the index. A known file is read with its recorded options, a new file with the options
+          of the last known file.
+        - ``sync``: whether to delete, in the final commit, the documents that the files no longer
+          contain.
+        - ``force``: whether to sync even if this deletes more than a third of the documents from
+          these files, or if rows were skipped.
         - ``vectors``: the vectors of all documents that are read, as in :meth:`load`. By default,
           each file keeps its recorded vectors.
 
         Raises the errors of :meth:`load`. Raises :class:`VocabtoolError` if a sync cannot know
-        which documents are gone: because of a stream, a missing or unreadable file, or skipped
+        which documents are gone, because of a stream, a missing or unreadable file, or skipped
         rows.
         """
         request = LoadRequest(
@@ -678,21 +691,22 @@ class Index:
     ) -> Hits:
         """Return the best ``k`` documents for a query.
 
-        - ``text``: the query, with operators as in ``search/language.py``. Without ``text`` and
-          ``vector``, but with ``where``, ``sort`` or ``facets``, the documents that satisfy
-          ``where`` are listed, in the order of their ids.
-        - ``vector``: your own vector of the query, shape (dim,) or (1, dim); or a .npy, .npz or
-          Parquet file that contains it, perhaps with a row, counted from 0: ``queries.npy#3``.
+        - ``text``: the query. Its operators are described in ``search/language.py``. If ``text``
+          and ``vector`` are missing, the documents that satisfy ``where`` are listed, by default in
+          the order of their ids; ``where``, ``sort`` or ``facets`` must then be given.
+        - ``vector``: your own vector of the query, shape (dim,) or (1, dim); or the path of a .npy,
+          .npz or Parquet file that contains it. ``queries.npy#3`` means row 3, counted from 0.
         - ``where``: a condition on fields, for example ``year >= 2020 and lang = 'en'``.
-        - ``explain``: also explain the words and the hits.
-        - ``sort``: kept fields that order the candidates, such as ``"year:desc"``. Documents
-          without the field come last; of equal values, the best score is first.
-        - ``facets``: kept fields whose values are counted, ``"lang,year"`` or a sequence, in the
-          documents that satisfy ``where`` and contain a word of the query.
-        - ``cursor``: :attr:`Hits.cursor` of the page before; search and commit must be the same.
-        - ``group_by``: a kept field. Only the best document with each value is a hit, and ``k``
-          counts values. :attr:`Hit.further` counts the others.
-        - ``settings``: those of :class:`~vocabtool.search.settings.Settings`, such as
+        - ``explain``: whether to explain the words of the query and the hits.
+        - ``sort``: kept fields by which the candidates are sorted, such as ``"year:desc"``.
+          Documents without the field come last. Equal values are sorted by score.
+        - ``facets``: kept fields whose values are counted: ``"lang,year"`` or a sequence. The
+          counted documents satisfy ``where`` and contain a word of the query.
+        - ``cursor``: the :attr:`Hits.cursor` of the previous page. The search and the commit must
+          be the same as for that page.
+        - ``group_by``: a kept field. Of all documents with the same value, only the best one is a
+          hit; ``k`` is the number of values. :attr:`Hit.further` counts the other candidates.
+        - ``settings``: fields of :class:`~vocabtool.search.settings.Settings`, such as
           ``fusion="rrf"``.
 
         Raises :class:`VocabtoolError`, ``ValueError`` for invalid arguments, and ``TypeError`` for
@@ -730,8 +744,8 @@ class Index:
         """Return the result of :meth:`search` for each of several queries, in their order.
 
         The queries are encoded together and searched in ``threads`` threads (default: one for each
-        core), all in the same commit. Raises the errors of :meth:`search`, and ``ValueError`` for a
-        single text.
+        core), all in the same commit. Raises the errors of :meth:`search`, and ``ValueError`` if
+        ``texts`` is a single string.
         """
         snapshot = self._snapshot
         if isinstance(texts, str):
@@ -799,9 +813,9 @@ class Index:
     def similar(
         self, id_: str, k: int = 10, *, where: str | None = None, explain: bool = False
     ) -> Hits:
-        """Return the best ``k`` documents that are like the document ``id_``, without itself.
+        """Return the ``k`` documents that are most similar to the document ``id_``, without itself.
 
-        The query is its stored vector and its most telling words, see
+        The query consists of the stored vector and the most telling words of this document: see
         :mod:`vocabtool.search.similar`. ``where``, ``explain``: as in :meth:`search`. Raises
         :class:`NotFound` if no document has this id, and the errors of :meth:`search`.
         """
@@ -833,10 +847,10 @@ class Index:
     def verify(self, progress: Progress | None = None, *, model: bool = False) -> VerifyReport:
         """Verify all checksums, compare both legs with the documents, and measure the recall.
 
-        ``model``: also encode some documents again and compare the vectors. If a writer removes
-        files meanwhile, verification starts again. :attr:`verified` keeps what it found. Raises
-        :class:`InvalidFile`, which names the damaged file, and :class:`ChangedModel` if the model
-        makes other vectors than before.
+        ``model``: whether to encode some documents again and compare the vectors. If a writer
+        removes files during the verification, it starts again. :attr:`verified` keeps the result.
+        Raises :class:`InvalidFile`, which names the damaged file, and :class:`ChangedModel` if the
+        model makes different vectors than before.
         """
         encoder = self.encoder if model else None
         while True:
@@ -857,16 +871,16 @@ class Index:
 
     @property
     def verified(self) -> Verification | None:
-        """What the last :meth:`verify` found, in any process; ``None`` before the first one."""
+        """The result of the last :meth:`verify` in any process; ``None`` if there was none."""
         return read_verification(self.path, self.manifest.index)
 
     @property
     def is_build(self) -> bool:
-        """Whether this index will replace another one, by :meth:`put_in_place`."""
+        """Whether :meth:`put_in_place` will replace another index by this one."""
         return folder.home(self.path) != self.path
 
     def put_in_place(self) -> Index:
-        """Move this index, built in ``.new-…``, to the place of the old one; return it opened."""
+        """Replace the old index by this one, which was built in ``.new-…``; return it, reopened."""
         given, vocabulary = self._model.encoder, self._model.vocabulary
         self._in_folder.commit.database.close()
         path = folder.put_in_place(self.path)

@@ -71,26 +71,26 @@ AS_EMBEDDED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """Result of a load.
+    """Result of a load. The numbers count documents, unless stated otherwise.
 
-    - ``read``: documents read, including the ``resumed`` ones.
+    - ``read``: documents read, including the ``resumed`` documents.
     - ``resumed``: documents that an interrupted run had loaded.
     - ``added``: documents with new ids.
-    - ``updated``: documents that replaced others.
+    - ``updated``: documents that replaced a document with the same id.
     - ``unchanged``: documents with the same content, or kept because ``on_existing`` is ``"skip"``.
     - ``removed``: documents deleted by a sync.
-    - ``zero``: added or updated documents without a vector, found by keywords only.
+    - ``zero``: added or updated documents without a vector, which only keywords can find.
     - ``not_utf8``: documents whose text is not valid UTF-8.
-    - ``skipped``: invalid rows; ``first_skipped`` has the first ones.
+    - ``skipped``, ``first_skipped``: number of invalid rows, and the first of these rows.
     - ``dropped``: documents with a repeated id.
-    - ``left_out``: skipped values that did not fit their field; ``first_left_out`` has the first
-      ones. Their documents were added.
+    - ``left_out``, ``first_left_out``: number of values that were skipped because they did not fit
+      their field, and the first of these values. Documents with such values were added.
     - ``seconds``: time of this run.
     - ``notes``: notes about the files, and about texts that are too long.
     - ``too_long``: encoded documents with more tokens than the model reads.
-    - ``tokens_cut``: number of their tokens that it does not read, perhaps estimated.
-    - ``encoded``: texts that the model encoded; a text that the index has keeps its vector.
-    - ``by_others``: documents read that other processes loaded at the same time.
+    - ``tokens_cut``: number of tokens that the model does not read, perhaps estimated.
+    - ``encoded``: texts that the model encoded. A text that the index already has keeps its vector.
+    - ``by_others``: documents in ``read`` that other processes loaded at the same time.
     """
 
     read: int
@@ -118,8 +118,8 @@ class LoadReport:
 class LoadRequest:
     """What to load, and how: see :meth:`Index.load` and :meth:`Index.update`.
 
-    ``sources``: ``None`` for the files of the index. ``options``, ``vectors``: ``None`` for the
-    recorded ones.
+    ``sources``: ``None`` to read the files of the index. ``options``, ``vectors``: ``None`` to use
+    the recorded options and vectors.
     """
 
     sources: Sources | None
@@ -136,9 +136,12 @@ class LoadRequest:
 class EncodedBatch:
     """Documents to add, with their vectors.
 
-    - ``source``: the number of their FILE. ``read``: number of documents read for this batch.
-    - ``cut``: texts that are too long, tokens not read, and texts where this is estimated.
-    - ``existing``: rows with the id of a document. ``same``: rows whose content is unchanged.
+    - ``source``: the number of the FILE of these documents.
+    - ``read``: number of documents read for this batch, including unchanged documents.
+    - ``cut``: number of texts that are too long, number of tokens that the model does not read, and
+      number of texts for which the number of tokens is estimated.
+    - ``existing``: rows of the index with the id of a document that was read.
+    - ``same``: the rows among ``existing`` whose content is unchanged.
     """
 
     batch: Batch
@@ -155,7 +158,8 @@ class EncodedBatch:
 class Loader:
     """A load of documents that starts from the commit ``before``.
 
-    ``name``: of the index, for messages. ``path``: its folder, from which no FILE is read.
+    ``name``: the name of the index, for messages. ``path``: the folder of the index; files in this
+    folder are not loaded.
     """
 
     def __init__(
@@ -213,7 +217,7 @@ class Loader:
             )
 
     def _identity(self) -> str | None:
-        """Return what identifies this load, or ``None`` if it has a stream."""
+        """Return a hash that identifies this load, or ``None`` if it reads a stream."""
         if any(part.is_stream for part in self._parts):
             return None
         inputs: list[object] = [asdict(each) for each in self._facts]
@@ -307,7 +311,7 @@ class Loader:
         )
 
     def _load_shards(self, shards: Shards) -> None:
-        """Load the shards that no other process loads, each in one commit, until all are loaded."""
+        """Load all shards that no other process loads, and commit after each shard."""
         (part,), plan = self._parts, str(self._plan)
         share = self._share_of(part)
         while (shard := self._writer.take_shard(plan, len(shards.manifest.shards))) is not None:
@@ -359,7 +363,7 @@ class Loader:
         return self._writer.rows_of_sources(in_scope(self._sources, self._parts))
 
     def _remove(self, was_there: Rows) -> int:
-        """Delete the documents of the FILEs that ``was_there`` has and that are not in them now."""
+        """Delete the documents in the rows ``was_there`` that the FILEs do not contain any more."""
         rows = self._rows_of_files()
         rows = rows[are_among(rows, was_there)]  # others may have added some since then
         gone = rows[~are_among(rows, np.concatenate(self._seen))]
@@ -430,7 +434,7 @@ class Loader:
         return parallel_map(encode, self._read_batches(part), workers=threads)
 
     def _read_batches(self, part: Part) -> Iterator[tuple[Batch, int, int]]:
-        """Yield each batch, its FILE's number, and how many texts are not UTF-8."""
+        """Yield each batch, the number of its FILE, and its number of texts that are not UTF-8."""
         for sources in reversed(part.sources):
             found = batches(
                 sources,
@@ -477,7 +481,10 @@ class Loader:
                 self._notes += filter(None, [matcher.finish()])
 
     def _check_order(self, part: Part, name: str) -> None:
-        """Require all FILEs of vectors without ids, in the order of a later update."""
+        """Raise an error unless all FILEs of these vectors without ids are read in recorded order.
+
+        A later update reads the FILEs in this order.
+        """
         numbers = [number for _, number in part.files.values()]
         all_known = self._sources
         paths = {all_known[number - 1].vectors_path for number in numbers}
@@ -507,7 +514,7 @@ class Loader:
     def _of_shards(
         self, shards: Shards, part: Part, shard: int | None = None
     ) -> Iterator[EncodedBatch]:
-        """Yield the documents of one shard, or of all that follow those loaded before."""
+        """Yield the documents of ``shard``, or, if it is ``None``, all that are not loaded yet."""
         held = self._writer.manifest.configuration
         if held.encoder not in (None, shards.plan.encoder):
             encoder = self._before.model.encoder
@@ -540,7 +547,7 @@ class Loader:
                 yield EncodedBatch(batch=batch, vectors=vectors, source=source, read=len(batch))
 
     def _to_compare(self, batch: Batch, part: Part) -> tuple[Batch, NDArray[np.bool_]]:
-        """Drop documents with repeated ids; return a mask of the rest too."""
+        """Return the documents without repeated ids, and a mask of these documents in ``batch``."""
         batch = self._writer.of_kinds(batch, part.options.on_error)
         chosen = np.ones(len(batch), np.bool_)
         if self._ids is not None:
@@ -606,7 +613,7 @@ def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
 def _compare(
     before: CommitStore, batch: Batch, vectors: Vectors | None
 ) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return the row with the id of each document, or -1, and whether it is equal."""
+    """Return, for each document, the row with its id or -1, and whether this row is the same."""
     kinds = before.manifest.fields
     ids: list[str] = batch.id_array().to_pylist()
     held = before.fetch_stored(ids)

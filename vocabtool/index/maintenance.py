@@ -88,7 +88,7 @@ SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.
 
 
 class CompactReport(NamedTuple):
-    """Number of deleted rows that were removed, and of documents that are left."""
+    """Number of deleted rows that were removed, and number of documents that are left."""
 
     removed: int
     left: int
@@ -149,7 +149,8 @@ class VerifyReport:
     - ``recall``: recall@10 as measured now; 1 for exact search.
     - ``loading``: whether a load is unfinished.
     - ``others``: files in the folder that do not belong to the commit.
-    - ``encoded``: how documents that were encoded again agree with their stored vectors, if asked.
+    - ``encoded``: how new vectors of some documents agree with the stored vectors; ``None`` if no
+      document was encoded.
     """
 
     documents: int
@@ -164,10 +165,10 @@ class VerifyReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What the last verification of an index found, as the file ``verified.json`` keeps it.
+    """The result of the last verification of an index, as stored in the file ``verified.json``.
 
     - ``index``: the id of the index, which ``index --force`` changes.
-    - ``time``: when it ended, in UTC (ISO 8601).
+    - ``time``: when the verification ended, in UTC (ISO 8601).
     - ``recall``: as in :class:`VerifyReport`; ``None`` with a ``problem``.
     - ``problem``: the message of the error; ``None`` for an undamaged index.
     """
@@ -184,7 +185,7 @@ class Verification:
 def keep_verification(
     path: Path, snapshot: CommitStore, *, recall: float | None = None, problem: str | None = None
 ) -> None:
-    """Write what a verification found beside the index."""
+    """Write the result of a verification to the file ``verified.json`` in ``path``."""
     manifest = snapshot.manifest
     kept = Verification(
         index=manifest.index,
@@ -201,7 +202,7 @@ def keep_verification(
 
 
 def read_verification(path: Path, index: str) -> Verification | None:
-    """Return what the last verification found; ``None`` for another index or an unreadable file."""
+    """Return the result of the last verification; ``None`` if no file has one for this index."""
     with suppress(OSError, InvalidFile):
         data = (path / VERIFIED).read_bytes()
         kept = decode_record(data, Verification, kind=VERIFY, version=VERIFY_FORMAT)
@@ -217,8 +218,8 @@ def verify(
 ) -> VerifyReport:
     """Check all files of an index, and that keywords and database contain the same documents.
 
-    ``encoder``: encodes some documents again. Raises :class:`InvalidFile`, :class:`NotFound` and
-    :class:`ChangedModel`.
+    ``encoder``: if given, it encodes some documents again, and the vectors are compared. Raises
+    :class:`InvalidFile`, :class:`NotFound` and :class:`ChangedModel`.
     """
     manifest, folder = snapshot.manifest, snapshot.commit.folder
     report = progress or (lambda what, share: None)

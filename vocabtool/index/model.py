@@ -168,11 +168,14 @@ def _name(model: Model) -> str | None:
 
 
 class IndexModel:
-    """The model of one index. ``given``, ``options``: the model and options that the caller passes.
+    """The model of one index.
 
-    ``folder``: contains its files. ``canaries``: documents with which a model is compared.
-    ``name``: of the index, for messages. Raises :class:`VocabtoolError` for a vocabulary that the
-    index does not need.
+    - ``folder``: the folder that contains the files of the model.
+    - ``canaries``: a function that returns documents to compare a given model with.
+    - ``given``, ``options``: the model that the caller passed, and its options.
+    - ``name``: the name of the index, for messages.
+
+    Raises :class:`VocabtoolError` for a vocabulary that the index does not need.
     """
 
     def __init__(
@@ -205,7 +208,10 @@ class IndexModel:
 
     @property
     def _address(self) -> str | None:
-        """Where the words come from if the model has none; ``""`` for a Python object."""
+        """The recorded address of the vocabulary, ``""`` for a Python object.
+
+        ``None`` if the words are the model's own.
+        """
         found = self._configuration.options.get("vocabulary")
         return found if isinstance(found, str) else None
 
@@ -270,7 +276,7 @@ class IndexModel:
         """The encoder, if there is one.
 
         Raises :class:`OtherModel` if another encoder made the vectors, and :class:`NotFound` if the
-        recorded model is not here.
+        recorded model does not exist on this machine.
         """
         held, given = self._configuration, self._given
         if held.encoder is None:
@@ -304,7 +310,7 @@ class IndexModel:
 
     @property
     def can_encode(self) -> bool:
-        """Whether there is an encoder, which need not be opened yet."""
+        """Whether there is an encoder. This does not open the encoder."""
         return self._given is not None or self._configuration.encoder is not None
 
     def _open_named(self, given: Model) -> Encoder:
@@ -321,7 +327,10 @@ class IndexModel:
 
     @cached_property
     def known_words(self) -> KnownWords | None:
-        """The words that the model knows, or ``None``. Raises :class:`OtherModel`."""
+        """The words that the model knows; ``None`` if the index has no vocabulary.
+
+        Raises :class:`OtherModel` if the words are not the recorded words.
+        """
         held = self._configuration
         if held.words is None:
             return None
@@ -380,7 +389,7 @@ class IndexModel:
     def _here(self, address: str | None, what: str, option: str) -> str:
         """Return a recorded address if it is an existing path.
 
-        Any other name could cause an import or a download.
+        Otherwise raises :class:`NotFound`: other names could cause an import or a download.
         """
         path = split_kind(address or "")[1]
         paths = accumulate(path.split("#"), "{}#{}".format)  # perhaps FILE#NAME

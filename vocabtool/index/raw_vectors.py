@@ -3,7 +3,8 @@
 The file has no header: rows of float16 or float32, little-endian. Searches map the file into
 memory. Building reads it block by block, because mapped pages would count as memory of the process.
 
-Recall@10 is the lowest of three kinds of queries, compared with exact search:
+Recall@10 of a search is measured by comparison with exact search. It is measured separately for
+three kinds of queries, and the lowest value counts:
 
 - stored vectors that are farthest from their own neighbours;
 - random mixtures of a whole sample, which are near no stored vector;
@@ -101,7 +102,7 @@ class RawVectors:
 
     @contextmanager
     def reader(self) -> Iterator[Callable[[Rows], Vectors]]:
-        """Open the file and yield a :meth:`read_rows` for several calls."""
+        """Open the file and yield a function like :meth:`read_rows`, for several calls."""
         with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
 
             def read(rows: Rows) -> Vectors:
@@ -121,7 +122,7 @@ class RawVectors:
 
 
 def _single(stored: Stored) -> Vectors:
-    """Convert to float32; finite float16 in half the time of NumPy.
+    """Convert vectors to float32. For finite float16, this takes half the time of NumPy.
 
     Sign, exponent and mantissa (IEEE 754) are shifted; then the exponent's bias is corrected.
     """
@@ -243,10 +244,10 @@ def mixtures(
 def nearest_rows(
     raw: RawVectors, sample: QuerySample, metric: Metric
 ) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return the ten nearest rows to each query, and a mask of those that a search must find.
+    """Return the ten nearest rows to each query, and a mask of the rows that a search must find.
 
-    Both have shape (n, 10); missing rows are -1. A row that ties with the eleventh need not be
-    found.
+    Both arrays have shape (n, 10); missing rows are -1. A row that ties with the eleventh nearest
+    row need not be found.
     """
     count = len(sample.queries)
     best: Scores = np.full((count, NEAREST + 1), -np.inf, np.float32)
@@ -275,8 +276,9 @@ def nearest_rows(
 def recall_by_count(
     truth: tuple[Rows, NDArray[np.bool_]], candidates: Rows, counts: list[int]
 ) -> list[tuple[float, float]]:
-    """Return the mean recall of the first k candidates and its standard error, for each k.
+    """Return, for each k in ``counts``, the mean recall of the first k candidates.
 
+    Each mean comes with its standard error. ``truth``: the result of :func:`nearest_rows`.
     ``candidates``: shape (queries, largest k), nearest first.
     """
     nearest, is_wanted = truth
@@ -324,9 +326,12 @@ def measure_recall(
 def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> float | None:
     """Return the similarity that unrelated vectors reach by chance, or ``None``.
 
-    It is the greater of two 95th percentiles: of the similarities of random pairs of documents, and
-    of random mixtures of vectors to their nearest documents. ``None`` for fewer than ten vectors,
-    or if products overflow float32.
+    It is the greater of two 95th percentiles:
+
+    - the percentile of the similarities between the documents of random pairs;
+    - the percentile of the similarities between random mixtures and their nearest documents.
+
+    Returns ``None`` for fewer than ten vectors, or if products overflow float32.
     """
     random = np.random.default_rng(seed)
     size = min(CHANCE_SAMPLE, raw.count)
@@ -359,7 +364,10 @@ def _similarities(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
 
 
 def products(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
-    """Return similarities by a matrix product; for l2 without the squared length of the query."""
+    """Return similarities, computed by a matrix product, with shape (queries, vectors).
+
+    For ``l2``, the squared length of the query is not subtracted.
+    """
     scores: Scores = queries @ vectors.T
     if metric == "l2":
         scores *= 2

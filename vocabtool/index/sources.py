@@ -30,7 +30,7 @@ class Source:
     """A recorded FILE: a file, a folder or a glob, with the ``name`` that the user passed.
 
     - ``at``: the working directory when the FILE was recorded, absolute.
-    - ``beside``: this directory relative to the index, in case both were moved.
+    - ``beside``: the path from the index to this directory, in case both are moved together.
     - ``vectors``: path of the file with the vectors, relative to ``at`` or absolute.
     """
 
@@ -59,7 +59,7 @@ class Source:
         return path
 
     def with_vectors(self, given: Given | None) -> Source:
-        """Return the source with these vectors; an array in memory is not recorded."""
+        """Return the source with the path of ``given``. An array in memory is not recorded."""
         if not isinstance(given, str | os.PathLike):
             return self if given is None else replace(self, vectors=None)
         is_absolute = Path(given).is_absolute()
@@ -83,7 +83,7 @@ class Source:
             return False
 
     def locate(self, index: Path) -> Source:
-        """Return the source as recorded, or as moved with the index."""
+        """Return the source; if it was moved together with the index, with its new directory."""
         moved = os.path.normpath(os.path.join(index.absolute(), self.beside))  # noqa: PTH118 - "..", too
         other = replace(self, at=moved)
         return other if not self.is_there() and other.is_there() else self
@@ -93,7 +93,7 @@ class Source:
 class Part:
     """FILE arguments that are read with the same options.
 
-    - ``sources``: the inputs. If several contain an id, the last document is used.
+    - ``sources``: the inputs. If several inputs contain the same id, the last document is used.
     - ``files``: for each file its name in ids and messages, and the number of its FILE.
     - ``notes``: messages about files that are not read.
     """
@@ -121,7 +121,7 @@ def parts_of_names(
     index: Path,
     vectors: Given | None = None,
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """Return the part that reads ``sources``, in a list, and all FILEs to record."""
+    """Return a list with the part that reads ``sources``, and all FILEs to record."""
     names = names_of(sources)
     paths = {Source.from_name(name, index, options).path for name in names or ()}
     held = [replace(each.options, on_error="raise") for each in known if each.path in paths]
@@ -155,8 +155,8 @@ def parts_of_index(
 ) -> tuple[list[Part], tuple[Source, ...]]:
     """Return the parts that an update reads, and all FILEs to record.
 
-    ``sources``: the FILEs to read; ``None``: all ``known`` ones. ``vectors``: replace the recorded
-    ones. Raises :class:`NotFound` and :class:`VocabtoolError`.
+    ``sources``: the FILEs to read; ``None`` for all ``known`` FILEs. ``vectors``: vectors to use
+    instead of the recorded vectors. Raises :class:`NotFound` and :class:`VocabtoolError`.
     """
     known = [source.locate(index) for source in known]
     chosen, options = known, known[-1].options if known else AS_SHIPPED

@@ -49,8 +49,8 @@ Result = TypeVar("Result")
 class StoreIndex(Index):
     """An index in an engine; made by :meth:`Index.create` and :meth:`Index.open`.
 
-    It may have several writers, on several machines. ``path``: a folder in the user's cache, with
-    copies of the model's files and the last verification.
+    The index may have several writers, on several machines. ``path``: a folder in the user's cache,
+    with copies of the model's files and the result of the last verification.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class StoreIndex(Index):
 
     @property
     def table(self) -> UserTable | None:
-        """The table of yours whose rows are the documents, if they are."""
+        """The table of the user whose rows are the documents of this index, or ``None``."""
         return getattr(self._engine, "table", None)
 
     def update(
@@ -134,13 +134,13 @@ class StoreIndex(Index):
         progress: Progress | None = None,
         **more: Any,
     ) -> LoadReport:
-        """As :meth:`Index.update`; of a table of yours, write what changed in it.
+        """Do the same as :meth:`Index.update`, or apply the changes of a table of the user.
 
-        An interruption loses nothing: the same call goes on; but an index that is not in its place
-        yet is removed. If the answer to a COMMIT is lost, what it wrote is in no count. An error
-        after the last commit is a note. ``commit_rows``: changes in each transaction. No other
-        argument is then allowed. Raises :class:`VocabtoolError`, and ``ValueError`` for a wrong
-        ``commit_rows``.
+        For a table, only ``commit_rows`` (the number of changes in each transaction) and
+        ``progress`` are allowed. After an interruption, the same call continues; but an index that
+        is not in its place yet is removed. If the answer to a COMMIT is lost, the changes in this
+        transaction are not counted. An error after the last commit becomes a note. Raises
+        :class:`VocabtoolError`, and ``ValueError`` for a wrong ``commit_rows``.
         """
         if self.table is None:
             return super().update(sources, commit_rows=commit_rows, progress=progress, **more)
@@ -219,7 +219,7 @@ class StoreIndex(Index):
         return _again(partial(super().similar, id_, k, **options))
 
     def compact(self, progress: Progress | None = None) -> int:
-        """Give back the space of deleted documents; return how many there were."""
+        """Free the space of deleted documents; return the number of these documents."""
         self._check_same()
         removed = self._engine.compact(progress)
         self.refresh()
@@ -241,7 +241,7 @@ class StoreIndex(Index):
         return found
 
     def put_in_place(self) -> StoreIndex:
-        """Give this index the name of the one that it replaces."""
+        """Give this index the name of the index that it replaces."""
         self._engine.put_in_place()
         self.name = self._engine.name
         self.refresh()
@@ -253,8 +253,9 @@ class StoreIndex(Index):
     def remove(self, *, if_empty: bool = False) -> None:
         """Remove the index from its engine, with everything that belongs to it.
 
-        A replacement that is not in its place yet is removed too. ``if_empty``: only if the index
-        has no document. Raises :class:`VocabtoolError` if another index has its name now.
+        An unfinished replacement of the index is removed too. ``if_empty``: whether to remove the
+        index only if it has no documents. Raises :class:`VocabtoolError` if another index has the
+        name of this index now.
         """
         self._check_same()
         if self._engine.remove(if_empty=if_empty):
@@ -264,7 +265,7 @@ class StoreIndex(Index):
         return self._engine.snapshot(self._model, self._snapshot.cutter)
 
     def _check_same(self) -> Manifest:
-        """Return the newest manifest; one small question to the engine."""
+        """Return the newest manifest. Raises an error if another index replaced this one."""
         newest = self._engine.manifest()
         if newest.index != self._snapshot.manifest.index:
             raise VocabtoolError(f"{self.name}: it was replaced by another index; open it again")
@@ -272,7 +273,7 @@ class StoreIndex(Index):
 
 
 def _again(work: Callable[[], Result]) -> Result:
-    """Call ``work``, again while other processes delete the documents that it reads."""
+    """Call ``work``. Repeat the call if other processes delete the documents that it reads."""
     for _ in range(MAX_TRIES - 1):
         with suppress(DocumentsChanged):
             return work()
@@ -280,7 +281,10 @@ def _again(work: Callable[[], Result]) -> Result:
 
 
 def cache_folder(engine: Engine, manifest: Manifest) -> Path:
-    """Return the folder in the user's cache for an index. Raises :class:`InvalidFile`."""
+    """Return the folder of an index in the user's cache.
+
+    Raises :class:`InvalidFile` if the id of the index is invalid.
+    """
     if re.fullmatch("[0-9a-f]{32}", manifest.index) is None:  # no path comes from a database
         what = f"damaged: wanted an id of 32 digits 0-9a-f, got {manifest.index[:50]!r}"
         raise InvalidFile(what, file=engine.name)
@@ -289,7 +293,7 @@ def cache_folder(engine: Engine, manifest: Manifest) -> Path:
 
 
 def _copy_model_files(engine: Engine, manifest: Manifest) -> Path:
-    """Copy the files of the model that are not here yet to the user's cache."""
+    """Copy the model's files to the user's cache, unless they are there; return their folder."""
     folder = cache_folder(engine, manifest)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """Copy an index between a folder and an engine, or between engines.
 
-The vectors are copied as they are stored; terms and statistics are made again. The copy records a
-load, whose plan names the commit that is copied, so a killed copy is resumed. If the index has a
-later commit by then, the copy begins again.
+The stored vectors are copied; terms and statistics are computed again. The copy records a load
+whose plan names the commit that is copied. So the same call resumes a copy that was killed, or
+begins again if the index has a later commit.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ def transfer(
 ) -> Index:
     """Copy the newest commit of ``source``: documents, vectors, fields, FILEs, answers, settings.
 
-    At the end the copy is verified and read again, and its checksum compared. ``new``: a new
-    folder, which appears when it is complete, or an address, where the copy can be seen meanwhile.
-    Raises :class:`FolderNotEmpty` if ``new`` has an index, unless it is this copy, not complete.
+    At the end, the copy is verified, and read again to compare its checksum with the source.
+    ``new``: a new folder, which appears when it is complete, or an address of an engine, where
+    others can open the copy before it is complete. Raises :class:`FolderNotEmpty` if ``new`` has an
+    index that is not an unfinished copy of ``source``.
     """
     with source.snapshot().contents() as held:
         plan = f"{COPIED}-{held.manifest.index}-{held.manifest.commit}"
@@ -73,7 +74,7 @@ def transfer(
 
 
 def _in_engine(source: Index, manifest: Manifest, address: str, plan: str) -> Index:
-    """Return the index to fill: a new one, or that of an interrupted copy."""
+    """Return the index to fill: a new index, or the index of an interrupted copy."""
     sources = (known.locate(source.path) for known in manifest.sources)
     made = _empty(manifest, [replace(each, beside=each.at) for each in sources])
     with suppress(NotFound):
@@ -97,7 +98,7 @@ def _in_engine(source: Index, manifest: Manifest, address: str, plan: str) -> In
 
 
 def _in_folder(source: Index, manifest: Manifest, new: Path, plan: str) -> Index:
-    """As :func:`_in_engine`, in the folder where the copy is until it is complete."""
+    """Return the index to fill, as :func:`_in_engine` does, in a folder beside ``new``."""
     part = part_of(new)
     if is_index(part):
         with suppress(NotFound, InvalidFile):
@@ -145,7 +146,7 @@ def _model_files(source: Index, manifest: Manifest) -> dict[str, bytes]:
 
 
 class _Checksum:
-    """Of documents, FILEs and vectors in row order; equal in every store."""
+    """A checksum of documents, their FILEs and vectors in row order. Equal in every store."""
 
     def __init__(self) -> None:
         self.rows, self._hash = 0, blake2b(digest_size=16)
@@ -171,7 +172,7 @@ def _storable(value: object) -> object:
 def _fill(
     target: Index, held: Contents, plan: str, commit_rows: int, progress: Progress | None
 ) -> _Checksum:
-    """Add the documents that the copy has not yet; return the checksum of all."""
+    """Add the documents that are not in the copy yet; return the checksum of all documents."""
     copied = _Checksum()
     with target.writer(progress) as writer:
         load = writer.load_of(plan)

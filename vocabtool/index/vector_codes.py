@@ -141,7 +141,7 @@ class VectorCodes:
     def candidates(
         self, queries: Vectors, count: int, probes: int = 1, allowed: Mask | None = None
     ) -> Rows:
-        """Return approximately the nearest rows to each query, best first, filled up with -1.
+        """Return approximately the nearest rows to each query, best first. Missing rows are -1.
 
         ``queries``: prepared, shape (n, dim). ``probes``: number of lists to visit. ``allowed``: a
         mask, shape (rows,).
@@ -159,7 +159,7 @@ class VectorCodes:
         return found
 
     def cost(self, share: float, candidates: int, dim: int) -> float:
-        """Estimate the time of a search in ns. ``share``: of the codes that it compares."""
+        """Estimate the time of a search in ns. ``share``: the share of codes that are compared."""
         return dim * (self.rows * share * COMPARED + candidates * REFINED)
 
 
@@ -179,7 +179,7 @@ def build_codes(
     target. The target is halfway between ``recall`` and 1, because synthetic queries are easy.
 
     ``memory``: limit in bytes, in addition to the present memory of the process. Raises
-    :class:`VocabtoolError` if it is too small.
+    :class:`VocabtoolError` if ``memory`` is too small.
     """
     began = perf_counter()
     if lists is None:
@@ -306,7 +306,7 @@ def one_thread() -> Iterator[None]:
 
 
 def _use_one_thread() -> None:
-    """After a fork, FAISS would wait forever for the parent's threads."""
+    """Set FAISS to one thread. After a fork, it would wait forever for the parent's threads."""
     if "faiss" in sys.modules:
         faiss_library().omp_set_num_threads(1)
 

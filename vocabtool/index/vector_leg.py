@@ -1,6 +1,6 @@
 """The vector leg of a search: candidates by their codes, then exact scores from the raw vectors.
 
-Rows without codes are searched exactly. So are the rows that a mask allows, if they are few.
+Rows without codes are searched exactly. If a mask allows only few rows, these are searched exactly.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SINGLE: Final = 2.0**-23  # the spacing of single precision numbers at 1
 class VectorLeg:
     """The vectors of a commit. Several threads may search at the same time.
 
-    ``codes``: codes of the first rows. ``kept_bytes``: for caching the vectors of other rows.
+    ``codes``: codes of the first rows. ``kept_bytes``: maximum size of the cache for other rows.
     """
 
     def __init__(
@@ -157,9 +157,10 @@ class VectorLeg:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Vectors other than zero. ``rows``: their row numbers, ascending.
+    """Vectors other than zero.
 
-    ``squares``: their squared lengths; empty for cosine.
+    ``rows``: row numbers of the vectors, ascending. ``squares``: squared lengths of the vectors;
+    empty for cosine.
     """
 
     rows: Rows

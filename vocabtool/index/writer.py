@@ -1,6 +1,7 @@
 """The public ``Writer``, which changes an index in one or more commits.
 
-What it writes to is a ``StoreWriter``: ``folder_writer.py`` for a folder, ``stores/`` for engines.
+It writes to a ``StoreWriter``. ``folder_writer.py`` has the one for folders, ``stores/`` has those
+for engines.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ FAILED: Final = "an earlier change failed: close the writer; uncommitted changes
 
 
 class StoreWriter(Protocol):
-    """Writes to the folder or the engine of an index; nothing is seen before it is committed.
+    """Writes to the folder or the engine of an index. Readers see changes only after a commit.
 
-    - ``manifest``: of the last commit, but with the FILEs registered since.
+    - ``manifest``: the manifest of the last commit, with the FILEs registered after it.
     - ``rows``: number of rows, committed or not.
     - ``searched_fields``: as in the manifest; may be set while there are no rows.
     - ``is_shared``: whether several writers may change the index at the same time.
@@ -74,7 +75,7 @@ class StoreWriter(Protocol):
     ) -> None:
         """Add documents: see :meth:`GenerationWriter.append`.
 
-        ``on_existing``: what to do with an id that another writer commits before this one.
+        ``on_existing``: what to do if another writer commits a document with the same id first.
         """
 
     def delete(self, rows: Rows) -> None: ...
@@ -95,30 +96,31 @@ class StoreWriter(Protocol):
     def register_sources(
         self, known: Sequence[Source], sources: Sequence[Source]
     ) -> tuple[Source, ...]:
-        """Replace the ``known`` FILEs of the index by ``sources``; return those it has now.
+        """Replace the ``known`` FILEs of the index by ``sources``; return the FILEs it has now.
 
-        A shared index changes at once, unless another writer registered others meanwhile. Then
-        these are returned: number the FILEs again.
+        A shared index changes at once. If another writer has registered other FILEs meanwhile, this
+        method changes nothing and returns these FILEs: the caller must number its FILEs again.
         """
 
     def take_shard(self, plan: str, count: int) -> int | None:
-        """Reserve a shard below ``count``; return ``None`` when all are loaded.
+        """Reserve a shard; return its number below ``count``, or ``None`` if all are loaded.
 
-        Waits while other processes load the last ones. A process that dies leaves its shard to
-        others. Asked of shared indexes only.
+        Waits while other processes load the last shards. If a process dies, its shard can be
+        reserved again. Called only for shared indexes.
         """
 
     def add_shard(self, plan: str, shard: int, documents: int) -> None:
-        """Record, in the next commit, that a shard is loaded. Asked of shared indexes only."""
+        """Record, in the next commit, that a shard is loaded. Called only for shared indexes."""
 
     def canaries(self) -> Canaries: ...
 
     def commit_changes(
         self, manifest: Manifest, *, codes: bool, progress: Progress | None = None
     ) -> None:
-        """Commit all changes so far. The numbers of rows, terms and files are computed here.
+        """Commit all changes so far.
 
-        ``codes``: whether approximate search may be built, which may take long.
+        ``manifest``: its values about rows, terms and files are computed here. ``codes``: whether
+        approximate search may be built, which may take long.
         """
 
     def close(self) -> None: ...
@@ -150,7 +152,7 @@ class Writer:
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest of the last commit, but with the FILEs registered since."""
+        """The manifest of the last commit, with the FILEs registered after it."""
         return self._files.manifest
 
     @property
@@ -175,15 +177,16 @@ class Writer:
 
         - ``documents``: :class:`Document` objects, mappings with ``id`` and ``text`` (other keys
           are fields), texts, or an Arrow table.
-        - ``vectors``: shape (n, dim), one for each document. Without them, the encoder makes them.
+        - ``vectors``: the vectors of the documents, shape (n, dim). By default, the encoder makes
+          the vectors.
         - ``on_existing``: what to do with a document whose id is in the index.
         - ``on_error``: what to do with a value that does not fit its field. The first commit that
           contains a field determines its type. ``"skip"`` skips the value and counts it in
           :attr:`left_out`.
 
-        Raises :class:`VocabtoolError` for such values and for errors of the encoder,
-        :class:`ChangedModel` if it makes other vectors than before, ``ValueError`` for invalid
-        vectors. After an error this writer cannot commit.
+        Raises :class:`VocabtoolError` for values that do not fit and for errors of the encoder,
+        :class:`ChangedModel` if the encoder makes different vectors than before, and ``ValueError``
+        for invalid vectors. After an error, this writer cannot commit.
         """
         check_choice(on_existing)
         if on_error not in get_args(OnError):
@@ -230,25 +233,25 @@ class Writer:
         return self._files.find_existing(ids)
 
     def remember(self, key: str, digest: bytes, answer: bytes) -> None:
-        """Remember, in the next commit, what was answered to a request for its changes.
+        """Store, in the next commit, the answer to the request that asked for its changes.
 
-        So a request that comes again, because its answer was lost, changes nothing: see
-        :meth:`answer_for`. The newest 10,000 answers are kept, also by :meth:`Index.compact` and
-        :meth:`Index.copy`.
+        If the answer is lost on its way and the request is repeated, :meth:`answer_for` finds the
+        answer, and nothing need be changed again. The newest 10,000 answers are kept, also by
+        :meth:`Index.compact` and :meth:`Index.copy`.
 
-        - ``key``: names the request; not remembered yet.
-        - ``digest``: of what was asked, to recognise another request with the same key.
+        - ``key``: a name of the request, which no stored answer has.
+        - ``digest``: a hash of the request, to recognise a different request with the same key.
         """
         with self._all_or_nothing():
             self._files.remember(key, digest, answer)
         self._changed = True
 
     def answer_for(self, key: str) -> tuple[bytes, bytes] | None:
-        """Return digest and answer that were remembered with a key, or ``None``."""
+        """Return the digest and the answer that :meth:`remember` stored with a key, or ``None``."""
         return self._files.answer_for(key)
 
     def load_of(self, plan: str | None) -> Load | None:
-        """Return the last load, or that of a plan if several loads may run at the same time."""
+        """Return the last load; if several loads may run at a time, the load of ``plan``."""
         return self._files.load_of(plan)
 
     def register_sources(
@@ -267,10 +270,10 @@ class Writer:
         self._changed = True
 
     def set_searched_fields(self, searched: tuple[str, ...]) -> None:
-        """Search these fields of all documents, as in :attr:`Manifest.searched_fields`.
+        """Set the fields that are searched in all documents: :attr:`Manifest.searched_fields`.
 
-        Pieces with and without their path may be in one index. Raises :class:`VocabtoolError` if
-        the index has rows of other fields or weights.
+        One index may contain pieces with their path and pieces without it. Raises
+        :class:`VocabtoolError` if the index has rows with other searched fields or weights.
         """
         held = self._files.searched_fields
         if {held, searched} == {(), PATH_FIRST}:
@@ -301,7 +304,7 @@ class Writer:
             self._changed |= self._files.set_source(rows, source)
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """Return the rows of these FILEs that were there before this writer's changes."""
+        """Return the rows of these FILEs that existed before the changes of this writer."""
         return self._files.rows_of_sources(numbers)
 
     def add_batch(
@@ -314,10 +317,11 @@ class Writer:
         source: int = 0,
         are_new: bool = False,
     ) -> None:
-        """Add documents like :meth:`add`. ``source``: the number of their file.
+        """Add the documents of a batch, as :meth:`add` does.
 
-        ``are_new``: no id is in the index, as in a first load. Then only ids with U+FFFD are looked
-        up, because invalid bytes become this character.
+        - ``source``: the number of the FILE of the documents.
+        - ``are_new``: whether no id is in the index, as in a first load. If so, ids are looked up
+          only if the batch has an id with U+FFFD, because all invalid bytes become this character.
         """
         with self._all_or_nothing():
             batch = self.of_kinds(batch, on_error)
@@ -337,16 +341,16 @@ class Writer:
             self._changed = True
 
     def add_stored(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
-        """Add documents of another index: none is here, and the vectors are as it stored them."""
+        """Add documents of another index, with the vectors stored there. All ids must be new."""
         with self._all_or_nothing():
             self._files.append(self.of_kinds(batch, "raise"), vectors, sources)
             self._changed = True
 
     def encoder(self) -> Encoder:
-        """Return the encoder of the index's model, compared once with stored vectors.
+        """Return the encoder of the index's model. The first call compares it with stored vectors.
 
-        Several threads may call this. Raises :class:`ChangedModel`, and :class:`VocabtoolError`
-        without a model.
+        Several threads may call this method. Raises :class:`ChangedModel` if the vectors differ,
+        and :class:`VocabtoolError` if the index has no model.
         """
         encoder = self._model.encoder
         if encoder is None:
@@ -376,11 +380,11 @@ class Writer:
         return batch_in_utf8(batch)
 
     def commit(self, load: Load | None = None, *, codes: bool = True) -> None:
-        """Commit all changes so far: they are on disk, and readers see them.
+        """Commit all changes so far: write them to disk and show them to readers.
 
         - ``load``: the state from which a load resumes.
         - ``codes``: whether approximate search covers the new documents, which may take time.
-          Otherwise they are compared exactly.
+          Otherwise, searches compare the new documents exactly.
 
         Raises :class:`VocabtoolError` after a failed change.
         """
@@ -446,9 +450,9 @@ class Writer:
 
 
 def after_other_change(load: Load | None, *, synced: bool = True) -> Load | None:
-    """Return the last load as it is recorded after another change of the index.
+    """Return the last load as it must be recorded after another change of the index.
 
-    ``synced``: false if documents were deleted by id.
+    ``synced``: whether a sync is still valid; false if documents were deleted by id.
     """
     return load and replace(load, alone=False, synced=load.synced and synced)
 
