@@ -340,7 +340,7 @@ class VerifiedAnswer(Answer):
     commit: int = Field(description="The number of the commit that was verified.")
     generation: int = Field(description="The number of its folder.")
     documents: int = Field(description="Number of documents in it.")
-    recall: float | None = Field(description="RequestFacts recall@10; null if there was a problem.")
+    recall: float | None = Field(description="Measured recall@10; null if there was a problem.")
     problem: str | None = Field(description="What is damaged; null if nothing is.")
 
 
