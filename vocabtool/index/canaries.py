@@ -43,8 +43,8 @@ NOISES: Final = 4  # a stored vector is from a larger batch than the canaries ar
 class Agreement:
     """How the new vectors of ``documents`` agree with their stored vectors.
 
-    ``lowest``: the lowest agreement among the documents that must agree: all documents, or more
-    than half of them if they may be stale. 1 if there are no documents.
+    ``lowest``: the agreement that every document reaches; 1 without documents. If the documents
+    may be stale, the agreement that more than half of them reach.
     """
 
     documents: int
@@ -69,7 +69,7 @@ def compare_canaries(name: str, among: Canaries, encoder: Encoder, metric: Metri
     """Encode up to 8 documents of an index again and compare their vectors.
 
     ``name``: the name of the index, for messages. Raises :class:`ChangedModel` if a document agrees
-    too little, or, if ``among`` may be stale, if at least half of the documents do.
+    too little. If ``among`` may be stale, raises it only if at least half of the documents do.
     """
     ids, texts, vectors, may_be_stale = among
     held = vectors.astype(np.float64)

@@ -79,7 +79,7 @@ class CommitStore(IndexStore, Protocol):
         """Return (row, [text, value of each kept field]) for each id that exists."""
 
     def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
-        """Return, for each text, a row with the same text that was read from a file, or -1."""
+        """Return, for each text, a row that has this text and was read from a file, or -1."""
 
     def canaries(self) -> Canaries: ...
 
@@ -87,7 +87,7 @@ class CommitStore(IndexStore, Protocol):
         """Read the newest commit, for a copy. Commits made during the copy are not read."""
 
     def value_facts(self, name: str, limit: int) -> tuple[int, ValueCounts]:
-        """Return how many documents have a value of a kept field, and its most frequent values.
+        """Return how many documents have a kept field, and the most frequent values of the field.
 
         A list counts as one value: its JSON text. Values that only one document has are left out.
         """

@@ -1,8 +1,8 @@
-"""Translate a condition to SQL. ``Compiler`` defines what a test means, ``Dialect`` its SQL.
+"""Translate a condition to SQL. ``Compiler`` decides what a test means, ``Dialect`` writes SQL.
 
 As in SQL, a comparison with null is neither true nor false, and ``not`` does not change that
 (ISO/IEC 9075-2, 8.1 and 6.39). Strings are compared by their UTF-8 bytes. No user input becomes
-SQL: values are parameters, and columns have numbers.
+SQL: values are parameters, and columns are named by number.
 
 This module has the dialect of SQLite, which finds the rows in the folder of an index.
 """
@@ -59,7 +59,7 @@ BESIDE: Final = {"<": ("<", 0), "<=": ("<", 1), ">": (">=", 1), ">=": (">=", 0)}
 class Dialect(ABC):
     """How a database expresses a test of one column in SQL.
 
-    ``values``: the parameters, in the order of their placeholders. ``name``, in the methods: the
+    ``values``: the parameters, in the order of their placeholders. In the methods, ``name`` is the
     name of a column: ``id``, ``text``, or ``field_`` and a number. Every test is null if the value
     of the column is null.
     """
@@ -109,7 +109,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def has_lists(self, name: str, value: Value) -> bool:
-        """Return whether a column has JSON lists, so that finding a value needs ``contains``."""
+        """Return whether ``contains`` is needed to find a value, because a column has lists."""
 
     @abstractmethod
     def has_element(self, name: str, values: Sequence[Value]) -> str:
@@ -117,7 +117,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def contains(self, name: str, value: Value) -> str:
-        """Return SQL for: the value is an element of the list, or a part of any other string."""
+        """Return SQL that finds the value as an element of a list, or inside any other string."""
 
     @abstractmethod
     def first_non_number(self, name: str) -> tuple[str, str] | None:
@@ -400,9 +400,9 @@ def plain_form(text: str) -> str:
 
 
 def may_touch(plain: str) -> tuple[bool, bool]:
-    """Return whether a letter may stand directly before a word, and directly after it.
+    """Return two booleans: whether a letter may directly precede a word, and directly follow it.
 
-    A letter may stand at an end of the word that is in a script without spaces.
+    It may if the first (or last) character of the word is in a script without spaces.
     """
     return plain[:1].translate(SHAPES) == "c", plain[-1:].translate(SHAPES) == "c"
 

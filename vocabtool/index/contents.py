@@ -142,7 +142,7 @@ def export(
 
 
 def _as_read(document: Document, searched: tuple[str, ...]) -> Document:
-    """If a text joins the fields ``searched``, replace it by its part from the field ``text``."""
+    """Replace a text that joins the fields ``searched`` by the part that is the field ``text``."""
     if not searched:
         return document
     places = places_of(document.text, document.fields, searched)
@@ -151,7 +151,7 @@ def _as_read(document: Document, searched: tuple[str, ...]) -> Document:
 
 
 def is_of_fields(snapshot: CommitStore, where: str | None = None) -> bool:
-    """Whether all texts consist of joined fields. In Python, other texts can be added too."""
+    """Whether all texts consist of joined fields. Texts added in Python may be different."""
     searched = snapshot.searched_fields
     return bool(searched) and all(
         places_of(each.text, each.fields, searched)

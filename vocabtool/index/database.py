@@ -277,7 +277,10 @@ class Documents:
         return FieldColumn.of(codes, [value for value, *_ in groups], self.fields[name])
 
     def _fetch(self, columns: str, tables: str, rows: Rows) -> list[tuple[Any, ...]]:
-        """Return ``columns``, of which the first must be ``row``, in the order of ``rows``."""
+        """Return the values of ``columns`` for each of ``rows``, in the same order.
+
+        The first column must be ``row``.
+        """
         wanted = rows.tolist()
         statement = f"SELECT {columns} FROM {tables} WHERE row IN (?...)"
         by_row = {each[0]: each for each in self.database.select(statement, wanted)}

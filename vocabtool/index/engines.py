@@ -1,4 +1,4 @@
-"""Engines, which store an index in the place of a folder, and their addresses, such as:
+"""Engines, which store an index instead of a folder. An index in an engine has an address:
 
     postgresql://user@host/database?index=NAME
 
@@ -66,8 +66,8 @@ class Engine(Protocol):
     - ``is_build``: whether the index will replace another index.
     - ``notes``: messages to show whenever the index is opened, such as a recall that is too low.
 
-    A class may have an attribute ``exact_below``, the default of this argument of
-    :meth:`Index.create`.
+    A class may have an attribute ``exact_below``: the default that :meth:`Index.create` uses for
+    its argument ``exact_below``.
     """
 
     name: str
@@ -125,8 +125,8 @@ class Engine(Protocol):
     def remove(self, *, if_empty: bool = False) -> bool:
         """Remove the index with everything that belongs to it; return whether it was removed.
 
-        ``if_empty``: whether to remove the index only if it has no documents. A document that
-        another process commits at this moment counts.
+        ``if_empty``: whether to keep an index that has documents, including documents that another
+        process commits at this moment.
         """
 
 

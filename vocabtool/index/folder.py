@@ -107,7 +107,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chance:
-    """The ``similarity`` that unrelated vectors reach by chance, measured on ``rows`` rows."""
+    """The ``similarity`` that unrelated vectors reach by chance in an index of size ``rows``."""
 
     similarity: float
     rows: int

@@ -394,8 +394,8 @@ class Index:
     def calibration_is_due(self, before: int) -> bool:
         """Return whether a first calibration is due, or the index has doubled since the last one.
 
-        ``before``: number of documents before the last change. An index that was large enough
-        before this change, but has no calibration, is left without it unless the change doubles it.
+        ``before``: number of documents before the last change. If the index was large enough for a
+        calibration even then, but has none, one is due only if the change doubles the index.
         """
         held = self.calibration
         known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0
@@ -614,7 +614,7 @@ class Index:
         - ``memory``: as in :meth:`writer`.
         - ``vectors``: the documents' vectors: a file (.npy, .npz with ``vectors`` and perhaps
           ``ids``, Parquet) or an array, shape (n, dim). Vectors without ids must be in the order of
-          the documents. A model of the index must agree with the vectors of up to 8 documents.
+          the documents. The index's model, if any, must agree with the vectors of up to 8 of them.
 
         Raises :class:`OtherModel` if the model does not agree with ``vectors``, :class:`ChangedRun`
         if a different load is unfinished, and :class:`VocabtoolError` for other errors.
@@ -813,7 +813,7 @@ class Index:
     def similar(
         self, id_: str, k: int = 10, *, where: str | None = None, explain: bool = False
     ) -> Hits:
-        """Return the ``k`` documents that are most similar to the document ``id_``, without itself.
+        """Return the ``k`` other documents that are most similar to the document ``id_``.
 
         The query consists of the stored vector and the most telling words of this document: see
         :mod:`vocabtool.search.similar`. ``where``, ``explain``: as in :meth:`search`. Raises
@@ -880,7 +880,7 @@ class Index:
         return folder.home(self.path) != self.path
 
     def put_in_place(self) -> Index:
-        """Replace the old index by this one, which was built in ``.new-…``; return it, reopened."""
+        """Put this index, built in ``.new-…``, in the place of the old one; return it, reopened."""
         given, vocabulary = self._model.encoder, self._model.vocabulary
         self._in_folder.commit.database.close()
         path = folder.put_in_place(self.path)

@@ -481,9 +481,9 @@ class Loader:
                 self._notes += filter(None, [matcher.finish()])
 
     def _check_order(self, part: Part, name: str) -> None:
-        """Raise an error unless all FILEs of these vectors without ids are read in recorded order.
+        """Raise an error unless all FILEs with these vectors are read, in the recorded order.
 
-        A later update reads the FILEs in this order.
+        The vectors have no ids, and a later update reads the FILEs in the recorded order.
         """
         numbers = [number for _, number in part.files.values()]
         all_known = self._sources
@@ -514,7 +514,7 @@ class Loader:
     def _of_shards(
         self, shards: Shards, part: Part, shard: int | None = None
     ) -> Iterator[EncodedBatch]:
-        """Yield the documents of ``shard``, or, if it is ``None``, all that are not loaded yet."""
+        """Yield the documents of ``shard``. If it is ``None``, yield all not loaded yet."""
         held = self._writer.manifest.configuration
         if held.encoder not in (None, shards.plan.encoder):
             encoder = self._before.model.encoder
@@ -547,7 +547,7 @@ class Loader:
                 yield EncodedBatch(batch=batch, vectors=vectors, source=source, read=len(batch))
 
     def _to_compare(self, batch: Batch, part: Part) -> tuple[Batch, NDArray[np.bool_]]:
-        """Return the documents without repeated ids, and a mask of these documents in ``batch``."""
+        """Drop documents with repeated ids; return the others, and a mask of them in ``batch``."""
         batch = self._writer.of_kinds(batch, part.options.on_error)
         chosen = np.ones(len(batch), np.bool_)
         if self._ids is not None:
@@ -613,7 +613,7 @@ def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
 def _compare(
     before: CommitStore, batch: Batch, vectors: Vectors | None
 ) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return, for each document, the row with its id or -1, and whether this row is the same."""
+    """Return each document's row in ``before``, or -1, and whether its content is unchanged."""
     kinds = before.manifest.fields
     ids: list[str] = batch.id_array().to_pylist()
     held = before.fetch_stored(ids)

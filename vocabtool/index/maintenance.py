@@ -202,7 +202,7 @@ def keep_verification(
 
 
 def read_verification(path: Path, index: str) -> Verification | None:
-    """Return the result of the last verification; ``None`` if no file has one for this index."""
+    """Return the last verification of the index with this id; ``None`` if none is stored."""
     with suppress(OSError, InvalidFile):
         data = (path / VERIFIED).read_bytes()
         kept = decode_record(data, Verification, kind=VERIFY, version=VERIFY_FORMAT)

@@ -216,7 +216,7 @@ class IndexModel:
         return found if isinstance(found, str) else None
 
     def check_given(self) -> None:
-        """Raise :class:`OtherModel` unless the model that the caller passed made the vectors."""
+        """Raise :class:`OtherModel` if the model passed by the caller did not make the vectors."""
         if self._given is not None:
             _ = self.encoder
             return

@@ -83,7 +83,7 @@ class Source:
             return False
 
     def locate(self, index: Path) -> Source:
-        """Return the source; if it was moved together with the index, with its new directory."""
+        """Return the source, with a new directory if it was moved together with the index."""
         moved = os.path.normpath(os.path.join(index.absolute(), self.beside))  # noqa: PTH118 - "..", too
         other = replace(self, at=moved)
         return other if not self.is_there() and other.is_there() else self
@@ -121,7 +121,7 @@ def parts_of_names(
     index: Path,
     vectors: Given | None = None,
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """Return a list with the part that reads ``sources``, and all FILEs to record."""
+    """Return (list of the one part that reads ``sources``, all FILEs to record)."""
     names = names_of(sources)
     paths = {Source.from_name(name, index, options).path for name in names or ()}
     held = [replace(each.options, on_error="raise") for each in known if each.path in paths]

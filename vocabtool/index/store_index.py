@@ -138,9 +138,10 @@ class StoreIndex(Index):
 
         For a table, only ``commit_rows`` (the number of changes in each transaction) and
         ``progress`` are allowed. After an interruption, the same call continues; but an index that
-        is not in its place yet is removed. If the answer to a COMMIT is lost, the changes in this
-        transaction are not counted. An error after the last commit becomes a note. Raises
-        :class:`VocabtoolError`, and ``ValueError`` for a wrong ``commit_rows``.
+        is to replace another, and has not done so yet, is removed. If the answer to a COMMIT is
+        lost, the changes in this transaction are not counted. An error after the last commit
+        becomes a note. Raises :class:`VocabtoolError`, and ``ValueError`` for a wrong
+        ``commit_rows``.
         """
         if self.table is None:
             return super().update(sources, commit_rows=commit_rows, progress=progress, **more)

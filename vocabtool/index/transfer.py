@@ -146,7 +146,7 @@ def _model_files(source: Index, manifest: Manifest) -> dict[str, bytes]:
 
 
 class _Checksum:
-    """A checksum of documents, their FILEs and vectors in row order. Equal in every store."""
+    """A checksum of documents, their FILEs and vectors in row order; the same in every store."""
 
     def __init__(self) -> None:
         self.rows, self._hash = 0, blake2b(digest_size=16)

@@ -257,7 +257,7 @@ def _choose_setting(
 
 
 def _steps(first: int, last: int) -> list[int]:
-    """Return ``first`` to ``last``: powers of two, and 1.5 times each of them."""
+    """Return the numbers 2^n and 1.5 * 2^n from ``first`` to below ``last``; then ``last``."""
     powers = range(first.bit_length() - 1, last.bit_length())
     every = sorted({1 << power for power in powers} | {3 << power >> 1 for power in powers})
     return [step for step in every if first <= step < last] + [last]

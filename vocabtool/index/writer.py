@@ -84,22 +84,22 @@ class StoreWriter(Protocol):
         """Record the number of a FILE for rows; return whether a row changed."""
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """Return the rows of these FILEs that were there when the writer was opened."""
+        """Return the rows that these FILEs had when the writer was opened."""
 
     def remember(self, key: str, digest: bytes, answer: bytes) -> None: ...
 
     def answer_for(self, key: str) -> tuple[bytes, bytes] | None: ...
 
     def load_of(self, plan: str | None) -> Load | None:
-        """Return the last load, or, if the index is shared, the load of this plan."""
+        """Return the last load. If the index is shared, return the load of this plan instead."""
 
     def register_sources(
         self, known: Sequence[Source], sources: Sequence[Source]
     ) -> tuple[Source, ...]:
-        """Replace the ``known`` FILEs of the index by ``sources``; return the FILEs it has now.
+        """Replace the ``known`` FILEs of the index by ``sources``; return the recorded FILEs.
 
-        A shared index changes at once. If another writer has registered other FILEs meanwhile, this
-        method changes nothing and returns these FILEs: the caller must number its FILEs again.
+        A shared index changes at once. If another writer has registered other FILEs meanwhile,
+        nothing is replaced, and the caller must number its FILEs again.
         """
 
     def take_shard(self, plan: str, count: int) -> int | None:
@@ -233,13 +233,13 @@ class Writer:
         return self._files.find_existing(ids)
 
     def remember(self, key: str, digest: bytes, answer: bytes) -> None:
-        """Store, in the next commit, the answer to the request that asked for its changes.
+        """Store the answer to a request, in the same commit as the changes for this request.
 
         If the answer is lost on its way and the request is repeated, :meth:`answer_for` finds the
-        answer, and nothing need be changed again. The newest 10,000 answers are kept, also by
-        :meth:`Index.compact` and :meth:`Index.copy`.
+        answer, and the changes need not be made again. The index keeps the newest 10,000 answers;
+        :meth:`Index.compact` and :meth:`Index.copy` keep them too.
 
-        - ``key``: a name of the request, which no stored answer has.
+        - ``key``: a name of the request. No stored answer may have the same key.
         - ``digest``: a hash of the request, to recognise a different request with the same key.
         """
         with self._all_or_nothing():
@@ -272,7 +272,7 @@ class Writer:
     def set_searched_fields(self, searched: tuple[str, ...]) -> None:
         """Set the fields that are searched in all documents: :attr:`Manifest.searched_fields`.
 
-        One index may contain pieces with their path and pieces without it. Raises
+        In one index, some pieces may begin with their path and others not. Raises
         :class:`VocabtoolError` if the index has rows with other searched fields or weights.
         """
         held = self._files.searched_fields
@@ -304,7 +304,7 @@ class Writer:
             self._changed |= self._files.set_source(rows, source)
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """Return the rows of these FILEs that existed before the changes of this writer."""
+        """Return the rows that these FILEs had before the changes of this writer."""
         return self._files.rows_of_sources(numbers)
 
     def add_batch(
@@ -452,7 +452,7 @@ class Writer:
 def after_other_change(load: Load | None, *, synced: bool = True) -> Load | None:
     """Return the last load as it must be recorded after another change of the index.
 
-    ``synced``: whether a sync is still valid; false if documents were deleted by id.
+    ``synced``: false if the change deleted documents by id, so that a sync is no longer valid.
     """
     return load and replace(load, alone=False, synced=load.synced and synced)
 
