@@ -5,8 +5,8 @@ The keyword index has two fields:
 
 - *words*: every run of letters, digits and marks, folded and stemmed. Words with a digit are only
   folded. Texts in scripts without spaces (Han, kana, Thai, ...) are split into overlapping pairs of
-  characters. The last terms are the parts of mixed-case runs, so that ``parse http header`` finds
-  ``parseHttpHeader``, and the unstemmed mixed-case runs that stemming changes.
+  characters. The parts of mixed-case runs come last, so that ``parse http header`` finds
+  ``parseHttpHeader``. With them come the unstemmed forms of mixed-case runs that stemming changes.
 - *surfaces*: tokens of several runs (identifiers) as a whole, and their longer parts. For example,
   ``numpy.linalg`` is a part of ``numpy.linalg.norm``.
 
@@ -87,7 +87,8 @@ class Terms:
       ``words``, the additional terms of mixed-case runs come last.
     - ``count``: the number of terms of the field "words", including ``repeated``.
     - ``surface_count``: the number of terms of the field "surfaces".
-    - ``repeated``: more terms of the field "words", from parts of the text that count repeatedly.
+    - ``repeated``: more terms of the field "words": the terms of each part of the text that counts
+      several times, once for each repetition.
     """
 
     words: str
@@ -248,9 +249,9 @@ class Cutter:
         return joined[0]
 
     def _cut_mixed(self, run: str) -> tuple[list[str], list[str]]:
-        """Return the stems of the parts of a mixed-case run, and the unstemmed run.
+        """Return the stems of the parts of a mixed-case run, and a list with the unstemmed run.
 
-        The second list is empty if stemming does not change the run. A run that has no parts gives
+        This list is empty if stemming does not change the run. A run that has no parts gives
         two empty lists.
         """
         found = humps(run)

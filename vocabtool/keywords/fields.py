@@ -68,8 +68,8 @@ def weighted_terms(
     """Return the terms of texts, with the terms of each field repeated by the field's weight.
 
     ``values``, ``searched``: as in :func:`places_of`. ``removed``: for each text, the start and the
-    exclusive end of a span that is left out. Each repetition is a text of its own, so that no
-    phrase is found across its edges.
+    exclusive end of a span that is left out. Repetitions are kept apart from each other and from
+    the text, so that no phrase is found across two of them.
     """
     gaps, weights = removed or [(0, 0)] * len(texts), weights_of(searched)
     left = [text[:first] + text[last:] for text, (first, last) in zip(texts, gaps, strict=True)]

@@ -59,8 +59,8 @@ def check_files(
 ) -> frozenset[str]:
     """Compare the files of a commit with their checksums. Return the names of its segment files.
 
-    ``noted``: the result of :func:`checksums`. ``whole``: names of files that need not be compared.
-    Raises :class:`InvalidFile` for a damaged or missing file, :class:`NotFound` without an index.
+    ``noted``: the result of :func:`checksums`. ``whole``: names of files not to compare. Raises
+    :class:`InvalidFile` for a damaged or missing file, and :class:`NotFound` without an index.
     """
     content, ids = _description(folder)  # read once: a writer may replace the file
     is_last = ids == {name.partition(".")[0] for name in noted if name != META}  # commits add one
@@ -120,7 +120,7 @@ class TantivyWriter:
     """Adds documents to a keyword index, and can remove all documents from a row number on.
 
     ``memory``: bytes of unwritten data, for all threads together. Raises :class:`FolderInUse` if
-    the folder has another writer, :class:`InvalidFile` if the index is damaged.
+    the folder has another writer, and :class:`InvalidFile` if the index is damaged.
     """
 
     def __init__(self, folder: Path, *, memory: int = 128 << 20, threads: int = 1) -> None:
@@ -191,7 +191,7 @@ class TantivyWriter:
 class TantivyReader:
     """Searches the commit that is the newest when the reader is opened. Thread-safe.
 
-    Raises :class:`NotFound` without an index, :class:`InvalidFile` if the index is damaged.
+    Raises :class:`NotFound` if there is no index, and :class:`InvalidFile` if it is damaged.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -270,7 +270,7 @@ class TantivyReader:
     def rows_with_any(self, terms: Sequence[Term], among: Mask) -> Rows:
         """Return all rows of the mask whose documents contain at least one of the terms.
 
-        If most documents contain a term, only the rows without any are fetched, which is faster.
+        If most documents contain a term, the other rows are fetched instead, which is faster.
         """
         holding = [self._query.term_query(self._schema, *term, "basic") for term in terms]
         query = self._query.boolean_query([(self._should, each) for each in holding])
