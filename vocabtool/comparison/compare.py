@@ -1,4 +1,4 @@
-"""Compare two vocabularies (``diff``), also by a corpus, or compare several (``pairwise``).
+"""Compare two vocabularies (``diff``) and their use in a corpus, or several (``pairwise``).
 
 If a vocabulary has pieces with markers, entries are compared by the text that they stand for
 (:func:`~vocabtool.comparison.entries.spell`); otherwise byte for byte. Only stored entries are
@@ -68,9 +68,9 @@ def diff(
       text (``"case,nfkc"``). If A or B has pieces with markers, ``markers`` is added, unless
       ``as_stored`` is true.
     - ``corpus``: Documents in which to count words and pieces. If A or B has pieces with markers,
-      each side cuts the documents by its own rule. If a side has no rule of its own, if neither has
-      markers, or if ``rule`` or ``as_stored`` is given, one rule cuts the documents for both sides,
-      and the tokens that A knows and that B knows are counted.
+      each side cuts the documents by its own rule. Otherwise, one rule cuts the documents for both
+      sides, and the tokens that are known to A and to B are counted. One rule is also used if a
+      side has no rule of its own, or if ``rule`` or ``as_stored`` is given.
     - ``field``: The field of the documents that contains the text.
     - ``rule``: A rule that splits the documents into words for both sides. The default is
       ``keras``.
@@ -117,7 +117,7 @@ def weigh(
     rule: str | None = None,
     as_stored: bool = False,
 ) -> Diff:
-    """Return ``comparison`` with counts of the words and pieces of texts.
+    """Return a copy of ``comparison`` that also has counts of the words and pieces of texts.
 
     ``sources``, ``sides``: as for :func:`compare`. ``rule``, ``as_stored``: as for :func:`diff`.
     ``texts``: batches of texts. ``files``: the names of the files that contain the texts.

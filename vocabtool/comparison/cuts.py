@@ -1,8 +1,8 @@
 """Compare how two models cut a corpus into words and pieces, each by its own rule.
 
 A word of A and a word of B are the same word if both rules give the same text, apart from a blank
-before the word. Memory grows with the vocabularies, not with the corpus: the only stored words are
-those that one side keeps whole and the other side cuts, and each is an entry of one side.
+before the word. Memory grows with the vocabularies, not with the corpus. The only words that are
+stored are entries of one side that the other side cuts into pieces.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ class Cut:
     - ``blanks``: Number of pieces that consist of spaces and so are not words.
     - ``kept``: Arrow table of the words that this side keeps whole and the other side cuts, by
       descending ``count``, ties by bytes. Column ``word`` (large_binary). Column ``count`` (int64):
-      how often this side keeps the word whole or how often the other side cuts the word, whichever
-      is less. Columns ``pieces_a`` and ``pieces_b`` (lists of large_binary): the entries of A and B
-      for the word. On the side that cuts the word, they are the pieces of the first cut.
+      the smaller of two numbers, how often this side keeps the word whole and how often the other
+      side cuts it. Columns ``pieces_a`` and ``pieces_b`` (lists of large_binary): the entries of A
+      and of B for the word. The side that cuts the word may do so in several ways; only the first
+      way is shown.
     """
 
     rule: tuple[str, ...]
@@ -122,7 +123,7 @@ class _Side:
         self._totals = np.zeros(5, np.int64)  # as in `Cut`: tokens, pieces, blanks, split, unknown
 
     def count(self, texts: pa.StringArray, other: _Side) -> None:
-        """Count the words of texts. In ``other``, count the words that this side cuts."""
+        """Count the words of texts. Also count in ``other`` which of its entries this side cuts."""
         every = self.words.look_up(texts)
         found = without_blanks(every)
         pieces = np.ones(len(found.known), np.int64) if found.pieces is None else found.pieces

@@ -119,10 +119,11 @@ class Ranks:
         return 1 - 6 * float(np.square(apart).sum()) / (count * (count * count - 1))
 
     def largest(self, most: int, among: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
-        """Return the positions of the ``most`` words whose ranks differ most; ties in A's order.
+        """Return the positions of the words whose ranks differ most; ties in A's order.
 
         Positions are those in the arrays of shape (c,). Words with equal ranks are left out.
-        ``among``: mask of the words to consider, shape (c,); by default all.
+        ``most``: the maximum number of positions. ``among``: mask of the words to consider, shape
+        (c,); by default all.
         """
         far = np.abs(self.shifts)
         if among is not None:

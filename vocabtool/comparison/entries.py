@@ -5,9 +5,9 @@ The kind of an entry is the first kind in this table whose definition fits:
 ===============  ==============================================================================
 special          in brackets: ``[CLS]``, ``<s>``, ``<|endoftext|>``, ``<0x0A>``; two letters or
                  more inside ``[]``, at least one letter or ``/`` inside ``<>``, no blanks
-subword piece    has letters or digits, and by the vocabulary's marker cannot be a whole word: has
-                 ``##`` or ``@@``, or lacks the ``▁``, ``Ġ`` or blank that begins a word or the
-                 ``</w>`` that ends a word
+subword piece    has letters or digits, but by the vocabulary's marker cannot be a whole word: it
+                 has ``##`` or ``@@``, or it has no ``▁``, ``Ġ`` or blank where these begin a word,
+                 or no ``</w>`` where this ends a word
 number           digits or other numbers, and no letters: ``287.9``, ``1,000``, ``½``
 punctuation      no letters and no numbers, but punctuation or symbols: ``...``, ``€``, ``😀``
 identifier       letters with numbers; camelCase; ``C++``, ``C#``; words joined by any of
@@ -23,8 +23,9 @@ category L, numbers N, punctuation P, and symbols S.
 
 A fold removes systematic differences. ``markers`` spells the pieces of all tokenizers in the same
 way, see :func:`spell`. ``nfkc`` is Unicode's compatibility composition. ``case`` is Unicode's full
-case folding. Several folds are applied in the order ``markers``, ``nfkc``, ``case``. After both
-``nfkc`` and ``case``, NFKC is applied again. Bytes that are not UTF-8 are kept.
+case folding. Several folds are applied in the order ``markers``, ``nfkc``, ``case``. If both
+``nfkc`` and ``case`` are applied, ``nfkc`` is repeated at the end. Bytes that are not UTF-8 are
+kept.
 
 The conversions here avoid ``pa.array`` and ``to_numpy``, which load pandas (a third of a second).
 """

@@ -47,7 +47,11 @@ MANY: Final = 50  # warn if one entry in MANY has capitals and the rule makes no
 
 
 class Carriers(NamedTuple):
-    """The fewest ``words`` that make up a ``share`` of the tokens known to one vocabulary only."""
+    """How few words make up a large part of the tokens that only one vocabulary knows.
+
+    ``words``: the number of these words. ``tokens``: how often they occur. ``share``: ``tokens``
+    divided by the number of all tokens that only this vocabulary knows.
+    """
 
     words: int
     tokens: int
@@ -105,7 +109,7 @@ class Use:
         return self.words_a if side == "a" else self.words_b
 
     def carriers(self, side: SideName, share: float = CARRYING) -> Carriers:
-        """Return the fewest words that make up ``share`` of the tokens known to ``side`` only."""
+        """Return how few words make up ``share`` of the tokens that only ``side`` knows."""
         counts = self.words(side)["count"].to_numpy()
         covered = np.cumsum(counts)
         if not len(covered):

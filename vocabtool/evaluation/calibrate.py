@@ -1,7 +1,7 @@
 """Estimate the weight of an index's keyword leg (keyword search) without judgements.
 
-Queries are made from a sample of documents. Each query is searched as if its document did not
-contain the text of the query. The estimate is the weight that ranks these documents best.
+Queries are made from a sample of documents. Each query is then searched as if its text were missing
+from its document. The estimate is the weight with which the queries find their documents best.
 """
 
 from __future__ import annotations
@@ -248,8 +248,8 @@ def calibrate(
     ``progress``: a function that gets the name of a step and the share of it that is done, 0 to 1.
 
     Returns ``None`` if fewer than ten documents have three sentences and 15 words. Raises
-    :class:`VocabtoolError` for an index without an encoder, ``ValueError`` for a ``sample`` that is
-    too small.
+    :class:`VocabtoolError` for an index without an encoder, and ``ValueError`` for a ``sample``
+    that is too small.
     """
     if sample < MIN_SAMPLE:
         raise ValueError(f"sample must be at least {MIN_SAMPLE} documents, got {sample}")
@@ -308,7 +308,7 @@ def calibrate(
 
 
 def terms_of_copies(snapshot: CommitStore, queries: Sequence[PseudoQuery]) -> list[Terms]:
-    """Return the terms of each query's ``copy``, repeated by the weights of the searched fields."""
+    """Return the terms of each query's ``copy``, each as often as the weight of its field says."""
     documents = snapshot.documents.fetch_documents(np.array([query.row for query in queries]))
     return weighted_terms(
         snapshot.cutter,

@@ -130,7 +130,8 @@ class TwoSettings:
 class Evaluation:
     """The result of :func:`evaluate`: scores of each fusion on each set of queries.
 
-    - ``unknown``: the number of queries with a word of the corpus that the model does not know.
+    - ``unknown``: the number of queries with a word that the corpus contains, but the model does
+      not know.
     - ``notes``: what was skipped.
     - ``beside``: the default fusion compared with another setting, or ``None``.
     """
@@ -164,9 +165,8 @@ def evaluate(
     - ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
     - ``seed``: seed of the bootstrap.
     - ``settings``: options of :meth:`Index.search_many` for every search.
-    - ``beside``: options that change ``settings`` into a second setting, which
-      :class:`TwoSettings` compares with the first. ``{"fusion": "dense"}`` is ignored without
-      vectors.
+    - ``beside``: options in which a second setting differs from ``settings``. The result compares
+      both (:class:`TwoSettings`). ``{"fusion": "dense"}`` is ignored without vectors.
 
     Raises :class:`VocabtoolError` if no query has a relevant document.
     """

@@ -2,7 +2,7 @@
 
 Queries (the layout is recognised by the content):
 
-    {"_id": "1", "text": "..."}       BEIR: one JSON object per line (or with ``id``)
+    {"_id": "1", "text": "..."}       BEIR: one JSON object per line (``_id`` or ``id``)
     <top> <num> ... <title> ...       TREC: topics; the title is the query
     1<TAB>what makes wings lift       TREC's deep learning track, MS MARCO
     what makes wings lift             one query per line; its id is the line number, from 1
@@ -143,11 +143,11 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQueries:
-    """The queries of a file that have a relevant document.
+    """Those queries of a file that have a relevant document.
 
     Queries without a relevant document are left out, because every ranking has the same score for
-    them. ``at``: the position in the file of each query. ``count``: the number of queries in the
-    file.
+    them. ``at``: the position of each query in the file. ``count``: the number of all queries in
+    the file.
     """
 
     queries: list[JudgedQuery]

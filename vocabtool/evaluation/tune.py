@@ -1,7 +1,7 @@
 """Tune the weight of the keyword leg with judged queries.
 
-The weight with the highest mean nDCG@10 is chosen. Cross-validation estimates the nDCG@10 that a
-weight chosen in this way has on new queries.
+The weight with the highest mean nDCG@10 is chosen. Cross-validation estimates the nDCG@10 of such a
+weight on new queries.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class CopyStore(MaskStore):
         return rows
 
     def _without(self, among: Rows | None) -> tuple[Selection, bool]:
-        """Return a selection without the copied document, and whether the copy may be found."""
+        """Return ``among`` without the copied document, and whether ``among`` allows the copy."""
         if among is None:  # all documents
             return self._store.select([], self._row), True
         others = among[among != self._row]
@@ -174,7 +174,8 @@ class TunedWeight:
     """The weight ``a`` with the highest mean nDCG@10; if several have it, the middle one.
 
     - ``curve``: the mean nDCG@10 of every weight.
-    - ``held_out``: the mean nDCG@10 of weights that five-fold cross-validation chooses.
+    - ``held_out``: the mean nDCG@10 in five-fold cross-validation, where the weight for the queries
+      of each fold is chosen with the queries of the other folds.
     - ``fixed``: the mean nDCG@10 of the default weight.
     """
 

@@ -16,7 +16,7 @@ contains JSON: many people save the result of Keras' ``Tokenizer.to_json()`` tha
   universal-sentence-encoder/src/tokenizer. Ids are positions. A score may be null.
 - ``model.json`` of TensorFlow.js: tensorflow/tfjs, tfjs-converter/src/data/compiled_api.ts. The
   graph is a GraphDef in protobuf's JSON, with bytes in base64. The strings in constants and weights
-  are read, but not which tables they fill.
+  are read; the tables that they fill are not determined.
 - Weight files of TensorFlow.js, listed in groups (``weightsManifest``,
   tfjs-core/src/io/io_utils.ts). The files of a group, concatenated, contain the weights of the
   group in order. The length of each string is stored before the string, in four bytes.

@@ -188,7 +188,7 @@ def _utf8(text: str) -> bytes | None:
 
 
 def _leading_specials(layer: LookupLayer, entries: Sequence[bytes] | ByteStrings) -> int:
-    """Return ``layer.first_id`` if entries begin with mask and unknown entries, else 0."""
+    """Return the number of mask and unknown entries at the start: ``layer.first_id`` or 0."""
     if layer.first_id > len(entries):
         return 0
     mask, oov = _entry(layer, layer.mask_token), _entry(layer, layer.oov_token)
@@ -303,7 +303,7 @@ def _snake_case(class_name: str) -> str:
 def _read_assets(
     archive: ZipArchive, file: str, layers: dict[str, LookupLayer], findings: Findings
 ) -> set[tuple[str, str]]:
-    """Add what all assets contain to ``findings``.
+    """Add the contents of all assets to ``findings``.
 
     Returns the identity of each layer whose vocabulary is in an asset.
     """

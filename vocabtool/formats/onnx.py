@@ -245,7 +245,7 @@ class _Model:
             self.findings.warnings.append(f"{where.place}: {what}: not read")
 
     def _tensor(self, span: Span, place: str, name: str | None) -> Iterator[Finding]:
-        """Yield a tensor's strings. ``name``: its node's name; ``None`` for an initializer."""
+        """Yield a tensor's strings. ``name``: the name of its node; ``None`` for an initializer."""
         tensor = _Fields(self._buffer, span, STRING_DATA, NO_FIELD)
         if tensor.numbers.get(DATA_TYPE) != TYPE_STRING:
             return
@@ -263,7 +263,7 @@ class _Model:
 
 
 class _Fields:
-    """The fields of a message. NumPy reads the fields ``strings_field`` and ``integers_field``."""
+    """The fields of a message. NumPy parses the fields ``strings_field`` and ``integers_field``."""
 
     def __init__(self, buffer: Buffer, span: Span, strings_field: int, integers_field: int) -> None:
         self.numbers: dict[int, int] = {}  # by field number: the last value

@@ -10,8 +10,8 @@ folder higher, as written by huggingface/optimum and sentence-transformers. The 
 
 Large tensors may be in files beside the graph (onnx/onnx, docs/ExternalData.md). The graph must
 give the name of such a file without a folder, and the file must be as large as the graph states.
-onnxruntime interprets some file names as addresses in memory; these names are paths, so they are
-refused.
+onnxruntime interprets some file names as addresses in memory. These names contain folders, so they
+are refused, too.
 """
 
 from __future__ import annotations

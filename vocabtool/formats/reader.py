@@ -41,7 +41,7 @@ PRECEDENCE: Final[tuple[Kind, ...]] = (
 
 
 class PassedOver(NamedTuple):
-    """A list of strings in a model that is not reported as a vocabulary, and why."""
+    """A list of strings in a model, and the reason why it is not reported as a vocabulary."""
 
     name: str  #: Name of the list.
     size: int  #: Number of strings.

@@ -285,7 +285,7 @@ def split_name(model: str) -> tuple[str, str | None]:
     """Split ``FILE#NAME`` into a path and a vocabulary name, which is ``None`` if missing.
 
     A path may contain ``#``. If the whole string is an existing path, there is no name. Otherwise,
-    the path is the longest part before a ``#`` that exists.
+    the path is the longest existing path that is followed by ``#``.
     """
     if os.path.lexists(split_kind(model)[1]):
         return model, None

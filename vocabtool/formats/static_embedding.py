@@ -162,7 +162,7 @@ def read_settings(file: Path, wanted: type) -> Any:
 def find_settings(folders: Sequence[Path], name: str) -> tuple[Path, dict[str, Any]]:
     """Return the path and the JSON object of the file ``name`` in the first folder that has one.
 
-    If no folder has such a file, the path is the one in the first folder, and the object is empty.
+    If no folder has this file, the path is in the first folder, and the object is empty.
     """
     files = [folder / name for folder in folders]
     file = next((file for file in files if file.is_file()), None)

@@ -63,8 +63,8 @@ def varint_of(value: int) -> bytes:
 def fields(buffer: Buffer, pos: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield ``(field number, wire type, start, end)`` for each field of the message in ``pos:end``.
 
-    ``start:end`` is the payload of the field. Depending on the wire type, it is the bytes after a
-    length, a varint, 4 bytes or 8 bytes.
+    ``start:end`` is the payload of the field. Depending on the wire type, it is a varint, 4 bytes,
+    8 bytes, or the bytes that follow a length.
     """
     while pos < end:
         key, pos = varint(buffer, pos, end)
@@ -240,7 +240,7 @@ def varint_run(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
 
 
 def length_list(data: bytes, count: int) -> ByteStrings:
-    """Read ``count`` varint lengths and then ``count`` byte strings, which must fill ``data``.
+    """Read ``count`` varint lengths, then ``count`` byte strings, up to the end of ``data``.
 
     Layout: TensorFlow's EncodeStringList (tensorflow/core/lib/strings/coding).
     """

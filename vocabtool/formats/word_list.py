@@ -72,9 +72,9 @@ def read_columns(
 ) -> tuple[Column, Column]:
     """Return the keys and values of a table; see ``InitializeTableFromTextFileV2`` (TensorFlow).
 
-    - ``key_index``, ``value_index``: the number of a column, counted from 0, for a column of text
-      (see :func:`integers`). ``WHOLE_LINE`` for whole lines. ``LINE_NUMBER`` for a ``range`` of
-      line numbers.
+    - ``key_index``, ``value_index``: what to return. A number returns the text of the column with
+      this number, counted from 0 (see :func:`integers`). ``WHOLE_LINE`` returns whole lines.
+      ``LINE_NUMBER`` returns a ``range`` of line numbers.
     - ``vocab_size``: the number of lines to read; ``None`` or -1 for all.
     - ``offset``: the first line number.
     """
@@ -296,8 +296,8 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None]
     """Split lines into words and numbers. A line is a word, one tab or space, and a number.
 
     The numbers are ``None`` if a number has a fraction. Blank lines at the end are ignored. The
-    result is ``None`` if a line has another form, if there is only one line, which may be a phrase,
-    or if the lines mostly repeat words, such as the labels ``class 0``, ``class 1``.
+    result is ``None`` if a line has another form. It is also ``None`` for a single line, which may
+    be a phrase, and for lines that mostly repeat words, such as ``class 0``, ``class 1``.
     """
     if data.endswith((b"\n\n", b"\n\r\n")):
         data = data.rstrip(b"\r\n")

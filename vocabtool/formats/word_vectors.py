@@ -9,9 +9,9 @@ stanfordnlp/GloVe, src/glove.c; tmikolov/word2vec, word2vec.c; facebookresearch/
 src/fasttext.cc, whose lines end in a space.
 
 When a file is opened, every line is checked: it must have the right number of values, no empty
-value, and a digit in the first value. In one line per 512 KB, and in each line whose word may
-contain spaces, all values must be numbers. In the other lines, this is checked when the vector is
-read.
+value, and a digit in the first value. One line per 512 KB, and each line whose word may contain
+spaces, are also checked to have only numbers as values. In any other line, the values are checked
+when its vector is read.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ DAMAGES: Final = (
 
 
 class _BoundedFile(io.FileIO):
-    """Refuse large reads: a damaged archive may state any size for its directory."""
+    """A file that refuses large reads: a damaged archive may state any size for its directory."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY:

@@ -65,8 +65,8 @@ def read_constants(
     """Add each constant that is a list of strings to ``findings``.
 
     ``filling``: the constants that fill lookup tables, as (body name, node name); these are left
-    out. ``variables_read``: whether string variables were read. If so, the initial values of
-    variables are skipped lists.
+    out. ``variables_read``: whether string variables were read. If so, constants that are initial
+    values of variables are added as skipped lists.
     """
     for body in linker.graph.bodies:
         for node in body.nodes_with(STRING_TYPE):

@@ -1,8 +1,8 @@
 """Read GraphDef and FunctionDef; each node is parsed only when it is needed.
 
 Layouts: tensorflow/core/framework/{graph,function,node_def,attr_value,op_def}.proto. At first, only
-the positions of nodes are read. Relevant nodes are then found by a search for the name of an op or
-node in the bytes of all small nodes.
+the positions of nodes are read. To find relevant nodes, the bytes of all small nodes are then
+searched for the name of an op or node.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ class Body:
         return None if record is None else self._node(record)
 
     def consumers(self, name: bytes) -> list[tuple[Node, int]]:
-        """Return each node that has an output of ``name`` as an input, and the input's position."""
+        """Return each node with an input from the node ``name``, and the position of that input."""
         if self._searches < MAX_SEARCHES:
             self._searches += 1
             return [

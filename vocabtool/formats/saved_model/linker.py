@@ -1,7 +1,7 @@
 """Trace a tensor back to its origin: from an op's input through calls, captures and copies.
 
-So a constant is connected to the lookup table that it fills, and a lookup op to its table in
-another function. Names and sizes are not compared.
+This shows which lookup table a constant fills, and which table a lookup op in another function
+uses. Names and sizes are not compared.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Linker:
 
     @cached_property
     def captors(self) -> dict[bytes, list[tuple[Body, bytes]]]:
-        """The (function, argument) pairs that capture a constant of the main graph, by its name."""
+        """For each constant of the main graph, the (function, argument) pairs that capture it."""
         objects = self.graph.objects
         found: dict[bytes, list[tuple[Body, bytes]]] = {}
         for name, captures in objects.captures.items():

@@ -118,7 +118,7 @@ class ObjectGraph:
 
 
 class Asset(NamedTuple):
-    """A file in ``assets/``: its untrusted name, and the graph node whose value is its path."""
+    """A file in ``assets/``: its untrusted name, and the graph node with the path of the file."""
 
     node: bytes
     filename: bytes
@@ -131,7 +131,7 @@ class MetaGraph:
     - ``bodies``: the main graph, then every function.
     - ``assets``: first the assets in ``asset_file_def``, in its order, then the assets in the
       collection ``saved_model_assets``.
-    - ``file``: the file in the :class:`Place` of each node.
+    - ``file``: the name of the graph file, as in the :class:`Place` of each node.
     - ``label``: the text with which the place of each node begins.
     """
 

@@ -24,8 +24,8 @@ A trie is a darts-clone double array (github.com/s-yata/darts-clone, include/dar
 
 The base of node ``n`` is ``n ^ offset``. The value of the node is unit ``base``. The node's child
 for byte ``c`` is unit ``base ^ c``, if the label of this unit is ``c``. The index and the label of
-a child give the base of its parent. Units sorted by the base of their parents have siblings next to
-each other.
+a child give the base of its parent. If units are sorted by the base of their parents, siblings are
+next to each other.
 """
 
 from __future__ import annotations
