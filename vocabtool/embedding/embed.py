@@ -86,8 +86,8 @@ class Progress:
     - ``seconds``: elapsed time.
     - ``read``: number of bytes read so far.
     - ``to_do``: number of bytes to read in total; ``None`` for a stream.
-    - ``passed``, ``passed_read``: elapsed seconds and bytes read when the first documents had been
-      encoded.
+    - ``passed``, ``passed_read``: the values of ``seconds`` and ``read`` at the time when the first
+      documents had been encoded.
     """
 
     counts: Counts

@@ -1,6 +1,6 @@
 """The plan of a run: everything that decides the bytes of its shards, stored in ``_run.json``.
 
-The plan does not contain how a run is executed (threads, processes, Ray, a cache).
+How a run is executed (threads, processes, Ray, a cache) is not part of the plan.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def files_of(sources: Sources, options: ReadOptions) -> list[str] | None:
 
 
 def rules_of(files: Iterable[str], options: ReadOptions) -> int | None:
-    """Return ``options.rules`` if any file is text that is cut into pieces, otherwise ``None``."""
+    """Return ``options.rules`` if the text of any file is cut into pieces, otherwise ``None``."""
     for file in files:
         with reading_documents(file):
             if kind_of(file, options).format not in {*ROWS, "lines"}:
@@ -110,7 +110,7 @@ def _is_stream(name: str) -> bool:
 def changes(
     before: tuple[Input, ...], now: tuple[Input, ...], of_time: str = ""
 ) -> tuple[str, ...]:
-    """Return a line for each added, removed or changed file, or a line if the order changed.
+    """Return a line for each added, removed or changed file. If only the order changed, return one.
 
     ``of_time``: text that is appended to the line if only the modification time changed.
     """
@@ -132,7 +132,7 @@ def changes(
 
 
 def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
-    """Yield the same number of texts from the start of each file, to fit word weights on."""
+    """Yield texts for fitting word weights: the first texts of each file, as many from each."""
     options = replace(options, id_field=None, keep=(), on_error="skip", on_duplicate="error")
     is_empty = True
     for file in files:

@@ -46,7 +46,7 @@ Columns = dict[str, Any]
 class Reading:
     """The documents of a run.
 
-    ``done``: the number of documents in each finished shard, by the number of the shard.
+    ``done``: how many documents each finished shard has; the keys are the numbers of the shards.
     """
 
     sources: Sources
@@ -56,7 +56,10 @@ class Reading:
     measure: Measure | None = None
 
     def slabs(self, log: ReadLog) -> Iterator[Slab]:
-        """Yield the slabs of unfinished shards; raise an error if finished shards would differ."""
+        """Yield the slabs of unfinished shards.
+
+        Raises :class:`VocabtoolError` if a finished shard would now have more or fewer documents.
+        """
         plan, found = self.plan, Counter[int]()
         rows = min(plan.shard_rows, SLAB_ROWS)
         read = batches(

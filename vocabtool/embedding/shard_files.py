@@ -1,4 +1,6 @@
-"""Write and check one shard, a Parquet file: written to a temporary file, flushed, renamed.
+"""Write and check one shard, a Parquet file.
+
+The shard is written to a temporary file, which is flushed and then renamed.
 
 The file's footer has the key ``vocabtool``, whose value is JSON: the fingerprint of the run, the
 number of the shard, and the counts of the shard. Pages have checksums.

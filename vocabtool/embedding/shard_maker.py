@@ -109,7 +109,7 @@ class Unknown:
     """The unknown words of n texts.
 
     ``words``: Arrow list of ``string``, length n: the distinct unknown words of each text in order
-    of first appearance, which may contain invalid UTF-8. ``tokens`` and ``tokens_unknown``: number
+    of first appearance. The words may be invalid UTF-8. ``tokens`` and ``tokens_unknown``: number
     of words and of unknown words, including repetitions.
     """
 

@@ -202,8 +202,8 @@ class Shards:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows in order, a row group at a time.
 
-        ``columns``: names of the columns to read, by default all. ``shard``: number, from 0, of the
-        only shard to read, by default all. The columns are:
+        ``columns``: names of the columns to read. ``shard``: number of the one shard to read; the
+        first shard is 0. By default, all columns of all shards are read. The columns are:
 
         - ``id``: string
         - ``vector``: fixed-size list of float32 or float16
@@ -301,7 +301,7 @@ class Folder:
     ) -> Manifest:
         """Write the manifest, which marks the run as finished.
 
-        The ``resumed`` shards are read again, so that no checksum of a damaged shard is stored.
+        The ``resumed`` shards are read first, so that a damaged one raises an error.
         """
         for number in resumed:
             for _ in read_row_groups(self.path / shards[number].file):

@@ -122,7 +122,7 @@ class Stream(Generic[T]):
         yielded when its call finishes.
         ``kind``: ``"threads"``, or ``"processes"`` for a pure Python ``fn``. Processes pickle
         ``fn``, elements and results, so batch the elements first.
-        Raises :class:`OperatorFailed` if ``fn`` raises, after the results of earlier elements.
+        If ``fn`` raises, raises :class:`OperatorFailed` after the results of earlier elements.
         """
         if workers < 0:
             raise ValueError(f"workers: wanted 0 or more, got {workers}")
@@ -149,10 +149,11 @@ class Stream(Generic[T]):
     def skip(self, left_out: int) -> Stream[T]:
         """Drop the first ``left_out`` elements.
 
-        The dropped elements are not read if the source is an indexable, Parquet, Arrow IPC, or text
-        lines (only line ends are counted), and if the operators before ``skip`` are only ``map``,
-        ``take``, ``skip``, ``batch``, ``prefetch``, ``cache``, and ``repeat`` of a known number of
-        elements. Otherwise, the dropped elements are read.
+        The dropped elements are not read if two conditions hold:
+
+        - The source is an indexable, Parquet, Arrow IPC, or text lines (line ends are counted).
+        - The only operators before ``skip`` are ``map``, ``take``, ``skip``, ``batch``,
+          ``prefetch``, ``cache``, and ``repeat`` of a known number of elements.
         """
         _check("skip", left_out, 0)
         start = partial(operators.skip, self.start, left_out)
@@ -304,8 +305,8 @@ class Stream(Generic[T]):
         the number of documents is known (lists, Parquet, Arrow IPC).
 
         Rows are passed to TensorFlow 1,024 at a time. With ``batch_size`` this is fast; single rows
-        are slow. TensorFlow's autotuning is off, also for later transformations, because the end of
-        a pass would wait for the autotuning. ``with_options`` turns it on. An error while reading,
+        are slow. TensorFlow's autotuning is off, also for later transformations, because it would
+        delay the end of a pass. ``with_options`` turns it on. An error while reading,
         such as a missing field, is a TensorFlow error whose message contains the document's id.
         """
         count = operators.exact_rows(self.size)
@@ -361,8 +362,8 @@ def interleave(
     """Return a stream that reads ``block_length`` elements from each of the streams in turn.
 
     At most ``cycle_length`` streams are open at a time. ``streams`` may be lazy and endless. When a
-    stream ends, the turn passes to the next stream. When the turn of the ended
-    stream comes again, a stream that was not open yet replaces it. The order is the same as in
+    stream ends, the turn passes to the next stream. At the next turn of the ended stream, a stream
+    that was not open yet takes its place. The order is the same as in
     ``tf.data.Dataset.interleave`` with ``deterministic=True``.
     """
     _check("cycle_length", cycle_length, 1)
@@ -381,14 +382,14 @@ def mix(
 
     - ``"size"``: chances proportional to the number of remaining elements, so that all streams end
       together. With lists, Parquet and Arrow IPC, whose row counts are exact, every order of draws
-      is equally likely. In text files lines are counted; in a file beyond 1 GB, only the lines of a
-      sample of blocks. If lines cannot be counted (compressed files, TFRecord), chances are
-      proportional to the bytes of the files.
+      is equally likely. In text files, lines are counted; the number of lines of a file beyond
+      1 GB is estimated from a sample of its blocks. If lines cannot be counted (compressed files,
+      TFRecord), chances are proportional to the bytes of the files.
     - ``"equal"``: equal chances. A stream that has ended is no longer drawn.
     - numbers: chances proportional to these numbers. A stream that has ended is no longer drawn.
 
     Each stream's elements keep their order. The same ``seed`` gives the same draws in every pass.
-    Raises ``ValueError`` if numbers are not one positive number for each stream. With ``"size"``,
+    Raises ``ValueError`` unless the numbers are positive, one for each stream. With ``"size"``,
     raises ``ValueError`` if the size of a stream is unknown, in some cases only during iteration.
     """
     mixed = [each if isinstance(each, Stream) else Stream.of(each) for each in streams]
@@ -413,7 +414,7 @@ def mix(
 
 
 def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[tuple[float, float]]:
-    """Return an amount and a minimum for each stream, because an estimate may be too low."""
+    """Return an amount for each stream, and a minimum because an estimate may be too low."""
     if weights is not None:
         return [(weight, weight) for weight in weights]
     found = [size() for size in sized]

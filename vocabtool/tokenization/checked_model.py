@@ -373,7 +373,7 @@ def methods_of(loaded: Any, name: str) -> Iterator[ModelFunction]:
 
 
 def _call_method(method: Any, concrete: Any, texts: Tensor) -> Any:
-    """Call a method with texts, and with the values of its trace for all other arguments."""
+    """Call a method with texts; all other arguments get the values recorded in ``concrete``."""
     tensorflow = import_tensorflow()
     args, keywords = tensorflow.nest.map_structure(
         lambda leaf: texts if isinstance(leaf, tensorflow.TypeSpec) else leaf,

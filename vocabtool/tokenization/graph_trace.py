@@ -64,7 +64,10 @@ class TracePoint(NamedTuple):
         return self._replace(reference=node.data_input(position))
 
     def inside(self, node: Node) -> TracePoint | None:
-        """Return the tensor that becomes this output in the function called by ``node``, if any."""
+        """Return the tensor that the function called by ``node`` returns as this output.
+
+        ``None`` if ``node`` calls no function.
+        """
         called = self.linker.graph.functions.get(function_of(node))
         if called is None:
             return None
@@ -162,7 +165,7 @@ class TracePoint(NamedTuple):
 
 
 def function_of(node: Node) -> bytes:
-    """Return the name of the function that a ``PartitionedCall`` calls; for other nodes, the op."""
+    """Return the function that a ``PartitionedCall`` calls; for any other node, return its op."""
     return node.function() if node.op.endswith(b"PartitionedCall") else node.op
 
 
@@ -206,7 +209,7 @@ class _Loop(NamedTuple):
         return TracePoint(self.linker, self.caller, self.node.data_input(position))
 
     def _counts(self, at: int) -> bool:
-        """Return whether the loop variable number ``at`` counts 0, 1, 2, ..."""
+        """Return whether the loop variable at position ``at`` takes the values 0, 1, 2, ..."""
         body = self.body
         if at >= len(body.returns) or self._input(at).scalar() != 0:
             return False

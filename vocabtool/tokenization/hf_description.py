@@ -82,7 +82,7 @@ def blank_mark(document: Json) -> str | None:
 
 
 def is_mark_before_all(document: Json) -> bool:
-    """Return whether the tokenizer also puts the marker (``▁``) where the text has no blank."""
+    """Return whether a word that follows no blank can also get the marker (``▁``)."""
     return any(
         part.get("type") == "Prepend"
         or (part.get("type") == METASPACE and _scheme(part) == "always")
@@ -94,7 +94,7 @@ def find_chunking(document: Json) -> Chunking | None:
     """Return where a text can be cut without changing its words; ``None`` if nowhere.
 
     - ``behind``: The text can be cut after a blank if the first pre-tokenizer removes white space,
-      and all other pre-tokenizers treat every part alone.
+      and all other pre-tokenizers work on each part separately.
     - ``before``: The text can be cut before a blank if the only pre-tokenizer is a ByteLevel, or a
       Metaspace that begins a word at each blank.
     """

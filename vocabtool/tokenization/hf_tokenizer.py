@@ -272,7 +272,7 @@ class HFWordTokenizer:
         return spelled, _offsets(found.word_ids, len(shown))
 
     def _cut(self, strings: Sequence[str], *, spans: bool = False) -> Pieces:
-        """Return the pieces of each string; no pieces for a string that the model rejects."""
+        """Return the pieces of each string. A string that the model rejects has no pieces."""
         try:
             with library_errors("the tokenizers library fails on a word"):
                 found = _encode(self._model, strings)

@@ -237,7 +237,7 @@ def _add_queue(
 
 
 def _keep_calls(meta_graph: Proto, reporting: set[str]) -> None:
-    """Make all calls that lead to the functions ``reporting`` stateful.
+    """Change all calls that lead to a function in ``reporting`` to stateful calls.
 
     TensorFlow removes a stateless call if its result is not needed or already known.
     """

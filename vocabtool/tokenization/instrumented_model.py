@@ -198,7 +198,7 @@ class InstrumentedModel:
             ]
 
     def _learn(self) -> bool:
-        """Return whether batches in two opposite orders have the same traces as single texts."""
+        """Return whether texts have the same traces in a batch, in either order, as alone."""
         texts, runs = [], []
         for text in PROBES:
             try:
@@ -246,7 +246,7 @@ class InstrumentedModel:
         return TracedRun(np.concatenate(rows), self._traces_of_texts(raw, bounds))
 
     def _run_blank(self, text: bytes, read: Read) -> TracedRun:
-        """Run the model on a blank text. If the model fails, run it on this and another text."""
+        """Run the model on a blank text. If the model fails on it alone, add another text."""
         try:
             return self._run_each([text], read)
         except UnsupportedFormat:

@@ -177,7 +177,7 @@ class WordLookup(NamedTuple):
 
 
 def without_blanks(lookup: WordLookup) -> WordLookup:
-    """Remove the words that are only blanks from the lookup of a subword model."""
+    """Remove from a subword model's lookup all words that consist only of blanks."""
     if lookup.pieces is None:
         return lookup
     lengths = pc.binary_length(lookup.distinct).to_numpy()

@@ -266,7 +266,7 @@ def _place_parts(chunks: list[tuple[int, _Chunk]]) -> list[SurfaceWord]:
 def _align_words(
     line: str, parts: list[SurfaceWord], words: Sequence[Word], place: int
 ) -> list[SurfaceWord]:
-    """Align surface words with the model's words, from position ``place`` of the line on."""
+    """Align surface words with the model's words. The search in the line begins at ``place``."""
     surface = [Span(part.start - place, part.end - place) for part in parts]
     starts, ends = [span.start for span in surface], [span.end for span in surface]
     text = line[place : parts[-1].end if parts else place]
@@ -296,10 +296,10 @@ def _align_words(
 
 
 def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[SurfaceWord]:
-    """Return the surface words ``parts``, in which no word was found.
+    """Return the surface words for ``parts``, in which no word was found.
 
-    If a ``stray`` word is unknown, one surface word with all stray words replaces them, except for
-    parts without words at both ends.
+    If a ``stray`` word is unknown, one surface word with all stray words replaces the parts
+    from the first to the last that has words.
     """
     silent = [part._replace(known=None) for part in parts]
     if all(word.known for word in stray):
@@ -315,7 +315,7 @@ def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[Su
 def find_in_order(text: str, surface: Sequence[Span], words: Sequence[str]) -> list[Span | None]:
     """Return the span of each word in ``text``, in order; ``None`` for a word not found.
 
-    If the text continues with the next word instead of a word, the word counts as not found.
+    A word also counts as not found if the text continues with the next word in its place.
     """
     search = _Search(text, surface)
     folded = [letters(word) for word in words]
@@ -388,8 +388,8 @@ class _Search:
     def _ahead(self, folded: str, following: str) -> int:
         """Return the position of a word in the letters of the text; -1 if the word is not found.
 
-        A position where the word is a whole surface word is preferred, then a position where the
-        word begins a surface word.
+        Of several positions, one where the word is a whole surface word is preferred; without
+        such a position, one where the word begins a surface word.
         """
         limit = self._at + AHEAD + len(folded)
         begins = first = -1

@@ -137,7 +137,7 @@ class OpOnWay(NamedTuple):
         return self.here.input(self.node, position).behind_reshapes().node
 
     def has_rows_of(self, node: Node) -> bool:
-        """Return whether the row splits, the op's second input, are an output of ``node``."""
+        """Return whether ``node`` makes the op's second input, which contains the row splits."""
         maker = self.maker_of(1)
         return maker is not None and maker.name == node.name
 
@@ -299,7 +299,7 @@ def _drop_padding(op: OpOnWay, padding: int, words: int) -> StepsOfOp:
 
 
 def _ragged_to_tensor(op: OpOnWay) -> StepsOfOp:
-    """Drop the padding. A tensor of fixed size is refused, because it may drop words."""
+    """Drop the padding. Refuse a tensor of fixed size, in which words may be missing."""
     shape = op.tensor(0)
     if shape is None or bool((tensors.integers(shape) >= 0).any()):
         raise op.refuse("it might drop words")
@@ -339,7 +339,7 @@ def _strided_slice(op: OpOnWay) -> StepsOfOp:
 
 
 def _is_row_bound(body: Body, bound: Reference, split: bytes) -> bool:
-    """Return whether the bound is computed only from the row splits of ``split``."""
+    """Return whether a slice's bound is computed only from the row splits of the op ``split``."""
     waiting, seen, rows = [(bound, PICKS | SUMS)], set[bytes](), False
     while waiting and len(seen) < MAX_OPS:
         reference, ops = waiting.pop()

@@ -123,14 +123,15 @@ class RawTrace(NamedTuple):
     def bounds_of_runs(self, ends: Sequence[int]) -> Integers:
         """Return the offsets of each text's strings if each text was run alone: shape (texts + 1,).
 
-        ``ends``: The number of the op's runs before the first text, and after each text.
+        ``ends``: How many runs the op had made before the first text, and after each text.
         """
         return starts_of([math.prod(shape) for shape in self.shapes])[np.array(ends, np.int64)]
 
     def of_texts(self, op: TracedOp, bounds: Integers, *, uncut: bool) -> OpTrace:
         """Return the trace with its strings assigned to texts, without padding.
 
-        ``uncut``: Whether an empty string is an empty text. If false, it may be padding.
+        ``uncut``: Whether the op's strings are whole texts. Then an empty string is an empty text;
+        otherwise it may be padding.
         """
         strings, pieces = self.strings, self.pieces
         if uncut or all(len(shape) < 2 for shape in self.shapes):

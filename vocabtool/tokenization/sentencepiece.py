@@ -111,7 +111,7 @@ def readable_word(spelled: bytes) -> bytes:
 
 
 def group_by_word(pieces: tuple[Piece, ...], behind: bool = False) -> Iterator[tuple[Piece, ...]]:
-    """Yield the pieces of each word, with the blank before the word, or after it if ``behind``."""
+    """Yield each word's pieces. A word includes the blank before it or, if ``behind``, after it."""
     word: list[Piece] = []
     for piece in pieces:
         if word and not behind and piece[0].startswith((SPACE, b" ")):

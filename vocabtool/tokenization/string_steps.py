@@ -91,8 +91,8 @@ class RegexReplace(ChangeStep):
     def local(self) -> bool:
         """Whether texts may be split at ASCII whitespace before the step is applied.
 
-        This is certain if each match is one character, or several without ASCII whitespace, and
-        whitespace is replaced only by whitespace.
+        This is certain if two conditions hold: a match of several characters contains no ASCII
+        whitespace, and whitespace is replaced only by whitespace.
         """
         if not self.every or _ONE_CHARACTER.fullmatch(self.pattern) is None:
             return False
@@ -342,8 +342,8 @@ class DropEmpty(Step):
 class NGrams(Step):
     """StringNGrams: all n-grams of ``widths[0]`` words of a text, then of ``widths[1]`` words, ...
 
-    - ``pad_width``: The number of pads before and after a text, at most n - 1 for n-grams of n
-      words; -1 means n - 1.
+    - ``pad_width``: The number of pads before and after a text. N-grams of n words have at most
+      n - 1 pads on each side, and -1 means this maximum.
     - ``preserve_short``: Whether a text that is too short for any n-gram becomes one n-gram.
     """
 
@@ -384,7 +384,7 @@ class NGrams(Step):
     def _join(
         self, words: pa.BinaryArray, tokens: Tokens, texts: Integers, width: int, pad: int
     ) -> tuple[Integers, pa.BinaryArray]:
-        """Return the position of each n-gram's text, and the n-grams of ``width`` words.
+        """Return two arrays: the position of each n-gram's text, and the n-grams themselves.
 
         ``words``: The words of all texts, then the left pad and the right pad.
         """

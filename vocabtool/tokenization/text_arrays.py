@@ -66,7 +66,7 @@ class TokenCodes(NamedTuple):
         return cls(encoded.indices.to_numpy(), tokens.offsets, encoded.dictionary.view(pa.string()))
 
     def of_texts(self, chunks: NDArray[np.int32], offsets: Integers) -> TokenCodes:
-        """Return the tokens of texts whose distinct chunks have the tokens in ``self``.
+        """Return the tokens of texts. ``self`` contains the tokens of each distinct chunk.
 
         - ``chunks``: For each chunk of the texts, its position in ``self``.
         - ``offsets``: Where the chunks of each text begin.
@@ -201,7 +201,7 @@ def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
 
 
 def cut_before(texts: pa.StringArray, cuts: Integers) -> tuple[pa.StringArray, Integers]:
-    """Split texts before each byte in ``cuts``, counted from the first byte of the first text.
+    """Split texts before the bytes at the positions ``cuts``, counted from the first text's start.
 
     ``cuts`` must contain the start and the end of each text.
     """

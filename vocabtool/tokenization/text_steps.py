@@ -292,8 +292,7 @@ def _script(character: str) -> str:
 class WhitespaceSplit(SplitStep):
     """WhitespaceTokenizeWithOffsets: the non-empty text between Unicode whitespace.
 
-    Version 2 has a flaw: if the blank after a word has n bytes, its first n - 1 bytes are part of
-    the word.
+    Version 2 has a flaw: a word also contains the blank after it, except for the blank's last byte.
     """
 
     version: Literal[1, 2] = 1

@@ -4,9 +4,9 @@ The limit is the first of these settings that a file beside the tokenizer states
 
 1. ``sentence_bert_config.json``: ``max_seq_length`` (huggingface/sentence-transformers,
    base/modules/transformer.py).
-2. ``tokenizer_config.json``: ``model_max_length``, and ``config.json``: the number of positions.
-   The smaller number counts. If a model has no limit, transformers writes 1e30. Models like RoBERTa
-   number positions from ``pad_token_id + 1``: of 514 positions, they use 512
+2. The smaller of ``model_max_length`` in ``tokenizer_config.json`` and the number of positions in
+   ``config.json``. If a model has no limit, transformers writes 1e30. Models like RoBERTa number
+   positions from ``pad_token_id + 1``: of 514 positions, they use 512
    (``create_position_ids_from_input_ids`` in huggingface/transformers, modeling_roberta.py).
 3. ``tokenizer.json``: ``truncation``.
 
@@ -260,11 +260,11 @@ class CountTokens:
 
 
 def _tokens(found: WordLookup, most: int) -> tuple[Integers, Integers, Integers]:
-    """Return three arrays of token counts of n texts with m words:
+    """Return three arrays of token counts for n texts with m words:
 
-    - the tokens before each word and before the end: shape (m + 1,)
-    - the tokens before each text and before the end: shape (n + 1,)
-    - the tokens of each text beyond the first ``most``: shape (n,)
+    - the count before each word, then the total: shape (m + 1,)
+    - the count before each text, then the total: shape (n + 1,)
+    - the count in each text beyond the first ``most`` tokens: shape (n,)
     """
     ends = np.arange(len(found.codes) + 1)
     if found.pieces is not None:

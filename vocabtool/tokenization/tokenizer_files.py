@@ -124,7 +124,7 @@ def document_of(file: Path) -> Json | None:
 
 
 def _texts(vocabulary: Vocabulary) -> dict[str, int]:
-    """Return the id of each entry, by its text. Of equal entries, the last one counts."""
+    """Return a mapping from each entry's text to its id. Of equal entries, the last one counts."""
     try:
         texts = [entry.decode() for entry in vocabulary.stored]
     except UnicodeDecodeError as error:
@@ -163,7 +163,7 @@ def _unknown(found: gguf.GGUFTokenizer, ids: Mapping[str, int], otherwise: int) 
 
 
 def _gguf_scored(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
-    """Describe SentencePiece's BPE. It merges the pair that makes the best-scored piece first."""
+    """Describe SentencePiece's BPE. The pair that makes the best-scored piece is merged first."""
     if not len(found.scores):
         raise InvalidFile("no scores of tokens (tokenizer.ggml.scores), which this tokenizer needs")
     ranks = dict(zip(ids, (-found.scores).tolist(), strict=True))
@@ -193,12 +193,12 @@ def _gguf_bpe(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Jso
 
 
 def _newlines(ids: Mapping[str, int]) -> Iterator[str]:
-    """Return the tokens of newlines, because Gemma 4 has no merges that make these tokens."""
+    """Return the tokens that consist of newlines. Gemma 4 has no merges that make them."""
     return (token for token in ids if not token.strip("\n"))
 
 
 def _gguf_bert(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
-    """Describe a WordPiece model that marks the start of a word (``▁``), not a continuation."""
+    """Describe a WordPiece model that marks the first piece of a word, not the later pieces."""
     lower = found.flags.get("normalizer.lowercase", True)
     accents = found.flags.get("normalizer.strip_accents", lower)
     model = wordpiece(ids, _unknown(found, ids, 100), prefix="", longest=LONGEST)

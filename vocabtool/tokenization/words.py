@@ -280,7 +280,7 @@ def _tokenizer_by_rule(vocabulary: Vocabulary, rule: str) -> Tokenizer:
 
 
 def _from_file(model: str | Path, name: str | None) -> Words:
-    """Return the words of a file; without ``name``, of the first vocabulary with a tokenizer."""
+    """Return the words of a vocabulary in a file, by default the first one with a tokenizer."""
     from vocabtool.formats import registry
 
     found = registry.inspect(model, small=name is not None)
