@@ -121,11 +121,11 @@ def check_depth(depth: int, given: object, most: int = MAX_DEPTH) -> None:
 
 
 def refuse_where(given: Iterable[str], instead: str) -> None:
-    """Raise ``TypeError`` if ``given`` has the argument ``where``, which is made from filters."""
+    """Raise ``TypeError`` if ``given`` contains ``where``. The message names ``instead``."""
     if "where" in given:
         raise TypeError(f"where: write the condition as {instead}")
 
 
 def refuse(what: str, given: object) -> NoReturn:
-    """Raise :class:`InvalidCondition` for ``given``, a part of a filter."""
+    """Raise :class:`InvalidCondition`; ``given`` is the part of a filter that is wrong."""
     raise InvalidCondition(f"filter: {what}", reprlib.repr(given), 0)

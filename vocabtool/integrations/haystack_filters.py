@@ -108,7 +108,7 @@ def _comparison(asked: Mapping[str, Any], fields: Mapping[str, Kind]) -> str:
 
 
 def _equals(field: str, name: str, value: object) -> str:
-    """Return a condition that tests for a value and is never null, so that ``not`` negates it."""
+    """Return a condition that tests for a value. It is true or false, never unknown."""
     if value is None:
         return comparison(name, "=", "" if field == "content" else None)
     tests = [comparison(name, "=", value)] if not isinstance(value, date) else []

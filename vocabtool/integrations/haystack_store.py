@@ -1,7 +1,7 @@
 """An index as a document store of Haystack 3.
 
-The ``meta`` of documents is kept as fields, and so are the keys of nested objects. All ``meta``
-come back exactly: see ``metadata.py``.
+Each key of a document's ``meta`` is kept as a field, and so is each key of a nested object. The
+``meta`` are returned exactly as they were written: see ``metadata.py``.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class VocabtoolDocumentStore:
     - ``model``: a path or a name with a prefix, as for ``open_encoder``. The model makes the
       vectors of queries and of documents without an embedding. For an existing index, ``model`` is
       needed only if the index cannot find its own model.
-    - ``embedding_dim``: the number of values in an embedding. It is given instead of ``model`` for
-      an index without a model, which finds documents without an embedding by their words only.
+    - ``embedding_dim``: the number of values in an embedding. Give it instead of ``model`` if the
+      index has no model. Documents without an embedding are then found by their words only.
     - ``metric``: how embeddings are compared.
     - ``language``: the language of stems and stop words.
     - ``options``: the fields of :class:`EncoderOptions`, for the model.
@@ -121,7 +121,7 @@ class VocabtoolDocumentStore:
 
     @property
     def index(self) -> Index:
-        """The index, opened or refreshed at its newest commit.
+        """The index at its newest commit. The first use opens or creates it.
 
         Raises the errors of :meth:`Index.open` and :meth:`Index.create`, and ``ValueError`` if the
         vectors of the index do not have ``embedding_dim`` values.
@@ -185,7 +185,7 @@ class VocabtoolDocumentStore:
         - ``ValueError`` if an item is not a document, has a blob or a sparse embedding, or has an
           embedding of a wrong length.
         - :class:`VocabtoolError` if a ``meta`` is not JSON.
-        - ``DuplicateDocumentError`` if a document exists or is given twice, with ``FAIL``.
+        - ``DuplicateDocumentError``, with ``FAIL``, if a document exists or is given twice.
         """
         if not isinstance(documents, list):
             raise ValueError(f"documents: wanted a list, got {type(documents).__name__}")

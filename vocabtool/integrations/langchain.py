@@ -96,8 +96,8 @@ class VocabtoolVectorStore(VectorStore):
 
     - ``index``: an open index, or the path of an index, as in :meth:`vocabtool.Index.open`.
     - ``embedding``: the embeddings or the model for documents and queries. Default: the model of
-      the index. If ``index`` is a path, a model or :class:`VocabtoolEmbeddings` is opened as the
-      model of the index.
+      the index. If ``index`` is a path and ``embedding`` is a model or
+      :class:`VocabtoolEmbeddings`, the index is opened with this model.
 
     The search methods take ``k``, ``filter``, ``explain`` and other arguments of
     :meth:`vocabtool.Index.search`, such as ``fusion="dense"``. ``filter`` is a condition or a
@@ -260,7 +260,7 @@ class VocabtoolVectorStore(VectorStore):
         return self.index.search(query, k=k, vector=vector, where=where, **arguments)
 
     def _nearest(self, query: str | None, k: int, arguments: Mapping[str, Any]) -> Hits:
-        """Search the index; return the nearest vectors if no word of the query is known."""
+        """Search the index, with ``empty="nearest"`` unless ``arguments`` contain ``empty``."""
         return self.search_index(query, k, **{"empty": "nearest", **arguments})
 
     def similarity_search(self, query: str, k: int = K, **kwargs: Any) -> list[Document]:
@@ -277,7 +277,7 @@ class VocabtoolVectorStore(VectorStore):
     def similarity_search_with_score(
         self, query: str, k: int = K, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """Return documents, each with its :attr:`Hit.score`, comparable within one result only."""
+        """Return documents with their :attr:`Hit.score`. Compare scores only within one result."""
         hits = self._nearest(query, k, kwargs)
         documents = documents_of(hits, bool(kwargs.get("explain")))
         return [(each, hit.score) for each, hit in zip(documents, hits, strict=True)]
@@ -333,8 +333,8 @@ class VocabtoolRetriever(BaseRetriever):
     - ``k``, ``filter``, ``explain``, ``search_kwargs``: the arguments of every search. Arguments
       of ``invoke`` replace them.
 
-    If the model knows no word of a query and no document contains one, the result is empty. With
-    ``search_kwargs={"empty": "nearest"}``, the result has guesses instead.
+    If the model knows no word of a query, and no document contains a word of it, the result is
+    empty. With ``search_kwargs={"empty": "nearest"}``, the result has guesses instead.
 
     The metadata of each document have the key ``_vocabtool``, see :func:`documents_of`.
     """

@@ -202,7 +202,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         filters: MetadataFilters | None = None,
         **delete_kwargs: Any,
     ) -> None:
-        """Delete the nodes that have one of the ids, if given, and match the filters, if given.
+        """Delete the nodes with these ids that match the filters. An argument ``None`` is ignored.
 
         Raises ``ValueError`` if both arguments are ``None``, and
         :class:`vocabtool.InvalidCondition` for an invalid filter.
@@ -237,7 +237,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
-        """Return the nodes that have one of the ids, if given, and match the filters, if given.
+        """Return the nodes with these ids that match the filters. An argument ``None`` is ignored.
 
         The nodes are in the order of ``node_ids``, or in the order in which they were added.
         """
@@ -259,7 +259,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         The modes ``default`` and ``mmr`` search by vectors alone, and their scores are
         similarities. In all other modes, the scores are those of :meth:`vocabtool.Index.search`,
         and documents with an identifier of the query come first. ``alpha`` of the query is the
-        weight of the vectors, which is ``1 - a`` in :meth:`vocabtool.Index.search`.
+        weight of the vectors; the argument ``a`` of the search is ``1 - alpha``.
 
         The metadata of each node have the key ``_vocabtool``, which is excluded from prompts and
         embeddings. The value is made by :func:`~vocabtool.integrations.metadata.explanation`.

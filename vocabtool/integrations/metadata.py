@@ -91,7 +91,7 @@ def fields_of(
 
 
 def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata kept as ``fields``, or the fields if no framework wrote the document."""
+    """Return the metadata kept in ``fields``. Other documents' fields are returned as they are."""
     with suppress(ValueError, TypeError, RecursionError):  # else the field is not ours
         if isinstance(exact := json.loads(fields.get(EXACT, "")), dict):
             return exact
@@ -99,7 +99,7 @@ def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def explanation(hits: Hits, hit: Hit) -> dict[str, Any]:
-    """Return a dictionary that explains why a document was found, for its metadata.
+    """Return a dictionary for the metadata of a document: it explains why the document was found.
 
     Its keys:
 
@@ -134,7 +134,7 @@ def _is_kept(value: object, nested: bool) -> bool:
 
 
 def _kind(value: object) -> Kind | None:
-    """Return the kind of a value, or ``None`` if a field would not return the same value."""
+    """Return the kind of a value, or ``None`` if the value would change when a field stores it."""
     match value:
         case bool():
             return "boolean"

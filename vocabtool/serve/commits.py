@@ -107,7 +107,7 @@ class Commits:
     async def make(self, change: Change) -> dict[str, int]:
         """Make a change. Return the answer after the commit.
 
-        Raises :class:`Busy` if too many requests wait, :class:`NotReady` if the server is stopping.
+        Raises :class:`Busy` if too many requests wait, and :class:`NotReady` if the server stops.
         """
         if len(self._waiting) >= MAX_QUEUED:
             raise Busy(f"{len(self._waiting)} requests wait to be written; try again")
@@ -177,16 +177,16 @@ def _commit(index: Index, changes: Sequence[Change]) -> None:
 
 
 def _newest_commit(index: Index, writer: Writer) -> int:
-    """Return the number of the newest commit.
+    """Return the number of the newest commit of a folder, or of the writer's commit in an engine.
 
-    In an engine, other clients may commit too, so this is the number of the writer's commit.
+    Other clients may commit to an engine, too.
     """
     is_shared = isinstance(index, StoreIndex)
     return (writer.manifest if is_shared else read_manifest(index.path)).commit
 
 
 def _refuse(index: Index, changes: Sequence[Change], error: Exception) -> None:
-    """Handle a failed commit: commit several changes one by one; give a single one the error."""
+    """Commit the changes of a failed commit one by one. A single change gets the error instead."""
     if len(changes) > 1:
         for each in changes:
             _commit(index, [each])

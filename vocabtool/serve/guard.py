@@ -71,7 +71,7 @@ class Protection:
 
 
 def must_write(method: str, path: str) -> bool:
-    """Return whether a request needs a key for writing: true unless it is known only to read."""
+    """Return whether a request needs a key for writing. Requests known only to read need none."""
     reads = method in ("GET", "HEAD", "OPTIONS")
     return not (reads or (method == "POST" and READING.fullmatch(path)))
 
@@ -194,7 +194,7 @@ def _key_of(keys: KeyFile, headers: dict[bytes, str], *, writes: bool) -> str:
 class _Exchange:
     """A request and its answer. Counts the bytes of the body, and adds headers to the answer.
 
-    ``content``: the body, if it was read before the application asks for it.
+    ``content``: a body that was read, but not yet passed to the application; otherwise ``None``.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -252,7 +252,7 @@ class _Exchange:
 
 
 def _headers_of(scope: Scope) -> dict[bytes, str]:
-    """Return headers by name. Raises :class:`ServeError` if a header of ``ONCE`` is there twice."""
+    """Return headers by name. Raises :class:`ServeError` if one of ``ONCE`` occurs twice."""
     found: dict[bytes, str] = {}
     for name, value in scope["headers"]:
         if name in found and name in ONCE:

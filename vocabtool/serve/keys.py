@@ -1,4 +1,4 @@
-"""Keys of a server. A key is random; a file has a JSON line with the SHA-256 of each key:
+"""Keys of a server, which are random. For each key, a file has a JSON line with its SHA-256:
 
     {"name": "team", "access": "read", "sha256": "5e88..."}
 
@@ -39,7 +39,7 @@ DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Key:
-    """A key as stored in the file. ``access``: a key for writing may also read."""
+    """A key as stored in the file. ``access``: what the key may do; writing includes reading."""
 
     name: str
     access: Access
@@ -77,7 +77,7 @@ def make_key(path: Path, name: str, access: Access) -> str:
 def _exclusive(folder: Path) -> Iterator[None]:
     """Lock a folder during the ``with`` block.
 
-    A lock of the file of keys would be lost, because the file is replaced.
+    A lock on the file of keys would be lost when the file is replaced.
     """
     with reading(str(folder)):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

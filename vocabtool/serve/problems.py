@@ -112,11 +112,11 @@ STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
 
 
 def told_outside(error: Exception) -> str:
-    """Return the message of an error as clients may read it.
+    """Return the message of an error in the form that clients may read.
 
     If the message may name files of the server, only the last part of each absolute path is kept.
-    Such a message is logged in full, except that of a plain :class:`VocabtoolError`, which may
-    quote a text.
+    A message that was shortened is logged in full. The message of a plain :class:`VocabtoolError`
+    is not logged, because it may quote a text.
     """
     told = str(error)
     is_of_files = isinstance(error, (*STATUSES, OSError))

@@ -206,7 +206,7 @@ def members(value: object, answer: type[schemas.Answer]) -> dict[str, Any] | Non
 
 
 def words_of(words: Words, text: str) -> dict[str, Any]:
-    """Return the words of a text as values for JSON, with their places if found in the text."""
+    """Return a text's words as values for JSON. A word found in the text also has its place."""
     found = without_blanks(words.look_up([text]))
     distinct = as_bytes(found.distinct)
     pieces: list[list[str] | None] = [None] * len(distinct)
@@ -261,7 +261,7 @@ class SortedVocabulary:
         return cls(vocabulary, order.to_numpy().astype(np.int64))
 
     def page(self, prefix: str, offset: int, limit: int) -> dict[str, Any]:
-        """Return at most ``limit`` entries with a prefix, from the one at ``offset`` on."""
+        """Return at most ``limit`` entries with a prefix, after skipping ``offset`` of them."""
         held, wanted = self.vocabulary, prefix.encode()
 
         def start(place: int) -> bytes:

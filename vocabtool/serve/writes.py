@@ -135,11 +135,11 @@ class Row(NamedTuple):
 
 
 def rows_of(body: bytes, on_existing: OnExisting) -> tuple[list[Row], int]:
-    """Return the documents of JSON lines, and the number of lines left out as repeated.
+    """Return the documents of JSON lines, and the number of lines that are left out.
 
-    Of lines with the same id, the last is kept; if ``on_existing`` is ``"skip"``, the first. Raises
-    :class:`ServeError` if a line is invalid, or if an id is repeated and ``on_existing`` is
-    ``"error"``.
+    Of several lines with the same id, the last is kept. With ``on_existing="skip"``, the first is
+    kept. Raises :class:`ServeError` if a line is invalid, and, with ``on_existing="error"``, if two
+    lines have the same id.
     """
     lines = body.removeprefix(BOM)
     if lines.count(b"\n") - lines.endswith(b"\n") >= MAX_LINES:
@@ -223,8 +223,8 @@ def addition(
 ) -> Change:
     """Return the change that writes these documents. ``repeated``: number of lines left out.
 
-    This checks everything that earlier changes cannot affect, and raises :class:`ServeError` if a
-    check fails.
+    Checks that depend on earlier changes are made later, by the change itself. All other checks
+    are made now, and raise :class:`ServeError`.
     """
     vectors = vectors_of(rows, index)
     try:

@@ -47,7 +47,7 @@ class EncoderContract:
         return cls().new_encoder()
 
     def test_shapes(self, encoder: Encoder) -> None:
-        """Vectors have the right shape and type, for no text as for more than one batch."""
+        """Vectors have the right shape and type for no text, a few, and more than one batch."""
         for count in (0, 1, 2, encoder.max_batch + 1):
             texts = [TEXTS[at % len(TEXTS)] for at in range(min(count, 600))]
             for vectors in (encoder.encode(texts), encoder.encode_queries(texts)):
@@ -91,7 +91,7 @@ class EncoderContract:
                 self._near(found, wanted)
 
     def test_words(self, encoder: Encoder) -> None:
-        """If the encoder has words, it looks texts up, with the same result each time."""
+        """If the encoder has ``words``, looking up texts gives the same result each time."""
         words = encoder.words
         if words is None:
             pytest.skip("no words: open it with vocabulary= to weigh unknown ones")

@@ -104,7 +104,7 @@ Meaning = Callable[[Doc], bool]
 
 
 def _has(name: str, test: Callable[[Any], bool]) -> Meaning:
-    """Return a function: whether a document has a value in a field, and the value passes a test."""
+    """Return a function that tells whether a document has a field and its value passes a test."""
     return lambda doc: doc.fields.get(name) is not None and test(doc.fields[name])
 
 

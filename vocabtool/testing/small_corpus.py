@@ -101,7 +101,7 @@ class SmallCorpus(MaskStore):
         return {term: self.document_frequency(term) for term in terms}
 
     def bm25(self, term: Term, row: int) -> float:
-        """Return the BM25 score of a term in a row; in the field "surfaces", its idf alone."""
+        """Return the BM25 score of a term in a row. For the field "surfaces", this is the idf."""
         return self._bm25.score(row, KeywordQuery((Clause((term,)),)))
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:

@@ -506,7 +506,7 @@ class StoreContract:
         assert index.verify().documents == len(kept)
 
     def test_created_once(self, address: str) -> None:
-        """An index replaces an earlier one only with ``force``: at once, or later on request."""
+        """Only with ``force``, an index replaces an earlier one: at once, or later by a call."""
         with pytest.raises(NotFound):
             Index.open(address)
         index = _create(address)

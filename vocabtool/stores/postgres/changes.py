@@ -118,7 +118,7 @@ class Changes:
 
 
 class TermNumbers:
-    """The numbers of terms, kept in memory."""
+    """The numbers that identify terms in the tables, kept in memory."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -171,7 +171,7 @@ class TermNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """Sorted pairs of a term and a document, with frequency and length: int64, shape (n,)."""
+    """Postings, sorted by term and document. Each attribute is an int64 array of shape (n,)."""
 
     term: Ints
     doc: Ints
@@ -285,7 +285,7 @@ def count_commit(connection: Connection, tables: Tables, slot: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Statistics of deleted documents. ``count``: the number of them that have each ``term``."""
+    """Statistics of deleted documents. ``count``: for each ``term``, how many of them have it."""
 
     term: Ints
     count: Ints
@@ -295,7 +295,7 @@ class Removal:
 
 
 def _keep(connection: Connection, tables: Tables, changes: Changes) -> set[UUID]:
-    """Return the keys of new documents that are not written, as another writer added them."""
+    """Return the keys of new documents that are left out because another writer added them."""
     strict = [key for key, each in changes.documents.items() if each.on_existing != "update"]
     if not strict:
         return set()
@@ -455,9 +455,9 @@ def write_load(
 ) -> None:
     """Record the state of a load that began when the writer was ``opened``.
 
-    Loads of other files that were finished before ``opened`` are removed. If the only change since
-    ``before`` is that :attr:`Load.synced` became false, it becomes false for all loads, and
-    nothing else is changed.
+    Loads of other files that were finished before ``opened`` are removed. There is one exception:
+    if ``load`` differs from ``before`` only because its :attr:`Load.synced` became false, this
+    sets ``synced`` to false for all loads, and changes nothing else.
     """
     if before is not None and before.synced and load == replace(before, synced=False):
         connection.execute(tables.sql("UPDATE {loads} SET synced = false WHERE synced"))
@@ -477,7 +477,7 @@ def write_load(
 
 
 def _column_value(text: str | None, kind: Kind) -> tuple[object, ...]:
-    """Return the values for COPY of all columns of a field, from the text of the field's value."""
+    """Convert the text of a field's value to values for COPY, one for each column of the field."""
     if text is None or kind in ("string", "null"):
         return columns_of_value(None if text is None else text.encode(), kind)
     return columns_of_value(value_of(text, kind), kind)

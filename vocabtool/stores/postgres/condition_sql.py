@@ -105,7 +105,7 @@ def columns_of_text(text: str) -> tuple[str | None, str | None, int | None]:
 
 
 def columns_of_value(value: bytes | int | float | None, kind: Kind) -> tuple[object, ...]:
-    """Return the values of all columns of a field from the value that an index's folder stores."""
+    """Convert a value, as an index folder stores it, to the values of all columns of its field."""
     if kind == "null":
         return ()
     if value is None:

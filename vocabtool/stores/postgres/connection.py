@@ -116,7 +116,7 @@ class Connections:
     def connect(self, wait: float = 0.0) -> Connection:
         """Open a connection in autocommit mode. The caller must close it.
 
-        ``wait``: the number of seconds to try again while the server cannot be reached.
+        ``wait``: for how many seconds to keep trying if the server cannot be reached.
         """
         from psycopg import Connection, OperationalError
 
@@ -190,7 +190,7 @@ class Connections:
     def explain(self, error: psycopg.Error, written: str = "") -> VocabtoolError:
         """Make an error whose message explains ``error`` and says what to do next.
 
-        ``written``: a sentence for the message that says which changes were written.
+        ``written``: a sentence that says which changes were written. It is put in the message.
         """
         state = error.sqlstate or ""
         what = error.diag.message_primary or " ".join(str(error).split())
@@ -264,7 +264,7 @@ def one_commit(connection: Connection) -> Iterator[None]:
 
 
 def is_lost(error: psycopg.Error, connection: Connection) -> bool:
-    """Whether an error means that the connection and its transaction were lost."""
+    """Return whether an error means that the connection and its transaction were lost."""
     import psycopg
 
     is_ours = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
@@ -272,7 +272,7 @@ def is_lost(error: psycopg.Error, connection: Connection) -> bool:
 
 
 def is_conflict(error: psycopg.Error) -> bool:
-    """Whether an error was caused by a concurrent transaction, so that a retry may succeed."""
+    """Return whether a concurrent transaction caused an error, so that a retry may succeed."""
     from psycopg.errors import DeadlockDetected, SerializationFailure
 
     return isinstance(error, DeadlockDetected | SerializationFailure)

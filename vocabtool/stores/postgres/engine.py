@@ -148,7 +148,7 @@ class PostgresEngine:
         *,
         replaces: bool,
     ) -> PostgresEngine:
-        """``attached``: called in the transaction that creates the index, to attach a table."""
+        """Create an index. ``attached`` is called in the same transaction, to attach a table."""
         from psycopg import IsolationLevel
 
         connections, index = _parse(address)
@@ -245,7 +245,7 @@ class PostgresEngine:
         self.is_build = False
 
     def compact(self, progress: Progress | None) -> int:
-        """Remove dead rows of the tables, and index and measure the vectors again.
+        """Remove dead rows of the tables. Then call :meth:`index_vectors` with ``again=True``.
 
         Returns 0, because the tables contain no deleted documents.
         """

@@ -43,8 +43,8 @@ TRUE: Final = Part("TRUE")
 class Statistics:
     """The statistics of one commit that BM25 needs.
 
-    ``frequencies``: the number and the document frequency of each term. The number is 0 for a term
-    that the index does not have.
+    ``frequencies``: for each term, the number that identifies it, and its document frequency. The
+    first is 0 for a term that the index does not have.
     """
 
     documents: int
@@ -57,7 +57,7 @@ class Statistics:
 
     @property
     def norms(self) -> tuple[float, float]:
-        """``a`` and ``b`` of the saturation f / (f + a + b length)."""
+        """The constants ``a`` and ``b`` in the saturation f / (f + a + b length)."""
         mean = self.words / max(self.documents, 1)
         return K1 * (1 - B), K1 * B / mean if mean else 0.0
 
@@ -86,7 +86,7 @@ def select_part(tables: Tables, asked: Asked, where: Mapping[Where, Part]) -> Pa
 
 
 def _holds(tables: Tables, clause: Clause) -> Part:
-    """Return the condition that a document has a clause. The statement looks up term numbers."""
+    """Return a condition that is true for documents with a clause. It looks up term numbers."""
     number = f"(SELECT term FROM terms_{tables.number} WHERE field = %s AND text = %s)"
     terms = [
         (FIELD_CODES[term.field], stored_term(stored_text(term.text))) for term in clause.terms
@@ -160,7 +160,7 @@ def totals(
     - ``score``, ``code``: the scores, or null if no clause of the document adds to the score.
     - ``exact``: whether the document has an unstemmed clause.
 
-    ``must``: the number of ``is_must`` clauses that a document must have.
+    ``must``: how many clauses with ``is_must`` a selected document has; 0: any number.
     """
     of = statistics.frequencies
     single = [(n, each) for n, each in enumerate(clauses) if len(each.clause.terms) == 1]
@@ -221,7 +221,7 @@ def _phrase(tables: Tables, statistics: Statistics, n: int, each: WeightedClause
 
 
 def _score(clauses: Sequence[WeightedClause]) -> Part:
-    """Return the sum of scores as SQL. A clause adds only its excess over the sum of its parts."""
+    """Return the sum of scores as SQL. A clause with parts adds only what exceeds their sum."""
     at = {each.clause.terms: n for n, each in enumerate(clauses)}
     owners = {
         n: [at[term,] for term in each.clause.parts if (term,) in at]

@@ -172,7 +172,7 @@ def stored_text(text: str) -> str:
 
 
 def stored_term(term: str) -> str:
-    """Return the stored form of a term. A long term is cut, and a blank and its hash are added."""
+    """Return the stored form of a term. A long term is cut, and the term's hash is appended."""
     if len(term) * 4 <= MAX_TERM_BYTES or len(encoded := term.encode()) <= MAX_TERM_BYTES:
         return term
     return f"{term[:SHOWN_TERM]} {blake2b(encoded, digest_size=16).hexdigest()}"
@@ -325,8 +325,8 @@ def read_manifest(connection: Connection, tables: Tables, where: str) -> Manifes
     """Return the manifest of the newest commit. Raises :class:`NotFound` if the index was removed.
 
     ``rows`` is the number of documents. ``commit`` grows with each commit. ``load`` is an
-    unfinished load, or the newest load if all are finished; ``load.synced`` is true if it is true
-    for any load.
+    unfinished load, or the newest load if all are finished. If ``synced`` is true for any load,
+    ``load.synced`` is true.
     """
     found = connection.execute(tables.sql(MANIFEST), [tables.number]).fetchone()
     if found is None:
@@ -353,7 +353,7 @@ def create_index(
 ) -> Tables:
     """Create an empty index in one transaction.
 
-    - ``files``: the files of the model by their names, which are kept as facts.
+    - ``files``: the files of the model by their names. The files are kept as facts.
     - ``of_user``: whether the index is for a table of the user. The caller attaches this table.
 
     Raises :class:`FolderNotEmpty` if there is an index with this name.

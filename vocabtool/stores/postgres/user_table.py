@@ -137,7 +137,7 @@ WHERE n.nspname = %s AND p.proname = %s AND t.tgenabled <> 'D'
 
 
 class UpdateCounts(NamedTuple):
-    """The numbers of read changes and of changed documents in one transaction of an update."""
+    """How many changes one transaction of an update read, and how many documents it changed."""
 
     noted: int
     added: int
@@ -298,7 +298,7 @@ def write_noted(
     limit: int,
     where: str,
 ) -> UpdateCounts | None:
-    """Write up to ``limit`` changes in one transaction, or return ``None`` without changes."""
+    """Write up to ``limit`` changes in one transaction. Return ``None`` if there are none."""
     from psycopg import IsolationLevel
 
     def ask(statement: LiteralString, *values: object) -> list[tuple[Any, ...]]:

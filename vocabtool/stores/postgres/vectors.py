@@ -63,7 +63,7 @@ class VectorFacts:
     """How the vectors of an index were indexed, with the measurements made at that time.
 
     - ``setting``: the value of ``hnsw.ef_search`` or ``ivfflat.probes``.
-    - ``recall``: the recall@10 with the kind of synthetic queries that has the lowest recall.
+    - ``recall``: the lowest recall@10 among the kinds of synthetic queries.
     - ``queries``: the number of synthetic queries of all kinds.
     - ``documents``: the number of documents with a vector at that time.
     """
@@ -133,7 +133,7 @@ class VectorSql:
 
     @property
     def sign(self) -> str:
-        """The operator of the index whose distances sort documents by similarity."""
+        """The distance operator of the index. Its distances sort documents by similarity."""
         if self.metric == "cosine" and self.tables.of_user:
             return "<=>"  # these vectors have any length
         return "<->" if self.metric == "l2" else "<#>"

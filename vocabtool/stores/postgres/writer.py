@@ -217,7 +217,7 @@ class PostgresWriter:
         self._changes.deleted |= gone
 
     def update_part(self, limit: int) -> UpdateCounts | None:
-        """Commit up to ``limit`` changes of the user's table. Returns ``None`` without changes."""
+        """Commit up to ``limit`` changes of the user's table. Return ``None`` if there are none."""
         held = (self._tables, self._cutter, self._numbers, self.manifest.fields)
         more = limit, self._connections.where
         found = self._repeat(lambda connection: write_noted(connection, *held, *more), HALF_DONE)
@@ -235,7 +235,7 @@ class PostgresWriter:
         return bool(others)
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """Return the ascending rows of these FILEs, without rows added since the writer opened."""
+        """Return the sorted rows of these FILEs, except rows added after the writer was opened."""
         held = self._ask(
             "SELECT doc, source FROM {documents} WHERE doc <= %s AND"
             " (source = ANY(%s) OR doc = ANY(%s::bigint[])) ORDER BY doc",
@@ -319,7 +319,7 @@ class PostgresWriter:
         return held
 
     def flush(self) -> None:
-        """Write the changes so far in the open transaction, so that it cannot be repeated."""
+        """Write the changes so far; the transaction stays open. It can no longer be repeated."""
         count = len(self._changes.documents)
         try:
             self._check_fields()
@@ -362,7 +362,7 @@ class PostgresWriter:
             self.tidy(progress)
 
     def tidy(self, progress: Progress | None) -> None:
-        """Vacuum the tables and index the vectors. An error does not change any document."""
+        """Vacuum the tables and index the vectors. If this fails, all documents stay committed."""
         import psycopg
 
         if self._changed > max(VACUUM_ROWS, VACUUM_SHARE * self.rows):
@@ -525,7 +525,7 @@ class PostgresWriter:
     def _repeat(self, work: Callable[[Connection], Result], written: str = "") -> Result:
         """Call ``work``, and call it again after a lost connection or a conflict.
 
-        ``written``: a sentence for error messages that says which changes were written.
+        ``written``: a sentence that says which changes were written, for error messages.
         """
         import psycopg
 
@@ -600,6 +600,6 @@ def _table_of(error: psycopg.Error) -> str:
 
 
 def _is_same_key(error: psycopg.Error) -> bool:
-    """Whether another writer added a document with the same id meanwhile."""
+    """Return whether another writer added a document with the same id meanwhile."""
     is_ours = _table_of(error).startswith("documents_")
     return is_ours and (error.diag.constraint_name or "").endswith("_key_key")
