@@ -189,7 +189,7 @@ def docx(path: Path) -> MarkedText:
 
 
 def _heading_styles(xml: str) -> dict[str, int]:
-    """Return the level of each heading style by the id of the style; ids may be translated."""
+    """Return the level of each heading style by the style's id, which may be in any language."""
     levels, style = dict[str, int](), ""
     for name, is_end, tag in _tags(xml):
         if name == "style" and not is_end:

@@ -106,7 +106,7 @@ class Batch:
         )
 
     def only(self, chosen: NDArray[np.bool_]) -> Batch:
-        """Return the rows where ``chosen``, bool, shape (n,), is true."""
+        """Return the rows for which ``chosen`` is true. ``chosen``: bool, shape (n,)."""
         mask = pa.array(chosen)
         return self._with(lambda column: column.filter(mask), np.flatnonzero(chosen))
 
@@ -187,7 +187,7 @@ class BadRow(ValueError):
 
 @dataclass(slots=True)
 class Ahead:
-    """The documents at the start that are still to be skipped: their number is ``left``.
+    """The number of documents at the start that are still to be skipped: ``left``.
 
     ``unread``: whether they may be skipped without being read.
     """
@@ -196,7 +196,7 @@ class Ahead:
     unread: bool
 
     def skip_unread(self, rows: int) -> bool:
-        """Return whether to skip the next ``rows`` rows unread; if so, subtract from ``left``."""
+        """Return whether to skip the next ``rows`` rows without reading; if so, reduce ``left``."""
         if not self.unread or rows > self.left:
             return False
         self.left -= rows
@@ -279,9 +279,9 @@ def names_of(fields: Sequence[str] | Mapping[str, object]) -> str:
 
 
 def text_column(names: Sequence[str], wanted: str | None) -> int:
-    """Return the index of the column ``wanted``; by default the only column, or ``text``.
+    """Return the index of the column ``wanted``. Default: the only column, or else ``text``.
 
-    Raises :class:`BadRow` if there is no such column, or more than one.
+    Raises :class:`BadRow` unless exactly one column has this name.
     """
     if wanted is None and len(names) == 1:
         return 0
@@ -296,9 +296,9 @@ def text_column(names: Sequence[str], wanted: str | None) -> int:
 def text_columns(names: Sequence[str], options: ReadOptions) -> list[int]:
     """Return the indexes of the columns that contain text.
 
-    If the options name several text fields, these are the columns of the fields that exist.
-    Otherwise it is the one column of :func:`text_column`. Raises :class:`BadRow` as
-    :func:`text_column`, or if none of several fields exists.
+    If the options name several text fields, return the columns of those fields that exist.
+    Otherwise return the one column that :func:`text_column` finds. Raises :class:`BadRow` as
+    :func:`text_column` does, and also if none of the several fields exists.
     """
     if not options.fields:
         return [text_column(names, options.single_field)]

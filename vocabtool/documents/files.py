@@ -70,7 +70,7 @@ class Readable(Protocol):
         """Return up to ``size`` bytes. An empty result means the end."""
 
     def tell(self) -> int:
-        """Return the number of bytes read so far; for a compressed file, of compressed bytes."""
+        """Return the number of bytes read so far; in a compressed file, compressed bytes count."""
 
 
 class ArrowStream:
@@ -137,7 +137,7 @@ def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
 def reading_documents(name: str) -> Iterator[None]:
     """Convert errors as :func:`reading` does.
 
-    If no file ``name`` exists and it contains a blank, the message says that it may be a text.
+    If there is no such file and ``name`` contains a blank, the message says it may be a text.
     """
     try:
         with reading(name):

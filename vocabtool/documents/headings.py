@@ -200,7 +200,7 @@ def _end_of_fence(padded: str, at: int, fence: str) -> int:
 
 
 def _from_labels(text: str, at: int) -> int:
-    """Return where a heading begins, including labels right above it. ``at``: without labels."""
+    """Return where the labels right above a heading at ``at`` begin; without labels, ``at``."""
     while True:
         first = max(at - MAX_LABEL, 0)
         before = text[first:at].rstrip()
@@ -333,10 +333,10 @@ def python(text: str) -> MarkedText:
 
 
 def docstrings(source: str) -> MarkedText:
-    """Return the docstrings of a module, its classes and functions, as ``inspect.cleandoc`` does.
+    """Return the docstrings of a module, its classes and functions.
 
-    The headings are the names of the classes and functions. Raises ``BadRow`` for a source that
-    this version of Python cannot parse.
+    The docstrings are cleaned with ``inspect.cleandoc``. The headings are the names of the classes
+    and functions. Raises ``BadRow`` for a source that this version of Python cannot parse.
     """
     source = NOT_UTF8.sub("\ufffd", source)  # of the same length
     texts, places, headings, length = list[str](), list[tuple[int, int, int]](), Headings(), 0

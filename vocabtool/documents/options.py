@@ -91,8 +91,8 @@ class ReadOptions:
       vocabtool 0.2.0) reads Markdown, code, HTML and unknown formats line by line. In folders, it
       skips files of these formats and ignores ``.gitignore``.
     - ``path_first``: whether the pieces of a text that is cut at headings begin with their path, as
-      with the fields ``("path", "text")``. If ``field`` is given, pieces do not begin with the
-      path; for example with ``field="text"``. An index sets the option, unless vectors are given.
+      with the fields ``("path", "text")``. If ``field`` is given, even as ``"text"``, pieces do
+      not begin with the path. An index sets the option, unless vectors are given.
 
     Raises ``ValueError`` for an invalid value.
     """
@@ -168,7 +168,7 @@ class ReadOptions:
 
     @property
     def field_of_rows(self) -> str | None:
-        """A field in the options that only rows have; if ``None``, plain texts can be read."""
+        """A field that the options require; ``None`` if texts without fields can be read."""
         lacking = self.fields[:1] if TEXT not in self.fields else ()
         single = None if self.path_first and self.field == TEXT else self.single_field
         asked = (*lacking, single, self.id_field)

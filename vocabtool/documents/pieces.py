@@ -150,7 +150,7 @@ def _paths(headings: Sequence[Heading]) -> list[tuple[int, str, int]]:
 
 
 def _sections(marked: MarkedText) -> list[int]:
-    """Return where sections begin and the text ends. A heading without text joins the next."""
+    """Return where sections begin and the text ends. An empty section joins its subsection."""
     text, bounds = marked.text, [marked.begin]
     before: Heading | None = None
     for each in marked.headings:
@@ -217,7 +217,7 @@ def _bounds(text: str, span: Span, place: re.Pattern[str] | None, size: int) -> 
 
 
 def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
-    """Join atoms to pieces that leave room for the overlap that is put before them."""
+    """Join atoms into pieces that leave room for an overlap with the previous piece."""
     begins = [atoms[0][0]]
     total, most = 0, sizes.size
     is_exact = isinstance(sizes.measure, CountWords)
@@ -257,7 +257,7 @@ def _with_overlaps(
 
 
 def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
-    """Shorten pieces that are too long: drop the overlap, and if that is not enough, halve."""
+    """Shorten pieces that are too long: drop the overlap, and halve those still too long."""
     spans = [_trim(text, (first, body[1])) or body for first, body in pieces]  # not blank
     if isinstance(sizes.measure, CountWords) and not sizes.overlap:  # then parts add up
         return [[span] for span in spans]

@@ -316,7 +316,7 @@ class SeenIds:
         self._database.close()
 
     def add(self, ids: pa.StringArray, source: str, numbers: NDArray[np.int64]) -> list[int]:
-        """Add the next ids. Return the indexes in ``ids`` of ids that occurred before."""
+        """Add the next ids, and return the indexes of those that occurred before."""
         keys = ids.view(pa.binary()).to_pylist()
         first = self._rows
         self._rows += len(keys)

@@ -44,7 +44,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names of the columns to read. ``kept``: the fields to keep that the table has."""
+    """Names of the columns to read. ``kept``: the fields to keep, if the table has them."""
 
     texts: tuple[str, ...]
     id: str | None

@@ -4,7 +4,7 @@ Text lines: a line ends with ``\n`` or ``\r\n``. A lone CR, NUL, U+0085 and U+20
 text. An empty line is a document.
 
 JSON lines: each line is a string, which is the text, or an object with the text in one field. Blank
-lines are skipped, but count as line numbers. A lone surrogate (``\ud83d``) becomes three bytes of
+lines are skipped, but line numbers count them. A lone surrogate (``\ud83d``) becomes three bytes of
 invalid UTF-8. If a key is repeated, its last value is used.
 
 CSV and TSV: the first row contains the field names. Quotes follow RFC 4180. Row numbers count

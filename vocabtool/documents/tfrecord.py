@@ -126,8 +126,8 @@ def _row(
 def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, object]:
     """Return the features of an ``Example`` by name.
 
-    A feature with one value is this value, any other feature is a list. Values are ``bytes``,
-    ``float`` (from 32 bits) or ``int``.
+    A feature with one value is given as this value, and any other feature as a list. Values
+    are ``bytes``, ``float`` (from 32 bits) or ``int``.
     """
     found: dict[str, object] = {}
     for message in wire.messages(example, (0, len(example)), FEATURES):

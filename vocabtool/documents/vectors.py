@@ -350,7 +350,7 @@ class Matcher:
             yield replace(part, vectors=given.take(rows[first : first + size]))
 
     def finish(self) -> str | None:
-        """Raise ``VocabtoolError`` if vectors are left; with ids, only return a note on these."""
+        """If vectors are left, raise ``VocabtoolError``; if they have ids, only return a note."""
         left = self._given.count - self._next
         if self._rows is None and left:
             raise VocabtoolError(_counts(self._given, self._next))
@@ -366,10 +366,10 @@ def check_counts(
     options: ReadOptions,
     measure: Measure | None = None,
 ) -> None:
-    """Raise ``VocabtoolError`` unless there are as many documents as vectors without ids.
+    """Raise ``VocabtoolError`` if the number of documents differs from that of the vectors.
 
-    Vectors with ids are not checked. To be counted, the documents are read once more, unless their
-    number is known.
+    Vectors with ids are not checked. If the number of documents is not known, they are read once
+    more to count them.
     """
     if given.has_ids:
         return

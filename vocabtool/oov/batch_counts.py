@@ -144,8 +144,8 @@ def find_examples(
     """Return an example of each of k words: a text with the word. Long texts are clipped.
 
     - ``rows``: shape (k,), the index of the text for each word.
-    - ``shares``: shape (k,), the relative position in this text, from 0 to 1, where the word is
-      searched.
+    - ``shares``: shape (k,), where to search for the word in this text: a relative position from
+      0 to 1.
     """
     if not words:
         return []

@@ -225,7 +225,7 @@ def _context_means(
 
 
 def check_static(model: str | Path, to: str | Path) -> tuple[Path, EmbeddingFiles | None]:
-    """Return the path of the model, and its files if it is a static embedding.
+    """Return the path of the model and, for a static embedding, also its files.
 
     Raises the errors of :func:`save_extended`.
     """

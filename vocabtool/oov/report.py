@@ -249,7 +249,7 @@ class OovReport:
 
     @property
     def cut_document_rate(self) -> float:
-        """Share of the documents that are longer than the model reads; 0 without a limit."""
+        """Share of the documents that have more tokens than the model reads; 0 without a limit."""
         return 0.0 if self.cut is None else _share(self.cut.documents, self.documents)
 
     def estimate(self, figure: Figure) -> Estimate | None:

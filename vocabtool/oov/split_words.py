@@ -109,8 +109,9 @@ class SplitWords:
     - ``listed``: Number of split words in ``table``, without random strings.
     - ``random``: Number of random strings in ``table``.
     - ``distinct``: Number of distinct split words, including random strings.
-    - ``kinds``: For each kind, totals of the classified split words, by descending pieces.
-    - ``languages``: For each language or script, totals of the texts, by descending documents.
+    - ``kinds``: For each kind, totals of the classified split words, in descending order of pieces.
+    - ``languages``: For each language or script, totals of the texts, in descending order of
+      documents.
     """
 
     table: pa.Table

@@ -359,8 +359,8 @@ class _Effect(NamedTuple):
 
     - ``saved``: Number of pieces that the word saves.
     - ``times``: Number of occurrences of the new token.
-    - ``lengths``: New numbers of pieces of the parts that contain the word.
-    - ``near``: The chosen words in these parts when the saving was measured.
+    - ``lengths``: For each part that contains the word, its number of pieces with the new token.
+    - ``near``: The words in these parts that were already chosen when the saving was measured.
     """
 
     saved: int

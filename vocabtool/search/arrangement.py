@@ -213,7 +213,7 @@ class Pager:
         return Page(places[page], scores[page], more, cursor, total)
 
     def last_note(self, page: Page, found: int = 0) -> list[str]:
-        """Return a list with a note if this is the last of several pages, otherwise no note."""
+        """Return a note in a list if this is the last of several pages, otherwise an empty list."""
         if self.arrangement.cursor is None or page.cursor is not None:
             return []
         what = "hits" if self.arrangement.group_by is None else "groups"

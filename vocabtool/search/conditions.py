@@ -156,8 +156,8 @@ def _where(text: str) -> Where:
 class Token(NamedTuple):
     """A token of a condition.
 
-    ``kind``: for a keyword or a sign, this keyword (in lower case) or sign; for any other token, a
-    group of ``TOKEN``, such as ``string``.
+    ``kind``: the text of a keyword (in lower case) or a sign; for any other token, the name of its
+    group in ``TOKEN``, such as ``string``.
     """
 
     kind: str

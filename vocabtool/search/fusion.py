@@ -69,7 +69,7 @@ class Candidates:
     def ranks(self) -> tuple[Places, Places]:
         """Return each candidate's rank in the dense and in the keyword leg.
 
-        Ranks start at 1; equal scores share a rank. The rank is 0 if the leg has none for a
+        Ranks start at 1; equal scores share a rank. The rank is 0 if a leg did not rank the
         candidate.
         """
         dense, keyword = np.zeros((2, len(self.rows)), np.int64)

@@ -73,8 +73,8 @@ class QuerySummary:
     - ``a``: the weight of the keyword leg in the settings, or its default.
     - ``m``: the share of the query's idf that comes from words that the model does not know but
       some documents contain.
-    - ``weight``: the weight of the keyword leg that was used; the fusion ``coverage`` computes it
-      from ``a`` and ``m``.
+    - ``weight``: the final weight of the keyword leg; the fusion ``coverage`` computes it from
+      ``a`` and ``m``.
     - ``excluded``: excluded words, phrases and fields, as written.
     - ``fields``: fields with a required value, as written.
     - ``alternatives``: parts joined by ``OR``, as written.
@@ -128,7 +128,7 @@ class Explanation:
 
     - ``dense``, ``keyword``: the rank in the vector leg and in the keyword leg.
     - ``words``: the words of the query that the document contains.
-    - ``rank_without_keywords``: the rank by the vector alone, or ``None`` below rank 10,000.
+    - ``rank_without_keywords``: the rank by the vector alone; ``None`` if it exceeds 10,000.
     - ``highlights``: where the text contains words of the query: spans with a start and an
       exclusive end, in characters.
     - ``fused_rank``: the rank before ``rerank`` and ``mmr`` changed the order; ``None`` if neither
@@ -158,7 +158,7 @@ class Hit:
       a document with only ``DataFrames`` has tier 1.
     - ``similarity``: similarity to the query's vector in the metric of the index (cosine, inner
       product, negative squared distance); ``None`` without a vector.
-    - ``bm25``: weighted BM25 score; ``None`` if the keyword leg did not find it.
+    - ``bm25``: weighted BM25 score; ``None`` if the keyword leg did not find the document.
     - ``explanation``: ``None`` without ``explain``.
     - ``rerank``: score by ``rerank``, higher is better; ``None`` if ``rerank`` did not score the
       document.
@@ -248,9 +248,9 @@ class Hits(Sequence[Hit]):
 
         The columns are ``id`` and ``text`` (string), ``score``, ``similarity`` and ``bm25``
         (float64), ``tier`` (int64), and all fields of the index by name: strings, int64, float64 or
-        booleans. A field with the name of another column gets the name ``fields.NAME``. ``rerank``,
-        ``further`` and the struct ``explanation`` are columns if a hit has them. Invalid UTF-8 in a
-        field becomes U+FFFD.
+        booleans. A field with the name of another column gets the name ``fields.NAME``. The
+        columns ``rerank``, ``further`` and ``explanation`` (a struct) exist only if at least one
+        hit has a value for them. Invalid UTF-8 in a field becomes U+FFFD.
         """
         from vocabtool.search.hits_table import table_of
 

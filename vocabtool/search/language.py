@@ -197,7 +197,7 @@ def _tree_of(parts: Sequence[Part]) -> Group | None:
 
 
 class _Reader:
-    """Collects operators, ``signs`` (spans not searched) and the number of ``terms`` after OR."""
+    """Collects operators and ``signs`` (spans not searched); counts the ``terms`` that OR joins."""
 
     def __init__(self, cutter: Cutter, text: str) -> None:
         self._cutter, self._text, self.terms = cutter, text, 0

@@ -26,7 +26,7 @@ class MaskedKeywords(KeywordStore, Protocol):
 
 
 class SteppedLegs:
-    """Methods of a store that run both legs of a search by calls of ``keywords`` and ``vectors``.
+    """A base class of stores: runs both legs of a search by calls to ``keywords`` and ``vectors``.
 
     ``only``: see :class:`~vocabtool.search.store.Store`.
     """
@@ -71,9 +71,9 @@ class SteppedLegs:
     ) -> tuple[RankedRows, int, Rows]:
         """Run the keyword leg.
 
-        Return the documents found, how many of them (from the first) have a rank, and the rows that
-        contain an identifier of the query. Documents with an identifier are searched separately, so
-        that other documents do not displace them.
+        Return the documents found, the number of those that have a rank (they come first), and the
+        rows that contain an identifier of the query. Documents with an identifier are searched
+        separately, so that other documents do not displace them.
         """
         search, none = self.keywords.search, RankedRows.none()
         if not query.should:

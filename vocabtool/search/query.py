@@ -219,7 +219,8 @@ def term_clauses(
     """Return a clause for each term, with the highest weight of the words that have the term.
 
     A whole word scores at least as much as all its parts together. The score of an identifier is
-    added to the scores of its parts. The score of any other joined word replaces them.
+    added to the scores of its parts; the score of any other joined word replaces the scores of its
+    parts.
     """
     asking = list({word.word.surface: word for word in words}.values())
     made: dict[Term, Clause] = {}

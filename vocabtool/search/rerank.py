@@ -92,7 +92,7 @@ def _open(model: str) -> Reranker:
 
 
 class _OnnxReranker:
-    """Runs on the CPU. Thread-safe."""
+    """Runs an ONNX model on the CPU. Several threads may use it at the same time."""
 
     def __init__(self, path: Path) -> None:
         from vocabtool.encoders.onnx import OnnxEncoder

@@ -84,8 +84,8 @@ def search(
     - ``vector``: float32, shape (dim,). Without it, or if it is zero, only keywords are searched.
     - ``where``: a condition on fields. If there is neither a vector nor a text, all documents that
       satisfy the condition are listed.
-    - ``chance``: the similarity that unrelated vectors reach by chance. A note tells whether the
-      nearest document is no nearer.
+    - ``chance``: the similarity that unrelated vectors reach by chance. If even the nearest
+      document is no nearer than that, a note says so.
     - ``without``: a row to leave out.
 
     The order is by tier, score and id, unless ``arrangement`` or ``settings`` change it. Raises
@@ -197,7 +197,7 @@ def _list_documents(
 
 
 def _chance_note(candidates: Candidates, chance: float) -> list[str]:
-    """Return a note if no document has a word, and no vector is nearer than by chance."""
+    """Return a note if no document has a word of the query, and no vector is nearer than chance."""
     nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
     if len(candidates.keyword) or nearest > chance:
         return []

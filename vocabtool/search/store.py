@@ -279,7 +279,7 @@ class Store(Protocol):
     def only(self, rows: Rows) -> Selection: ...
 
     def best_without(self, parts: tuple[Clause, ...], whole: Term, limit: int) -> float:
-        """Return the highest score, for ``parts``, of a document without the term ``whole``.
+        """Return the highest score for ``parts`` among documents without the term ``whole``.
 
         Only the ``limit`` best documents that contain all ``parts`` are compared. The result is 0
         if all of them contain ``whole``.
@@ -301,7 +301,7 @@ class Store(Protocol):
 
 
 class IndexStore(Store, Protocol):
-    """A commit that can also be sorted, counted and listed in pages.
+    """A store that can also sort and count its documents, and list them in pages.
 
     ``version``: the id of the index, and the number of the commit.
     """
@@ -313,7 +313,7 @@ class IndexStore(Store, Protocol):
         """Return all rows of a selection in the order of their ids."""
 
     def value_ranks(self, name: str, rows: Rows) -> NDArray[np.int64]:
-        """Return the rank of each row's value in a kept field, from the smallest value.
+        """Return the rank of each row's value in a kept field. Smaller values have smaller ranks.
 
         The rank of a row without a value is -1.
         """
