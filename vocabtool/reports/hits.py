@@ -246,7 +246,7 @@ def extract(hit: Hit, width: int) -> tuple[int, int, list[Span]]:
 
 
 def _start_of_extract(text: str, why: Explanation, width: int) -> int:
-    """Return where the extract begins whose words have the highest sum of scores."""
+    """Return the first start for which the extract's words have the highest sum of scores."""
     forms = [text[start:end].casefold() for start, end in why.highlights]
     words = [(word.surface.casefold(), word.score) for word in why.words]
     of_form: dict[str, tuple[str, float]] = {}  # a form and its word begin with the same letters
