@@ -81,7 +81,7 @@ def open_output(file: str) -> Iterator[BinaryIO]:
 
 
 def show_report(report: Report, output: Format, html: str | None = None) -> None:
-    """Print a report, text ``FILE_WIDTH`` wide. If ``html`` is given, also write a page there."""
+    """Print a report; text is ``FILE_WIDTH`` wide. If ``html`` is given, also write a page."""
     from vocabtool.reports.renderers import FILE_WIDTH, save, write
 
     if html is not None:
