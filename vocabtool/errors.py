@@ -138,8 +138,8 @@ class OtherModel(VocabtoolError, ValueError):
     """An index that was made with another model.
 
     - ``part``: the part of the model that differs, for example ``"encoder"``.
-    - ``wanted``: the fingerprint of this part in the index. It is empty if the index does not know
-      it, because its vectors were given.
+    - ``wanted``: the fingerprint of this part in the index. The fingerprint is empty if the index
+      has none, because the user gave the vectors.
     - ``found``: the fingerprint of this part in the model in use.
     - ``model``: the name of the model with which the index was made; ``None`` if it is unknown or
       is also the name of the model in use.
@@ -177,7 +177,7 @@ class OtherModel(VocabtoolError, ValueError):
 class ChangedModel(VocabtoolError, ValueError):
     """A model whose vectors differ from those in the index, although the model's name is the same.
 
-    - ``document``: the id of the document with which this was found, by encoding it again.
+    - ``document``: the id of a document whose vector differed when it was encoded again.
     - ``number``: the number of this document, from 1, among the ``count`` documents encoded again.
     - ``agreement``: the cosine of the document's new vector and its stored vector, or less if the
       lengths of the vectors differ.

@@ -1,9 +1,9 @@
 """A vocabulary: entries in id order, their ids, the ids of unknown words, and its locations.
 
 Entries stay as stored, with their piece markers (:data:`Marker`). In a byte-level vocabulary, each
-character of an entry stands for one byte: a printable Latin-1 character for its own code, and the
-characters from U+0100 on for all other bytes in ascending order (``bytes_to_unicode`` in
-openai/gpt-2, src/encoder.py).
+character of an entry stands for one byte. A printable Latin-1 character stands for the byte that
+equals its code. The characters from U+0100 on stand for the other bytes, in ascending order
+(``bytes_to_unicode`` in openai/gpt-2, src/encoder.py).
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def _page(document: Document) -> bytes:
 
 
 def _tell_missing(ids: Iterable[str]) -> int:
-    """Print the ids; return the exit code."""
+    """Print ``ids``, which are not in the index. Return the exit code."""
     from vocabtool.reports.model import safe
 
     missing = [*ids]

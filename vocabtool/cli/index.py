@@ -377,11 +377,11 @@ def _open(
     read: ReadOptions,
     force: tuple[str, list[str]] | None,
 ) -> tuple[Path | str, Index | None]:
-    """Return the folder to build in or the address, and the index, ``None`` if there is none yet.
+    """Return the place to build in, a folder or an address, and the index there, if any.
 
-    ``force``: with --force, all options as text, and the files of model and vectors. The index is
-    then built beside the existing one. A later run with the same options resumes it, unless a FILE
-    is a stream.
+    ``force``: given with --force: all options as text, and the files of model and vectors. The
+    index is then built beside the existing one. A later run with the same options resumes this
+    build, unless a FILE is a stream.
     """
     from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
     from vocabtool.index.engines import is_address
@@ -500,7 +500,7 @@ def _of_shape(index: Index, shape: dict[str, Any]) -> Index:
 
 @contextmanager
 def _removed_if_useless(index: Index) -> Iterator[None]:
-    """If the ``with`` block fails, remove an index in an engine if it is empty or a replacement."""
+    """After an error, remove an engine's index that is empty or an unfinished replacement."""
     from vocabtool.index.store_index import StoreIndex
 
     try:
@@ -522,8 +522,8 @@ def _calibrate(
 ) -> float:
     """Estimate the weight of keyword search; return the seconds it took.
 
-    ``wanted``: ``None`` if the growth of the index decides. ``before``: number of documents before
-    this run.
+    ``wanted``: whether to estimate; ``None`` lets the growth of the index decide. ``before``: the
+    number of documents before this run.
     """
     if wanted is None:
         wanted = report.added > 0 and index.calibration_is_due(before)

@@ -316,7 +316,7 @@ def _check_suggestion(
 def _keep(
     batches: Iterator[pa.StringArray], kept: list[pa.StringArray], most: int | None
 ) -> Iterator[pa.StringArray]:
-    """Yield the batches, and keep as many as :func:`suggest` reads."""
+    """Yield all batches, and append to ``kept`` as many as :func:`suggest` reads."""
     from vocabtool.oov.suggest import MAX_TEXT
 
     size = 0

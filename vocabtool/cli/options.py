@@ -113,7 +113,7 @@ QUIET = click.option("--quiet", is_flag=True, help="Print no progress and no rep
 
 
 def format_option(help_text: str = "Format of the report.", *, people: str = "text") -> Decorator:
-    """Return the option ``--format``: ``json``, or ``people``, the name of a readable format."""
+    """Return the option ``--format`` with two choices: ``json``, and the value of ``people``."""
     return click.option(
         "--format",
         "report_format",
@@ -173,7 +173,7 @@ HTTP: Final = (
 
 
 def prompt_options(prompt: str, dim: str) -> tuple[Decorator, ...]:
-    """Return the options for prompts and the length of vectors; the arguments are defaults."""
+    """Return the options for prompts and vector length. Arguments: defaults to show in help."""
     return (
         click.option(
             "--prompt-query",
@@ -210,7 +210,7 @@ def vocabulary_option(files: str, default: str) -> Decorator:
 def encoder_options(*first: Decorator) -> Decorator:
     """Return a decorator that passes the encoder's options as one argument, ``encoder``.
 
-    Its type is :class:`EncoderOptions`. ``first``: options that the help lists first.
+    The argument is an :class:`EncoderOptions`. ``first``: options that the help lists first.
     """
 
     def make(**given: Any) -> EncoderOptions:
@@ -373,7 +373,7 @@ def _read_options(**given: Any) -> ReadOptions:
 
 
 def _read_texts(**given: Any) -> ReadOptions:
-    """Return the options, as :func:`_read_options`, without weights of fields."""
+    """Return the options like :func:`_read_options`, but refuse weights of fields."""
     options = _read_options(**given)
     try:
         options.refuse_weights()
@@ -385,8 +385,8 @@ def _read_texts(**given: Any) -> ReadOptions:
 def text_options(of: str, what: str) -> Decorator:
     """Return a decorator that passes the options for reading texts as one argument, ``read``.
 
-    Its type is :class:`ReadOptions`. ``of`` completes the help of ``--input-format``, ``what`` that
-    of ``--on-error``.
+    The argument is a :class:`ReadOptions`. ``of`` completes the help of ``--input-format``, and
+    ``what`` completes the help of ``--on-error``.
     """
     return gather(
         "read",

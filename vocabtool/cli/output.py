@@ -39,7 +39,7 @@ def check_files(file: str, html: str | None, output: str | None) -> None:
 
 
 def check_ending(file: str, endings: Iterable[str] = REPORT_ENDINGS) -> None:
-    """Raise :class:`click.UsageError` if ``file`` has an unknown ending. No ending is allowed."""
+    """Raise :class:`click.UsageError` for an unknown ending. A file may have no ending."""
     others = [ending for ending in endings if ending != ".txt"]
     if Path(file).suffix.lower() not in (*others, "", ".txt"):
         wanted = ", ".join(others)
@@ -81,7 +81,7 @@ def open_output(file: str) -> Iterator[BinaryIO]:
 
 
 def show_report(report: Report, output: Format, html: str | None = None) -> None:
-    """Write a report as an HTML page to ``html``, and print it, as text ``FILE_WIDTH`` wide."""
+    """Print a report; text is ``FILE_WIDTH`` wide. If ``html`` is given, also write a page."""
     from vocabtool.reports.renderers import FILE_WIDTH, save, write
 
     if html is not None:
@@ -100,8 +100,8 @@ def deliver_report(
 ) -> None:
     """Write a report to ``file`` (``-``: standard output), and as an HTML page to ``html``.
 
-    ``output``: format of ``file``; ``None``: by its ending. ``as_list``: print all rows as
-    tab-separated text, even on a terminal.
+    ``output``: the format of ``file``; if ``None``, its ending decides. ``as_list``: print all rows
+    as tab-separated text, even on a terminal.
     """
     from vocabtool.reports.renderers import FILE_WIDTH, format_of, save, write
 
@@ -127,8 +127,8 @@ def usage_errors(option: str = "") -> Iterator[None]:
 def progress_bar(quiet: bool, *, eta: bool = True) -> Iterator[Callable[..., None] | None]:
     """Show progress while the context is open. Yield the function that updates it.
 
-    Its arguments are ``description``, ``total`` and ``completed``. Yields ``None`` if ``quiet`` is
-    set or standard error is not a terminal. ``eta``: also show the remaining time.
+    The function's arguments are ``description``, ``total`` and ``completed``. Yields ``None`` if
+    ``quiet`` is set or standard error is not a terminal. ``eta``: also show the remaining time.
     """
     if quiet or not sys.stderr.isatty():
         yield None

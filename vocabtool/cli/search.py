@@ -306,9 +306,9 @@ def similar_command(
 
 
 def settings_beside(given: Sequence[str]) -> dict[str, Any]:
-    """Return the settings in ``NAME=VALUE``, converted as the options of ``search`` are.
+    """Parse settings ``NAME=VALUE``; values are converted like the options of ``search``.
 
-    Raises :class:`click.UsageError`.
+    Raises :class:`click.UsageError` for an invalid setting.
     """
     options = {
         name.lstrip("-"): option

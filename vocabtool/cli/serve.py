@@ -166,10 +166,10 @@ def serve_command(
 
 
 def protection_of(host: str, given: dict[str, Any], limits: dict[str, Any]) -> Protection:
-    """Return who may ask, from the options PROTECTION and LIMITS.
+    """Return who may use the server, from the options PROTECTION and LIMITS.
 
-    Raises :class:`click.UsageError` if other machines can reach ``host`` and nobody said who may,
-    and for an invalid origin.
+    Raises :class:`click.UsageError` for an invalid origin, and if other machines can reach ``host``
+    but neither ``--api-keys`` nor ``--no-auth`` is given.
     """
     keys, no_auth = given.pop("api_keys"), given.pop("no_auth")
     if keys and no_auth:
@@ -228,8 +228,8 @@ def api_key_command(file: str, name: str, write: bool) -> None:
 def named_folders(given: tuple[str, ...]) -> dict[str, Path | str]:
     """Return folders and addresses by name, from ``NAME=DIR`` or ``DIR``.
 
-    Raises :class:`click.UsageError`, and :class:`NotFound` if a folder does not exist. A folder may
-    get its index later.
+    Raises :class:`click.UsageError` for an invalid or repeated name, and :class:`NotFound` if a
+    folder does not exist. A folder need not contain an index yet.
     """
     from vocabtool.index.engines import is_address
 
@@ -253,6 +253,6 @@ def named_folders(given: tuple[str, ...]) -> dict[str, Path | str]:
 
 
 def _name_in(address: str) -> str:
-    """Return ``index`` of an address, or the last part of its path."""
+    """Return the parameter ``index`` of an address, or else the last part of its path."""
     parts = urlsplit(address)
     return parse_qs(parts.query).get("index", [parts.path.rpartition("/")[2]])[0]

@@ -75,7 +75,7 @@ class IndexSettings:
 
 
 def folder_of(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Return the folder that DIR stands for: DIR itself, or the folder of the index of this name.
+    """Return the folder that DIR stands for: DIR itself, or the folder of the index named DIR.
 
     Sets the defaults of the command's other options. Raises :class:`NotFound` if there is neither,
     and :class:`InvalidFile` for an invalid settings file.
@@ -107,10 +107,10 @@ def folder_of(context: click.Context, parameter: click.Parameter, value: str) ->
 def files_of(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the FILEs of ``index``: those given, or those of the index of this name.
+    """Return the FILEs of ``index``: the given FILEs, or the FILEs in the settings of an index.
 
-    Sets the defaults of all options, and goes to the folder of the settings file. Raises the errors
-    of :func:`folder_of`.
+    For an index in the settings, sets the defaults of all options, and makes the folder of the
+    settings file the current folder. Raises the errors of :func:`folder_of`.
     """
     if len(values) != 1 or values == ("-",):
         return values
@@ -135,7 +135,7 @@ def files_of(
 def new_files(context: click.Context, index: Index) -> list[str] | None:
     """Return what ``update NAME`` reads if FILEs were added to the settings, else ``None``.
 
-    If there are new FILEs, goes to the folder of the settings file.
+    If there are new FILEs, the folder of the settings file becomes the current folder.
     """
     from vocabtool.index.sources import Source
 
@@ -162,9 +162,9 @@ def _is_address(folder: str) -> bool:
 
 
 def _find(context: click.Context, name: str, *, or_file: bool = False) -> IndexSettings | None:
-    """Return the checked settings of an index; ``None`` without a settings file, or for a path.
+    """Return the checked settings of an index; ``None`` for a path or without a settings file.
 
-    ``or_file``: the name may be a FILE, so that a missing table is no error.
+    ``or_file``: ``name`` may be a FILE. It is then no error if the settings have no such table.
     """
     if set(name) & {*"/*?["}:
         return None
@@ -194,7 +194,7 @@ def _find(context: click.Context, name: str, *, or_file: bool = False) -> IndexS
 
 
 def _tables(config: str | None) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the path of the settings file and its tables of indexes by name, or nothing."""
+    """If there is a settings file, yield its path, and its tables of indexes by name."""
     here = Path.cwd()
     places = [folder / name for folder in (here, *here.parents) for name in NAMES]
     for file in places if config is None else [here / config]:
@@ -280,7 +280,7 @@ def _check_value(
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:
-    """Return the options of a command by name: ``id-field``, or ``k`` if there is only ``-k``."""
+    """Return a command's options by name: ``id-field``, or ``k`` for an option with only ``-k``."""
     found: dict[str, click.Option] = {}
     for option in command.params:
         if isinstance(option, click.Option):
@@ -294,7 +294,7 @@ def _as_list(value: object) -> list[Any]:
 
 
 def _with_paths(found: IndexSettings) -> dict[str, Any]:
-    """Return the shared options; paths of models that exist are made absolute."""
+    """Return the settings that commands share. Paths of models that exist are made absolute."""
     from vocabtool.formats.files import split_kind
 
     chosen = {key: found.values[key] for key in SHARED if key in found.values}
@@ -306,7 +306,7 @@ def _with_paths(found: IndexSettings) -> dict[str, Any]:
 
 
 def _set_defaults(context: click.Context, found: IndexSettings, chosen: Mapping[str, Any]) -> None:
-    """Make the ``chosen`` settings, and the command's own table, the defaults of its options."""
+    """Make the ``chosen`` settings and the command's own table the defaults of the command."""
     command = context.command
     own = found.values.get(command.name or "", {})
     _check(found, command, context, own, command.name or "index")

@@ -9,10 +9,10 @@ is computed in float32, or in float64 if the matrix is float64. The settings of 
 whether the vector is scaled to length 1. If the model has no weights, ``weight(t)`` is 1. If it has
 no mapping, ``mapping(t)`` is t. The library of the model decides which tokens are used:
 
-``model2vec``              the text is first cut to ``max_length`` times the median length of an
-                           entry, in characters; then its first ``max_length`` tokens are used,
+``model2vec``              the text is first cut to ``max_length * m`` characters, where m is the
+                           median length of an entry; then its first ``max_length`` tokens are used,
                            without unknown tokens
-``sentence-transformers``  all tokens, or as many as the tokenizer.json itself states
+``sentence-transformers``  all tokens, or as many as the limit in the tokenizer.json allows
 ``wordllama``              all tokens
 
 Sources: ``StaticModel.encode`` in model2vec/model.py; ``StaticEmbedding`` in

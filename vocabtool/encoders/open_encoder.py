@@ -350,8 +350,8 @@ class PythonEncoder(Encoder):
 def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
     """Import ``package.module:attribute``. The current folder is appended to ``sys.path``.
 
-    If the attribute is a class or a function without parameters, it is called; return the result
-    and the attribute. Otherwise return the attribute and ``None``.
+    Return a pair. If the attribute is a class or a function without parameters, it is called: the
+    pair is the result and the attribute. Otherwise, the pair is the attribute and ``None``.
     """
     module_name, colon, path = name.partition(":")
     if not (module_name and colon and path):

@@ -267,9 +267,9 @@ class _NumberedTexts:
     def choose(
         self, min_count: int, max_words: int
     ) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int32]]:
-        """Return the most frequent words, their counts, and an array of the row of each number.
+        """Return the most frequent words, their counts, and an array that maps numbers to rows.
 
-        The row is -1 if the word with this number was not chosen.
+        A row is the position among the chosen words, or -1 for a word that is not chosen.
         """
         words, counts = list(self._numbers), self._counts[1 : len(self._numbers) + 1].tolist()
         frequent = (at for at, times in enumerate(counts) if times >= min_count)
@@ -289,10 +289,10 @@ class _NumberedTexts:
     def blocks(
         self, rows: NDArray[np.int32], size: int
     ) -> Iterator[tuple[NDArray[np.int32], float]]:
-        """Yield blocks of the rows of words, and the share of the texts that is done.
+        """Yield the texts in blocks: the row of each word, and the share of the texts that is done.
 
-        Spans are read from the last to the first: each span is stored with a table that converts
-        its numbers to the numbers of the next span.
+        The file consists of spans. Each span but the last is followed by a table that converts its
+        numbers to the numbers of the next span, so the last span is read first.
         """
         spans, done = [*self._spans, (self._begin, self._end, 0)], 0
         whole = sum(end - begin for begin, end, _ in spans)
@@ -364,9 +364,10 @@ def _count_pairs(
 def _count_block(
     block: tuple[NDArray[np.int32], float], window: int, size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], float]:
-    """Return the distinct pairs of near words, the sum of each pair's weights, and ``done``.
+    """Return the distinct pairs of near words in a block, and the sum of each pair's weights.
 
-    A pair is the number ``lower row * size + higher row``. Pairs are in ascending order.
+    A pair is the number ``lower row * size + higher row``. Pairs are in ascending order. The share
+    of the texts that is done is returned as given.
     """
     rows, done = block
     left = rows[:-window].astype(np.int64)

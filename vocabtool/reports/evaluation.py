@@ -89,7 +89,7 @@ def _scores(found: Evaluation, *, page: bool) -> Iterator[Section]:
 
 
 def _two_settings(found: TwoSettings) -> Iterator[Section]:
-    """Yield a section with a table of the queries that differ most, and one with their details."""
+    """Yield two sections: a table of the queries that differ most, and details of these queries."""
     names = found.names
     means = [f"{name} {mean:.3f}" for name, mean in zip(names, found.ndcg, strict=True)]
     rows: list[list[Cell]] = []
@@ -205,7 +205,7 @@ def tuning_report(found: TunedWeight) -> Report:
 def _curve(
     name: str, what: str, label: str, points: Sequence[tuple[float, float]], *, page: bool
 ) -> Iterator[Block]:
-    """Yield pairs (a, value): on a page as a plot and a table, in text as a table with bars.
+    """Yield ``points``, pairs (a, value): as a plot and a table on a page, as bars in text.
 
     The bars show by how much a value is above the lowest value.
     """

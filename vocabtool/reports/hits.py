@@ -193,7 +193,7 @@ def _hit(number: int, hit: Hit, found: Hits) -> Item:
 def _field_of_extract(hit: Hit, start: int, end: int) -> str:
     """Return ``in title: `` if the first highlight of the extract is in the field ``title``.
 
-    Return an empty text without a highlight, or if the field is at least half of the hit's text.
+    If there is no highlight, or if the field is at least half of the hit's text, return ``""``.
     """
     why = hit.explanation
     found = zip(why.highlights, why.highlight_fields, strict=False) if why is not None else ()
@@ -234,8 +234,8 @@ def scores_of(hit: Hit) -> Iterator[str]:
 def extract(hit: Hit, width: int) -> tuple[int, int, list[Span]]:
     """Choose the part of a hit's text to show. Return its start, its end, and its highlights.
 
-    ``width``: the maximum length of the part, in characters. The chosen part contains the words of
-    the query with the highest sum of scores.
+    ``width``: the maximum length of the part, in characters. The part is chosen so that the scores
+    of the query's words in this part have the highest sum.
     """
     why = hit.explanation
     if why is None:
@@ -246,7 +246,7 @@ def extract(hit: Hit, width: int) -> tuple[int, int, list[Span]]:
 
 
 def _start_of_extract(text: str, why: Explanation, width: int) -> int:
-    """Return the first start of an extract whose words have the highest sum of scores."""
+    """Return the first start for which the extract's words have the highest sum of scores."""
     forms = [text[start:end].casefold() for start, end in why.highlights]
     words = [(word.surface.casefold(), word.score) for word in why.words]
     of_form: dict[str, tuple[str, float]] = {}  # a form and its word begin with the same letters
@@ -273,7 +273,7 @@ def _common_length(one: str, other: str) -> int:
 
 
 def why_there(why: Explanation, found: Hits) -> str:
-    """Return the rank of the hit by vectors, by keywords, and without keywords, on one line."""
+    """Return one line on why a hit has its rank: its ranks by vectors, by keywords and so on."""
     from vocabtool.search.hits import DEEP
 
     is_dense = found.query.fusion == "dense"

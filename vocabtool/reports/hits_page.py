@@ -78,9 +78,9 @@ def save_hits(
     ``hits``, and marks the hits whose rank differs.
     ``names``: the names of ``hits`` and ``beside`` on the page.
 
-    Raises ``ValueError`` for another format, for ``beside`` with another query than ``hits``, and
-    for ``beside`` with another format than ``html``. Raises :class:`NotFound` if the file's folder
-    does not exist.
+    Raises ``ValueError`` for any other format, for ``beside`` with a format that is not ``html``,
+    and if ``hits`` and ``beside`` have different queries. Raises :class:`NotFound` if the file's
+    folder does not exist.
     """
     chosen = format or renderers.format_of(path)
     if chosen not in ("html", "json", "text"):

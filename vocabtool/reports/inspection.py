@@ -228,8 +228,8 @@ def words_report(
 ) -> Report:
     """Return the report: the steps of the rule, then the words of each text.
 
-    ``beside``: the names and words of other models. A column for each of the other models shows
-    the pieces into which the other model splits the texts.
+    ``beside``: the names and words of other models. Each of these models has a column that
+    shows the pieces into which this model splits the texts.
     """
     rows = _words_of(words, texts)
     rows_beside = [_words_of(other, texts) for _, other in beside]

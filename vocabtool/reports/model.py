@@ -274,7 +274,7 @@ def short_name(path: str) -> str:
 
 
 def short_names(a: str, b: str) -> tuple[str, str]:
-    """Shorten two paths to as few of their last parts as are needed to tell the paths apart."""
+    """Return the last parts of two paths, just as many as are needed to tell the paths apart."""
     short = short_name(a), short_name(b)
     parts_a, parts_b = (path.rstrip("/").split("/") for path in (a, b))
     count = 2

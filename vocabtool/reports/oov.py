@@ -252,7 +252,7 @@ def _split_data(report: OovReport, split: SplitWords) -> dict[str, Any]:
 
 
 def _split_rates(report: OovReport) -> Iterator[tuple[str, float]]:
-    """Yield the share of tokens with 2 pieces, 3 pieces, 4 or more pieces, and 3 or more pieces."""
+    """Yield four shares of tokens: with 2 pieces, with 3, with 4 or more, and with 3 or more."""
     two, three, four = (report.split_rate(pieces) for pieces in (2, 3, 4))
     yield from (("2", two - three), ("3", three - four), ("4+", four), ("3+", three))
 

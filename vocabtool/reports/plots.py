@@ -147,7 +147,7 @@ def pieces(found: Pieces) -> str:
 
 
 def curve(name: str, points: Sequence[tuple[float, float]], label: str) -> str:
-    """Draw pairs of a weight of keywords and a value. ``label``: the name of the value."""
+    """Plot a value against the weight of keywords. ``label``: the name of the value."""
 
     def draw(axes: Axes) -> None:
         axes.plot(*zip(*points, strict=True), color=BLUE, marker="o", markersize=3)

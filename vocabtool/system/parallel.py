@@ -46,9 +46,9 @@ def parallel_map(
 
     At most ``ahead`` items (default ``2 * workers``) are read ahead, in the caller's thread. If
     ``ordered`` is true, results are in the order of ``items``, and an error is raised after the
-    results of all earlier items. Otherwise results are yielded and errors of ``fn`` are raised as
-    calls finish, and an error of ``items`` is raised last. Processes are spawned, so ``fn``, items
-    and results are pickled.
+    results of all earlier items. Otherwise, a result is yielded, or an error of ``fn`` is raised,
+    as soon as the call finishes; an error of ``items`` is raised last. Processes are spawned, so
+    ``fn``, items and results are pickled.
 
     Closing the iterator waits for running calls, cancels waiting calls, and closes ``items`` if it
     is a generator. Raises :class:`VocabtoolError` if a process is killed.
@@ -93,7 +93,7 @@ def pipe_rows(
 
 
 def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield lists of ``size`` items; only the last list, or that before an error, is shorter."""
+    """Yield lists of ``size`` items. The last list, or the list before an error, can be shorter."""
     if size < 1:
         raise ValueError(f"the batch size must be at least 1, got {size}")
     return _batches(items, size)
@@ -242,7 +242,7 @@ def _read_ahead(items: Iterable[T], count: int) -> Iterator[T]:
 def _read(
     items: Iterable[T], read: SimpleQueue[T | _Failure], room: Semaphore, stop: Event
 ) -> None:
-    """Read items in a thread. A closure would keep the iterator that consumes them alive."""
+    """Read items in a thread. Not a closure, which would keep the consuming iterator alive."""
     try:
         with closed_after(items) as remaining:
             while room.acquire() and not stop.is_set():
