@@ -246,7 +246,7 @@ def index_command(
                     opened.enter_context(_removed_if_useless(index))
                 except FolderNotEmpty:  # perhaps another process created it meanwhile
                     index = _open(folder, files, model, options, shape, read, None)[1]
-                    if is_folder or index is None:
+                    if is_folder or index is None or force:
                         raise
             kinds, held = index.manifest.fields, len(index)
             lost = [name for name in kinds if name not in read.kept_fields]
@@ -500,15 +500,21 @@ def _of_shape(index: Index, shape: dict[str, Any]) -> Index:
 
 @contextmanager
 def _removed_if_useless(index: Index) -> Iterator[None]:
-    """After an error, remove an engine's index that is empty or an unfinished replacement."""
+    """After an error, remove an engine's index that is empty or an unfinished replacement.
+
+    A replacement whose load has finished takes its place: only what followed the load failed.
+    """
     from vocabtool.index.store_index import StoreIndex
 
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         if isinstance(index, StoreIndex):
             with suppress(VocabtoolError):
-                index.remove(if_empty=not index.is_build)
+                if isinstance(error, VocabtoolError) and index.is_build and index.is_loaded:
+                    index.put_in_place()
+                else:
+                    index.remove(if_empty=not index.is_build)
         raise
 
 

@@ -109,6 +109,12 @@ class StoreIndex(Index):
     def is_build(self) -> bool:
         return self._engine.is_build
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether a load of files has finished, and no other one has begun."""
+        load = self._engine.manifest().load
+        return load is not None and load.finished
+
     def stats(
         self, *, unknown: bool = False, progress: Progress | None = None
     ) -> contents.IndexStats:

@@ -98,7 +98,10 @@ def serve(config: uvicorn.Config, options: ServeOptions, path: str = "") -> None
             Workers(config, [listening]).run()
         else:
             signal.signal(signal.SIGTERM, end)  # uvicorn raises it again when it has stopped
-            uvicorn.Server(config).run([listening])
+            server = uvicorn.Server(config)
+            server.run([listening])
+            if not server.started:
+                raise VocabtoolError("the server could not start: see the messages above")
             raise KeyboardInterrupt  # it has stopped, but SIGINT is ignored, as behind "&"
 
 

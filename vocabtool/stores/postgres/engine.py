@@ -168,7 +168,8 @@ class PostgresEngine:
             if replaces:
                 index += BUILD
                 with suppress(NotFound):
-                    drop_index(connection, find_index(connection, schema, index, where))
+                    old = find_index(connection, schema, index, where)
+                    drop_index(connection, old, index)
             # So that what was committed while this waited for locks is seen.
             connection.isolation_level = IsolationLevel.READ_COMMITTED
             return cls(connections, index, create(connection))
@@ -234,7 +235,10 @@ class PostgresEngine:
         if not self.tables.of_user:
             return None
         found = self._ask("SELECT value FROM {facts} WHERE name = %s", TABLE)
-        return UserTable(**orjson.loads(bytes(found[0][0])))
+        try:
+            return UserTable(**orjson.loads(bytes(found[0][0])))
+        except (IndexError, TypeError, ValueError) as error:
+            raise InvalidFile("damaged: the facts of your table", file=self.name) from error
 
     def close(self) -> None:
         self.connections.close()
@@ -301,10 +305,11 @@ class PostgresEngine:
             if not if_empty:
                 with suppress(NotFound):  # perhaps what a killed process left, with its triggers
                     unfinished = find_index(connection, schema, self._index + BUILD, where)
-                    drop_index(connection, unfinished)
+                    drop_index(connection, unfinished, self._index + BUILD)
                 if self.is_build:  # dropped, or in its place already: the answer was lost
                     return True
-            return drop_index(connection, self.tables, if_empty=if_empty)
+            name = self._index + BUILD * self.is_build
+            return drop_index(connection, self.tables, name, if_empty=if_empty)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -123,7 +123,8 @@ SELECT record, sums.*, load.plan, load.documents, load.finished, load.synced FRO
     WHERE number = %s
 """
 OF_USER: Final = (  # whether the index ``number`` is of a table of the user's
-    "EXISTS (SELECT FROM pg_tables WHERE schemaname = %s AND tablename = 'rows_' || number)"
+    "EXISTS (SELECT FROM pg_tables WHERE schemaname = %s "
+    " AND tablename IN ('rows_' || number, 'changes_' || number))"
 )
 
 Parameters = ParamSpec("Parameters")
@@ -408,16 +409,25 @@ def add_fields(
 
 
 @until_free
-def drop_index(connection: Connection, tables: Tables, *, if_empty: bool = False) -> bool:
+def drop_index(
+    connection: Connection, tables: Tables, name: str = "", *, if_empty: bool = False
+) -> bool:
     """Wait until no transaction writes to an index, and remove the index with all its documents.
 
-    ``if_empty``: whether to keep an index that has documents.
+    - ``name``: the index is kept if it has another name now, because it replaced another one.
+    - ``if_empty``: whether to keep an index that has documents.
 
     Returns whether the index was removed.
     """
+    from psycopg import IsolationLevel
+
+    connection.isolation_level = IsolationLevel.READ_COMMITTED  # see what others did meanwhile
     with connection.transaction():
         lock(connection, SCHEMA_LOCK)
         lock(connection, lock_of(tables.number))
+        named = tables.sql("SELECT FROM {indexes} WHERE number = %s AND name = %s")
+        if name and not connection.execute(named, [tables.number, name]).rowcount:
+            return False
         if if_empty and connection.execute(tables.sql("SELECT FROM {documents} LIMIT 1")).rowcount:
             return False
         limit_waits(connection)
@@ -437,9 +447,12 @@ def replace_index(connection: Connection, new: Tables, name: str) -> None:
             lock(connection, lock_of(found[0]))
             limit_waits(connection)
             _drop(connection, Tables(new.schema, *found))
-        connection.execute(
+        renamed = connection.execute(
             new.sql("UPDATE {indexes} SET name = %s WHERE number = %s"), [name, new.number]
         )
+        if not renamed.rowcount:  # nothing of this transaction remains
+            what = "the replacement was removed by another process; the earlier index stays"
+            raise NotFound(f"{name}: {what}")
 
 
 def vacuum(connection: Connection, tables: Tables, progress: Progress | None) -> None:

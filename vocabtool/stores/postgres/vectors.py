@@ -281,6 +281,8 @@ def build_vectors(
     synthetic queries are easy. If no setting is good enough, the setting with the best recall is
     recorded; see :attr:`VectorFacts.note`.
     """
+    from psycopg.sql import Identifier
+
     began = perf_counter()
     where = f"FROM {sql.documents} d WHERE {sql.has_vector}"
     ((count,),) = _rows(connection, f"SELECT count(*) {where}")
@@ -295,11 +297,12 @@ def build_vectors(
     else:
         if statement is not None:
             n = sql.tables.number
-            _alter(connection, f"DROP INDEX IF EXISTS vectors_{n:d}_new")  # of a killed process
-            _alter(connection, statement)
-            swap = f"ALTER INDEX vectors_{n:d}_new RENAME TO vectors_{n:d}"
-            old = f"DELETE FROM facts_{n:d} WHERE name = '{FACTS}'"  # they would mislead
-            _alter(connection, f"DROP INDEX IF EXISTS vectors_{n:d}", swap, old)
+            own = f"{Identifier(sql.tables.schema).as_string(connection)}.vectors_{n:d}"
+            old = f"DELETE FROM facts_{n:d} WHERE name = '{FACTS}'"  # searches are exact meanwhile
+            _alter(connection, f"DROP INDEX IF EXISTS {own}_new")  # of a killed process
+            _alter(connection, statement, old)
+            swap = f"ALTER INDEX {own}_new RENAME TO vectors_{n:d}"
+            _alter(connection, f"DROP INDEX IF EXISTS {own}", swap)
         with one_commit(connection):
             fetched: Any = _AllVectors.of(connection, sql)
             docs = fetched.docs

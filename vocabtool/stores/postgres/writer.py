@@ -536,9 +536,10 @@ class PostgresWriter:
                 return work(self._connection)
             except psycopg.Error as error:
                 self._numbers.clear()
-                again = is_lost(error, self._connection) or is_conflict(error)
-                again |= error.sqlstate == LOCKED  # a table: others went on meanwhile
-                if self._slot is not None or not again or tried == TABLE_TRIES:
+                is_locked = error.sqlstate == LOCKED  # a table: others went on meanwhile
+                again = is_locked or is_lost(error, self._connection) or is_conflict(error)
+                tries = TABLE_TRIES if is_locked else MAX_TRIES
+                if self._slot is not None or not again or tried >= tries:
                     raise self._connections.explain(error, written) from error
             time.sleep(pause)
         raise AssertionError  # the pauses never end
