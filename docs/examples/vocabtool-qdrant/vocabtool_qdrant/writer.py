@@ -34,7 +34,7 @@ from vocabtool_qdrant.terms import DocumentTerms
 SCHEMAS: Final = {"string": "keyword", "boolean": "bool", "integer": "float", "number": "float"}
 ROWS: Final = 1 << 32  # documents of one writer
 ENOUGH: Final = 1_000  # documents whose mean length is near that of all
-MAX_BYTES: Final = 8 << 20  # of several points in a request, of which a server takes 32 MiB
+MAX_BYTES: Final = 8 << 20  # of a request with several points; a server refuses more than 32 MiB
 NOTHING: Final = "Nothing of this commit counts: run it again"
 UNKNOWN: Final = (
     "Whether this commit counts is unknown: look for its documents before you repeat it"
