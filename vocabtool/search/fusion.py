@@ -12,13 +12,14 @@ combination).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.documents.batch import Document
 from vocabtool.search.settings import Settings
 from vocabtool.system.ranking import Near, RankedRows, Rows, Scores
 
@@ -37,6 +38,7 @@ class Candidates:
     - ``keyword``: the places of the keyword leg's documents among the candidates, best first.
     - ``listed``: the first ``listed`` documents of ``keyword`` have a rank in the keyword leg. The
       others are candidates only because they contain an identifier.
+    - ``documents``: documents that the store returned with the candidates, by row. May be empty.
     """
 
     rows: Rows
@@ -45,6 +47,7 @@ class Candidates:
     dense: int
     keyword: Places
     listed: int
+    documents: Mapping[int, Document] = field(default_factory=dict)
 
     @classmethod
     def union(cls, near: Near, keyword: RankedRows, listed: int) -> Candidates:

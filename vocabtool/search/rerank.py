@@ -28,7 +28,7 @@ from vocabtool.formats.files import find_folder, split_kind
 from vocabtool.formats.static_embedding import CONFIG, find_settings
 from vocabtool.search.fusion import NOISE, Candidates, Fused, Places, best_places
 from vocabtool.search.settings import Reranker, Settings
-from vocabtool.search.store import Store
+from vocabtool.search.store import Store, fetch_candidates
 
 FORMS: Final = (
     "wanted a folder or name of a cross-encoder (also onnx:FOLDER-FILE-OR-NAME, "
@@ -200,7 +200,7 @@ def best_hits(
     if settings.rerank is not None:
         reranker = open_reranker(settings.rerank)
         if len(first):
-            texts = [each.text for each in store.documents.fetch_documents(rows[first])]
+            texts = [each.text for each in fetch_candidates(store, candidates, first)]
             relevance = score(reranker, text or "", texts)
         order, relevance = best_places(rows[first], relevance, tiers[first], len(first), ids)
         reranked[: len(first)] = relevance.tolist()

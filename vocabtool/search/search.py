@@ -32,7 +32,15 @@ from vocabtool.search.hits import (
 from vocabtool.search.query import MAX_WORDS, Query, parse_query
 from vocabtool.search.rerank import BestHits, best_hits
 from vocabtool.search.settings import Settings
-from vocabtool.search.store import Asked, Combination, IndexStore, Selection, Store, ValueCount
+from vocabtool.search.store import (
+    Asked,
+    Combination,
+    IndexStore,
+    Selection,
+    Store,
+    ValueCount,
+    fetch_candidates,
+)
 
 DEFAULTS: Final = Settings()
 MAX_SUGGESTIONS: Final = 8  # words for which similar spellings are searched
@@ -226,7 +234,7 @@ def _make_hits(
     further: Sequence[int | None],
 ) -> tuple[Hit, ...]:
     places = best.places
-    documents = store.documents.fetch_documents(candidates.rows[places])
+    documents = fetch_candidates(store, candidates, places)
     similarities, bm25 = candidates.similarities[places], candidates.bm25[places]
     columns = best.scores.tolist(), tiers[places].tolist(), similarities.tolist(), bm25.tolist()
     return tuple(

@@ -26,7 +26,7 @@ from vocabtool.tokenization.words import Words
 
 if TYPE_CHECKING:
     from vocabtool.search.conditions import Where
-    from vocabtool.search.fusion import Candidates
+    from vocabtool.search.fusion import Candidates, Places
 
 MAX_REMEMBERED: Final = 1 << 16  # words; then the cache is cleared
 MAX_REMEMBERED_LENGTH: Final = 100  # characters; longer words rarely repeat
@@ -237,12 +237,24 @@ class DocumentStore(Protocol):
     def fetch_documents(self, rows: Rows) -> list[Document]: ...
 
 
+def fetch_candidates(store: Store, candidates: Candidates, places: Places) -> list[Document]:
+    """Return the documents of some candidates. ``places``: their places, shape (n,).
+
+    Documents that the store returned with the candidates are not fetched again.
+    """
+    rows = candidates.rows[places]
+    if len(candidates.documents) and all(row in candidates.documents for row in rows.tolist()):
+        return [candidates.documents[row] for row in rows.tolist()]
+    return store.documents.fetch_documents(rows)
+
+
 class Store(Protocol):
     """One commit of an index: the interface between the search and the engine that keeps it.
 
     A query calls :meth:`KeywordStore.document_frequencies`, :meth:`select`, :meth:`legs`, and
     :meth:`DocumentStore.fetch_documents`. An engine behind a network answers each of these calls in
-    one round trip, and document frequencies are cached.
+    one round trip. It caches document frequencies. If it had to ask for some, it may return the
+    best documents with the candidates, so that a query still needs only two round trips.
 
     ``rows``: number of rows, the N in the formula of the idf. ``live``: the selection of all
     documents. ``known_words``: the words that the model knows, or ``None``.

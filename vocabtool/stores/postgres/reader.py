@@ -7,6 +7,7 @@ a term, are kept in memory for ten seconds, or until a search notices a new comm
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,7 @@ from vocabtool.search.store import (
 )
 from vocabtool.stores.postgres.condition_sql import sql_of
 from vocabtool.stores.postgres.connection import Connections
-from vocabtool.stores.postgres.documents import Answers, PostgresDocuments
+from vocabtool.stores.postgres.documents import Answers, DocumentColumns, PostgresDocuments
 from vocabtool.stores.postgres.keywords import (
     TRUE,
     Part,
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
 
 MAX_AGE: Final = 10.0  # seconds that frequencies are used without asking
 MAX_FREQUENCIES: Final = 1 << 16  # terms; then all are asked for again
+MAX_AHEAD: Final = 100  # documents of each leg; no hit of a first page of ten was beyond
+MAX_AHEAD_BYTES: Final = 1 << 15  # of a text as it is stored, which may be compressed
 COMPANION: Final = re.compile(r"\btext_(folded|words|instant)\b")  # values are no part of the SQL
 SPELLING: Final = 2  # letters by which the length of a similar word may differ
 
@@ -93,6 +96,7 @@ class PostgresStore(PostgresDocuments):
         super().__init__(connections, tables, connection)
         self.model, self.cutter = model, cutter
         self._stale = False
+        self._thread = threading.local()
         (found,) = self._ask(
             Part(
                 "SELECT (SELECT extversion FROM pg_extension WHERE extname = 'vector'),"
@@ -172,6 +176,7 @@ class PostgresStore(PostgresDocuments):
             elif len(new) < len(wanted):
                 read = self._read_state(wanted)
             self._state, self._stale = read, False
+            self._thread.has_read = True
             state = read
         manifest = state.manifest
         return Statistics(manifest.rows, manifest.words, state.frequencies)
@@ -280,21 +285,34 @@ class PostgresStore(PostgresDocuments):
     def legs(
         self, query: LegQuery, vector: Vectors | None, limit: int, among: Part
     ) -> tuple[Candidates, NDArray[np.int8]]:
-        """Return candidates and tiers, in one round trip; see :meth:`SteppedLegs.legs`."""
+        """Return candidates and tiers, in one round trip; see :meth:`SteppedLegs.legs`.
+
+        If this thread has read statistics since its last call, the best documents of each leg are
+        returned too. A search then needs two round trips in all, like one with known statistics.
+        """
         statistics = self._statistics(query_terms(query))
         clauses = weigh(statistics, query.should, codes=query.codes, unstemmed=query.unstemmed)
         if not query.should:
             clauses = []
-        statement = self._legs_statement(statistics, clauses, vector, limit, among)
+        has_read = getattr(self._thread, "has_read", False)
+        columns = DocumentColumns.of(self.fields if has_read else {})
+        self._thread.has_read = False
+        ahead = MAX_AHEAD if has_read else 0
+        statement = self._legs_statement(statistics, clauses, vector, limit, among, columns, ahead)
         settings = self.vector_sql.settings(self._facts(), limit) if vector is not None else []
         (found,) = self._ask(statement, settings=settings)
         if found and found[0][0] != self.manifest.commit:
             self._stale = True
         found = [each[1:] for each in found if each[1] is not None]
+        documents = {
+            doc: columns.document(id_, *values)
+            for doc, id_, *_, values in ((*each[:9], each[9:]) for each in found)
+            if values[0] is not None
+        }
         docs = np.array([each[0] for each in found], np.int64)
         self._keep_ids(docs.tolist(), [each[1] for each in found])
         scores, similarities, codes, exact, ranks, near, held = (
-            (list(column) for column in zip(*(each[2:] for each in found), strict=True))
+            (list(column) for column in zip(*(each[2:9] for each in found), strict=True))
             if found
             else ([], [], [], [], [], [], [])
         )
@@ -315,6 +333,7 @@ class PostgresStore(PostgresDocuments):
         ascending = docs.argsort()
         at = ascending[docs[ascending].searchsorted(words.rows)] if len(docs) else words.rows
         candidates = Candidates.union(Near(nearest_ones, similar[at]), words, len(by_score.rows))
+        candidates = replace(candidates, documents=documents)
         tiers = np.zeros(len(docs), np.int8)
         if found and held[0]:
             tiers += np.array([code is not None for code in codes], np.int8)
@@ -330,6 +349,8 @@ class PostgresStore(PostgresDocuments):
         vector: Vectors | None,
         limit: int,
         among: Part,
+        columns: DocumentColumns,
+        ahead: int,
     ) -> Part:
         """Return a statement that selects a row for each candidate.
 
@@ -339,6 +360,7 @@ class PostgresStore(PostgresDocuments):
         - whether the keyword leg ranks the candidate; null if this leg does not have the candidate
         - whether the candidate is in the vector leg
         - whether any document has a code
+        - ``columns`` of the ``ahead`` best documents of each leg; null for other documents
         """
         n = self.tables.number
         none = "SELECT NULL::bigint AS doc, NULL::float4 AS score, NULL::float4 AS code, FALSE"
@@ -358,28 +380,41 @@ class PostgresStore(PostgresDocuments):
             )
             similarity = similarity.then(self.vector_sql.similarity(text), "::float4 END)")
         best = "FROM every WHERE {0} IS NOT NULL ORDER BY {0} DESC, doc LIMIT %s"
-        ranked = Part(f"SELECT doc, TRUE AS listed {best.format('score')}", (limit,))
-        words = Part("SELECT * FROM ranked")
+        ranked = Part(f"SELECT doc, TRUE AS listed, score {best.format('score')}", (limit,))
+        words = Part("SELECT doc, listed FROM ranked")
+        first = Part(
+            "(SELECT doc FROM ranked ORDER BY score DESC, doc LIMIT %s)"
+            " UNION (SELECT doc FROM near ORDER BY similarity DESC, doc LIMIT %s)",
+            (ahead, ahead),
+        )
         if any(each.code is not None for each in clauses):
+            by_tier = " UNION (SELECT doc FROM every WHERE code IS NOT NULL"
+            order = " ORDER BY exact DESC, score DESC NULLS LAST, doc LIMIT %s)"
+            first = first.then(Part(by_tier + order, (ahead,)))
             more = (
                 " UNION ALL SELECT doc, FALSE FROM every WHERE score IS NOT NULL"
                 f" AND doc IN (SELECT doc {best.format('code')})"
                 " AND doc NOT IN (SELECT doc FROM ranked)"
             )
             words = words.then(Part(more, (limit,)))
+        is_small = f"f.doc IS NOT NULL AND pg_column_size(d.text) <= {MAX_AHEAD_BYTES:d}"
+        fetched = "".join(f", CASE WHEN {is_small} THEN {name} END" for name in columns.names)
         return (
             Part("WITH every AS MATERIALIZED (")
             .then(every, "), ranked AS MATERIALIZED (", ranked, ")")
             .then(", words AS (", words, ")")
             .then(", near AS MATERIALIZED (", near, ")")
+            .then(", first AS MATERIALIZED (", first, ")")
             .then(", candidates AS (SELECT doc FROM words UNION SELECT doc FROM near)")
             .then(f" SELECT (SELECT sum(commits)::bigint FROM totals_{n}), x.*")
             .then(" FROM (SELECT 1) one LEFT JOIN (SELECT d.doc, d.id, e.score, ", similarity)
             .then(", e.code, e.exact, w.listed, n.doc IS NOT NULL,")
-            .then(" EXISTS (SELECT FROM every WHERE code IS NOT NULL)")
+            .then(" EXISTS (SELECT FROM every WHERE code IS NOT NULL)", fetched)
             .then(f" FROM candidates c JOIN documents_{n} d ON d.doc = c.doc")
             .then(" LEFT JOIN words w ON w.doc = c.doc LEFT JOIN near n ON n.doc = c.doc")
-            .then(" LEFT JOIN every e ON e.doc = c.doc) x ON TRUE")
+            .then(
+                " LEFT JOIN first f ON f.doc = c.doc LEFT JOIN every e ON e.doc = c.doc) x ON TRUE"
+            )
         )
 
     def search(self, query: KeywordQuery, limit: int, among: Part) -> RankedRows:
