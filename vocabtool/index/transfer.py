@@ -1,8 +1,7 @@
 """Copy an index between a folder and an engine, or between engines.
 
-The stored vectors are copied; terms and statistics are computed again. The copy records a load
-whose plan names the commit that is copied. So the same call resumes a copy that was killed, or
-begins again if the index has a later commit.
+The stored vectors are copied; terms and statistics are computed again. After an interruption, the
+same call resumes the copy, or begins again if the index has a later commit.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ def transfer(
     """Copy the newest commit of ``source``: documents, vectors, fields, FILEs, answers, settings.
 
     At the end, the copy is verified, and read again to compare its checksum with the source.
-    ``new``: a new folder, which appears when it is complete, or an address of an engine, where
-    others can open the copy before it is complete. Raises :class:`FolderNotEmpty` if ``new`` has an
+    ``new``: a new folder or an address of an engine. A folder appears when it is complete; in an
+    engine, others can open the incomplete copy. Raises :class:`FolderNotEmpty` if ``new`` has an
     index that is not an unfinished copy of ``source``.
     """
     with source.snapshot().contents() as held:
@@ -98,7 +97,7 @@ def _in_engine(source: Index, manifest: Manifest, address: str, plan: str) -> In
 
 
 def _in_folder(source: Index, manifest: Manifest, new: Path, plan: str) -> Index:
-    """Return the index to fill, as :func:`_in_engine` does, in a folder beside ``new``."""
+    """Return the index to fill, in a folder beside ``new``: see :func:`_in_engine`."""
     part = part_of(new)
     if is_index(part):
         with suppress(NotFound, InvalidFile):
@@ -146,7 +145,7 @@ def _model_files(source: Index, manifest: Manifest) -> dict[str, bytes]:
 
 
 class _Checksum:
-    """A checksum of documents, their FILEs and vectors in row order; the same in every store."""
+    """A checksum of documents, vectors and FILE numbers; equal in a folder and an engine."""
 
     def __init__(self) -> None:
         self.rows, self._hash = 0, blake2b(digest_size=16)
