@@ -205,8 +205,11 @@ class Compiler:
         is_own, operator = asked.field in (ID, TEXT), asked.operator
         if kind != "string" or (is_own and operator == "has"):
             wanted = "lists" if operator == "has" else "strings and lists"
-            what = f"contains {PLAIN[kind]}: {operator!r} works only on {wanted}"
-            self._refuse(f"the field {asked.field!r} {what}", asked.position)
+            what = (
+                f"the field {asked.field!r} contains {PLAIN[kind]}: {operator!r} works only on "
+                f"{wanted}"
+            )
+            self._refuse(what, asked.position)
         for value, position in zip(asked.values, asked.positions, strict=True):
             if isinstance(value, Moment):
                 self._refuse(

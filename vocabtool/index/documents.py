@@ -236,11 +236,10 @@ def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
             for name, value, hint in ((ID, id_, "id_field='id'"), (TEXT, text, "field='text'")):
                 # A field equal to the id or text is dropped: conditions could not distinguish them.
                 if name in fields and str(fields.pop(name)) != value:
-                    what = (
-                        f"the field {name!r} conflicts with the document's own {name} "
-                        f"{str(value)[:50]!r}"
+                    raise BadRow(
+                        f"the field {name!r} differs from the document's {name} "
+                        f"{str(value)[:50]!r}: rename the field, or read the documents with {hint}"
                     )
-                    raise BadRow(f"{what}: rename it, or read the documents with {hint}")
         case Mapping():
             fields = dict(item)
             for name in (ID, TEXT):
@@ -344,7 +343,7 @@ def _check_columns(schema: pa.Schema) -> None:
             raise ValueError(f"documents: column {name!r} must contain strings, got {kind}")
     others = [name for name in schema.names if name not in (ID, TEXT)]
     if len(set(others)) < len(others):
-        raise ValueError(f"documents: wanted fields of different names, got {others}")
+        raise ValueError(f"documents: each field needs a different name, got {others}")
     if len(others) > MAX_FIELDS:
         raise ValueError(f"documents: wanted at most {MAX_FIELDS} fields, got {len(others)}")
     for name in others:
@@ -365,11 +364,11 @@ def _check_name(name: object, others: int) -> None:
         raise BadRow(f"the name of a field must be a non-empty string, got {name!r}")
     if len(as_bytes(name)) > MAX_NAME_BYTES or not name.isprintable():
         raise BadRow(
-            f"the name of a field must have at most {MAX_NAME_BYTES} bytes, all of them printable, "
+            f"the name of a field must be printable and have at most {MAX_NAME_BYTES} bytes, "
             f"got {name[:50]!r}"
         )
     if others >= MAX_FIELDS:
-        raise BadRow(f"wanted at most {MAX_FIELDS} fields, but {name!r} is one more")
+        raise BadRow(f"wanted at most {MAX_FIELDS} fields; {name!r} is one too many")
 
 
 def _check_rows(batch: Batch, place: Callable[[int], str]) -> Batch:

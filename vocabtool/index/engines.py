@@ -182,7 +182,7 @@ def table_engine(address: str) -> type[TableEngine]:
     """
     found: Any = engine_class(address) if ADDRESS.match(address) else None
     if not hasattr(found, "update_table"):
-        what = "a table needs an index in its database: postgresql://user@host/database?index=NAME"
+        what = "name an index in the table's database: postgresql://user@host/database?index=NAME"
         raise VocabtoolError(f"{what}; got {address.partition('://')[0][:50]!r}")
     checked: type[TableEngine] = found
     return checked
@@ -211,7 +211,9 @@ def engine_class(address: str) -> type[Engine]:
     others = {each.name: each for each in entry_points(group=GROUP)}
     if scheme not in others:
         there = ", ".join(sorted({*OURS, *others}))
-        what = f"no engine for the scheme {scheme!r}; there are {there}. Is its package installed?"
+        what = (
+            f"no engine for {scheme!r}, only for {there}; is the package of the engine installed?"
+        )
         raise UnsupportedFormat(what)
     theirs: Any = others[scheme].load()
     checked: type[Engine] = theirs

@@ -183,8 +183,8 @@ class Index:
             opened = open_model(model, options, sample)
         elif dim is None:
             raise ValueError(
-                "pass a model, or dim, the length of your own vectors; to search keywords alone, "
-                "dim=1 and vectors of zeros"
+                "pass a model, or dim (the length of your own vectors); to search keywords alone, "
+                "pass dim=1 and vectors of zeros"
             )
         elif options:
             raise ValueError(f"{next(iter(options))}: this argument needs a model")
@@ -280,11 +280,11 @@ class Index:
             if shards is None and not has_vectors:
                 raise ValueError(
                     "--model is missing; it may be omitted only with --vectors or --vector-field, "
-                    "or if FILE is one folder that embed wrote. If you have no model, make one of "
-                    "your texts: vocabtool train FILE... -o words.npz, then --model words.npz"
+                    "or if FILE is one folder that embed wrote. If you have no model, make one "
+                    "from your texts: vocabtool train FILE... -o words.npz, then --model words.npz"
                 )
             if "dim" in options:
-                raise ValueError("--dim needs --model: without it, vectors are used as they are")
+                raise ValueError("--dim needs --model: your own vectors are used as they are")
             dim = Shards.open(shards).dim if shards is not None else dim_of(vectors, sources, read)
             if notify is not None:
                 notify(NO_VECTORS)

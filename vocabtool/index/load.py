@@ -183,10 +183,8 @@ class Loader:
         self._number_files()
         for part in self._parts:
             if part.vectors is not None and (part.shards or part.options.vector_field):
-                there = (
-                    "a folder of embed has vectors" if part.shards else "--vector-field is given"
-                )
-                raise ValueError(f"--vectors (vectors=): {there} already; use one of them")
+                there = "the vectors in a folder of embed" if part.shards else "--vector-field"
+                raise ValueError(f"--vectors (vectors=) cannot be combined with {there}")
         self._facts = _facts(self._parts)
         self._shared: Shards | None = None  # shards that several processes load together
         if writer.is_shared and request.options is not None and (folder := self._parts[0].shards):
@@ -492,8 +490,10 @@ class Loader:
         ]
         if [*dict.fromkeys(numbers)] != wanted:
             names = " ".join(all_known[number - 1].name for number in wanted)
-            what = f"belong to the FILEs {names} by position: name all of them, in this order"
-            raise VocabtoolError(f"{name}: its vectors {what}, or none")
+            raise VocabtoolError(
+                f"{name}: its vectors belong to the FILEs {names} by position: name all of these "
+                "FILEs, in this order, or none of them"
+            )
 
     def _check_given(self, batch: Batch) -> Batch:
         if batch.vectors is None or not len(batch):

@@ -382,7 +382,7 @@ class IndexModel:
         has_copy = held is not None and "vocabulary" in self._files
         advice = "Leave it out" if has_copy else "Pass that of the index"
         raise VocabtoolError(
-            f"{self._name}: {name}another vocabulary than the index has{made_with} ({why}). "
+            f"{self._name}: {name}not the vocabulary of the index{made_with} ({why}). "
             f"{advice}, or index the documents again (in a new folder, or with --force)"
         ) from cause
 

@@ -67,8 +67,8 @@ class RawVectors:
         with reading(str(file)):
             size, wanted = file.stat().st_size, count * self.row_bytes
             if size < wanted:
-                what = f"{wanted:,} bytes ({count:,} vectors of {self.row_bytes:,} bytes)"
-                raise InvalidFile(f"expected {what}, got {size:,}", offset=size)
+                what = f"expected {wanted:,} bytes ({count:,} vectors of {self.row_bytes:,} bytes)"
+                raise InvalidFile(f"{what}, got {size:,}", offset=size)
             self._rows: Stored = np.empty((0, dim), self._type)
             if count:
                 self._rows = np.asarray(np.memmap(file, self._type, "r", shape=(count, dim)))

@@ -90,7 +90,7 @@ def _in_engine(source: Index, manifest: Manifest, address: str, plan: str) -> In
         of_commit = load is not None and load.plan.startswith(f"{COPIED}-{manifest.index}-")
         is_alone = load is not None and not load.finished and load.documents == len(found)
         if not (of_commit and is_alone and isinstance(found, StoreIndex)):
-            raise FolderNotEmpty(f"{found.name}: already contains an index; name another one")
+            raise FolderNotEmpty(f"{found.name}: already contains another index; use a new name")
         found.remove()  # an unfinished copy of an earlier commit
     files = _model_files(source, manifest)
     return StoreIndex(engine_class(address).create(address, made, files, replaces=False))
@@ -177,7 +177,7 @@ def _fill(
         load = writer.load_of(plan)
         done = load.documents if load is not None and load.plan == plan else 0
         if done != writer.manifest.live:
-            what = f"{writer.manifest.live:,} documents, of which {done:,} were copied"
+            what = f"it has {writer.manifest.live:,} documents, but {done:,} were copied"
             raise VocabtoolError(f"{target.name}: somebody changed the copy: {what}")
         committed = done
         for rows in held.rows:
