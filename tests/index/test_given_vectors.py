@@ -450,7 +450,7 @@ def test_one_source_of_vectors(tmp_path: Path) -> None:
     """Not two; formats without lists have none, and without vectors there must be a model."""
     file = write_documents(tmp_path / "x.jsonl", 2)
     index = Index.create(tmp_path / "i", dim=2)
-    with pytest.raises(ValueError, match="--vector-field is given already"):
+    with pytest.raises(ValueError, match="cannot be combined with --vector-field"):
         index.load(file, vectors=np.ones((2, 2)), vector_field="v")
     with pytest.raises(ValueError, match="vector_field has one vector for each row"):
         index.load(file, vector_field="v", split="paragraph")

@@ -72,7 +72,7 @@ def test_a_new_index_is_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({}, "pass a model, or dim.*keywords alone, dim=1"),
+        ({}, "pass a model, or dim.*keywords alone, pass dim=1"),
         ({"dim": 0}, "dim"),
         ({"dim": 4, "metric": "hamming"}, "metric"),
         ({"dim": 4, "dtype": "int8"}, "dtype"),

@@ -519,7 +519,7 @@ def test_command_line(database: Database) -> None:
     assert "rows of docs" in run("update", database.address, "--sync", code=3)
     assert "no FILE" in run("index", "x.txt", *made[1:], code=2)
     assert "--table needs" in run("index", "--table", "docs", "-o", database.address, code=2)
-    assert "a table needs an index in its database" in run(*made[:-1], "folder", code=3)
+    assert "name an index in the table's database" in run(*made[:-1], "folder", code=3)
     assert database.do("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == [(3,)]
     whole = ("delete", database.address, "--whole-index")
     assert "takes no IDs" in run(*whole, "3", code=2)

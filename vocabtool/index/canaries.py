@@ -1,8 +1,8 @@
-"""Encode some documents (canaries) of an index again, to notice that its model has changed.
+"""Check that the model of an index is still the same: encode some documents (canaries) again.
 
-A server may run another model under the same name, which the fingerprint of its encoder does not
-show. For a stored vector a and a new vector b, the agreement is ``2 a·b / (a·a + b·b)``. The
-agreement equals the cosine of a and b if they have the same length; otherwise it is less.
+The fingerprint of an encoder does not show that a server runs another model under the same name.
+The agreement of a stored vector a and a new vector b is ``2 a·b / (a·a + b·b)``. It is the cosine
+if both have the same length; otherwise it is nearer to zero.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ NOISES: Final = 4  # a stored vector is from a larger batch than the canaries ar
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How the new vectors of ``documents`` agree with their stored vectors.
+    """The result of a comparison of new vectors with stored vectors of the same documents.
 
-    ``lowest``: the agreement that every document reaches; 1 without documents. If the documents
-    may be stale, the agreement that more than half of them reach.
+    - ``documents``: number of compared documents.
+    - ``lowest``: their lowest agreement; 1 without documents. If their texts may have changed
+      since they were encoded, the lower median of the agreements.
     """
 
     documents: int
@@ -52,11 +53,11 @@ class Agreement:
 
 
 class Canaries(NamedTuple):
-    """Documents of an index from which canaries are chosen.
+    """Documents of an index that may be encoded again, to check its model.
 
     - ``vectors``: the stored vectors, shape (n, dim); zeros for a document without a vector.
-    - ``may_be_stale``: whether somebody may have changed a text without changing its vector. If it
-      is true, a model is accepted when more than half of the compared documents agree.
+    - ``may_be_stale``: whether a text may have changed after it was encoded. If so, the new vectors
+      of more than half of the documents must agree, otherwise of all.
     """
 
     ids: list[str]
@@ -68,8 +69,8 @@ class Canaries(NamedTuple):
 def compare_canaries(name: str, among: Canaries, encoder: Encoder, metric: Metric) -> Agreement:
     """Encode up to 8 documents of an index again and compare their vectors.
 
-    ``name``: the name of the index, for messages. Raises :class:`ChangedModel` if a document agrees
-    too little. If ``among`` may be stale, raises it only if at least half of the documents do.
+    ``name``: the name of the index, for messages. Raises :class:`ChangedModel` if the vectors
+    differ.
     """
     ids, texts, vectors, may_be_stale = among
     held = vectors.astype(np.float64)
@@ -81,9 +82,9 @@ def compare_canaries(name: str, among: Canaries, encoder: Encoder, metric: Metri
 def compare_with_given(
     name: str, among: Canaries, encoder: Encoder, metric: Metric, dim: int
 ) -> None:
-    """Compare a model with the vectors of an index that was created without a model.
+    """Check that a model makes the vectors of an index that was created without a model.
 
-    Raises :class:`OtherModel` if the model does not agree with these vectors.
+    ``dim``: the length of these vectors. Raises :class:`OtherModel` for other vectors.
     """
     if encoder.dim != dim:
         what = f"it makes vectors of {encoder.dim:,} numbers, those of the index have {dim:,}"
@@ -95,9 +96,9 @@ def compare_with_given(
 def compare_given(
     name: str, batch: Batch, vectors: Vectors, encoder: Encoder, metric: Metric
 ) -> Agreement:
-    """Compare a model with the ``vectors`` that the user gave for ``batch``, shape (n, dim).
+    """Check that a model makes the ``vectors`` that the user passed for ``batch``.
 
-    Raises :class:`OtherModel` if they do not agree; its message gives the lowest agreement.
+    ``vectors``: shape (n, dim). Raises :class:`OtherModel` if the model makes other vectors.
     """
     rows = spread(len(batch), CANDIDATES)
     texts = [batch.texts[row].as_buffer().to_pybytes().decode("utf-8", "replace") for row in rows]

@@ -1,10 +1,10 @@
-"""Translate a condition to SQL. ``Compiler`` decides what a test means, ``Dialect`` writes SQL.
+"""Translate a condition on fields, such as ``year >= 2020``, to SQL.
 
-As in SQL, a comparison with null is neither true nor false, and ``not`` does not change that
-(ISO/IEC 9075-2, 8.1 and 6.39). Strings are compared by their UTF-8 bytes. No user input becomes
-SQL: values are parameters, and columns are named by number.
+``Compiler`` is the same for all databases; ``Sqlite`` writes the SQL for an index in a folder.
 
-This module has the dialect of SQLite, which finds the rows in the folder of an index.
+As in SQL, a comparison with null is null, and so is its negation (ISO/IEC 9075-2, 8.1 and 6.39).
+Strings are compared by their UTF-8 bytes. No user input becomes SQL: values are parameters, and
+columns are named by number.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ BESIDE: Final = {"<": ("<", 0), "<=": ("<", 1), ">": (">=", 1), ">=": (">=", 0)}
 
 
 class Dialect(ABC):
-    """How a database expresses a test of one column in SQL.
+    """Writes SQL that tests one column, for one kind of database.
 
-    ``values``: the parameters, in the order of their placeholders. In the methods, ``name`` is the
-    name of a column: ``id``, ``text``, or ``field_`` and a number. Every test is null if the value
-    of the column is null.
+    ``values``: the parameters, in the order of their placeholders. The methods have an argument
+    ``name``, the name of the column: ``id``, ``text``, or ``field_`` and a number. If the value of
+    the column is null, the test is null.
     """
 
     mark = "?"
@@ -79,7 +79,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def of_document(self, test: str, has_null: bool) -> str:
-        """Return SQL for a test of the id or the text. ``has_null``: whether it may be null."""
+        """Return SQL that tests the id or text. ``has_null``: whether the test may be null."""
 
     def comparison(self, name: str, sign: Comparison, value: Value) -> str:
         return f"{name} {sign} {self.put(value)}"
@@ -89,7 +89,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def instant(self, name: str) -> str:
-        """Return SQL for the start of a date or time, in microseconds; null for other strings."""
+        """Return SQL that converts a date to microseconds since year 1; null for other strings."""
 
     @abstractmethod
     def like(self, name: str, pattern: str) -> str: ...
@@ -109,19 +109,19 @@ class Dialect(ABC):
 
     @abstractmethod
     def has_lists(self, name: str, value: Value) -> bool:
-        """Return whether ``contains`` is needed to find a value, because a column has lists."""
+        """Return whether the column may have lists; if so, use :meth:`contains`."""
 
     @abstractmethod
     def has_element(self, name: str, values: Sequence[Value]) -> str:
-        """Return SQL for: the string is a list, and any of the values is an element of it."""
+        """Return SQL that tests whether the string is a list with at least one of the values."""
 
     @abstractmethod
     def contains(self, name: str, value: Value) -> str:
-        """Return SQL that finds the value as an element of a list, or inside any other string."""
+        """Return SQL that finds a value as an element of a list, or a part of another string."""
 
     @abstractmethod
     def first_non_number(self, name: str) -> tuple[str, str] | None:
-        """Return the id of the first document whose value is not a number, and this value."""
+        """Return (id, value) of the first document whose value is not a number, or ``None``."""
 
 
 class Compiler:
@@ -198,15 +198,18 @@ class Compiler:
         return f"{at} {sign} {put(moment[bound])}"
 
     def _elements(self, asked: Test, kind: Kind, name: str) -> str:
-        """Translate ``has`` and ``contains``, which test the elements of a JSON list.
+        """Translate ``has`` or ``contains``, which look for an element of a JSON list.
 
-        In a text that is no list, ``contains`` looks for a substring, and ``has`` finds nothing.
+        In other strings, ``contains`` looks for a substring, and ``has`` finds nothing.
         """
         is_own, operator = asked.field in (ID, TEXT), asked.operator
         if kind != "string" or (is_own and operator == "has"):
             wanted = "lists" if operator == "has" else "strings and lists"
-            what = f"contains {PLAIN[kind]}: {operator!r} works only on {wanted}"
-            self._refuse(f"the field {asked.field!r} {what}", asked.position)
+            what = (
+                f"the field {asked.field!r} contains {PLAIN[kind]}: {operator!r} works only on "
+                f"{wanted}"
+            )
+            self._refuse(what, asked.position)
         for value, position in zip(asked.values, asked.positions, strict=True):
             if isinstance(value, Moment):
                 self._refuse(
@@ -263,7 +266,7 @@ def rows_where(database: Database, rows: int, fields: Fields, condition: Where) 
 
 
 def documents_where(documents: Sequence[Document], fields: Fields, condition: Where) -> Mask:
-    """Return a mask of the documents that satisfy a condition, for an engine that cannot test it.
+    """Return a mask of the documents that satisfy a condition.
 
     Raises :class:`InvalidCondition`.
     """
@@ -282,7 +285,7 @@ def documents_where(documents: Sequence[Document], fields: Fields, condition: Wh
 
 
 class Sqlite(Dialect):
-    """The dialect of SQLite, for the table ``fields``. Its SQL calls the ``FUNCTIONS`` below."""
+    """Writes SQL for SQLite. The SQL may call the Python functions in ``FUNCTIONS``."""
 
     def __init__(self, database: Database, rows: int) -> None:
         super().__init__()
@@ -358,7 +361,7 @@ class Sqlite(Dialect):
 
 @lru_cache(MAX_REMEMBERED)
 def instant(value: bytes | None) -> int | None:
-    """Return the start of a date or time in a field; ``None`` for any other text."""
+    """Return the start of a date, in microseconds since year 1; ``None`` for another text."""
     if value is None or len(value) > MAX_DATE:
         return None
     try:
@@ -377,7 +380,7 @@ def fold(value: bytes | None) -> bytes | None:
 def has_word(value: bytes | None, word: str) -> bool | None:
     """Return whether a text contains a word or phrase; case, width and accents are ignored.
 
-    No letter or digit may stand next to the word, except in scripts without spaces.
+    A part of a longer word does not count, except in scripts without spaces, such as Chinese.
     """
     if value is None:
         return None
@@ -400,9 +403,9 @@ def plain_form(text: str) -> str:
 
 
 def may_touch(plain: str) -> tuple[bool, bool]:
-    """Return two booleans: whether a letter may directly precede a word, and directly follow it.
+    """Return whether letters may directly precede a word, and whether they may follow it.
 
-    It may if the first (or last) character of the word is in a script without spaces.
+    They may if the first (or last) character is of a script without spaces, such as Chinese.
     """
     return plain[:1].translate(SHAPES) == "c", plain[-1:].translate(SHAPES) == "c"
 

@@ -82,7 +82,7 @@ def blocks(snapshot: CommitStore, rows: Rows) -> Iterator[tuple[Rows, list[Docum
 def _fetch(
     snapshot: CommitStore, fetch: Callable[[Rows], list[Fetched]], rows: Rows
 ) -> list[Fetched]:
-    """Fetch the documents in ``rows``, without documents that were deleted meanwhile."""
+    """Call ``fetch`` with the ``rows`` that were not deleted meanwhile."""
     try:
         return fetch(rows)
     except DocumentsChanged:
@@ -142,7 +142,7 @@ def export(
 
 
 def _as_read(document: Document, searched: tuple[str, ...]) -> Document:
-    """Replace a text that joins the fields ``searched`` by the part that is the field ``text``."""
+    """If the text joins the fields ``searched``, reduce it to the field ``text``."""
     if not searched:
         return document
     places = places_of(document.text, document.fields, searched)
@@ -151,7 +151,7 @@ def _as_read(document: Document, searched: tuple[str, ...]) -> Document:
 
 
 def is_of_fields(snapshot: CommitStore, where: str | None = None) -> bool:
-    """Whether all texts consist of joined fields. Texts added in Python may be different."""
+    """Return whether all texts consist of joined fields. Texts added in Python may not."""
     searched = snapshot.searched_fields
     return bool(searched) and all(
         places_of(each.text, each.fields, searched)
@@ -222,7 +222,7 @@ class FieldStats:
     - ``kind``: the type of its values.
     - ``documents``: number of documents that have a value.
     - ``distinct``: number of different values.
-    - ``frequent``: the five most frequent values that at least two documents have.
+    - ``frequent``: the most frequent values, at most five. Each occurs at least twice.
     """
 
     name: str
@@ -243,13 +243,14 @@ class IndexStats:
     - ``loading``: whether a load is unfinished.
     - ``model``: path or name of the model; ``None`` if the vectors are your own.
     - ``recall``: recall@10 of approximate search when it was built; ``None`` for exact search.
-    - ``calibration``: the calibrated weight of the keyword leg; ``None`` for the default weight.
-    - ``searched_fields``: the fields that texts consist of, with weights; empty for one field.
-    - ``files``: number of bytes on disk for each purpose.
-    - ``tokens``: number of running words in all texts; ``None`` unless counted.
-    - ``tokens_unknown``: how many ``tokens`` the model does not know; ``None`` unless counted.
+    - ``calibration``: the calibrated weight of keyword search; ``None`` for the default weight.
+    - ``searched_fields``: the fields that are joined to texts, with weights, such as ``title^2``;
+      empty if a text is a single field.
+    - ``files``: bytes on disk by purpose, such as ``vectors``.
+    - ``tokens``: number of words in all texts, with repetitions; ``None`` if not counted.
+    - ``tokens_unknown``: number of these words that the model does not know.
     - ``unknown_words``: the five most frequent unknown words.
-    - ``verified``: the result of the last ``verify``.
+    - ``verified``: the result of the last :meth:`Index.verify`.
     - ``table``: name of the user's table whose rows are the documents; ``None`` without a table.
     - ``waiting``: number of changes of ``table`` that wait for an update; ``None`` if the triggers
       of the table are missing or disabled.
@@ -397,9 +398,9 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
 
 
 def part_of(new: Path) -> Path:
-    """Return the folder that contains a copy until it is complete.
+    """Return the folder, beside ``new``, that contains a copy until it is complete.
 
-    Raises :class:`FolderNotEmpty` if ``new`` is not free.
+    Raises :class:`FolderNotEmpty` if ``new`` exists and is not an empty folder.
     """
     if new.exists() and (not new.is_dir() or any(new.iterdir())):
         raise FolderNotEmpty(f"{new}: already exists and is not an empty folder; name a new folder")
@@ -407,7 +408,7 @@ def part_of(new: Path) -> Path:
 
 
 def remove_leftovers(part: Path) -> None:
-    """Remove the files of a killed copy. The caller must hold the lock of ``part``."""
+    """Remove the files of an interrupted copy. The caller must have locked ``part``."""
     refuse_others(part, allow_index=True)
     for each in part.iterdir():
         if each.is_dir():
@@ -430,7 +431,7 @@ class OpenedFile:
 
 
 def _open_commit(path: Path, opened: ExitStack) -> tuple[Commit, dict[Path, OpenedFile]]:
-    """Open all files of the last commit. If a writer removes a file, try the next commit."""
+    """Open all files of the last commit, and register them with ``opened``."""
     while True:
         first = read_commit(path)
         first.database.fetch("BEGIN")

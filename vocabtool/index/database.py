@@ -7,16 +7,16 @@
                    numbers as numbers, booleans as 1 and 0, others as text; each column is indexed.
                    A document that is not from a file has the source 0, or the source -1 if the
                    model of the index made its vector
-      answers      number, key, digest, answer: the newest 10,000 answers to requests for changes,
-                   kept in case a request is repeated; the first answer creates this table
+      answers      number, key, digest, answer: the newest 10,000 answers to requests for changes.
+                   A repeated request gets the same answer. The first answer creates this table
 
 The COMMIT of a writer's SQL transaction commits the whole index. Before the COMMIT, the writer
 flushes the other files. If the writer is killed, these files may have more rows than the record
 states, but never fewer.
 
-A reader sees the rows below its ``manifest.rows`` that are not in its bitmap. An update adds a row
-and marks the old row as deleted, so a reader continues to see its commit. Each statement is a read
-transaction of its own, so that readers do not delay the checkpoint, which empties the journal.
+A reader ignores rows that its manifest does not count, and rows that its bitmap marks. An update
+adds a row and marks the old row as deleted, so a reader continues to see its commit. Readers do not
+keep transactions open, because these would delay the checkpoint, which empties the journal.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Database:
 
     @contextmanager
     def statements(self) -> Iterator[sqlite3.Connection]:
-        """Give this thread sole use of the connection."""
+        """Yield the connection, locked against other threads."""
         try:
             with self._lock:
                 if self._connection is None:
@@ -168,7 +168,7 @@ class Database:
         return rows
 
     def select(self, statement: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
-        """Run a statement for each batch of ``values``; the batch replaces ``(?...)``."""
+        """Yield the results of a statement in which ``(?...)`` stands for all ``values``."""
         for start in range(0, len(values), MAX_PARAMETERS):
             part = values[start : start + MAX_PARAMETERS]
             marks = ",".join("?" * len(part))
@@ -183,7 +183,7 @@ class Database:
         return found
 
     def answers(self, key: str | None = None) -> list[tuple[str, bytes, bytes]]:
-        """Return remembered answers as (key, digest, answer), oldest first.
+        """Return stored answers to requests as (key, digest, answer), oldest first.
 
         ``key``: return only the answer with this key.
         """
@@ -197,7 +197,7 @@ class Database:
         return found
 
     def checked_rows(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield all rows in order, in lists of (row, id, text, source, text_hash, field values).
+        """Yield the first ``rows`` rows, in lists of (row, id, text, source, text_hash, *values).
 
         Raises :class:`InvalidFile` if a row is damaged.
         """
@@ -318,7 +318,8 @@ class DatabaseWriter(Database):
     ) -> None:
         """Add rows, numbered from ``first``.
 
-        ``facts``: for each row its source, the hash of its text, and the values of ``columns``.
+        ``facts``: for each row the number of its source, the hash of its text, and the values of
+        ``columns``.
         """
         numbers = range(first, first + len(ids))
         names = "".join(f", {name}" for name in columns)
@@ -345,7 +346,7 @@ class DatabaseWriter(Database):
                     connection.execute(f"ALTER TABLE fields ADD COLUMN field_{at}")
 
     def set_source(self, rows: Rows, source: int) -> bool:
-        """Record ``source``, the number of a FILE, for rows; return whether a row changed."""
+        """Record that rows are from the FILE number ``source``; return whether a row changed."""
         statement = f"SELECT row FROM fields WHERE row IN (?...) AND source <> {source:d}"
         others = [row for (row,) in self.select(statement, rows.tolist())]
         with self.statements() as connection:
@@ -355,7 +356,7 @@ class DatabaseWriter(Database):
         return bool(others)
 
     def set_kind(self, name: str, kind: Kind, first: int) -> None:
-        """Convert texts in a column to ``kind`` from row ``first`` on; then index the column."""
+        """Convert a column to ``kind`` from row ``first`` on, and create its SQL index."""
         with self.statements() as connection:
             if kind != "string":
                 connection.create_function(
@@ -369,9 +370,9 @@ class DatabaseWriter(Database):
             connection.execute(f"CREATE INDEX by_{name} ON fields ({name})")
 
     def remember(self, answers: Iterable[tuple[str, bytes, bytes]]) -> None:
-        """Store answers with new keys; delete all answers but the newest ``MAX_ANSWERS``.
+        """Store answers to requests; delete all but the newest 10,000.
 
-        ``answers``: (key, digest, answer) each.
+        ``answers``: tuples (key, digest, answer) with new keys.
         """
         with self.statements() as connection:
             connection.execute(ANSWERS)
@@ -405,7 +406,7 @@ def _close(connection: sqlite3.Connection, process: int) -> None:
 
 
 def _before_fork() -> None:
-    """Close idle connections: a child process does not inherit SQLite's file locks."""
+    """Close connections that have no transaction; a child process must not use them."""
     for database in [*_OPEN]:
         database._lock.acquire()
         _LOCKED.append(database)
@@ -421,7 +422,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Set inherited connections aside: a child process must not use or close them."""
+    """Set the parent's connections aside; a child process must neither use nor close them."""
     while _LOCKED:
         database = _LOCKED.pop()
         if database._connection is not None:

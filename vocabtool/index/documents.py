@@ -1,7 +1,7 @@
-"""Convert documents to checked batches for an index, and determine the kinds of their fields.
+"""Check documents, convert them to batches, and find the kinds (types) of their fields.
 
-The first commit that contains a field determines its kind. Later, only ``integer`` may become
-``number``. A value of another kind is an error or is skipped.
+The first commit that contains a field determines its kind. Later, ``integer`` may become
+``number``. A value that does not fit is an error or is skipped.
 
     null      only nulls so far
     integer   64-bit integers
@@ -58,7 +58,7 @@ Items: TypeAlias = "Iterable[Item] | pa.Table | pa.RecordBatch | pa.RecordBatchR
 
 
 def union(one: Kind, other: Kind) -> Kind:
-    """Return the narrowest kind that includes both kinds."""
+    """Return the narrowest kind that fits values of both kinds."""
     if other in (one, "null"):
         return one
     if one == "null":
@@ -67,7 +67,7 @@ def union(one: Kind, other: Kind) -> Kind:
 
 
 def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
-    """Replace values that do not fit ``kind`` by null; also return their rows."""
+    """Replace values of a field that do not fit ``kind`` by null; return their rows too."""
     if kind == "null" or union(kind, batch.kinds[name]) in (kind, "number"):
         return batch, []
     texts = batch.columns[name]
@@ -79,7 +79,7 @@ def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
 
 
 def kind_of_spelling(texts: pa.StringArray) -> Kind:
-    """Return the kind that fits all strings of a column."""
+    """Return the kind that fits all strings of a column, such as ``integer``."""
     there = texts.drop_null() if texts.null_count else texts
     if not len(there):
         return "null"
@@ -106,7 +106,7 @@ def _kind_of_integers(texts: pa.StringArray) -> Kind:
 
 
 def values_of(texts: pa.StringArray, kind: Kind) -> list[Value]:
-    """Convert texts to the values that the database stores; for kind ``string``, to ``bytes``."""
+    """Convert texts to values for the database. Values of the kind ``string`` are ``bytes``."""
     if kind == "integer":
         whole: list[Value] = texts.cast(pa.int64()).to_pylist()
         return whole
@@ -117,7 +117,7 @@ def values_of(texts: pa.StringArray, kind: Kind) -> list[Value]:
 
 
 def value_of(text: str, kind: Kind) -> int | float:
-    """Convert a text to a value of ``kind``. Even for ``number``, an integer becomes an ``int``."""
+    """Convert a boolean to 0 or 1, a 64-bit integer to ``int``, another number to ``float``."""
     if kind == "boolean":
         return int(text == "true")
     if re.fullmatch(INTEGER, text) and LEAST <= int(text) <= MOST:
@@ -126,7 +126,7 @@ def value_of(text: str, kind: Kind) -> int | float:
 
 
 def id_in_utf8(id_: str) -> str:
-    """Replace invalid UTF-8 in an id by U+FFFD. Raises ``ValueError`` unless it is a string."""
+    """Replace invalid UTF-8 in an id by U+FFFD. Raises ``ValueError`` if it is no string."""
     if not isinstance(id_, str):
         raise ValueError(f"an id must be a string, got {type(id_).__name__}")
     return as_bytes(id_).decode("utf-8", "replace")
@@ -141,9 +141,9 @@ def of_file(
     place: Callable[[int], str] | None = None,
     searched: Collection[str] = (),
 ) -> Batch:
-    """Return a batch that was read from a file, with ids and the kinds of its fields.
+    """Check a batch that was read from a file; add its ids and the kinds of its fields.
 
-    ``place``: a function that names a row in messages. ``searched``: fields that are strings even
+    ``place``: returns the name of a row for messages. ``searched``: fields that are strings even
     if their values look like numbers. Raises :class:`InvalidFile` for an invalid row.
     """
     for name in batch.columns:
@@ -162,10 +162,10 @@ def batches_of(
     first_row: int = 0,
     place: Callable[[int], str] = "documents: element {:,}".format,
 ) -> Iterator[Batch]:
-    """Yield Python objects as batches of about 4 MB of text, without reading ahead.
+    """Convert documents in Python to batches of about 4 MB of text.
 
-    The id of a bare text is its row number, counted from ``first_row``. Raises ``ValueError`` for
-    an invalid element; the message names the element by ``place``.
+    A text without an id gets its number as id, counted from ``first_row``. ``place``: returns the
+    name of an element for messages. Raises ``ValueError`` for an invalid element.
     """
     if isinstance(items, pa.RecordBatch):
         return _batches_of_table([items])
@@ -236,11 +236,10 @@ def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
             for name, value, hint in ((ID, id_, "id_field='id'"), (TEXT, text, "field='text'")):
                 # A field equal to the id or text is dropped: conditions could not distinguish them.
                 if name in fields and str(fields.pop(name)) != value:
-                    what = (
-                        f"the field {name!r} conflicts with the document's own {name} "
-                        f"{str(value)[:50]!r}"
+                    raise BadRow(
+                        f"the field {name!r} differs from the document's {name} "
+                        f"{str(value)[:50]!r}: rename the field, or read the documents with {hint}"
                     )
-                    raise BadRow(f"{what}: rename it, or read the documents with {hint}")
         case Mapping():
             fields = dict(item)
             for name in (ID, TEXT):
@@ -259,7 +258,7 @@ def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
 
 
 def _column_of_values(values: Sequence[object], name: str) -> tuple[pa.StringArray, Kind]:
-    """Return Python values as texts (NaN as null), and the kind that fits them all."""
+    """Convert values of the field ``name`` to texts (NaN to null); return their kind too."""
     plain = [value if type(value) in (str, int) else _plain(value) for value in values]
     kind: Kind = reduce(union, set(map(_kind, plain)), "null")
     try:  # convert all at once if possible: fast
@@ -315,7 +314,7 @@ def _element(first: int, row: int) -> str:
 
 
 def _column_of_array(column: pa.Array, name: str) -> tuple[pa.StringArray, Kind]:
-    """Return an Arrow column as texts, and its kind. Times are in ISO 8601."""
+    """Convert an Arrow column to texts (times to ISO 8601); return its kind too."""
     kind = column.type
     if of.is_dictionary(kind):
         return _column_of_array(column.dictionary_decode(), name)
@@ -344,7 +343,7 @@ def _check_columns(schema: pa.Schema) -> None:
             raise ValueError(f"documents: column {name!r} must contain strings, got {kind}")
     others = [name for name in schema.names if name not in (ID, TEXT)]
     if len(set(others)) < len(others):
-        raise ValueError(f"documents: wanted fields of different names, got {others}")
+        raise ValueError(f"documents: each field needs a different name, got {others}")
     if len(others) > MAX_FIELDS:
         raise ValueError(f"documents: wanted at most {MAX_FIELDS} fields, got {len(others)}")
     for name in others:
@@ -365,11 +364,11 @@ def _check_name(name: object, others: int) -> None:
         raise BadRow(f"the name of a field must be a non-empty string, got {name!r}")
     if len(as_bytes(name)) > MAX_NAME_BYTES or not name.isprintable():
         raise BadRow(
-            f"the name of a field must have at most {MAX_NAME_BYTES} bytes, all of them printable, "
+            f"the name of a field must be printable and have at most {MAX_NAME_BYTES} bytes, "
             f"got {name[:50]!r}"
         )
     if others >= MAX_FIELDS:
-        raise BadRow(f"wanted at most {MAX_FIELDS} fields, but {name!r} is one more")
+        raise BadRow(f"wanted at most {MAX_FIELDS} fields; {name!r} is one too many")
 
 
 def _check_rows(batch: Batch, place: Callable[[int], str]) -> Batch:

@@ -1,9 +1,9 @@
-"""Engines, which store an index instead of a folder. An index in an engine has an address:
+"""Engines: databases, such as PostgreSQL, that store an index. The index then has an address:
 
     postgresql://user@host/database?index=NAME
 
-The scheme of an address names the engine. To add an engine, a package needs an entry point in the
-group ``vocabtool.stores``, which names a class that implements :class:`Engine`.
+The scheme of the address names the engine. A package can add an engine by an entry point in the
+group ``vocabtool.stores`` that names a class that implements :class:`Engine`.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Engine(Protocol):
     - ``is_build``: whether the index will replace another index.
     - ``notes``: messages to show whenever the index is opened, such as a recall that is too low.
 
-    A class may have an attribute ``exact_below``: the default that :meth:`Index.create` uses for
-    its argument ``exact_below``.
+    A class may have an attribute ``exact_below``, the default of this argument of
+    :meth:`Index.create`.
     """
 
     name: str
@@ -82,9 +82,10 @@ class Engine(Protocol):
     ) -> Engine:
         """Create an empty index.
 
-        - ``files``: the files of its model: from file name to content.
+        - ``files``: the content of each file of its model, by file name.
         - ``replaces``: whether :meth:`put_in_place` will replace an existing index by this one.
-          If it is false, raises :class:`FolderNotEmpty` if an index of this name exists.
+
+        Raises :class:`FolderNotEmpty` if an index of this name exists that is not to be replaced.
         """
 
     @classmethod
@@ -93,7 +94,7 @@ class Engine(Protocol):
 
     @classmethod
     def open_to_remove(cls, address: str) -> Sequence[Engine]:
-        """Open an index, which may be damaged, and its unfinished replacement, if there is one."""
+        """Open an index, even a damaged one, and its unfinished replacement, if any."""
 
     def manifest(self) -> Manifest:
         """Return the manifest of the newest commit."""
@@ -103,7 +104,7 @@ class Engine(Protocol):
     def snapshot(self, model: IndexModel, cutter: Cutter) -> CommitStore:
         """Return the store that searches read.
 
-        The store reads the newest commit at each call, or always the same commit.
+        Each call of the store reads the newest commit, or all calls read the same commit.
         """
 
     def writer(self, cutter: Cutter, memory: int | None) -> StoreWriter: ...
@@ -117,16 +118,16 @@ class Engine(Protocol):
         """Free the space of deleted documents; return the number of these documents."""
 
     def verify(self, progress: Progress | None) -> VerifyReport:
-        """Compare statistics, postings and documents. Raises :class:`InvalidFile`."""
+        """Raise :class:`InvalidFile` if statistics or postings do not fit the documents."""
 
     def sizes(self) -> Mapping[str, int]:
-        """Return the number of bytes on disk for each purpose."""
+        """Return the bytes on disk by purpose, such as ``vectors``."""
 
     def remove(self, *, if_empty: bool = False) -> bool:
         """Remove the index with everything that belongs to it; return whether it was removed.
 
-        ``if_empty``: whether to keep an index that has documents, including documents that another
-        process commits at this moment.
+        ``if_empty``: remove the index only if it has no documents. Documents that another process
+        commits meanwhile count too.
         """
 
 
@@ -181,7 +182,7 @@ def table_engine(address: str) -> type[TableEngine]:
     """
     found: Any = engine_class(address) if ADDRESS.match(address) else None
     if not hasattr(found, "update_table"):
-        what = "a table needs an index in its database: postgresql://user@host/database?index=NAME"
+        what = "name an index in the table's database: postgresql://user@host/database?index=NAME"
         raise VocabtoolError(f"{what}; got {address.partition('://')[0][:50]!r}")
     checked: type[TableEngine] = found
     return checked
@@ -195,7 +196,7 @@ def is_address(path: str | os.PathLike[str]) -> bool:
 
 
 def store_index() -> Any:
-    """Return the class ``StoreIndex``, imported late because it is a subclass of ``Index``."""
+    """Import and return the class ``StoreIndex``."""
     return import_module("vocabtool.index.store_index").StoreIndex
 
 
@@ -210,7 +211,9 @@ def engine_class(address: str) -> type[Engine]:
     others = {each.name: each for each in entry_points(group=GROUP)}
     if scheme not in others:
         there = ", ".join(sorted({*OURS, *others}))
-        what = f"no engine for the scheme {scheme!r}; there are {there}. Is its package installed?"
+        what = (
+            f"no engine for {scheme!r}, only for {there}; is the package of the engine installed?"
+        )
         raise UnsupportedFormat(what)
     theirs: Any = others[scheme].load()
     checked: type[Engine] = theirs

@@ -63,7 +63,7 @@ class Configuration:
     - ``memory``: bytes that building may use; ``None`` for no limit.
     - ``encoder``, ``words``, ``vocabulary``, ``weights``: fingerprints; ``None`` for a part that
       the index does not have.
-    - ``rule``: the word rule, if words can be looked up without the model.
+    - ``rule``: the rule that splits texts into words, if this is possible without the model.
     """
 
     dim: int
@@ -120,7 +120,7 @@ class Load:
     - ``plan``: fingerprint of the load's input and settings.
     - ``documents``: number of documents read and committed.
     - ``alone``: whether every row of the index is from this load.
-    - ``synced``: whether a sync ended the load, and no document was deleted by id since then.
+    - ``synced``: whether the load was a sync and no document was deleted by id after it.
     """
 
     plan: str
@@ -137,13 +137,13 @@ class Manifest:
     - ``index``: the id of the index, 32 hexadecimal digits.
     - ``rows``: number of rows, including deleted rows. Further rows in a file are uncommitted.
     - ``deleted``: number of deleted rows.
-    - ``words``, ``surfaces``: number of terms in each keyword field.
+    - ``words``, ``surfaces``: number of terms in the keyword field of this name.
     - ``fields``: the kind of each kept field, in the order of the database columns.
     - ``codes``: how approximate search was built; ``None`` for exact search.
     - ``coded``: number of rows that the codes cover.
     - ``code_commit``: number of the commit that built the codes.
     - ``keywords``, ``model_files``: CRC-32C of each file.
-    - ``chance``: the similarity by chance; ``None`` in small indexes.
+    - ``chance``: the similarity that unrelated vectors reach; ``None`` in small indexes.
     - ``sources``: the FILEs of the documents; the database numbers them from 1.
     - ``searched_fields``: the fields that are joined to texts, with weights, such as ``title^2``;
       empty if a text is a single field.
@@ -207,7 +207,7 @@ AS_IT_WAS: Final = "index the same FILEs again, with the same options and --forc
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit, which was the newest when it was read. ``is_deleted``: a mask, shape (rows,)."""
+    """A commit of an index. ``is_deleted``: a mask of its deleted rows, shape (rows,)."""
 
     folder: Path
     database: Database
@@ -258,7 +258,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def current_generation(path: Path) -> Path:
-    """Return the folder of the current generation.
+    """Return the newest folder ``generation-NNNNNN`` of an index.
 
     Raises :class:`NotFound`, and :class:`InvalidFile` for an index of version 0.1.0.
     """
@@ -330,7 +330,7 @@ def recover(path: Path, commit: Commit) -> None:
 
 
 def refuse_others(path: Path, *, allow_index: bool = False) -> None:
-    """Raise :class:`FolderNotEmpty` if a folder has files that no interrupted writer left."""
+    """Raise :class:`FolderNotEmpty` if a folder contains more than interrupted writers leave."""
     if not path.exists():
         return
     with reading(str(path)):
@@ -387,7 +387,7 @@ def remove_build(build: Path) -> None:
 
 
 def put_in_place(build: Path) -> Path:
-    """Replace an index by the index in its ``.new-…`` folder ``build``; return its path."""
+    """Replace an index by the one in its folder ``.new-…``; return the path of the index."""
     path = home(build)
     with lock_folder(path), lock_folder(build):
         manifest = read_manifest(build)
@@ -402,7 +402,7 @@ def put_in_place(build: Path) -> Path:
 
 
 def advice(file: str) -> str | None:
-    """Return how to repair a damaged file; ``None`` outside an index."""
+    """Return how to repair a damaged file; ``None`` if it is not in an index."""
     path = Path(file)
     for inside in (path, *path.parents[:2]):
         if GENERATION.fullmatch(inside.parent.name):

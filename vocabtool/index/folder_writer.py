@@ -1,4 +1,4 @@
-"""Changes the index in a folder: rows are appended, deleted rows are marked in a bitmap."""
+"""Change an index in a folder: append rows, and mark deleted rows in a bitmap."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from vocabtool.system.ranking import Mask, Rows
 class FolderWriter(GenerationWriter):
     """The :class:`~vocabtool.index.writer.StoreWriter` of a folder.
 
-    It first removes what interrupted writers left. A folder has one writer at a time, so no other
-    process registers FILEs or loads shards meanwhile.
+    It first removes what interrupted writers left. A folder has one writer at a time.
     """
 
     is_shared = False

@@ -1,6 +1,6 @@
-"""The files of one generation: a snapshot reads one commit, a writer appends rows.
+"""The files in a folder ``generation-NNNNNN``: a snapshot reads one commit, a writer appends rows.
 
-At the end of each commit, this module also decides whether to build codes.
+If enough rows are new, a commit also builds codes (compressed vectors) for approximate search.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Snapshot(MaskStore):
 
     @property
     def mean_lengths(self) -> tuple[float, float]:
-        """The mean number of terms per row in ``words`` and ``surfaces``."""
+        """The mean number of terms per row in the keyword fields ``words`` and ``surfaces``."""
         rows = max(self.rows, 1)
         return self.manifest.words / rows, self.manifest.surfaces / rows
 
@@ -209,7 +209,7 @@ class Snapshot(MaskStore):
         }
 
     def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
-        """Return, for each text, a row that has this text and was read from a file, or -1."""
+        """Return, for each text, a row from a file with the same text; -1 if there is none."""
         hashes, database = [*map(text_hash, texts)], self.commit.database
         rows = dict(
             database.select(
@@ -248,7 +248,7 @@ class Snapshot(MaskStore):
 
 
 def _commit_in_transaction(path: Path) -> Commit:
-    """Return the last commit, with a connection of its own, which sees no later commit."""
+    """Return the last commit, with a new connection that never sees a later commit."""
     while True:
         first = read_commit(path)
         first.database.fetch("BEGIN")
@@ -338,9 +338,9 @@ def raw_vectors(folder: Path, manifest: Manifest) -> RawVectors:
 
 
 def canaries_of(commit: Commit) -> Canaries:
-    """Return documents from evenly spaced rows of a commit, with their vectors.
+    """Return some documents from evenly spaced rows of a commit, with their vectors.
 
-    Documents whose vectors the user gave in Python are left out, unless the index has no model.
+    If the index has a model, documents that were added in Python with vectors are left out.
     """
     live, settings = np.flatnonzero(~commit.is_deleted), commit.manifest.configuration
     of_model = "" if settings.encoder is None else "source <> 0 AND "
@@ -364,7 +364,7 @@ def open_codes(folder: Path, manifest: Manifest) -> VectorCodes:
 
 
 def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
-    """Build codes, or add rows to them, if enough rows are new."""
+    """Build codes, or add rows to them, if enough rows are new; return the new manifest."""
     held, rows = manifest.configuration, manifest.rows
     raw = raw_vectors(folder, manifest)
     if rows and (manifest.chance is None or rows >= 2 * manifest.chance.rows):
@@ -534,9 +534,9 @@ class GenerationWriter:
     ) -> None:
         """Commit all rows added so far.
 
-        - ``manifest``: the manifest to commit. Its values about rows and files are computed here.
+        - ``manifest``: the manifest to commit. Its numbers of rows and its checksums are updated.
         - ``is_deleted``: a mask of deleted rows, shape (rows,).
-        - ``codes``: whether codes may be built, which may take long.
+        - ``codes``: whether approximate search may be built, which may take long.
         """
         self._vectors.flush()
         os.fsync(self._vectors.fileno())
@@ -566,7 +566,7 @@ class GenerationWriter:
         self.manifest = done
 
     def index_fields(self) -> None:
-        """Index the columns of the fields without converting their values again."""
+        """Create the SQL indexes of the columns of fields."""
         for name, kind in self.manifest.fields.items():
             if kind != "null":
                 self.database.set_kind(column(self.manifest.fields, name), "string", self.rows)

@@ -149,10 +149,10 @@ class Index:
         - ``model``: the model that makes the vectors, as in :func:`open_encoder`, with its
           ``options``.
         - ``dim``: the length of your own vectors. With a ``model``, ``dim`` is one of its options.
-        - ``vocabulary``: the words that the model knows, if the model has no words of its own (a
-          callable, a server, your own vectors): a :class:`Words` object, a file, a model, or
-          entries with a ``rule``. The folder keeps a copy of the vocabulary and its rule. A rule in
-          the graph of a model is not copied; the index opens this model by its path.
+        - ``vocabulary``: the words that the model knows: a :class:`Words` object, a file, a model,
+          or entries with a ``rule``. Pass it if the model has no words of its own (a callable, a
+          server, your own vectors). The index keeps a copy. If the graph of a model splits texts
+          into words, the index also needs this model, at the same path.
         - ``rule``: how texts are split into words (see :meth:`Words.of`); ``tokenizer:FILE`` for
           subwords.
         - ``sample``: texts on which the weights of word vectors are fitted.
@@ -167,8 +167,8 @@ class Index:
         - ``in_place``: whether ``force`` replaces the existing index at once. Otherwise, other
           processes open the old index until :meth:`put_in_place` is called.
         - ``table``: a table of the user in the engine, whose rows are the documents of the index.
-          :meth:`update` reads the rows. ``dtype`` and, without a ``model``, ``dim`` are taken from
-          the table. A ``model`` must agree with the vectors of up to 8 rows.
+          :meth:`update` reads the rows. The table determines ``dtype``, and ``dim`` if there is no
+          ``model``. A ``model`` must make the same vectors, which is checked for up to 8 rows.
 
         Raises :class:`FolderNotEmpty` if the folder is not empty; with ``force``, the folder may
         contain an index. Raises ``ValueError`` for conflicting arguments, and
@@ -183,8 +183,8 @@ class Index:
             opened = open_model(model, options, sample)
         elif dim is None:
             raise ValueError(
-                "pass a model, or dim, the length of your own vectors; to search keywords alone, "
-                "dim=1 and vectors of zeros"
+                "pass a model, or dim (the length of your own vectors); to search keywords alone, "
+                "pass dim=1 and vectors of zeros"
             )
         elif options:
             raise ValueError(f"{next(iter(options))}: this argument needs a model")
@@ -280,11 +280,11 @@ class Index:
             if shards is None and not has_vectors:
                 raise ValueError(
                     "--model is missing; it may be omitted only with --vectors or --vector-field, "
-                    "or if FILE is one folder that embed wrote. If you have no model, make one of "
-                    "your texts: vocabtool train FILE... -o words.npz, then --model words.npz"
+                    "or if FILE is one folder that embed wrote. If you have no model, make one "
+                    "from your texts: vocabtool train FILE... -o words.npz, then --model words.npz"
                 )
             if "dim" in options:
-                raise ValueError("--dim needs --model: without it, vectors are used as they are")
+                raise ValueError("--dim needs --model: your own vectors are used as they are")
             dim = Shards.open(shards).dim if shards is not None else dim_of(vectors, sources, read)
             if notify is not None:
                 notify(NO_VECTORS)
@@ -317,14 +317,13 @@ class Index:
         """Open the last commit of an index. The model is opened on first use.
 
         - ``model``: the model that made the vectors, if the index cannot find it by its recorded
-          path. If the vectors are your own, the model must agree with the vectors of up to 8
-          documents.
+          path. If the vectors are your own, up to 8 documents are encoded, and the vectors are
+          compared.
         - ``options``: options of :func:`open_encoder`, and ``vocabulary``. The vocabulary is needed
           only if the words are in the graph of a model that the index cannot find.
 
-        Raises :class:`NotFound`, and :class:`InvalidFile`, which names the damaged file. When a
-        different model is opened, raises :class:`OtherModel`; its message gives both fingerprints,
-        or, if the vectors are your own, the cosine.
+        Raises :class:`NotFound`, and :class:`InvalidFile` for a damaged file. The first use of the
+        model raises :class:`OtherModel` if it did not make the vectors.
         """
         if "://" in str(path) and is_address(path):
             index: Index = store_index().open_at(str(path), model, options)
@@ -353,7 +352,7 @@ class Index:
     def close(self) -> None:
         """Close the files of the index, or its connections to an engine.
 
-        The object cannot be used afterwards. An object that nothing refers to is closed by itself.
+        The object cannot be used afterwards. Garbage collection also closes it.
         """
         self._in_folder.commit.database.close()
 
@@ -388,14 +387,14 @@ class Index:
 
     @property
     def calibration(self) -> Calibration | None:
-        """The calibrated weight of the keyword leg, or ``None``."""
+        """The calibrated weight of keyword search, or ``None``."""
         return self._snapshot.manifest.calibration
 
     def calibration_is_due(self, before: int) -> bool:
-        """Return whether a first calibration is due, or the index has doubled since the last one.
+        """Return whether a calibration of the weight of keyword search is due.
 
-        ``before``: number of documents before the last change. If the index was large enough for a
-        calibration even then, but has none, one is due only if the change doubles the index.
+        It is due when the index becomes large enough, and when it has doubled since the last one.
+        ``before``: number of documents before the last change.
         """
         held = self.calibration
         known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0
@@ -493,10 +492,10 @@ class Index:
             return contents.export(held, file, where=where, vectors=vectors, progress=progress)
 
     def copy(self, new: str | Path, progress: Progress | None = None) -> Index:
-        """Copy the last commit to a new folder or an engine; return the copy, without a model.
+        """Copy the last commit to a new folder or an engine; return the copy.
 
-        A writer may change the index during the copy. All checksums are compared. A new folder
-        appears when it is complete; until then, the copy is in the folder ``.NEW.part`` beside it.
+        A writer may change the index meanwhile. All checksums are compared. A new folder appears
+        when it is complete; until then, the copy is in the folder ``.NEW.part`` beside it.
 
         From a folder to a folder, files are copied; after an interruption, the same call begins
         again. From or to an engine, an interrupted copy is resumed: see
@@ -567,8 +566,8 @@ class Index:
 
         The end of the block commits the changes. An exception in the block rolls them back.
 
-        - ``progress``: a function that is called while codes are built, with the name of the step
-          and the share that is done.
+        - ``progress``: a function that is called while approximate search is built, with the name
+          of the step and the share that is done.
         - ``memory``: a new memory limit for building, in bytes.
 
         Raises :class:`FolderInUse` if another process or thread is writing.
@@ -614,7 +613,7 @@ class Index:
         - ``memory``: as in :meth:`writer`.
         - ``vectors``: the documents' vectors: a file (.npy, .npz with ``vectors`` and perhaps
           ``ids``, Parquet) or an array, shape (n, dim). Vectors without ids must be in the order of
-          the documents. The index's model, if any, must agree with the vectors of up to 8 of them.
+          the documents. If the index has a model, it encodes up to 8 documents, to compare vectors.
 
         Raises :class:`OtherModel` if the model does not agree with ``vectors``, :class:`ChangedRun`
         if a different load is unfinished, and :class:`VocabtoolError` for other errors.
@@ -845,12 +844,11 @@ class Index:
         return removed
 
     def verify(self, progress: Progress | None = None, *, model: bool = False) -> VerifyReport:
-        """Verify all checksums, compare both legs with the documents, and measure the recall.
+        """Check all checksums, compare keywords with documents, and measure the recall.
 
-        ``model``: whether to encode some documents again and compare the vectors. If a writer
-        removes files during the verification, it starts again. :attr:`verified` keeps the result.
-        Raises :class:`InvalidFile`, which names the damaged file, and :class:`ChangedModel` if the
-        model makes different vectors than before.
+        ``model``: whether to encode some documents again and compare the vectors. The result is
+        stored: see :attr:`verified`. Raises :class:`InvalidFile`, which names the damaged file, and
+        :class:`ChangedModel` if the model makes different vectors than before.
         """
         encoder = self.encoder if model else None
         while True:
@@ -880,14 +878,14 @@ class Index:
         return folder.home(self.path) != self.path
 
     def put_in_place(self) -> Index:
-        """Put this index, built in ``.new-…``, in the place of the old one; return it, reopened."""
+        """Replace the old index by this one, and return it, opened again."""
         given, vocabulary = self._model.encoder, self._model.vocabulary
         self._in_folder.commit.database.close()
         path = folder.put_in_place(self.path)
         return Index(path, given, {"vocabulary": vocabulary})
 
     def store_calibration(self, calibration: Calibration | None) -> None:
-        """Store the weight of the keyword leg for all later searches."""
+        """Store the weight of keyword search for all later searches; ``None`` removes it."""
         with self.writer() as writer:
             writer.store_calibration(calibration)
 

@@ -138,9 +138,9 @@ class EncodedBatch:
 
     - ``source``: the number of the FILE of these documents.
     - ``read``: number of documents read for this batch, including unchanged documents.
-    - ``cut``: number of texts that are too long, number of tokens that the model does not read, and
-      number of texts for which the number of tokens is estimated.
-    - ``existing``: rows of the index with the id of a document that was read.
+    - ``cut``: three numbers: texts that are too long, tokens that the model does not read, and
+      texts whose number of tokens is estimated.
+    - ``existing``: rows of the index that have the id of a document that was read.
     - ``same``: the rows among ``existing`` whose content is unchanged.
     """
 
@@ -156,10 +156,10 @@ class EncodedBatch:
 
 
 class Loader:
-    """A load of documents that starts from the commit ``before``.
+    """Loads documents from files into an index.
 
     ``name``: the name of the index, for messages. ``path``: the folder of the index; files in this
-    folder are not loaded.
+    folder are not loaded. ``before``: the last commit before the load.
     """
 
     def __init__(
@@ -183,10 +183,8 @@ class Loader:
         self._number_files()
         for part in self._parts:
             if part.vectors is not None and (part.shards or part.options.vector_field):
-                there = (
-                    "a folder of embed has vectors" if part.shards else "--vector-field is given"
-                )
-                raise ValueError(f"--vectors (vectors=): {there} already; use one of them")
+                there = "the vectors in a folder of embed" if part.shards else "--vector-field"
+                raise ValueError(f"--vectors (vectors=) cannot be combined with {there}")
         self._facts = _facts(self._parts)
         self._shared: Shards | None = None  # shards that several processes load together
         if writer.is_shared and request.options is not None and (folder := self._parts[0].shards):
@@ -205,7 +203,7 @@ class Loader:
         self._notes: list[str] = []
 
     def _number_files(self) -> None:
-        """Find the files to read, and the numbers of their FILEs."""
+        """Find the files to read, and number the FILE arguments."""
         request, known, outside = self._request, self._known, home(self._path)
         if request.sources is not None and request.options is not None:
             self._parts, self._sources = parts_of_names(
@@ -254,7 +252,7 @@ class Loader:
             return self._load_rest()
 
     def _set_searched_fields(self, part: Part) -> None:
-        """Tell the writer which fields the texts of a part consist of."""
+        """Tell the writer which fields are joined to the texts of a part."""
         searched = part.options.searched_fields
         if part.shards is not None and searched:
             field, names = Shards.open(part.shards).plan.field, (*weights_of(searched),)
@@ -363,7 +361,7 @@ class Loader:
         return self._writer.rows_of_sources(in_scope(self._sources, self._parts))
 
     def _remove(self, was_there: Rows) -> int:
-        """Delete the documents in the rows ``was_there`` that the FILEs do not contain any more."""
+        """Delete rows of ``was_there`` that the files no longer contain; return how many."""
         rows = self._rows_of_files()
         rows = rows[are_among(rows, was_there)]  # others may have added some since then
         gone = rows[~are_among(rows, np.concatenate(self._seen))]
@@ -434,7 +432,7 @@ class Loader:
         return parallel_map(encode, self._read_batches(part), workers=threads)
 
     def _read_batches(self, part: Part) -> Iterator[tuple[Batch, int, int]]:
-        """Yield each batch, the number of its FILE, and its number of texts that are not UTF-8."""
+        """Yield (batch, number of its FILE argument, number of texts that are not UTF-8)."""
         for sources in reversed(part.sources):
             found = batches(
                 sources,
@@ -458,7 +456,7 @@ class Loader:
 
     @contextmanager
     def _with_vectors(self, part: Part) -> Iterator[Callable[[Batch], Iterator[Batch]]]:
-        """Yield a function that attaches the given vectors to documents."""
+        """Yield a function that adds the vectors that the user passed to a batch."""
         if part.vectors is None:
             yield lambda batch: iter([self._check_given(batch)])
             return
@@ -481,10 +479,7 @@ class Loader:
                 self._notes += filter(None, [matcher.finish()])
 
     def _check_order(self, part: Part, name: str) -> None:
-        """Raise an error unless all FILEs with these vectors are read, in the recorded order.
-
-        The vectors have no ids, and a later update reads the FILEs in the recorded order.
-        """
+        """Raise an error if FILEs that share vectors without ids are missing or reordered."""
         numbers = [number for _, number in part.files.values()]
         all_known = self._sources
         paths = {all_known[number - 1].vectors_path for number in numbers}
@@ -495,8 +490,10 @@ class Loader:
         ]
         if [*dict.fromkeys(numbers)] != wanted:
             names = " ".join(all_known[number - 1].name for number in wanted)
-            what = f"belong to the FILEs {names} by position: name all of them, in this order"
-            raise VocabtoolError(f"{name}: its vectors {what}, or none")
+            raise VocabtoolError(
+                f"{name}: its vectors belong to the FILEs {names} by position: name all of these "
+                "FILEs, in this order, or none of them"
+            )
 
     def _check_given(self, batch: Batch) -> Batch:
         if batch.vectors is None or not len(batch):
@@ -514,7 +511,7 @@ class Loader:
     def _of_shards(
         self, shards: Shards, part: Part, shard: int | None = None
     ) -> Iterator[EncodedBatch]:
-        """Yield the documents of ``shard``. If it is ``None``, yield all not loaded yet."""
+        """Yield the documents of one shard, or by default all that are not loaded yet."""
         held = self._writer.manifest.configuration
         if held.encoder not in (None, shards.plan.encoder):
             encoder = self._before.model.encoder
@@ -547,7 +544,7 @@ class Loader:
                 yield EncodedBatch(batch=batch, vectors=vectors, source=source, read=len(batch))
 
     def _to_compare(self, batch: Batch, part: Part) -> tuple[Batch, NDArray[np.bool_]]:
-        """Drop documents with repeated ids; return the others, and a mask of them in ``batch``."""
+        """Return the documents whose ids were not read before, and a mask that selects them."""
         batch = self._writer.of_kinds(batch, part.options.on_error)
         chosen = np.ones(len(batch), np.bool_)
         if self._ids is not None:
@@ -613,7 +610,7 @@ def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
 def _compare(
     before: CommitStore, batch: Batch, vectors: Vectors | None
 ) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return each document's row in ``before``, or -1, and whether its content is unchanged."""
+    """Return, for each document, its row in ``before`` (or -1), and whether it is unchanged."""
     kinds = before.manifest.fields
     ids: list[str] = batch.id_array().to_pylist()
     held = before.fetch_stored(ids)

@@ -1,4 +1,4 @@
-"""Compact an index, upgrade one from version 0.1.0, and verify one.
+"""Compact, verify or upgrade an index in a folder.
 
 Only this module reads the folders of version 0.1.0:
 
@@ -149,8 +149,7 @@ class VerifyReport:
     - ``recall``: recall@10 as measured now; 1 for exact search.
     - ``loading``: whether a load is unfinished.
     - ``others``: files in the folder that do not belong to the commit.
-    - ``encoded``: how new vectors of some documents agree with the stored vectors; ``None`` if no
-      document was encoded.
+    - ``encoded``: the comparison of new vectors with stored ones; ``None`` if nothing was encoded.
     """
 
     documents: int
@@ -218,8 +217,8 @@ def verify(
 ) -> VerifyReport:
     """Check all files of an index, and that keywords and database contain the same documents.
 
-    ``encoder``: if given, it encodes some documents again, and the vectors are compared. Raises
-    :class:`InvalidFile`, :class:`NotFound` and :class:`ChangedModel`.
+    ``encoder``: encodes some documents again, to compare the vectors; ``None`` to omit this check.
+    Raises :class:`InvalidFile`, :class:`NotFound` and :class:`ChangedModel`.
     """
     manifest, folder = snapshot.manifest, snapshot.commit.folder
     report = progress or (lambda what, share: None)
@@ -341,7 +340,7 @@ def _read_old_manifest(file: Path) -> dict[str, Any]:
             raise InvalidFile(f"not a manifest of `vocabtool index`: {error}") from error
         if version != OLD_FORMAT:
             raise InvalidFile(
-                f"format {version!r} cannot be upgraded; only {OLD_FORMAT} can: {AS_IT_WAS}"
+                f"format {version!r} cannot be upgraded, only format {OLD_FORMAT}: {AS_IT_WAS}"
             )
         if int(google_crc32c.value(json.dumps(old).encode())) != crc:
             raise InvalidFile("damaged: wrong checksum")

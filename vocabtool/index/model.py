@@ -50,8 +50,8 @@ CHANGING: Final = {"python": "The source code of the function", "openai": "The s
 class OpenedModel:
     """An encoder with its name and options, or only a vocabulary.
 
-    ``rule``: the word rule, if words can be looked up without the model. ``tokenizer``: content of
-    the FILE in a rule ``tokenizer:FILE``.
+    ``rule``: the rule that splits texts into words, if this is possible without the model.
+    ``tokenizer``: content of the FILE in a rule ``tokenizer:FILE``.
     """
 
     encoder: Encoder | None
@@ -171,7 +171,7 @@ class IndexModel:
     """The model of one index.
 
     - ``folder``: the folder that contains the files of the model.
-    - ``canaries``: a function that returns documents to compare a given model with.
+    - ``canaries``: returns documents with their stored vectors, to check a model that is passed.
     - ``given``, ``options``: the model that the caller passed, and its options.
     - ``name``: the name of the index, for messages.
 
@@ -208,9 +208,9 @@ class IndexModel:
 
     @property
     def _address(self) -> str | None:
-        """The recorded address of the vocabulary, ``""`` for a Python object.
+        """The recorded path of the vocabulary.
 
-        ``None`` if the words are the model's own.
+        ``""`` for an object in Python; ``None`` if the words are the model's own.
         """
         found = self._configuration.options.get("vocabulary")
         return found if isinstance(found, str) else None
@@ -310,7 +310,7 @@ class IndexModel:
 
     @property
     def can_encode(self) -> bool:
-        """Whether there is an encoder. This does not open the encoder."""
+        """Whether there is an encoder, opened or not."""
         return self._given is not None or self._configuration.encoder is not None
 
     def _open_named(self, given: Model) -> Encoder:
@@ -329,7 +329,7 @@ class IndexModel:
     def known_words(self) -> KnownWords | None:
         """The words that the model knows; ``None`` if the index has no vocabulary.
 
-        Raises :class:`OtherModel` if the words are not the recorded words.
+        Raises :class:`OtherModel` if the words differ from the recorded words.
         """
         held = self._configuration
         if held.words is None:
@@ -382,15 +382,12 @@ class IndexModel:
         has_copy = held is not None and "vocabulary" in self._files
         advice = "Leave it out" if has_copy else "Pass that of the index"
         raise VocabtoolError(
-            f"{self._name}: {name}another vocabulary than the index has{made_with} ({why}). "
+            f"{self._name}: {name}not the vocabulary of the index{made_with} ({why}). "
             f"{advice}, or index the documents again (in a new folder, or with --force)"
         ) from cause
 
     def _here(self, address: str | None, what: str, option: str) -> str:
-        """Return a recorded address if it is an existing path.
-
-        Otherwise raises :class:`NotFound`: other names could cause an import or a download.
-        """
+        """Return a recorded path. Raises :class:`NotFound` if it does not exist here."""
         path = split_kind(address or "")[1]
         paths = accumulate(path.split("#"), "{}#{}".format)  # perhaps FILE#NAME
         if address and os.path.isabs(path) and any(map(os.path.exists, paths)):  # noqa: PTH117 - accepts any text

@@ -1,14 +1,14 @@
-"""The file of an index's vectors, their similarities, and recall with synthetic queries.
+"""The file of an index's vectors, their similarities, and the recall of approximate search.
 
 The file has no header: rows of float16 or float32, little-endian. Searches map the file into
 memory. Building reads it block by block, because mapped pages would count as memory of the process.
 
-Recall@10 of a search is measured by comparison with exact search. It is measured separately for
-three kinds of queries, and the lowest value counts:
+Recall@10 of a search is measured by comparison with exact search. There are three kinds of
+synthetic queries, and the lowest recall counts:
 
-- stored vectors that are farthest from their own neighbours;
-- random mixtures of a whole sample, which are near no stored vector;
-- random mixtures of differences between stored vectors and their neighbours.
+- stored vectors that are far from their nearest neighbours;
+- random weighted sums of many stored vectors, which are near none of them;
+- random weighted sums of the differences between stored vectors and their neighbours.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class RawVectors:
         with reading(str(file)):
             size, wanted = file.stat().st_size, count * self.row_bytes
             if size < wanted:
-                what = f"{wanted:,} bytes ({count:,} vectors of {self.row_bytes:,} bytes)"
-                raise InvalidFile(f"expected {what}, got {size:,}", offset=size)
+                what = f"expected {wanted:,} bytes ({count:,} vectors of {self.row_bytes:,} bytes)"
+                raise InvalidFile(f"{what}, got {size:,}", offset=size)
             self._rows: Stored = np.empty((0, dim), self._type)
             if count:
                 self._rows = np.asarray(np.memmap(file, self._type, "r", shape=(count, dim)))
@@ -81,13 +81,13 @@ class RawVectors:
         return _single(self._rows[start:stop])
 
     def read(self, start: int, stop: int) -> Vectors:
-        """Return the same as :meth:`slice`, but read the file instead of its memory map."""
+        """Return the vectors from row ``start`` to ``stop``, read without the memory map."""
         return next(block for _, block in self.blocks(start, stop, stop - start))
 
     def blocks(
         self, start: int = 0, stop: int | None = None, rows: int | None = None
     ) -> Iterator[tuple[int, Vectors]]:
-        """Yield the vectors from row ``start`` to ``stop`` in blocks: (first row, vectors)."""
+        """Yield (first row, vectors) from row ``start`` to ``stop``, in blocks of ``rows``."""
         end = self.count if stop is None else min(stop, self.count)
         step = rows or max(1, READ_BYTES // (4 * self.dim))
         with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
@@ -102,7 +102,7 @@ class RawVectors:
 
     @contextmanager
     def reader(self) -> Iterator[Callable[[Rows], Vectors]]:
-        """Open the file and yield a function like :meth:`read_rows`, for several calls."""
+        """Open the file, and yield a function that reads rows as :meth:`read_rows` does."""
         with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
 
             def read(rows: Rows) -> Vectors:
@@ -122,10 +122,8 @@ class RawVectors:
 
 
 def _single(stored: Stored) -> Vectors:
-    """Convert vectors to float32. For finite float16, this takes half the time of NumPy.
-
-    Sign, exponent and mantissa (IEEE 754) are shifted; then the exponent's bias is corrected.
-    """
+    """Convert finite vectors to float32, in half the time of NumPy."""
+    # Sign, exponent and mantissa (IEEE 754) are shifted; then the exponent's bias is corrected.
     if stored.dtype.itemsize == 4:
         return np.ascontiguousarray(stored, np.float32)
     halves = np.ascontiguousarray(stored).view("<i2").reshape(-1)
@@ -157,7 +155,7 @@ def prepare(vectors: NDArray[Any], metric: Metric) -> Vectors:
 
 
 def as_stored(vectors: Vectors, dtype: StoredType) -> NDArray[np.float16] | Vectors:
-    """Convert to the type of the file. Raises :class:`ValueError` for too large numbers."""
+    """Convert to the type of the file. Raises :class:`ValueError` if float16 overflows."""
     with np.errstate(over="ignore"):  # refused below
         stored = vectors.astype(np.dtype(dtype).newbyteorder("<"))
     if dtype == "float16":
@@ -171,8 +169,8 @@ def as_stored(vectors: Vectors, dtype: StoredType) -> NDArray[np.float16] | Vect
 def similarities(query: Vectors, vectors: Vectors, metric: Metric) -> Scores:
     """Return the similarity of each vector to a query, float32, shape (n,); higher is better.
 
-    ``query``, ``vectors``: prepared, shape (dim,) and (n, dim), C-contiguous. A similarity depends
-    only on the two vectors.
+    ``query``, ``vectors``: from :func:`prepare`, shape (dim,) and (n, dim), C-contiguous. The
+    result for one vector does not depend on the other vectors.
     """
     if metric == "cosine":
         cosines: Scores = np.einsum("ij,j->i", vectors, query)
@@ -195,7 +193,7 @@ def _refuse(bad: NDArray[np.bool_] | np.bool_, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QuerySample:
-    """Synthetic queries, prepared, shape (n, dim). ``rows``: the row that a query copies, or -1."""
+    """Synthetic queries, shape (n, dim). ``rows``: the row that each query copies, or -1."""
 
     queries: Vectors
     rows: Rows
@@ -204,7 +202,10 @@ class QuerySample:
 def queries_unlike_documents(
     vectors: Vectors, rows: Rows, metric: Metric, random: np.random.Generator
 ) -> list[QuerySample]:
-    """Return three samples of synthetic queries, one of each kind."""
+    """Return three samples of synthetic queries: see the list at the top of this file.
+
+    ``vectors``: a sample of the stored vectors, shape (n, dim). ``rows``: their rows.
+    """
     tried = np.sort(random.permutation(len(rows))[: QUERIES * TRIED])
     scores = products(vectors[tried], vectors, metric)
     scores[np.arange(len(tried)), tried] = -np.inf
@@ -229,7 +230,7 @@ def queries_unlike_documents(
 def mixtures(
     parts: Vectors, vectors: Vectors, metric: Metric, random: np.random.Generator
 ) -> QuerySample:
-    """Return random mixtures of ``parts`` that have the covariance of ``parts``.
+    """Return random weighted sums of ``parts``, which have the covariance of ``parts``.
 
     Their mean is the mean of ``vectors`` for ``l2``, and zero for other metrics.
     """
@@ -276,10 +277,10 @@ def nearest_rows(
 def recall_by_count(
     truth: tuple[Rows, NDArray[np.bool_]], candidates: Rows, counts: list[int]
 ) -> list[tuple[float, float]]:
-    """Return, for each k in ``counts``, the mean recall of the first k candidates.
+    """Return (mean recall, its standard error) of the first k candidates, for k in ``counts``.
 
-    Each mean comes with its standard error. ``truth``: the result of :func:`nearest_rows`.
-    ``candidates``: shape (queries, largest k), nearest first.
+    ``truth``: the result of :func:`nearest_rows`. ``candidates``: the rows that a search found,
+    shape (queries, largest k), nearest first.
     """
     nearest, is_wanted = truth
     places = np.full(nearest.shape, candidates.shape[1])
@@ -300,9 +301,9 @@ def recall_by_count(
 def measure_recall(
     raw: RawVectors, search: Callable[[Vectors, int], Rows], metric: Metric, seed: int = 1
 ) -> float:
-    """Measure recall@10 of a search for each kind of synthetic queries; return the lowest.
+    """Measure recall@10 of a search for three kinds of synthetic queries; return the lowest.
 
-    ``search``: returns the given number of nearest rows to a vector.
+    ``search``: a function that returns the k nearest rows, given a vector and k.
     """
     random = np.random.default_rng(seed)
     size = min(REMEASURED_SAMPLE, raw.count)
@@ -328,8 +329,8 @@ def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> floa
 
     It is the greater of two 95th percentiles:
 
-    - the percentile of the similarities between the documents of random pairs;
-    - the percentile of the similarities between random mixtures and their nearest documents.
+    - of the similarities in random pairs of documents;
+    - of the similarities between random weighted sums of vectors and their nearest documents.
 
     Returns ``None`` for fewer than ten vectors, or if products overflow float32.
     """

@@ -1,4 +1,4 @@
-"""The FILEs that an index was made from: recorded, found again, and grouped for reading.
+"""Record the FILE arguments from which an index was made, find them again, and group them.
 
 A FILE keeps the name that the user passed, because ids may contain it (``docs/a.txt:1``).
 """
@@ -94,7 +94,7 @@ class Part:
     """FILE arguments that are read with the same options.
 
     - ``sources``: the inputs. If several inputs contain the same id, the last document is used.
-    - ``files``: for each file its name in ids and messages, and the number of its FILE.
+    - ``files``: for each path, the name in ids and messages, and the number of the FILE argument.
     - ``notes``: messages about files that are not read.
     """
 
@@ -121,7 +121,7 @@ def parts_of_names(
     index: Path,
     vectors: Given | None = None,
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """Return (list of the one part that reads ``sources``, all FILEs to record)."""
+    """Return a list of one part, which reads ``sources``, and all FILEs to record."""
     names = names_of(sources)
     paths = {Source.from_name(name, index, options).path for name in names or ()}
     held = [replace(each.options, on_error="raise") for each in known if each.path in paths]
@@ -238,7 +238,7 @@ def in_scope(known: Sequence[Source], parts: Sequence[Part]) -> list[int]:
 
 
 def shards_in(sources: Sources) -> Path | None:
-    """Return the only source if it is a folder of shards, else ``None``."""
+    """Return the path of ``sources`` if it is one folder of shards, else ``None``."""
     names = names_of(sources)
     if names is not None and len(names) == 1 and (Path(names[0]) / RUN).is_file():
         return Path(names[0])

@@ -1,8 +1,7 @@
 """Copy an index between a folder and an engine, or between engines.
 
-The stored vectors are copied; terms and statistics are computed again. The copy records a load
-whose plan names the commit that is copied. So the same call resumes a copy that was killed, or
-begins again if the index has a later commit.
+The stored vectors are copied; terms and statistics are computed again. After an interruption, the
+same call resumes the copy, or begins again if the index has a later commit.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ def transfer(
     """Copy the newest commit of ``source``: documents, vectors, fields, FILEs, answers, settings.
 
     At the end, the copy is verified, and read again to compare its checksum with the source.
-    ``new``: a new folder, which appears when it is complete, or an address of an engine, where
-    others can open the copy before it is complete. Raises :class:`FolderNotEmpty` if ``new`` has an
+    ``new``: a new folder or an address of an engine. A folder appears when it is complete; in an
+    engine, others can open the incomplete copy. Raises :class:`FolderNotEmpty` if ``new`` has an
     index that is not an unfinished copy of ``source``.
     """
     with source.snapshot().contents() as held:
@@ -91,14 +90,14 @@ def _in_engine(source: Index, manifest: Manifest, address: str, plan: str) -> In
         of_commit = load is not None and load.plan.startswith(f"{COPIED}-{manifest.index}-")
         is_alone = load is not None and not load.finished and load.documents == len(found)
         if not (of_commit and is_alone and isinstance(found, StoreIndex)):
-            raise FolderNotEmpty(f"{found.name}: already contains an index; name another one")
+            raise FolderNotEmpty(f"{found.name}: already contains another index; use a new name")
         found.remove()  # an unfinished copy of an earlier commit
     files = _model_files(source, manifest)
     return StoreIndex(engine_class(address).create(address, made, files, replaces=False))
 
 
 def _in_folder(source: Index, manifest: Manifest, new: Path, plan: str) -> Index:
-    """Return the index to fill, as :func:`_in_engine` does, in a folder beside ``new``."""
+    """Return the index to fill, in a folder beside ``new``: see :func:`_in_engine`."""
     part = part_of(new)
     if is_index(part):
         with suppress(NotFound, InvalidFile):
@@ -146,7 +145,7 @@ def _model_files(source: Index, manifest: Manifest) -> dict[str, bytes]:
 
 
 class _Checksum:
-    """A checksum of documents, their FILEs and vectors in row order; the same in every store."""
+    """A checksum of documents, vectors and FILE numbers; equal in a folder and an engine."""
 
     def __init__(self) -> None:
         self.rows, self._hash = 0, blake2b(digest_size=16)
@@ -178,7 +177,7 @@ def _fill(
         load = writer.load_of(plan)
         done = load.documents if load is not None and load.plan == plan else 0
         if done != writer.manifest.live:
-            what = f"{writer.manifest.live:,} documents, of which {done:,} were copied"
+            what = f"it has {writer.manifest.live:,} documents, but {done:,} were copied"
             raise VocabtoolError(f"{target.name}: somebody changed the copy: {what}")
         committed = done
         for rows in held.rows:

@@ -64,7 +64,8 @@ class CodeFacts:
     - ``probes``: how many of the ``lists`` a search visits.
     - ``candidates``: minimum number of rows that a search scores exactly.
     - ``recall``: recall@10, measured with ``queries`` synthetic queries.
-    - ``sample``: number of training vectors. ``coded``: number of rows at build time.
+    - ``sample``: number of training vectors.
+    - ``coded``: number of rows at build time.
     - ``given``: unused, always false.
     """
 
@@ -83,7 +84,7 @@ class CodeFacts:
 
 
 class VectorCodes:
-    """The codes of the first ``rows`` rows. Several threads may search at the same time."""
+    """Codes of the first ``rows`` vectors. Several threads may search at the same time."""
 
     def __init__(self, index: Any, rows: int) -> None:
         self._index = index
@@ -141,10 +142,10 @@ class VectorCodes:
     def candidates(
         self, queries: Vectors, count: int, probes: int = 1, allowed: Mask | None = None
     ) -> Rows:
-        """Return approximately the nearest rows to each query, best first. Missing rows are -1.
+        """Return approximately the ``count`` nearest rows to each query, best first.
 
-        ``queries``: prepared, shape (n, dim). ``probes``: number of lists to visit. ``allowed``: a
-        mask, shape (rows,).
+        Missing rows are -1. ``queries``: from :func:`prepare`, shape
+        (n, dim). ``probes``: number of lists to visit. ``allowed``: a mask, shape (rows,).
         """
         faiss, probes = faiss_library(), max(1, min(probes, self.lists))
         if allowed is not None:
@@ -175,11 +176,12 @@ def build_codes(
 ) -> tuple[VectorCodes, CodeFacts]:
     """Build the codes of all rows, and choose how to search them.
 
-    The cheapest setting is chosen whose measured recall, minus its standard error, reaches a
-    target. The target is halfway between ``recall`` and 1, because synthetic queries are easy.
+    - ``recall``: recall@10 that searches must reach. Synthetic queries must reach more, halfway
+      from ``recall`` to 1, because they are easier than real queries.
+    - ``memory``: limit in bytes, in addition to the present memory of the process.
+    - ``lists``: number of IVF lists; by default, it depends on the number of rows.
 
-    ``memory``: limit in bytes, in addition to the present memory of the process. Raises
-    :class:`VocabtoolError` if ``memory`` is too small.
+    Raises :class:`VocabtoolError` if ``memory`` is too small.
     """
     began = perf_counter()
     if lists is None:
@@ -257,7 +259,7 @@ def _choose_setting(
 
 
 def _steps(first: int, last: int) -> list[int]:
-    """Return the numbers 2^n and 1.5 * 2^n from ``first`` to below ``last``; then ``last``."""
+    """Return numbers from ``first`` to ``last``, such as 4, 6, 8, 12, 16."""
     powers = range(first.bit_length() - 1, last.bit_length())
     every = sorted({1 << power for power in powers} | {3 << power >> 1 for power in powers})
     return [step for step in every if first <= step < last] + [last]
@@ -269,11 +271,8 @@ def _pad(vectors: Vectors) -> Vectors:
 
 
 def _separate_equal_centroids(quantiser: Any) -> None:
-    """Spread out the centroids of dimensions in which all vectors are equal.
-
-    FastScan never finds a vector if every place of its code has the lowest value of the lookup
-    table.
-    """
+    """Spread out equal centroids, with which FastScan would never find some vectors."""
+    # It misses a vector if every place of its code has the lowest value of the lookup table.
     faiss = faiss_library()
     centroids = faiss.vector_to_array(quantiser.centroids).reshape(-1, CENTROIDS, WIDTH)
     same = centroids.min(axis=1, keepdims=True) == centroids.max(axis=1, keepdims=True)

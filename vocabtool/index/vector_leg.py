@@ -1,6 +1,6 @@
-"""The vector leg of a search: candidates by their codes, then exact scores from the raw vectors.
+"""Search the vectors of an index: find candidates by their codes, then compute exact scores.
 
-Rows without codes are searched exactly. If a mask allows only few rows, these are searched exactly.
+All rows without codes are compared exactly. If a mask allows only few rows, so are these.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ SINGLE: Final = 2.0**-23  # the spacing of single precision numbers at 1
 class VectorLeg:
     """The vectors of a commit. Several threads may search at the same time.
 
-    ``codes``: codes of the first rows. ``kept_bytes``: maximum size of the cache for other rows.
+    ``codes``: compressed vectors of the first rows. ``kept_bytes``: maximum size of the cache of
+    the other vectors.
     """
 
     def __init__(
@@ -157,10 +158,9 @@ class VectorLeg:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Vectors other than zero.
+    """A block of vectors, without zero vectors.
 
-    ``rows``: row numbers of the vectors, ascending. ``squares``: squared lengths of the vectors;
-    empty for cosine.
+    ``rows``: their row numbers, ascending. ``squares``: their squared lengths; empty for cosine.
     """
 
     rows: Rows
@@ -210,7 +210,7 @@ def merge_best(lists: Iterable[RankedRows], limit: int) -> RankedRows:
 
 
 def best_of_scores(rows: Rows, scores: Scores, limit: int) -> RankedRows:
-    """Return the rows with the best scores. ``rows`` are ascending; no score is NaN."""
+    """Return the best rows. ``rows`` must be ascending, and no score may be NaN."""
     if len(rows) > 2 * limit:  # for fewer, sorting is as fast as partitioning
         near = np.flatnonzero(scores >= _nth(scores, limit))
         rows, scores = rows[near], scores[near]

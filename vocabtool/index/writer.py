@@ -1,7 +1,6 @@
 """The public ``Writer``, which changes an index in one or more commits.
 
-It writes to a ``StoreWriter``. ``folder_writer.py`` has the one for folders, ``stores/`` has those
-for engines.
+It uses a ``StoreWriter``, from ``folder_writer.py`` for folders and ``stores/`` for engines.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class StoreWriter(Protocol):
     def rows(self) -> int: ...
 
     def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the row of each id that exists, after the changes so far."""
+        """Return the row of each id that exists, with the uncommitted changes."""
 
     def append(
         self,
@@ -81,7 +80,7 @@ class StoreWriter(Protocol):
     def delete(self, rows: Rows) -> None: ...
 
     def set_source(self, rows: Rows, source: int) -> bool:
-        """Record the number of a FILE for rows; return whether a row changed."""
+        """Record that rows are from the FILE number ``source``; return whether a row changed."""
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
         """Return the rows that these FILEs had when the writer was opened."""
@@ -91,19 +90,19 @@ class StoreWriter(Protocol):
     def answer_for(self, key: str) -> tuple[bytes, bytes] | None: ...
 
     def load_of(self, plan: str | None) -> Load | None:
-        """Return the last load. If the index is shared, return the load of this plan instead."""
+        """Return the last load; in a shared index, the load of ``plan``."""
 
     def register_sources(
         self, known: Sequence[Source], sources: Sequence[Source]
     ) -> tuple[Source, ...]:
         """Replace the ``known`` FILEs of the index by ``sources``; return the recorded FILEs.
 
-        A shared index changes at once. If another writer has registered other FILEs meanwhile,
-        nothing is replaced, and the caller must number its FILEs again.
+        A shared index changes at once, before the commit. If another writer has registered other
+        FILEs meanwhile, nothing is replaced, and the caller must number its FILEs again.
         """
 
     def take_shard(self, plan: str, count: int) -> int | None:
-        """Reserve a shard; return its number below ``count``, or ``None`` if all are loaded.
+        """Reserve a shard; return its number, or ``None`` if all ``count`` shards are loaded.
 
         Waits while other processes load the last shards. If a process dies, its shard can be
         reserved again. Called only for shared indexes.
@@ -119,8 +118,8 @@ class StoreWriter(Protocol):
     ) -> None:
         """Commit all changes so far.
 
-        ``manifest``: its values about rows, terms and files are computed here. ``codes``: whether
-        approximate search may be built, which may take long.
+        ``manifest``: its numbers of rows and terms and its checksums are updated. ``codes``:
+        whether approximate search may be built, which may take long.
         """
 
     def close(self) -> None: ...
@@ -229,7 +228,7 @@ class Writer:
         return len(found)
 
     def find_existing(self, ids: list[str]) -> dict[str, int]:
-        """Return the row of each id that exists, after the changes so far. Ids are valid UTF-8."""
+        """Return the row of each id that exists, with the uncommitted changes."""
         return self._files.find_existing(ids)
 
     def remember(self, key: str, digest: bytes, answer: bytes) -> None:
@@ -251,7 +250,7 @@ class Writer:
         return self._files.answer_for(key)
 
     def load_of(self, plan: str | None) -> Load | None:
-        """Return the last load; if several loads may run at a time, the load of ``plan``."""
+        """Return the last load; in a shared index, the load of ``plan``."""
         return self._files.load_of(plan)
 
     def register_sources(
@@ -270,10 +269,9 @@ class Writer:
         self._changed = True
 
     def set_searched_fields(self, searched: tuple[str, ...]) -> None:
-        """Set the fields that are searched in all documents: :attr:`Manifest.searched_fields`.
+        """Set the fields that are joined to texts: see :class:`Manifest`.
 
-        In one index, some pieces may begin with their path and others not. Raises
-        :class:`VocabtoolError` if the index has rows with other searched fields or weights.
+        Raises :class:`VocabtoolError` if the index has rows with other fields or weights.
         """
         held = self._files.searched_fields
         if {held, searched} == {(), PATH_FIRST}:
@@ -320,12 +318,12 @@ class Writer:
         """Add the documents of a batch, as :meth:`add` does.
 
         - ``source``: the number of the FILE of the documents.
-        - ``are_new``: whether no id is in the index, as in a first load. If so, ids are looked up
-          only if the batch has an id with U+FFFD, because all invalid bytes become this character.
+        - ``are_new``: true if no id of the batch is in the index, so that no lookup is needed.
         """
         with self._all_or_nothing():
             batch = self.of_kinds(batch, on_error)
             ids: pa.StringArray = batch.id_array()
+            # Even new ids may be equal if they have U+FFFD, which replaces all invalid bytes.
             if not are_new or pc.any(pc.match_substring(ids, "\ufffd")).as_py():
                 chosen = self._choose(ids.to_pylist(), on_existing)
                 if not chosen.all():
@@ -396,7 +394,7 @@ class Writer:
         self._finish(replace(self.manifest, load=load or kept), codes=codes)
 
     def store_calibration(self, calibration: Calibration | None) -> None:
-        """Store the weight of the keyword leg (``None``: remove it), and commit all changes."""
+        """Store the weight of keyword search (``None``: remove it), and commit all changes."""
         self.commit()
         held = self.manifest
         if calibration is not None:
@@ -450,9 +448,9 @@ class Writer:
 
 
 def after_other_change(load: Load | None, *, synced: bool = True) -> Load | None:
-    """Return the last load as it must be recorded after another change of the index.
+    """Return the record of the last load, adapted to a later change of the index.
 
-    ``synced``: false if the change deleted documents by id, so that a sync is no longer valid.
+    ``synced``: whether a sync is still valid; false if documents were deleted by id.
     """
     return load and replace(load, alone=False, synced=load.synced and synced)
 
