@@ -6,7 +6,7 @@ does not.
 
 NumPy: an ``.npz`` archive (a zip) with the arrays ``words`` (text) and ``vectors``, or an ``.npy``
 file and a ``.txt`` file of the same name, which has one word per line. ``vocabtool train`` also
-writes the array ``rule`` to the archive: the rule that split the training texts. Layout:
+writes the array ``rule``, which says how the training texts were split into words. Layout:
 numpy.org/doc/stable/reference/generated/numpy.lib.format.html. The header of an array is a Python
 dictionary as text. The header is matched by a regular expression, never evaluated.
 
@@ -111,7 +111,7 @@ def _recognise_word2vec(source: Source) -> str | None:
 
 
 def open_word2vec(source: Source) -> VectorFile:
-    """Read the words of a file, and find where their vectors begin."""
+    """Read the words of a binary word2vec file. The vectors are read later, on request."""
     header = HEADER.match(source.head)
     if header is None:
         raise InvalidFile("not word2vec's binary format: no header line", offset=0)
@@ -150,9 +150,9 @@ def _floats(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
 
 
 def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Iterator[bytes]:
-    """Yield each word, including a newline before the word, if any.
+    """Yield ``promised`` words; append the position of each vector to ``starts``.
 
-    Appends the position of each vector to ``starts``.
+    If records end with a newline, each word but the first begins with this newline.
     """
     row = FLOAT * dim
     window, at, pos = b"", file.tell(), 0  # ``at``: position of the window in the file
@@ -324,10 +324,7 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
 def open_array(
     file: Path, start: int = 0, end: int | None = None
 ) -> np.memmap[Any, np.dtype[np.floating[Any]]]:
-    """Memory-map the two-dimensional array of floats in the bytes ``start:end`` of a file.
-
-    The array's header is at ``start``.
-    """
+    """Memory-map a two-dimensional ``.npy`` array of floats, stored in bytes ``start:end``."""
     with file.open("rb") as opened:
         size = opened.seek(0, 2)
         opened.seek(start)
@@ -378,9 +375,9 @@ def _array_rule(data: bytes) -> str:
 
 
 def may_state(rule: str) -> bool:
-    """Return whether a file of vectors may contain the rule ``rule``.
+    """Return whether a tokenization rule that is stored in a file of vectors is allowed.
 
-    Only rules that make whole words and open no file are allowed.
+    Allowed are rules that produce whole words and open no file.
     """
     return rule in NAMED or (rule.startswith("regex:") and len(rule) <= MAX_RULE)
 

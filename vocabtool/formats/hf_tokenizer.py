@@ -48,7 +48,7 @@ Json = dict[str, Any]
 
 
 def recognise(document: object) -> str | None:
-    """Return ``None`` if a document is a ``tokenizer.json``, otherwise the reason why not."""
+    """Return ``None`` if parsed JSON is a ``tokenizer.json``, otherwise the reason why not."""
     if not isinstance(document, dict):
         return f"{kind(document)}, wanted an object"
     model = document.get("model")

@@ -69,11 +69,8 @@ NO_WORDS: Final = {
 
 
 def _recognise(source: Source) -> str | None:
-    """Return ``None`` if a file is an ONNX model, otherwise the reason why not.
-
-    The fields are checked. A SavedModel may begin with the same bytes, but has no field 7 (the
-    graph).
-    """
+    """Return ``None`` if a file is an ONNX model, otherwise the reason why not."""
+    # A SavedModel may begin with the same bytes, but has no field 7 (the graph).
     seen: set[int] = set()
     buffer = map_file(source.file)
     try:
@@ -263,8 +260,6 @@ class _Model:
 
 
 class _Fields:
-    """The fields of a message. NumPy parses the fields ``strings_field`` and ``integers_field``."""
-
     def __init__(self, buffer: Buffer, span: Span, strings_field: int, integers_field: int) -> None:
         self.numbers: dict[int, int] = {}  # by field number: the last value
         self.spans: dict[int, Span] = {}  # by field number: where the last payload is

@@ -9,9 +9,8 @@ folder higher, as written by huggingface/optimum and sentence-transformers. The 
 - ``sentence_bert_config.json``: whether texts are lower-cased.
 
 Large tensors may be in files beside the graph (onnx/onnx, docs/ExternalData.md). The graph must
-give the name of such a file without a folder, and the file must be as large as the graph states.
-onnxruntime interprets some file names as addresses in memory. These names contain folders, so they
-are refused, too.
+name such a file without a folder, because onnxruntime reads some paths as addresses in memory. The
+file must be as large as the graph states.
 """
 
 from __future__ import annotations

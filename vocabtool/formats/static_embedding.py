@@ -160,9 +160,9 @@ def read_settings(file: Path, wanted: type) -> Any:
 
 
 def find_settings(folders: Sequence[Path], name: str) -> tuple[Path, dict[str, Any]]:
-    """Return the path and the JSON object of the file ``name`` in the first folder that has one.
+    """Return the path and the JSON object of the file ``name`` in the first folder that has it.
 
-    If no folder has this file, the path is in the first folder, and the object is empty.
+    If no folder has it, the path is in the first folder, and the object is empty.
     """
     files = [folder / name for folder in folders]
     file = next((file for file in files if file.is_file()), None)
@@ -170,10 +170,9 @@ def find_settings(folders: Sequence[Path], name: str) -> tuple[Path, dict[str, A
 
 
 def read_model2vec(config: Path) -> tuple[bool, int | None]:
-    """Return two settings of model2vec from its configuration file.
+    """Return whether vectors are normalised, and the maximum number of tokens of a text.
 
-    The first is whether vectors are normalised. The second is the largest number of tokens that are
-    used of a text; ``None`` for all.
+    The number is ``None`` if all tokens are used.
     """
     settings = read_settings(config, dict)
     normalize, most = settings.get("normalize", False), settings.get("max_length", MAX_LENGTH)
@@ -207,7 +206,7 @@ def open_tensors(
 ) -> dict[str, NDArray[Any]]:
     """Memory-map the tensors ``names`` of a file, read-only. Missing tensors are left out.
 
-    ``bits``: whether bfloat16 is accepted; its values are returned as their bits, uint16.
+    ``bits``: whether to accept bfloat16; such a tensor is returned as uint16, with the same bits.
     """
     header = read_header(file)
     with reading(str(file)):

@@ -147,8 +147,7 @@ def path_of(model: str | Path) -> Path:
 
     ``model``: a path, a TensorFlow Hub handle, or the name of a model in another local cache. A
     prefix such as ``static:`` is ignored. For a static embedding or an ONNX model with a tokenizer,
-    the result is the path of the tokenizer. If ``model`` is the folder that contains the tokenizer,
-    the result is this folder.
+    the result is the path of the tokenizer, or ``model`` itself if it is the tokenizer's folder.
     """
     kind, name = files.split_kind(model) if isinstance(model, str) else ("", "")
     if kind:
