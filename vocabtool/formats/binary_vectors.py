@@ -244,7 +244,7 @@ def read_array_head(file: BinaryIO) -> ArrayHead:
         dtype = np.dtype(descr.decode())
         sizes = tuple(int(size) for size in shape.replace(b" ", b"").split(b",") if size)
     except (TypeError, ValueError) as error:
-        what = f"the header of an array has an invalid type, {descr!r}, or shape, {shape[:40]!r}"
+        what = f"an array header with an invalid type {descr!r} or shape {shape[:40]!r}"
         raise InvalidFile(what) from error
     if dtype.hasobject:
         raise UnsupportedFormat(
@@ -309,7 +309,7 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
             opened.seek(member.header_offset)
             local = opened.read(LOCAL_HEADER)
         if len(local) < LOCAL_HEADER or not local.startswith(zip_archive.MAGIC):
-            raise InvalidFile(f"the archive's directory states a wrong position of {VECTORS}")
+            raise InvalidFile(f"the archive's directory has a wrong position for {VECTORS}")
         names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
         start = member.header_offset + LOCAL_HEADER + names
         vectors = open_array(file, start, start + member.file_size)
@@ -356,7 +356,7 @@ def _array_words(data: bytes) -> Iterator[bytes]:
     if head.dtype.kind == "U":
         codes = words.view(f"{head.dtype.byteorder}u4")
         if codes.max(initial=0) > MAX_CHARACTER:
-            what = f"it has a character above {MAX_CHARACTER:#x}"
+            what = f"a character above {MAX_CHARACTER:#x}"
             raise InvalidFile(f"a word is not Unicode: {what}")
     try:
         for at in range(0, len(words), CHUNK):
@@ -419,8 +419,8 @@ def _read_fasttext(source: Source) -> Findings:
     dim, model, minn, maxn = settings[0], settings[7], settings[9], settings[10]
     if min(words, labels) < 0 or words + labels != size or size == 0:
         raise InvalidFile(
-            f"the dictionary has {size:,} entries, wanted at least 1, and as many as {words:,} "
-            f"words plus {labels:,} labels",
+            f"the header states {size:,} entries, {words:,} words and {labels:,} labels, wanted "
+            "entries = words + labels, and at least 1 entry",
             offset=64,
         )
     if max(dim, minn, maxn) > 1 << 20 or dim <= 0 or pruned < -1:
@@ -449,7 +449,7 @@ def _read_fasttext(source: Source) -> Findings:
     found = [Vocabulary("words", "vectors", entries, places=places, notes=tuple(notes))]
     entries, behind = _entries(buffer, behind, 1, labels)
     if labels:
-        note = ("classes that the model assigns to texts; these are no words",)
+        note = ("labels that the model assigns to texts, not words",)
         found.append(Vocabulary("labels", "list", entries, places=places, notes=note))
     position = behind + 8 * max(pruned, 0)
     if position + MATRIX.size <= len(buffer) and buffer[position] in (0, 1):

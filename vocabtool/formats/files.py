@@ -110,7 +110,7 @@ def find(handle: str) -> Path:
         + (f"That cache contains: {named}\n" if named else "")
         + "To download it into the cache:\n"
         f"  python -c {shlex.quote(resolve)}\n"
-        "Or, without TensorFlow, download it into a folder, and pass that instead of the address:\n"
+        "Or, without TensorFlow, download it into a folder, and pass the folder as the model:\n"
         f"  mkdir model && curl -L {shlex.quote(archive)} | tar xz -C model"
     )
 

@@ -186,7 +186,7 @@ def _unknown(
         return None, ()
     if model_type == "Unigram":
         if not is_id(token) or token >= entries:
-            raise InvalidFile(f"model.unk_id: wanted the id of one of {entries:,} pieces")
+            raise InvalidFile(f"model.unk_id: wanted an id below {entries:,}, the number of pieces")
         return Unknown(token), ()
     expect(token, str, "model.unk_token")
     for id_of in ids_of:

@@ -271,7 +271,9 @@ def _count_merges(file: Path) -> int:
         if line.startswith(b"#version"):
             continue
         if line.count(b" ") != 1:
-            raise InvalidFile(f"line {number:,} is not a merge, wanted two pieces and one space")
+            raise InvalidFile(
+                f"line {number:,} is not a merge, wanted two pieces and a space between"
+            )
         count += 1
     return count
 
@@ -439,9 +441,7 @@ def _weights(
                 start = at + LENGTH
                 end = start + int.from_bytes(data[at:start], "little")
                 if end > len(data):
-                    what = (
-                        "a string ends after the last byte of its group of files (weightsManifest)"
-                    )
+                    what = "a string runs past the end of its group of files (weightsManifest)"
                     raise InvalidFile(what, offset=at)
                 entries.append(data[start:end])
                 at = end
@@ -461,5 +461,5 @@ def _content(folder: Path, name: object) -> bytes:
         file = named_file(folder, text.encode("utf-8", "surrogatepass"))
         refuse_link(file)
         if not file.is_file():
-            raise NotFound(f"{show(text)}: no such file; model.json expects it beside itself")
+            raise NotFound(f"{show(text)}: no such file; model.json expects it in the same folder")
         return read_file(file, MAX_SHARD)

@@ -297,7 +297,8 @@ class _Fields:
             pos += base
             runs += 1
             if runs > MAX_RUNS:
-                raise InvalidFile(f"repeated values are in more than {MAX_RUNS} groups", offset=pos)
+                what = f"the values of a list are in more than {MAX_RUNS} separate groups"
+                raise InvalidFile(what, offset=pos)
         if pos > end:
             raise InvalidFile("values run past the end of their message", offset=end)
 

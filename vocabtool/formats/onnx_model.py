@@ -156,7 +156,7 @@ def _graph_in(folder: Path) -> Path:
         raise UnknownFormat(f"{folder}: neither {MODEL} nor {SUBFOLDER}/{PATTERN} in it")
     if not named and len(found) > 1:
         names = ", ".join(str(file.relative_to(folder)) for file in found[:MAX_LISTED])
-        raise UnknownFormat(f"{folder}: several graphs, none called {MODEL}: {names}; pass one")
+        raise UnknownFormat(f"{folder}: several graphs, but no {MODEL}; pass one of {names}")
     return (named or found)[0]
 
 
@@ -223,8 +223,8 @@ def _external_file(model: Path, buffer: Buffer, facts: list[Span]) -> Path:
     needed, size = sum(map(int, numbers)), file.stat().st_size
     if needed > size:
         raise InvalidFile(
-            f"a tensor ends at byte {needed:,} of {name}, which has {size:,}: the file is damaged "
-            "or truncated, download it again"
+            f"a tensor ends at byte {needed:,} of {name}, which has {size:,} bytes: the file is "
+            "damaged or truncated, download it again"
         )
     return file
 

@@ -100,7 +100,7 @@ def find(path: Path) -> EmbeddingFiles:
         why = f"{path}: tensors without the files of a static embedding beside them"
         raise UnknownFormat(why, (error.what,)) from error
     if found.tensors != path:
-        raise UnknownFormat(f"{path}: not the tensors of this model, which are in {found.tensors}")
+        raise UnknownFormat(f"{path}: not the model's tensors, which are in {found.tensors}")
     return found
 
 
@@ -118,7 +118,7 @@ def _in_folder(folder: Path) -> EmbeddingFiles:
             )
         tokenizer = folder / tokenizers / (files[0].stem.rpartition("_")[0] + ending)
         if not tokenizer.is_file():
-            raise UnknownFormat(f"{tokenizer}: missing; it is the tokenizer of {files[0].name}")
+            raise UnknownFormat(f"{tokenizer}: no such file; {files[0].name} needs this tokenizer")
         return EmbeddingFiles("wordllama", files[0], tokenizer)
     tensors, tokenizer, config = part / WEIGHTS, part / TOKENIZER, folder / CONFIG
     has_modules, has_config = (folder / MODULES).is_file(), part == folder and config.is_file()
@@ -239,8 +239,8 @@ def _tensor(
     start, end = offsets
     if end - start != math.prod(shape) * dtype.itemsize or not start <= end <= size:
         raise InvalidFile(
-            f"tensor {name!r} of shape {shape} and type {kind} is at {start:,} to {end:,} of "
-            f"{size:,} bytes: the file is damaged or truncated, download it again",
+            f"tensor {name!r} of shape {shape} and type {kind} cannot be bytes {start:,} to "
+            f"{end:,} of {size:,}: the file is damaged or truncated, download it again",
             offset=begin + start,
         )
     if start == end:

@@ -376,7 +376,7 @@ class Tables:
 
     def __getitem__(self, index: int) -> Table:
         if not 0 <= index < self.count:
-            what = f"table {index:,} does not exist: there are {self.count:,}"
+            what = f"table {index:,} does not exist: there are only {self.count:,}"
             raise InvalidFile(what, offset=self.start)
         at = self.start + 4 * index
         return _table_at(self.buffer, at + _number(self.buffer, at, "<I"))

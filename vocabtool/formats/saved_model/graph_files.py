@@ -118,7 +118,7 @@ def open_graphs(model: str | Path) -> GraphFile:
             raise no_model_in(path)
     with reading(str(file)):
         if not file.is_file():
-            raise NotFound(f"{path}: wanted a model's folder or file, found neither")
+            raise NotFound(f"{path}: neither a file nor a folder; wanted a model's folder or file")
         with file.open("rb") as opened:
             head = opened.read(HEAD)
             _refuse_other(file, head)
@@ -167,7 +167,7 @@ def path_of(model: str | Path) -> Path:
             )
         raise NotFound(f"{path}: no such file or folder (a hub handle begins with https://)")
     if not path.is_file() and not path.is_dir():
-        raise NotFound(f"{path}: wanted a model's folder or file, found neither")
+        raise NotFound(f"{path}: neither a file nor a folder; wanted a model's folder or file")
     if path.is_dir() and graphs_file_in(path) is not None:
         return path
     from vocabtool.formats import onnx_model
