@@ -11,7 +11,7 @@
     ├── OperatorFailed    a function passed to a stream operator failed
     ├── FolderInUse       another process, or this one, already writes to the folder
     ├── FolderNotEmpty    an empty folder is expected, but the folder has files (FileExistsError)
-    ├── InvalidCondition  invalid condition on fields                          (ValueError)
+    ├── InvalidCondition  invalid condition on the fields of documents         (ValueError)
     ├── InvalidCursor     a cursor of another search, or of an earlier commit  (ValueError)
     ├── OtherModel        the index was made with another model                (ValueError)
     ├── ChangedModel      the model's vectors differ from those in the index   (ValueError)
@@ -113,7 +113,7 @@ class FolderNotEmpty(VocabtoolError, FileExistsError):
 
 
 class InvalidCondition(VocabtoolError, ValueError):
-    """An invalid condition on fields.
+    """An invalid condition on the fields of documents.
 
     ``position``: the position of the error in ``condition``, in characters from 0.
     """
@@ -138,11 +138,10 @@ class OtherModel(VocabtoolError, ValueError):
     """An index that was made with another model.
 
     - ``part``: the part of the model that differs, for example ``"encoder"``.
-    - ``wanted``: the fingerprint of this part in the index. The fingerprint is empty if the index
-      has none, because the user gave the vectors.
+    - ``wanted``: the fingerprint of this part in the index; empty if the user supplied the vectors.
     - ``found``: the fingerprint of this part in the model in use.
-    - ``model``: the name of the model with which the index was made; ``None`` if it is unknown or
-      is also the name of the model in use.
+    - ``model``: the name of the model with which the index was made. ``None`` if the name is
+      unknown, or equal to that of the model in use.
     - ``advice``: what the user can do. If ``wanted`` is empty: how the vectors differ.
     """
 
@@ -228,7 +227,7 @@ class ChangedRun(VocabtoolError):
 
 @contextmanager
 def reading(file: str) -> Iterator[None]:
-    """Name ``file`` in errors of the ``with`` block.
+    """Add the name ``file`` to errors of the ``with`` block.
 
     An :class:`InvalidFile` or :class:`UnsupportedFormat` without a file name gets the attribute
     ``file``. An ``OSError``, for example a missing permission, becomes :class:`NotFound`.
@@ -254,10 +253,10 @@ def refuse_pointer(head: bytes) -> None:
 def no_documents(
     names: Iterable[str], skipped: Sequence[tuple[str, str]], what: str = "document"
 ) -> NotFound:
-    """Make the error that says that sources contain no documents.
+    """Make the error for sources without documents.
 
-    ``names``: the names of the sources. ``skipped``: the place of each skipped row, and why the row
-    was skipped.
+    ``names``: the names of the sources. ``skipped``: each skipped row, as (place, reason).
+    ``what``: the name of a document in the message.
     """
     first = "".join(f"; first skipped row: {place}: {reason}" for place, reason in skipped[:1])
     return NotFound(f"{', '.join(names)}: no {what} in it{first}")

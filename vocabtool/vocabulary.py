@@ -74,8 +74,8 @@ class Unknown:
 class Vocabulary:
     """The entries of one vocabulary, in id order.
 
-    Two vocabularies are equal if their entries, ids, specials and unknown ids are equal. Names
-    and places do not matter.
+    Two vocabularies are equal if their entries, ids, special entries and unknown ids are equal.
+    Names and places do not matter.
     """
 
     name: str  #: Name, unique in its model.
@@ -129,7 +129,7 @@ class Vocabulary:
         return map(decode, self.stored)
 
     def __contains__(self, entry: object) -> bool:
-        """Return whether ``entry`` (str or bytes) is stored; specials do not count."""
+        """Return whether ``entry`` (str or bytes) is stored; special entries do not count."""
         return isinstance(entry, str | bytes) and self._position(entry) is not None
 
     def __eq__(self, other: object) -> bool:
@@ -229,7 +229,7 @@ class Vocabulary:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of everything that equality compares; hexadecimal."""
+        """Hexadecimal SHA-256; equal for equal vocabularies."""
         import hashlib
 
         digest = hashlib.sha256(b"vocabtool vocabulary 1, %d entries\n" % len(self))
@@ -395,7 +395,7 @@ def bear_marker(stored: ByteStrings, marker: Marker) -> NDArray[np.bool_]:
 
 
 def guess_marker(stored: ByteStrings) -> Marker | None:
-    """Return the marker that most entries have, or ``None`` if too few entries have it.
+    """Return the most common marker of the entries, or ``None`` if it is too rare.
 
     At least one in ``ONE_IN[marker]`` entries must have the marker. Entries that consist of the
     marker alone are not counted.

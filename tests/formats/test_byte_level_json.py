@@ -89,7 +89,7 @@ def test_implied_special_tokens(version: str, tmp_path: Path) -> None:
     assert vocabulary.tokens[19:21] == ["[TOOL_CONTENT]", "<SPECIAL_20>"]
     assert vocabulary.id_of("th") == 30 + 256
     document["config"]["version"] = "v11"
-    with pytest.raises(InvalidFile, match="special_tokens is missing, which version v11 requires"):
+    with pytest.raises(InvalidFile, match="special_tokens is missing, but version v11 requires it"):
         only(document, tmp_path)
 
 
@@ -117,7 +117,7 @@ DAMAGED: dict[str, tuple[Change, str]] = {
     "no object": (("vocab", 3, 5), "vocab: item 3: token_bytes is missing"),
     "rank": (
         ("vocab", 3, {"rank": 4, "token_bytes": "IQ=="}),
-        "item 3 has rank '4', wanted its position",
+        "item 3 has rank '4', wanted 3",
     ),
     "base64": (("vocab", 3, {"rank": 3, "token_bytes": "!"}), "item 3 is '!', wanted base64"),
     "empty": (("vocab", 3, {"rank": 3, "token_bytes": ""}), "item 3 is empty, wanted base64"),

@@ -125,11 +125,9 @@ GOOD = model()
         pytest.param(GOOD[: HEAD.size + 30], "4 entries and -1 n-grams need at least", id="cut"),
         pytest.param(model(counts=(5, 4, 1))[: HEAD.size + 80], "an entry of type", id="counts"),
         pytest.param(model(ENTRIES[::-1]), "an entry of type 1, wanted 0", id="labels first"),
-        pytest.param(model(counts=(4, 3, 2)), "and as many as 3 words plus 2 labels", id="sum"),
-        pytest.param(
-            model(counts=(0, 0, 0)), "dictionary has 0 entries, wanted at least 1", id="nothing"
-        ),
-        pytest.param(model(counts=(4, 5, -1)), "5 words plus -1 labels", id="negative"),
+        pytest.param(model(counts=(4, 3, 2)), "3 words and 2 labels, wanted entries", id="sum"),
+        pytest.param(model(counts=(0, 0, 0)), "header states 0 entries, 0 words", id="nothing"),
+        pytest.param(model(counts=(4, 5, -1)), "5 words and -1 labels", id="negative"),
         pytest.param(model(counts=(2**31 - 1, 2**31 - 1, 0)), "need at least", id="2^31"),
         pytest.param(model(dim=0), "settings: 0 dimensions", id="no dimension"),
         pytest.param(model(((b"x" * 70_000, 0),)), "longer than 65,536 bytes", id="a long word"),

@@ -248,7 +248,7 @@ MALFORMED: dict[str, tuple[str, str]] = {
     ),
     "unk_id": (
         word_level_text(type="Unigram", vocab=[["a", 0.0]], unk_id=1),
-        "model.unk_id: wanted the id of one of 1 pieces",
+        "model.unk_id: wanted an id below 1, the number of pieces",
     ),
     "unk_token": (word_level_text(unk_token=0), "model.unk_token is a whole number, wanted a te"),
     "added": (word_level_text(added_tokens={}), "added_tokens is an object, wanted a list"),

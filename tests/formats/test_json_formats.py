@@ -277,7 +277,7 @@ UNREADABLE: dict[str, tuple[list[dict[str, Any]], bytes, str]] = {
     "cut off": (
         [weight("w", "string", 12)],
         PACKED[:-1],
-        "a string ends after the last byte of its",
+        "a string runs past the end of its group",
     ),
     "numbers cut off": (
         [weight("f", "float32", 1 << 50), weight("w", "string", 1)],

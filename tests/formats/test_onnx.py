@@ -231,7 +231,7 @@ def one_attribute(name: bytes, *rest: bytes, op: bytes = b"LabelEncoder") -> byt
 
 
 DAMAGED = {
-    "repeated values are in more than 1000 groups": one_attribute(
+    "the values of a list are in more than 1000 separate groups": one_attribute(
         b"a", (field(9, b"") + b"\x40\x01") * 2_000, op=b"Constant"
     ),
     "truncated or longer than 10": one_attribute(b"values_int64s", b"\x40\x01" * 600 + b"\x40\xff"),

@@ -376,7 +376,7 @@ def test_damage(tmp_path: Path, converted: bytes) -> None:
 def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A buffer that is not there is said; too many parts, or buffers on each other, are refused."""
     (warning,) = vocabtool.inspect(write(tmp_path, model([tensor("a", 9)], []))).warnings
-    assert "table 9 does not exist: there are 1" in warning
+    assert "table 9 does not exist: there are only 1" in warning
     path = write(tmp_path, MODEL)
     for bound, message in (
         ("MAX_READ", "buffers of the model overlap"),

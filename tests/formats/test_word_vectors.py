@@ -270,7 +270,7 @@ DAMAGED: dict[str, tuple[Callable[[], bytes], str]] = {
     "not Unicode": (lambda: npz(words=NOT_UNICODE, vectors=MATRIX), "a word is not Unicode"),
     "cut": (lambda: npy(HEAD), "needs 60 bytes, got 0"),
     "huge": (lambda: npy(HEAD.replace("5, 3", f"{10**17}, 9")), "needs 3,600,0"),
-    "type": (lambda: npy(HEAD.replace("<f4", "<f5")), "invalid type, b'<f5'"),
+    "type": (lambda: npy(HEAD.replace("<f4", "<f5")), "invalid type b'<f5'"),
     "version": (lambda: b"\x93NUMPY\x09\x00", "not a NumPy array"),
     "head": (lambda: b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "wanted at most"),
 }

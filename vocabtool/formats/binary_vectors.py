@@ -6,7 +6,7 @@ does not.
 
 NumPy: an ``.npz`` archive (a zip) with the arrays ``words`` (text) and ``vectors``, or an ``.npy``
 file and a ``.txt`` file of the same name, which has one word per line. ``vocabtool train`` also
-writes the array ``rule`` to the archive: the rule that split the training texts. Layout:
+writes the array ``rule``, which says how the training texts were split into words. Layout:
 numpy.org/doc/stable/reference/generated/numpy.lib.format.html. The header of an array is a Python
 dictionary as text. The header is matched by a regular expression, never evaluated.
 
@@ -111,7 +111,7 @@ def _recognise_word2vec(source: Source) -> str | None:
 
 
 def open_word2vec(source: Source) -> VectorFile:
-    """Read the words of a file, and find where their vectors begin."""
+    """Read the words of a binary word2vec file. The vectors are read later, on request."""
     header = HEADER.match(source.head)
     if header is None:
         raise InvalidFile("not word2vec's binary format: no header line", offset=0)
@@ -150,9 +150,9 @@ def _floats(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
 
 
 def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Iterator[bytes]:
-    """Yield each word, including a newline before the word, if any.
+    """Yield ``promised`` words; append the position of each vector to ``starts``.
 
-    Appends the position of each vector to ``starts``.
+    If records end with a newline, each word but the first begins with this newline.
     """
     row = FLOAT * dim
     window, at, pos = b"", file.tell(), 0  # ``at``: position of the window in the file
@@ -244,7 +244,7 @@ def read_array_head(file: BinaryIO) -> ArrayHead:
         dtype = np.dtype(descr.decode())
         sizes = tuple(int(size) for size in shape.replace(b" ", b"").split(b",") if size)
     except (TypeError, ValueError) as error:
-        what = f"the header of an array has an invalid type, {descr!r}, or shape, {shape[:40]!r}"
+        what = f"an array header with an invalid type {descr!r} or shape {shape[:40]!r}"
         raise InvalidFile(what) from error
     if dtype.hasobject:
         raise UnsupportedFormat(
@@ -309,7 +309,7 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
             opened.seek(member.header_offset)
             local = opened.read(LOCAL_HEADER)
         if len(local) < LOCAL_HEADER or not local.startswith(zip_archive.MAGIC):
-            raise InvalidFile(f"the archive's directory states a wrong position of {VECTORS}")
+            raise InvalidFile(f"the archive's directory has a wrong position for {VECTORS}")
         names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
         start = member.header_offset + LOCAL_HEADER + names
         vectors = open_array(file, start, start + member.file_size)
@@ -324,10 +324,7 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
 def open_array(
     file: Path, start: int = 0, end: int | None = None
 ) -> np.memmap[Any, np.dtype[np.floating[Any]]]:
-    """Memory-map the two-dimensional array of floats in the bytes ``start:end`` of a file.
-
-    The array's header is at ``start``.
-    """
+    """Memory-map a two-dimensional ``.npy`` array of floats, stored in bytes ``start:end``."""
     with file.open("rb") as opened:
         size = opened.seek(0, 2)
         opened.seek(start)
@@ -359,7 +356,7 @@ def _array_words(data: bytes) -> Iterator[bytes]:
     if head.dtype.kind == "U":
         codes = words.view(f"{head.dtype.byteorder}u4")
         if codes.max(initial=0) > MAX_CHARACTER:
-            what = f"it has a character above {MAX_CHARACTER:#x}"
+            what = f"a character above {MAX_CHARACTER:#x}"
             raise InvalidFile(f"a word is not Unicode: {what}")
     try:
         for at in range(0, len(words), CHUNK):
@@ -378,9 +375,9 @@ def _array_rule(data: bytes) -> str:
 
 
 def may_state(rule: str) -> bool:
-    """Return whether a file of vectors may contain the rule ``rule``.
+    """Return whether a tokenization rule that is stored in a file of vectors is allowed.
 
-    Only rules that make whole words and open no file are allowed.
+    Allowed are rules that produce whole words and open no file.
     """
     return rule in NAMED or (rule.startswith("regex:") and len(rule) <= MAX_RULE)
 
@@ -422,8 +419,8 @@ def _read_fasttext(source: Source) -> Findings:
     dim, model, minn, maxn = settings[0], settings[7], settings[9], settings[10]
     if min(words, labels) < 0 or words + labels != size or size == 0:
         raise InvalidFile(
-            f"the dictionary has {size:,} entries, wanted at least 1, and as many as {words:,} "
-            f"words plus {labels:,} labels",
+            f"the header states {size:,} entries, {words:,} words and {labels:,} labels, wanted "
+            "entries = words + labels, and at least 1 entry",
             offset=64,
         )
     if max(dim, minn, maxn) > 1 << 20 or dim <= 0 or pruned < -1:
@@ -452,7 +449,7 @@ def _read_fasttext(source: Source) -> Findings:
     found = [Vocabulary("words", "vectors", entries, places=places, notes=tuple(notes))]
     entries, behind = _entries(buffer, behind, 1, labels)
     if labels:
-        note = ("classes that the model assigns to texts; these are no words",)
+        note = ("labels that the model assigns to texts, not words",)
         found.append(Vocabulary("labels", "list", entries, places=places, notes=note))
     position = behind + 8 * max(pruned, 0)
     if position + MATRIX.size <= len(buffer) and buffer[position] in (0, 1):

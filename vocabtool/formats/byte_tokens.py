@@ -213,7 +213,7 @@ def _read_tekken(document: Any, source: Source) -> Findings:
     else:
         digits = version.removeprefix("v")
         if digits.isdecimal() and (len(digits) > 4 or int(digits) > IMPLIED_UP_TO):
-            raise InvalidFile(f"special_tokens is missing, which version {version} requires")
+            raise InvalidFile(f"special_tokens is missing, but version {version} requires it")
         special = list(IMPLIED)
     if len(special) > room:
         raise InvalidFile(
@@ -251,7 +251,7 @@ def _in_order(listed: list[Any], what: str, key: str) -> list[Any]:
             raise InvalidFile(f"{what}: item {number:,}: {key} is missing or not a text")
         if item.get("rank") != number:
             rank = str(item.get("rank"))[:20]
-            raise InvalidFile(f"{what}: item {number:,} has rank {rank!r}, wanted its position")
+            raise InvalidFile(f"{what}: item {number:,} has rank {rank!r}, wanted {number}")
     return [item[key] for item in listed]
 
 

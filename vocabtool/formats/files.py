@@ -48,8 +48,7 @@ def read_file(file: Path, limit: int, what: str = "larger than {:,} bytes") -> b
 def named_file(folder: Path, name: bytes) -> Path:
     """Return the path of the file ``name`` in ``folder``. The file need not exist.
 
-    Raises :class:`InvalidFile` if the name is not UTF-8, or if some operating system would read the
-    name as a path.
+    Raises :class:`InvalidFile` if the name is not UTF-8, or is a path such as ``../a`` or ``C:a``.
     """
     try:
         text = name.decode()
@@ -111,7 +110,7 @@ def find(handle: str) -> Path:
         + (f"That cache contains: {named}\n" if named else "")
         + "To download it into the cache:\n"
         f"  python -c {shlex.quote(resolve)}\n"
-        "Or, without TensorFlow, download it into a folder, and pass that instead of the address:\n"
+        "Or, without TensorFlow, download it into a folder, and pass the folder as the model:\n"
         f"  mkdir model && curl -L {shlex.quote(archive)} | tar xz -C model"
     )
 
@@ -122,11 +121,10 @@ OF_SAME_RANKS: Final = {"p50k_edit": "p50k_base", "o200k_harmony": "o200k_base"}
 
 
 def find_encoding(name: str) -> Path:
-    """Return the file in tiktoken's cache that has the ranks of the encoding ``name``.
+    """Return the file of the encoding ``name`` in tiktoken's cache.
 
-    Cache: ``read_file_cached`` in tiktoken/load.py. Addresses: tiktoken_ext/openai_public.py.
-    Raises :class:`NotFound` if there is no such encoding or no such file; the message says what to
-    do.
+    Raises :class:`NotFound` for an unknown encoding or a missing file. Sources:
+    ``read_file_cached`` in tiktoken/load.py, and tiktoken_ext/openai_public.py.
     """
     import hashlib
     import tempfile
@@ -154,8 +152,8 @@ FOLDERS: Final = ("sentence-transformers", "model2vec", "onnx")  # kinds with na
 def split_kind(model: str) -> tuple[str, str]:
     """Split ``KIND:PATH``, such as ``static:words.vec``, into ``KIND:`` and ``PATH``.
 
-    The first part is empty if ``model`` has no kind, or if a file with the whole name exists. The
-    prefix ``python:`` stays in the second part, because it is followed by an import, not by a path.
+    ``KIND:`` is empty if ``model`` has no kind, or if a file named ``model`` exists. ``python:`` is
+    not a kind.
     """
     prefix, colon, rest = model.partition(":")
     if prefix in KINDS and prefix != "python" and not os.path.exists(model):  # noqa: PTH110 - accepts any text

@@ -48,7 +48,7 @@ Json = dict[str, Any]
 
 
 def recognise(document: object) -> str | None:
-    """Return ``None`` if a document is a ``tokenizer.json``, otherwise the reason why not."""
+    """Return ``None`` if parsed JSON is a ``tokenizer.json``, otherwise the reason why not."""
     if not isinstance(document, dict):
         return f"{kind(document)}, wanted an object"
     model = document.get("model")
@@ -186,7 +186,7 @@ def _unknown(
         return None, ()
     if model_type == "Unigram":
         if not is_id(token) or token >= entries:
-            raise InvalidFile(f"model.unk_id: wanted the id of one of {entries:,} pieces")
+            raise InvalidFile(f"model.unk_id: wanted an id below {entries:,}, the number of pieces")
         return Unknown(token), ()
     expect(token, str, "model.unk_token")
     for id_of in ids_of:

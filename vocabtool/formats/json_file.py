@@ -16,7 +16,7 @@ contains JSON: many people save the result of Keras' ``Tokenizer.to_json()`` tha
   universal-sentence-encoder/src/tokenizer. Ids are positions. A score may be null.
 - ``model.json`` of TensorFlow.js: tensorflow/tfjs, tfjs-converter/src/data/compiled_api.ts. The
   graph is a GraphDef in protobuf's JSON, with bytes in base64. The strings in constants and weights
-  are read; the tables that they fill are not determined.
+  are read, but are not assigned to lookup tables.
 - Weight files of TensorFlow.js, listed in groups (``weightsManifest``,
   tfjs-core/src/io/io_utils.ts). The files of a group, concatenated, contain the weights of the
   group in order. The length of each string is stored before the string, in four bytes.
@@ -158,8 +158,8 @@ def show_some(texts: Collection[str]) -> str:
 def strings(values: Collection[Any], what: str) -> ByteStrings:
     """Convert texts to bytes with :func:`~vocabtool.vocabulary.encode`.
 
-    ``what``: what a value is, for messages. Raises :class:`InvalidFile` for a value that is not a
-    text or cannot be encoded.
+    Raises :class:`InvalidFile` for a value that is not a text or cannot be encoded. ``what``: the
+    name of a value in the message, such as ``piece``.
     """
     try:
         return ByteStrings.of(map(encode, values))
@@ -177,7 +177,7 @@ def parse_ids(vocabulary: Mapping[str, Any], what: str) -> NDArray[np.int64]:
     """Return the ids of an object that maps entries to ids: int64, shape (n,).
 
     Raises :class:`InvalidFile` if a value is not an id. ``what``: the name of a value in the
-    message.
+    message, such as ``the id``.
     """
     values = vocabulary.values()
     if set(map(type, values)) <= {int}:  # true and false are not ids
@@ -271,7 +271,9 @@ def _count_merges(file: Path) -> int:
         if line.startswith(b"#version"):
             continue
         if line.count(b" ") != 1:
-            raise InvalidFile(f"line {number:,} is not a merge, wanted two pieces and one space")
+            raise InvalidFile(
+                f"line {number:,} is not a merge, wanted two pieces and a space between"
+            )
         count += 1
     return count
 
@@ -286,7 +288,7 @@ UNKNOWNS: Final = ("\N{REPLACEMENT CHARACTER}".encode(), b"<unk>")
 
 
 def why_no_texts(document: object) -> str | None:
-    """Return ``None`` if a document is a list of texts, otherwise the reason why not."""
+    """Return ``None`` if parsed JSON is a list of texts, otherwise the reason why not."""
     if not isinstance(document, list):
         return f"{kind(document)}, wanted a list of texts"
     if not document:
@@ -439,9 +441,7 @@ def _weights(
                 start = at + LENGTH
                 end = start + int.from_bytes(data[at:start], "little")
                 if end > len(data):
-                    what = (
-                        "a string ends after the last byte of its group of files (weightsManifest)"
-                    )
+                    what = "a string runs past the end of its group of files (weightsManifest)"
                     raise InvalidFile(what, offset=at)
                 entries.append(data[start:end])
                 at = end
@@ -461,5 +461,5 @@ def _content(folder: Path, name: object) -> bytes:
         file = named_file(folder, text.encode("utf-8", "surrogatepass"))
         refuse_link(file)
         if not file.is_file():
-            raise NotFound(f"{show(text)}: no such file; model.json expects it beside itself")
+            raise NotFound(f"{show(text)}: no such file; model.json expects it in the same folder")
         return read_file(file, MAX_SHARD)

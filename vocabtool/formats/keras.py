@@ -14,8 +14,8 @@ If a layer was given a vocabulary *file*, Keras 2 stores only the path of that f
 
 ``Tokenizer.to_json()`` (keras-team/tf-keras, tf_keras/src/preprocessing/text.py) writes an object
 ``config`` with settings and ``word_index``. ``word_index`` is a string with a JSON object that maps
-words to ids. A file that has only the content of ``config`` is read, too. Ids begin at 1. Keras
-never looks up words whose ids are ``num_words`` or higher, so these words are left out.
+words to ids. A file may also have only the content of ``config``. Ids begin at 1. Words whose ids
+are ``num_words`` or higher are left out, because Keras never looks them up.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class LookupLayer:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """The class and the name. Two descriptions of the same layer have the same identity."""
+        """The names of the class and of the layer, which identify the layer."""
         return self.class_name, self.name
 
 
@@ -188,7 +188,7 @@ def _utf8(text: str) -> bytes | None:
 
 
 def _leading_specials(layer: LookupLayer, entries: Sequence[bytes] | ByteStrings) -> int:
-    """Return the number of mask and unknown entries at the start: ``layer.first_id`` or 0."""
+    """Return how many mask and unknown entries ``entries`` begins with."""
     if layer.first_id > len(entries):
         return 0
     mask, oov = _entry(layer, layer.mask_token), _entry(layer, layer.oov_token)
@@ -265,7 +265,7 @@ ARCHIVE: Final = Reader("Keras archive", _recognise_archive, _read_archive)
 
 
 def _descriptions(config: dict[str, Any]) -> Iterator[tuple[LookupLayer, bool]]:
-    """Yield each lookup layer, and whether only the path of its vocabulary is stored."""
+    """Yield each lookup layer, and whether its vocabulary is in a file outside the archive."""
     if not is_object(config):
         raise InvalidFile(f"{CONFIG} describes no model: class_name or config is missing")
     waiting: list[tuple[str, Any]] = [("", config)]
@@ -303,10 +303,7 @@ def _snake_case(class_name: str) -> str:
 def _read_assets(
     archive: ZipArchive, file: str, layers: dict[str, LookupLayer], findings: Findings
 ) -> set[tuple[str, str]]:
-    """Add the contents of all assets to ``findings``.
-
-    Returns the identity of each layer whose vocabulary is in an asset.
-    """
+    """Add the vocabulary of each asset to ``findings``; return the identities of their layers."""
     adapted: set[tuple[str, str]] = set()
     for name in archive.names:
         if not name.startswith(ASSETS):
@@ -400,7 +397,7 @@ class Settings:
 
 
 def why_no_tokenizer(document: object) -> str | None:
-    """Return ``None`` if a document is a Keras tokenizer, otherwise the reason why not."""
+    """Return ``None`` if parsed JSON is a Keras tokenizer, otherwise the reason why not."""
     if not isinstance(document, dict):
         return f"{json_file.kind(document)}, wanted an object"
     return None if isinstance(_config(document).get(WORDS), str | dict) else f"it has no {WORDS}"

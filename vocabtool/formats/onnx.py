@@ -69,11 +69,8 @@ NO_WORDS: Final = {
 
 
 def _recognise(source: Source) -> str | None:
-    """Return ``None`` if a file is an ONNX model, otherwise the reason why not.
-
-    The fields are checked. A SavedModel may begin with the same bytes, but has no field 7 (the
-    graph).
-    """
+    """Return ``None`` if a file is an ONNX model, otherwise the reason why not."""
+    # A SavedModel may begin with the same bytes, but has no field 7 (the graph).
     seen: set[int] = set()
     buffer = map_file(source.file)
     try:
@@ -263,8 +260,6 @@ class _Model:
 
 
 class _Fields:
-    """The fields of a message. NumPy parses the fields ``strings_field`` and ``integers_field``."""
-
     def __init__(self, buffer: Buffer, span: Span, strings_field: int, integers_field: int) -> None:
         self.numbers: dict[int, int] = {}  # by field number: the last value
         self.spans: dict[int, Span] = {}  # by field number: where the last payload is
@@ -302,7 +297,8 @@ class _Fields:
             pos += base
             runs += 1
             if runs > MAX_RUNS:
-                raise InvalidFile(f"repeated values are in more than {MAX_RUNS} groups", offset=pos)
+                what = f"the values of a list are in more than {MAX_RUNS} separate groups"
+                raise InvalidFile(what, offset=pos)
         if pos > end:
             raise InvalidFile("values run past the end of their message", offset=end)
 

@@ -9,9 +9,8 @@ folder higher, as written by huggingface/optimum and sentence-transformers. The 
 - ``sentence_bert_config.json``: whether texts are lower-cased.
 
 Large tensors may be in files beside the graph (onnx/onnx, docs/ExternalData.md). The graph must
-give the name of such a file without a folder, and the file must be as large as the graph states.
-onnxruntime interprets some file names as addresses in memory. These names contain folders, so they
-are refused, too.
+name such a file without a folder, because onnxruntime reads some paths as addresses in memory. The
+file must be as large as the graph states.
 """
 
 from __future__ import annotations
@@ -157,7 +156,7 @@ def _graph_in(folder: Path) -> Path:
         raise UnknownFormat(f"{folder}: neither {MODEL} nor {SUBFOLDER}/{PATTERN} in it")
     if not named and len(found) > 1:
         names = ", ".join(str(file.relative_to(folder)) for file in found[:MAX_LISTED])
-        raise UnknownFormat(f"{folder}: several graphs, none called {MODEL}: {names}; pass one")
+        raise UnknownFormat(f"{folder}: several graphs, but no {MODEL}; pass one of {names}")
     return (named or found)[0]
 
 
@@ -224,8 +223,8 @@ def _external_file(model: Path, buffer: Buffer, facts: list[Span]) -> Path:
     needed, size = sum(map(int, numbers)), file.stat().st_size
     if needed > size:
         raise InvalidFile(
-            f"a tensor ends at byte {needed:,} of {name}, which has {size:,}: the file is damaged "
-            "or truncated, download it again"
+            f"a tensor ends at byte {needed:,} of {name}, which has {size:,} bytes: the file is "
+            "damaged or truncated, download it again"
         )
     return file
 

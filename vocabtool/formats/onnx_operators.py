@@ -4,8 +4,8 @@ Layout: onnx/onnx, docs/Operators-ml.md and docs/Operators.md. The operator Toke
 Runtime (microsoft/onnxruntime, docs/ContribOperators.md).
 
 The attributes of onnxruntime-extensions contain whole files as text: ``vocab.txt``, ``vocab.json``
-with merges and added tokens, ``tokenizer.json``, a SentencePiece model or an RWKV vocabulary. The
-attribute ``map`` of a mapping has one pair per line: a key, a tab and a value. Layout:
+with merges and added tokens, ``tokenizer.json``, a SentencePiece model or an RWKV vocabulary. An
+attribute ``map`` has one pair per line: a key, a tab and a value. Layout:
 microsoft/onnxruntime-extensions, docs/custom_ops.md, operators/tokenizer and operators/text.
 """
 
@@ -51,8 +51,8 @@ def list_of_strings(
 ) -> Finding:
     """Make a vocabulary from a list of strings whose purpose is unknown.
 
-    If the list has fewer than ``MIN_ENTRIES`` strings, the result is a skipped list instead.
-    ``why``: if given, the list is skipped for this reason, however long it is.
+    Returns a :class:`PassedOver` if the list has fewer than ``MIN_ENTRIES`` strings, or if ``why``
+    states a reason to skip it.
     """
     if why is None and len(entries) < MIN_ENTRIES:
         why = f"fewer than {MIN_ENTRIES} strings, not used for look-ups"

@@ -63,10 +63,9 @@ class Model(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether every part that can contain words was read, so that there are no warnings.
+        """Whether all parts that may contain words could be read, so that there are no warnings.
 
-        The value may be true although the model has skipped lists, subfolders, or words inside code
-        or custom ops.
+        Skipped lists and subfolders, and words inside code or custom ops, cause no warning.
         """
         return not self.warnings
 
@@ -74,7 +73,7 @@ class Model(NamedTuple):
 def constant(name: str, entries: ByteStrings, place: Place, notes: tuple[str, ...] = ()) -> Finding:
     """Make a vocabulary from a list of strings whose purpose is unknown.
 
-    If the list has fewer than ``MIN_ENTRIES`` strings, the result is a skipped list instead.
+    Returns a :class:`PassedOver` if the list has fewer than ``MIN_ENTRIES`` strings.
     """
     if len(entries) < MIN_ENTRIES:
         return PassedOver(name, len(entries), place, TOO_FEW)
@@ -144,9 +143,9 @@ class Findings:
     def model(self, path: Path, *, small: bool) -> Model:
         """Return the model that consists of these findings.
 
-        Vocabularies with equal contents are merged. Names become unique. The vocabularies in which
-        the model looks up words (``linked``) come first, then all others. Each of the two groups is
-        sorted by size, the largest first. ``small``: whether constants of fewer than
+        Vocabularies with equal contents are merged. Repeated names get numbers. The vocabularies in
+        which the model looks up words (``linked``) come first, then all others. Each of the two
+        groups is sorted by size, the largest first. ``small``: whether constants of fewer than
         ``MIN_ENTRIES`` strings are vocabularies; otherwise they are skipped lists.
         """
         passed_over, vocabularies = [], []
@@ -205,7 +204,7 @@ class Findings:
     def warning(
         self, part: str = "", effect: str = "", *, kind: type[VocabtoolError] = VocabtoolError
     ) -> Iterator[None]:
-        """Turn an error of type ``kind`` into a warning, so that reading continues.
+        """Turn an error of type ``kind`` in the ``with`` block into a warning.
 
         The warning consists of ``part`` (what could not be read), the message of the error, and
         ``effect`` (the consequence).
@@ -224,8 +223,8 @@ class Reader:
 
     - ``format``: the name of the format, for display.
     - ``recognise``: a function that returns ``None`` for a file of this format, otherwise a short
-      reason. It uses little more than the source's ``head``, and never raises.
-    - ``read``: a function that raises :class:`~vocabtool.errors.InvalidFile` or
+      reason why not. The function reads little more than the source's ``head``, and never raises.
+    - ``read``: a function that reads a file. It raises :class:`~vocabtool.errors.InvalidFile` or
       :class:`~vocabtool.errors.UnsupportedFormat` if the file cannot be read.
     """
 
@@ -236,7 +235,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class JsonReader:
-    """A reader of one JSON format. A file is parsed once, and all JSON readers get its document."""
+    """A reader of one JSON format. Its functions get the parsed document."""
 
     format: str
     recognise: Callable[[object], str | None]

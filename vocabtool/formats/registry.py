@@ -52,7 +52,7 @@ def readers() -> Iterator[Reader]:
 
 
 def other_readers() -> tuple[Reader, ...]:
-    """Return the readers of all formats other than TensorFlow graphs, in order."""
+    """Return the readers of all formats except TensorFlow graphs, in the order they are tried."""
     from vocabtool.formats import (
         binary_vectors,
         byte_tokens,
@@ -193,7 +193,7 @@ def _read_folder(folder: Path) -> Findings:
 
 
 def _read_part(path: Path) -> Findings | None:
-    """Read one file of a folder. Returns ``None`` if the file is skipped without a note."""
+    """Read one file of a folder. Returns ``None`` if the file is silently skipped."""
     from vocabtool.formats import pickles, word_list
 
     if path.is_symlink():  # in a Hugging Face cache, links lead to regular files
@@ -220,8 +220,7 @@ def _read_part(path: Path) -> Findings | None:
 class PickedVocabulary(NamedTuple):
     """A vocabulary that was selected from a model.
 
-    ``notes``: the parts of the model that were not read, and whether the model has other
-    vocabularies.
+    ``notes``: messages about unread parts and other vocabularies of the model.
     """
 
     vocabulary: Vocabulary
@@ -244,7 +243,7 @@ def vocabularies(model: str | Path) -> tuple[Vocabulary, ...]:
 def inspect(model: str | Path, *, small: bool = False) -> Model:
     """Return the vocabularies of a model, its skipped lists, and the parts that cannot be read.
 
-    ``small``: whether unused string constants of fewer than ten entries are vocabularies, too.
+    ``small``: also return unused string constants of fewer than ten entries as vocabularies.
     """
     path, result = read(model)
     return result.model(path, small=small)

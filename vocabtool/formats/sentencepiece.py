@@ -85,11 +85,7 @@ class Pieces:
 
 
 def looks_like_model(data: bytes) -> bool:
-    """Return whether a file, or its first few kilobytes, looks like a SentencePiece model.
-
-    The result is true if the first fields are pieces with a text and without unknown fields, and if
-    at least one of these pieces has a score or a type.
-    """
+    """Return whether a file, or its first few kilobytes, begins like a SentencePiece model."""
     # A GraphDef begins with the same byte, but the field of the score is a string there (the op).
     seen = graded = 0
     try:

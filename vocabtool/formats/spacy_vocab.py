@@ -1,4 +1,4 @@
-"""Read the ``vocab`` folder of a spaCy pipeline: the words with vectors, or else its strings.
+"""Read the ``vocab`` folder of a spaCy pipeline: its words with vectors, or all its strings.
 
 Layout: explosion/spaCy, spacy/vocab.pyx and spacy/vectors.pyx, ``to_disk``.
 

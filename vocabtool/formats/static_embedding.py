@@ -100,7 +100,7 @@ def find(path: Path) -> EmbeddingFiles:
         why = f"{path}: tensors without the files of a static embedding beside them"
         raise UnknownFormat(why, (error.what,)) from error
     if found.tensors != path:
-        raise UnknownFormat(f"{path}: not the tensors of this model, which are in {found.tensors}")
+        raise UnknownFormat(f"{path}: not the model's tensors, which are in {found.tensors}")
     return found
 
 
@@ -118,7 +118,7 @@ def _in_folder(folder: Path) -> EmbeddingFiles:
             )
         tokenizer = folder / tokenizers / (files[0].stem.rpartition("_")[0] + ending)
         if not tokenizer.is_file():
-            raise UnknownFormat(f"{tokenizer}: missing; it is the tokenizer of {files[0].name}")
+            raise UnknownFormat(f"{tokenizer}: no such file; {files[0].name} needs this tokenizer")
         return EmbeddingFiles("wordllama", files[0], tokenizer)
     tensors, tokenizer, config = part / WEIGHTS, part / TOKENIZER, folder / CONFIG
     has_modules, has_config = (folder / MODULES).is_file(), part == folder and config.is_file()
@@ -160,9 +160,9 @@ def read_settings(file: Path, wanted: type) -> Any:
 
 
 def find_settings(folders: Sequence[Path], name: str) -> tuple[Path, dict[str, Any]]:
-    """Return the path and the JSON object of the file ``name`` in the first folder that has one.
+    """Return the path and the JSON object of the file ``name`` in the first folder that has it.
 
-    If no folder has this file, the path is in the first folder, and the object is empty.
+    If no folder has it, the path is in the first folder, and the object is empty.
     """
     files = [folder / name for folder in folders]
     file = next((file for file in files if file.is_file()), None)
@@ -170,10 +170,9 @@ def find_settings(folders: Sequence[Path], name: str) -> tuple[Path, dict[str, A
 
 
 def read_model2vec(config: Path) -> tuple[bool, int | None]:
-    """Return two settings of model2vec from its configuration file.
+    """Return whether vectors are normalised, and the maximum number of tokens of a text.
 
-    The first is whether vectors are normalised. The second is the largest number of tokens that are
-    used of a text; ``None`` for all.
+    The number is ``None`` if all tokens are used.
     """
     settings = read_settings(config, dict)
     normalize, most = settings.get("normalize", False), settings.get("max_length", MAX_LENGTH)
@@ -207,7 +206,7 @@ def open_tensors(
 ) -> dict[str, NDArray[Any]]:
     """Memory-map the tensors ``names`` of a file, read-only. Missing tensors are left out.
 
-    ``bits``: whether bfloat16 is accepted; its values are returned as their bits, uint16.
+    ``bits``: whether to accept bfloat16; such a tensor is returned as uint16, with the same bits.
     """
     header = read_header(file)
     with reading(str(file)):
@@ -240,8 +239,8 @@ def _tensor(
     start, end = offsets
     if end - start != math.prod(shape) * dtype.itemsize or not start <= end <= size:
         raise InvalidFile(
-            f"tensor {name!r} of shape {shape} and type {kind} is at {start:,} to {end:,} of "
-            f"{size:,} bytes: the file is damaged or truncated, download it again",
+            f"tensor {name!r} of shape {shape} and type {kind} cannot be bytes {start:,} to "
+            f"{end:,} of {size:,}: the file is damaged or truncated, download it again",
             offset=begin + start,
         )
     if start == end:

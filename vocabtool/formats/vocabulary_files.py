@@ -69,7 +69,7 @@ FOOTER: Final = 1 << 20  # bytes at the end of a Parquet file that contain its k
 def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  # noqa: A002 - the name of the option
     """Write ``vocabulary`` to an open file; return the number of escaped entries.
 
-    Only ``text`` escapes entries. The same vocabulary always produces the same bytes.
+    Only the format ``text`` escapes entries. The same vocabulary always produces the same bytes.
     """
     return _FORMATS[_format_of("", format)][0](vocabulary, file) or 0
 

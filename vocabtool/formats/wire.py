@@ -120,7 +120,7 @@ def to_signed(value: int) -> int:
 
 
 def integers(buffer: Buffer, span: Span, wire_type: int) -> Iterator[int]:
-    """Yield the int32 or int64 values in one occurrence of a repeated field, packed or single."""
+    """Yield the int32 or int64 values in one occurrence of a repeated field, packed or not."""
     pos, end = span
     if wire_type not in (VARINT, LEN):
         raise InvalidFile(f"a field of wire type {wire_type} cannot contain integers", offset=pos)
@@ -141,8 +141,7 @@ Lengths = NDArray[np.integer[Any]]
 def string_fields(data: bytes, pos: int, end: int, tag: int) -> tuple[ByteStrings, int]:
     """Read consecutive length-delimited fields with the tag ``tag`` from ``pos`` on.
 
-    Returns the payloads, and the position after the last of these fields. This is ``end``, or the
-    position of another tag.
+    Returns the payloads, and the position after the last of these fields.
     """
     array = np.frombuffer(data, np.uint8)[:end]
     dtype = np.dtype(np.int32 if len(data) < 1 << 31 else np.int64)
@@ -366,7 +365,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """A FlatBuffers vector of tables, read on access. ``start``: where its first offset is."""
+    """A FlatBuffers vector of tables, read on access. ``start``: position of its first offset."""
 
     buffer: Buffer
     count: int
@@ -377,7 +376,7 @@ class Tables:
 
     def __getitem__(self, index: int) -> Table:
         if not 0 <= index < self.count:
-            what = f"table {index:,} does not exist: there are {self.count:,}"
+            what = f"table {index:,} does not exist: there are only {self.count:,}"
             raise InvalidFile(what, offset=self.start)
         at = self.start + 4 * index
         return _table_at(self.buffer, at + _number(self.buffer, at, "<I"))

@@ -73,8 +73,8 @@ def read_columns(
     """Return the keys and values of a table; see ``InitializeTableFromTextFileV2`` (TensorFlow).
 
     - ``key_index``, ``value_index``: what to return. A number returns the text of the column with
-      this number, counted from 0 (see :func:`integers`). ``WHOLE_LINE`` returns whole lines.
-      ``LINE_NUMBER`` returns a ``range`` of line numbers.
+      this number, counted from 0. ``WHOLE_LINE`` returns whole lines. ``LINE_NUMBER`` returns a
+      ``range`` of line numbers.
     - ``vocab_size``: the number of lines to read; ``None`` or -1 for all.
     - ``offset``: the first line number.
     """
@@ -141,7 +141,7 @@ def _column(lines: ByteStrings, index: int, cuts: Offsets | None, offset: int) -
             raise InvalidFile(f"the table's line numbers from {offset} on do not fit in 64 bits")
         return numbers
     if cuts is None or index < WHOLE_LINE:
-        raise InvalidFile(f"the table reads column {index}, wanted at least -2, the whole line")
+        raise InvalidFile(f"the table reads column {index}, wanted -2 (the whole line) or more")
     starts, ends = np.empty_like(lines.starts), np.empty_like(lines.ends)
     for at in range(0, len(lines), CHUNK):
         chunk = slice(at, at + CHUNK)
@@ -214,7 +214,7 @@ def why_not_words(head: bytes, size: int) -> str | None:
 
 
 def _are_merges(lines: list[bytes]) -> bool:
-    """Return whether the lines are merges: two pieces, each a character or an earlier merge."""
+    """Return whether lines are merges (BPE) of two pieces, each a character or merged before."""
     joined: set[bytes] = set()
     used = 0
     for line in lines:
@@ -295,9 +295,10 @@ def note_escaped(lines: ByteStrings) -> list[str]:
 def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None] | None:
     """Split lines into words and numbers. A line is a word, one tab or space, and a number.
 
-    The numbers are ``None`` if a number has a fraction. Blank lines at the end are ignored. The
-    result is ``None`` if a line has another form. It is also ``None`` for a single line, which may
-    be a phrase, and for lines that mostly repeat words, such as ``class 0``, ``class 1``.
+    The numbers are ``None`` if a number has a fraction. Blank lines at the end are ignored.
+
+    Returns ``None`` for a line of another form, for a single line, which may be a phrase, and for
+    lines that mostly repeat words, such as ``class 0``, ``class 1``.
     """
     if data.endswith((b"\n\n", b"\n\r\n")):
         data = data.rstrip(b"\r\n")

@@ -8,10 +8,8 @@ as GloVe's ``. . .``, so it ends before the ``dim``-th space from the right. Lay
 stanfordnlp/GloVe, src/glove.c; tmikolov/word2vec, word2vec.c; facebookresearch/fastText,
 src/fasttext.cc, whose lines end in a space.
 
-When a file is opened, every line is checked: it must have the right number of values, no empty
-value, and a digit in the first value. One line per 512 KB, and each line whose word may contain
-spaces, are also checked to have only numbers as values. In any other line, the values are checked
-when its vector is read.
+When a file is opened, the number of values in every line is checked, but most values are checked
+only when their vectors are read.
 """
 
 from __future__ import annotations
@@ -127,8 +125,8 @@ class WordVectors:
     def matrix(self, folder: str | Path | None = None) -> NDArray[np.float32]:
         """Return all vectors as a read-only memory map, shape (n, dim), shared by all processes.
 
-        If the file does not contain such a matrix, it is converted to a ``.npy`` file, which later
-        calls open. The file is converted again only if its size or time changes.
+        A file that cannot be mapped as float32 is converted to a ``.npy`` file, which later calls
+        open. The file is converted again only if its size or modification time changes.
 
         ``folder``: the folder of the ``.npy`` file; by default, the folder of the original file.
         """
@@ -152,7 +150,7 @@ class WordVectors:
             return np.asanyarray(array)
 
     def matrix_file(self, folder: str | Path | None = None) -> Path | None:
-        """Return the file that :meth:`matrix` opens or creates; ``None`` for the original file."""
+        """Return the ``.npy`` file that :meth:`matrix` creates; ``None`` if none is needed."""
         data = self._held.data
         if isinstance(data, np.ndarray) and data.dtype == np.float32 and data.flags.c_contiguous:
             return None  # the file can be memory-mapped as it is

@@ -1,8 +1,7 @@
-"""Read members of an untrusted zip archive in memory, within bounds.
+"""Read members of an untrusted zip archive in memory, with limits on their number and size.
 
-Python's ``zipfile`` parses the layout (PKWARE's APPNOTE.TXT). This module also refuses too many
-members, repeated names, paths that lead out of the archive, and archives that unpack to far more
-than their size.
+Python's ``zipfile`` parses the layout (PKWARE's APPNOTE.TXT). This module also refuses repeated
+names, and paths that lead out of the archive.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ DAMAGES: Final = (
 
 
 class _BoundedFile(io.FileIO):
-    """A file that refuses large reads: a damaged archive may state any size for its directory."""
+    """A file that refuses large reads, because a damaged archive may state any size."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY:

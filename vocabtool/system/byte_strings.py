@@ -1,6 +1,6 @@
 """Many byte strings in one buffer: the storage of a vocabulary's entries.
 
-Entry ``i`` is ``data[starts[i]:ends[i]]``, so 400,000 entries need three objects.
+Entry ``i`` is ``data[starts[i]:ends[i]]``.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ByteStrings:
 
     @property
     def lengths(self) -> Offsets:
-        """Bytes per entry, shape (n,)."""
+        """The length of each entry in bytes, shape (n,)."""
         lengths: Offsets = self.ends - self.starts
         return lengths
 
@@ -91,7 +91,7 @@ class ByteStrings:
     def pieces(self, terminator: bytes = b"\n") -> Iterator[bytes]:
         """Yield the entries as large blocks of bytes; ``terminator`` follows each entry.
 
-        ``terminator`` has one byte or none.
+        ``terminator`` is one byte or empty.
         """
         for at in range(0, len(self), CHUNK):
             part = ByteStrings(self.data, self.starts[at : at + CHUNK], self.ends[at : at + CHUNK])

@@ -1,7 +1,7 @@
 """Import TensorFlow and PyTorch so that both work in one process.
 
-The import is silent if ``TF_CPP_MIN_LOG_LEVEL`` is 3. TensorFlow reads this variable only after
-its native code has written messages to standard error.
+If ``TF_CPP_MIN_LOG_LEVEL`` is 3, the import prints nothing. TensorFlow itself prints some messages
+before it reads this variable.
 """
 
 from __future__ import annotations

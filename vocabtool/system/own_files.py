@@ -112,7 +112,7 @@ _OURS: Final = (
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock an existing folder until the block ends. Raises :class:`FolderInUse`."""
+    """Lock an existing folder until the block ends. Raises :class:`FolderInUse` if locked."""
     with reading(str(folder)):
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     file = os.fstat(handle)
@@ -152,7 +152,11 @@ def encode_record(record: object, *, kind: str, version: int) -> bytes:
 def decode_record(
     data: bytes, record_type: type[Record], *, kind: str, version: int, advice: str = ""
 ) -> Record:
-    """Return the record in a file's bytes. ``advice``: added to an error about the version."""
+    """Return the record in ``data``, the content of a file of this kind and version.
+
+    Raises :class:`InvalidFile` for any other file. ``advice`` is added to the message if only the
+    version differs.
+    """
     try:
         held = json.loads(data)
     except (ValueError, RecursionError) as error:

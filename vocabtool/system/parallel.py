@@ -1,6 +1,7 @@
 """Lazy iterators over items of any type: a parallel map, prefetching in a thread, and batches.
 
-Each iterator limits how many items it reads ahead, and leaves no thread and no process running.
+Each iterator limits how many items it reads ahead. When it ends or is closed, its threads and
+processes end.
 """
 
 from __future__ import annotations
@@ -44,11 +45,13 @@ def parallel_map(
 ) -> Iterator[R]:
     """Yield ``fn(item)`` for each item, with ``workers`` calls running at a time.
 
-    At most ``ahead`` items (default ``2 * workers``) are read ahead, in the caller's thread. If
-    ``ordered`` is true, results are in the order of ``items``, and an error is raised after the
-    results of all earlier items. Otherwise, a result is yielded, or an error of ``fn`` is raised,
-    as soon as the call finishes; an error of ``items`` is raised last. Processes are spawned, so
-    ``fn``, items and results are pickled.
+    At most ``ahead`` items (default ``2 * workers``) are read ahead, in the caller's thread.
+    Processes are spawned, so ``fn``, items and results are pickled.
+
+    - If ``ordered``: results are in the order of ``items``. An error is raised after the results of
+      all earlier items.
+    - Otherwise: results are yielded, and errors of ``fn`` raised, as soon as a call finishes. An
+      error of ``items`` is raised last.
 
     Closing the iterator waits for running calls, cancels waiting calls, and closes ``items`` if it
     is a generator. Raises :class:`VocabtoolError` if a process is killed.
@@ -101,7 +104,7 @@ def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 @contextlib.contextmanager
 def closed_after(items: Iterable[T]) -> Iterator[Iterator[T]]:
-    """Return an iterator over the items; if it is a generator, close it when the block ends."""
+    """Pass an iterator over the items to a ``with`` block, and close a generator afterwards."""
     iterator = iter(items)
     try:
         yield iterator
@@ -115,7 +118,7 @@ def close(iterator: Iterator[T]) -> None:
 
 
 class _UntilFailure(Iterator[T]):
-    """Stops at the first error of its source and keeps the error for :meth:`fail`."""
+    """An iterator that stops at the first error of ``items``; :meth:`fail` raises this error."""
 
     def __init__(self, items: Iterator[T]) -> None:
         self._items = items
@@ -242,7 +245,8 @@ def _read_ahead(items: Iterable[T], count: int) -> Iterator[T]:
 def _read(
     items: Iterable[T], read: SimpleQueue[T | _Failure], room: Semaphore, stop: Event
 ) -> None:
-    """Read items in a thread. Not a closure, which would keep the consuming iterator alive."""
+    """Put the items into the queue ``read`` until ``stop`` is set."""
+    # Not a closure, which would keep the consuming iterator alive.
     try:
         with closed_after(items) as remaining:
             while room.acquire() and not stop.is_set():

@@ -13,7 +13,7 @@ Mask = NDArray[np.bool_]  # shape (rows,): True for the selected rows of an inde
 
 
 class RankedRows(NamedTuple):
-    """Rows and their scores, best first; equal scores are in order of their rows.
+    """Row numbers and their scores, best first; rows with equal scores are in ascending order.
 
     ``rows``: int64, shape (n,), distinct; ``scores``: float32, shape (n,), higher is better.
     """
@@ -32,13 +32,13 @@ class RankedRows(NamedTuple):
 
     @classmethod
     def of_ascending(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """Rank rows that are given in ascending order; faster than :meth:`of`."""
+        """Return the ``limit`` best rows. ``rows`` must be in ascending order."""
         order = (-scores).argsort(kind="stable")[:limit]
         return cls(rows[order], scores[order])
 
     @classmethod
     def of_falling(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """Rank rows that are given by falling score; rows with equal scores are in any order."""
+        """Return the ``limit`` best rows. ``scores`` must be in descending order."""
         out_of_order = (scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])
         if np.count_nonzero(out_of_order):
             return cls.of(rows, scores, limit)

@@ -79,8 +79,8 @@ class TensorEntry:
     """The entry of one tensor in the index.
 
     - ``dtype``: a number of TensorFlow's enum ``DataType``.
-    - ``shard``, ``offset``, ``size``: the values are ``size`` bytes from ``offset`` on, in this
-      data shard.
+    - ``shard``: the number of the data shard with the values.
+    - ``offset``, ``size``: the position and the length of the values in this shard, in bytes.
     - ``checksum``: the masked CRC-32C of the values.
     - ``partitioned``: whether the values are stored in slices, which have their own keys.
     """
@@ -102,8 +102,8 @@ class TensorEntry:
 class Checkpoint:
     """An open checkpoint.
 
-    ``entries``: all tensors by key, in ascending order of the bytes of the keys, as in the index. A
-    slice of a partitioned tensor has a key that begins with a zero byte.
+    ``entries``: all tensors by key, sorted by the bytes of the key. The key of a slice of a
+    partitioned tensor begins with a zero byte.
     """
 
     prefix: Path
@@ -401,7 +401,7 @@ def _block(table: bytes, start: int, end: int) -> Block:
 
 @contextmanager
 def _in_part(what: str, offset: int | None) -> Iterator[None]:
-    """Put ``what``, the damaged part, before an error's message, and set the error's offset."""
+    """Add the damaged part (``what``) and its offset to errors of the ``with`` block."""
     try:
         yield
     except InvalidFile as error:

@@ -1,8 +1,8 @@
 """Read GraphDef and FunctionDef; each node is parsed only when it is needed.
 
 Layouts: tensorflow/core/framework/{graph,function,node_def,attr_value,op_def}.proto. At first, only
-the positions of nodes are read. To find relevant nodes, the bytes of all small nodes are then
-searched for the name of an op or node.
+the positions of nodes are read. To find nodes, their bytes are searched for the name of an op or
+node.
 """
 
 from __future__ import annotations
@@ -95,11 +95,11 @@ class Node(NamedTuple):
         return self.data_inputs[position] if position < len(self.data_inputs) else NOWHERE
 
     def bytes_of(self, key: bytes) -> bytes:
-        """Return the value of a string attribute, or ``b""``."""
+        """Return the value of a string attribute; ``b""`` if missing."""
         return bytes(wire.last_bytes(self.buffer, self.attributes.get(key, ABSENT), 2))
 
     def integer_of(self, key: bytes, default: int = 0) -> int:
-        """Return the value of an int, bool or type attribute."""
+        """Return the value of an int, bool or type attribute; ``default`` if missing."""
         span = self.attributes.get(key, ABSENT)
         for number, wire_type, start, end in wire.fields(self.buffer, *span):
             if number in (3, 5, 6) and wire_type == wire.VARINT:
@@ -126,7 +126,7 @@ class Node(NamedTuple):
         return next(self.functions_of(b"f"), b"")
 
     def called_functions(self) -> set[bytes]:
-        """Return the function names in all attributes, and the op, which may be a function, too."""
+        """Return the op and all function names in attributes. The op may be a function, too."""
         names = {name for key in self.attributes for name in self.functions_of(key)}
         return names | {self.op}
 
@@ -160,7 +160,7 @@ class Body:
     def read(self, span: Span) -> Iterator[tuple[int, Span]]:
         """Store the positions of all nodes in the graph or function that ``span`` contains.
 
-        Yields field number and span of each submessage that is not a node.
+        Yields the field number and the span of each other submessage.
         """
         # A hot loop: it reads about three bytes of each node and parses nothing.
         buffer, tag = self.buffer, self._tag
@@ -200,14 +200,11 @@ class Body:
             yield Node.parse(self.buffer, span)
 
     def has_ops(self) -> bool:
-        """Return whether the first node has an op. If not, the file is another protobuf."""
+        """Return whether the first node has an op. If not, the file is not a graph."""
         return len(self._starts) > 0 and self._node(0).op != b""
 
     def search(self, needle: bytes) -> Iterator[Node]:
-        """Yield every node that may contain ``needle``; the caller must check each.
-
-        These are the small nodes whose bytes contain ``needle``, and all large nodes.
-        """
+        """Yield all nodes that may contain ``needle``; the caller must check each."""
         for offset, run in self._runs:
             at = run.find(needle)
             while at >= 0:
@@ -221,7 +218,7 @@ class Body:
         yield from map(self._node, self._large)
 
     def nodes_with(self, mark: bytes) -> tuple[Node, ...]:
-        """Return the nodes that :meth:`search` yields for ``mark``, from a cache."""
+        """Return the nodes that :meth:`search` yields for ``mark``; the result is cached."""
         if mark not in self._marked:
             self._marked[mark] = tuple(self.search(mark))
         return self._marked[mark]

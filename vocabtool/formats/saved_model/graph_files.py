@@ -118,7 +118,7 @@ def open_graphs(model: str | Path) -> GraphFile:
             raise no_model_in(path)
     with reading(str(file)):
         if not file.is_file():
-            raise NotFound(f"{path}: wanted a model's folder or file, found neither")
+            raise NotFound(f"{path}: neither a file nor a folder; wanted a model's folder or file")
         with file.open("rb") as opened:
             head = opened.read(HEAD)
             _refuse_other(file, head)
@@ -147,8 +147,7 @@ def path_of(model: str | Path) -> Path:
 
     ``model``: a path, a TensorFlow Hub handle, or the name of a model in another local cache. A
     prefix such as ``static:`` is ignored. For a static embedding or an ONNX model with a tokenizer,
-    the result is the path of the tokenizer. If ``model`` is the folder that contains the tokenizer,
-    the result is this folder.
+    the result is the path of the tokenizer, or ``model`` itself if it is the tokenizer's folder.
     """
     kind, name = files.split_kind(model) if isinstance(model, str) else ("", "")
     if kind:
@@ -168,7 +167,7 @@ def path_of(model: str | Path) -> Path:
             )
         raise NotFound(f"{path}: no such file or folder (a hub handle begins with https://)")
     if not path.is_file() and not path.is_dir():
-        raise NotFound(f"{path}: wanted a model's folder or file, found neither")
+        raise NotFound(f"{path}: neither a file nor a folder; wanted a model's folder or file")
     if path.is_dir() and graphs_file_in(path) is not None:
         return path
     from vocabtool.formats import onnx_model

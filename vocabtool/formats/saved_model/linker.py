@@ -65,7 +65,7 @@ class Linker:
     def origin(self, body: Body, reference: Reference) -> Origin | None:
         """Return the origin of a reference in ``body``; ``None`` if it cannot be determined.
 
-        Raises :class:`InvalidFile` if all calls together take more than ``MAX_ALL_STEPS`` steps.
+        Raises :class:`InvalidFile` if all calls for a graph take more than ``MAX_ALL_STEPS`` steps.
         """
         key = (body.name, reference)
         if key in self._origins:

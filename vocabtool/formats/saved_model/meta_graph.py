@@ -47,7 +47,7 @@ class SavedObject(NamedTuple):
     """A saved object.
 
     ``children``: the objects in its attributes, as (object id, attribute name). ``payload``: the
-    span of the message with the fields that only objects of this kind have.
+    span of the message that describes the object.
     """
 
     kind: ObjectKind = "other"
@@ -70,11 +70,7 @@ class ObjectGraph:
         return self.objects[object_id].kind if 0 <= object_id < len(self.objects) else "other"
 
     def text(self, object_id: int) -> bytes:
-        """Return the first field of an object's message. The object must exist.
-
-        The field is the node of a constant, the name of a function, or the identifier of a Keras
-        layer.
-        """
+        """Return a constant's node name, a function's name, or a Keras layer's identifier."""
         return bytes(wire.last_bytes(self.buffer, self.objects[object_id].payload, 1))
 
     @cached_property
@@ -131,8 +127,8 @@ class MetaGraph:
     - ``bodies``: the main graph, then every function.
     - ``assets``: first the assets in ``asset_file_def``, in its order, then the assets in the
       collection ``saved_model_assets``.
-    - ``file``: the name of the graph file, as in the :class:`Place` of each node.
-    - ``label``: the text with which the place of each node begins.
+    - ``file``: the name of the graph file.
+    - ``label``: the number and tags of the graph, for display; empty if there is only one graph.
     """
 
     file: str
@@ -149,7 +145,7 @@ class MetaGraph:
         return Place(self.file, f"{self.label}{scope}/{printable(node)}")
 
     def asset_of(self, node: bytes) -> bytes | None:
-        """Return the name of the asset whose path is the value of ``node``."""
+        """Return the file name of the asset whose path is the value of ``node``, or ``None``."""
         return next((asset.filename for asset in self.assets if asset.node == node), None)
 
     def asset_of_object(self, object_id: int) -> bytes | None:
@@ -161,11 +157,10 @@ class MetaGraph:
 
 
 def pick_serving(tags: Sequence[Sequence[str]]) -> int:
-    """Return the position of the graph to run in the list of graphs.
+    """Choose the graph for inference; return its position.
 
-    ``tags``: the tags of each graph. The result is the first graph whose only tag is ``serve``. If
-    there is none, the result is the first graph that has the tag ``serve``, and otherwise the first
-    graph.
+    ``tags``: the tags of each graph. The choice is the first graph whose only tag is ``serve``. If
+    there is none, it is the first graph with the tag ``serve``, or else the first graph.
     """
     return min(range(len(tags)), key=lambda i: (list(tags[i]) != [SERVE], SERVE not in tags[i]))
 

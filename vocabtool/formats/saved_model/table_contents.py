@@ -147,8 +147,8 @@ Numbers = NDArray[np.int64] | range
 class Column:
     """The keys or the values of a lookup table.
 
-    ``values``: ``None`` if the values are unknown, or are neither strings nor integers. ``caveat``:
-    the note that explains why a table has no ids, if ``values`` is ``None``.
+    ``values``: ``None`` if the values are unknown, or are neither strings nor integers. In this
+    case, ``caveat`` says why the table has no ids.
     """
 
     name: str
@@ -162,7 +162,7 @@ class TableContents:
     """The words of a table.
 
     - ``ids``: the id of each entry, in any order; ``None`` if the positions of entries are the ids.
-    - ``name``, ``place``: the name and the place of the column with the words.
+    - ``name``, ``place``: the name and the place of the words.
     - ``caveats``: notes on the ids.
     - ``constants``: the nodes that contain the keys and the values, as (body name, node name).
     """

@@ -7,8 +7,7 @@ comparison with Keras's mask token, or a WordPiece op.
 Keras 2 also describes its lookup layers in ``keras_metadata.pb``. Layout: ``SavedMetadata`` in
 tf_keras/protobuf/saved_metadata.proto, one JSON configuration per object (``python_properties`` in
 tf_keras/src/saving/legacy/saved_model/layer_serialization.py). A vocabulary is in this file only if
-it was passed to a layer's constructor. The vocabulary is in the configuration of the layer's parent
-model.
+it was passed to a layer's constructor; it is in the configuration of the layer's parent model.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ KERAS_UNKNOWN: Final = {"text": "[UNK]", "integer": "-1"}
 
 
 class Buckets(NamedTuple):
-    """The ids among which a hash chooses for an unknown word.
+    """A range of ids for unknown words. A hash of the word selects one of these ids.
 
-    ``size``: the number of these ids. ``first``: the lowest of these ids; ``None`` if these ids
-    follow the ids of the table.
+    ``first``: the lowest id; ``None`` if the range follows the ids of the table. ``size``: the
+    number of ids.
     """
 
     first: int | None
@@ -61,7 +60,7 @@ class Lookup:
     """A lookup op.
 
     - ``default``: the result of the op for a missing key.
-    - ``buckets``: the ids among which a hash chooses for an unknown word, or ``None``.
+    - ``buckets``: the ids of unknown words, if a hash selects them; otherwise ``None``.
     - ``mask``: Keras's mask token, which is not looked up.
     - ``scope``: the name of the op's node.
     """
@@ -105,7 +104,7 @@ class TableDescriber:
     def vocabularies(
         self, contents: Iterable[TableContents], findings: Findings
     ) -> Iterator[tuple[Table, Vocabulary]]:
-        """Yield each table with its vocabulary; warn of inconsistent contents."""
+        """Yield each table and its vocabulary; add warnings of bad contents to ``findings``."""
         for content in contents:
             path = self._objects.paths.get(self._object_id(content.table))
             label = printable(path or content.table.node.name)

@@ -106,7 +106,8 @@ def strings(tensor: Tensor) -> ByteStrings:
         return ByteStrings.of([b""] * len(repeated))
     if len(found[-1]) * (len(repeated) - len(found)) > MAX_REPEATED_BYTES:
         raise InvalidFile(
-            "the last string is too long to fill the rest of the tensor", offset=tensor.span[0]
+            "the last string is too long to be repeated in the rest of the tensor",
+            offset=tensor.span[0],
         )
     return found.take(repeated)
 

@@ -23,9 +23,7 @@ A trie is a darts-clone double array (github.com/s-yata/darts-clone, include/dar
     a value  bit 31 set, the value in bits 0-30
 
 The base of node ``n`` is ``n ^ offset``. The value of the node is unit ``base``. The node's child
-for byte ``c`` is unit ``base ^ c``, if the label of this unit is ``c``. The index and the label of
-a child give the base of its parent. If units are sorted by the base of their parents, siblings are
-next to each other.
+for byte ``c`` is unit ``base ^ c``, if the label of this unit is ``c``.
 """
 
 from __future__ import annotations
@@ -93,9 +91,9 @@ class Leaves:
     max_bytes: int
 
     def keys(self, chosen: NDArray[np.bool_] | None = None, prefix: bytes = b"") -> ByteStrings:
-        """Return the keys of chosen values, with ``prefix`` put before each key.
+        """Return the keys of all values, or of the values in the mask ``chosen``, shape (n,).
 
-        ``chosen``: a mask of shape (n,); by default all.
+        Each key begins with ``prefix``.
         """
         kept = np.flatnonzero(np.ones(len(self.values), np.bool_) if chosen is None else chosen)
         lengths = self.lengths[kept]
@@ -120,7 +118,7 @@ class Leaves:
 
 
 class DoubleArray:
-    """A trie of ``units``: uint32, shape (n,)."""
+    """A trie in the layout of darts-clone. ``units``: uint32, shape (n,)."""
 
     def __init__(self, units: NDArray[np.uint32]) -> None:
         if not 0 < len(units) <= MAX_UNITS:
@@ -349,7 +347,7 @@ def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
     total = len(model.vector(7, "<f4"))
     if len(leaves.values) and int(leaves.values.max()) >= total:
         got = leaves.values.max()
-        raise InvalidFile(f"a piece has id {got}, wanted it below the number of scores, {total:,}")
+        raise InvalidFile(f"a piece has id {got}, wanted less than the number of scores, {total:,}")
     ids = leaves.values.astype(np.int64)
     ids[ids != unknown_id] += offset  # as the tokenizer returns them
     notes = ["▁ stands for a space"]
