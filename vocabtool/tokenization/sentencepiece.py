@@ -102,9 +102,9 @@ class SentencePieces:
 
 
 def readable_word(spelled: bytes) -> bytes:
-    """Return the word that pieces spell, without blanks at its ends.
+    """Return a word with blanks for ``▁``, and without blanks at its ends.
 
-    If the word has only blanks, they are kept.
+    The blanks of a word that has only blanks are kept.
     """
     text = spelled.replace(SPACE, b" ")
     return text.strip(b" ") or text
