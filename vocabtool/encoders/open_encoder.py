@@ -112,9 +112,8 @@ def open_encoder(
     encoder = _open(model, replace(options, vocabulary=None, rule=None))
     if encoder.words is not None:
         raise VocabtoolError(
-            f"{model}: this model has its own words, {encoder.words.vocabulary.name}, which decide "
-            "what it does not know. --vocabulary is for models without words, such as python:… and "
-            "openai:…; leave it out"
+            f"{model}: this model has its own vocabulary, {encoder.words.vocabulary.name}; leave "
+            "--vocabulary out. It is for models without a vocabulary, such as python:… and openai:…"
         )
     return encoder.with_words(words_of(options.vocabulary, options.rule))
 

@@ -160,8 +160,8 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
         return encoder
     if encoder.exact:
         raise VocabtoolError(
-            "--exact-words reports all words that the model looks up, also those of a prompt: it "
-            "allows no --prompt-query, --prompt-document or --dim: leave out one or the others"
+            "--exact-words cannot be combined with --prompt-query, --prompt-document or --dim; "
+            "leave out one or the others"
         )
     notes: tuple[str, ...] = ()
     for whom, prompt in (("each query", prompts.query), ("each document", prompts.document)):
@@ -211,7 +211,7 @@ def read_prompts(folder: Path) -> Prompts:
         default = ""
         if (named := settings.get("default_prompt_name")) is not None:
             if (name := expect(named, str, "default_prompt_name")) not in texts:
-                raise InvalidFile(f"default_prompt_name is {name!r:.40}, which `prompts` lacks")
+                raise InvalidFile(f"default_prompt_name is {name!r:.40}, which is not in `prompts`")
             default = texts[name]
     document = (texts[name] for name in DOCUMENT_NAMES if name in texts)
     return Prompts(texts.get("query", default), next(document, default), default)

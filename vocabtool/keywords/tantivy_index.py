@@ -87,7 +87,7 @@ def check_files(
         except (ValueError, TypeError, RecursionError):
             is_whole = False
         if not is_whole:
-            what = "damaged: not a list of the files of this keyword index"
+            what = "damaged: it does not list the files of this keyword index"
             raise InvalidFile(what, file=str(managed))
     return left
 

@@ -197,7 +197,7 @@ def _parse(opened: graph_files.GraphFile) -> Proto:
 
     if opened.frozen:
         raise UnsupportedFormat(
-            "a frozen graph does not say which input is the text (expected a SavedModel)"
+            "expected a SavedModel, got a frozen graph, which does not say which input is the text"
         )
     saved = saved_model_pb2.SavedModel()
     try:

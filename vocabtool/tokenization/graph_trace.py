@@ -97,7 +97,7 @@ class TracePoint(NamedTuple):
                 raise NotUnderstood(node.op, "the loop changes the text in each iteration")
         elif node.op not in BRANCHES and function_of(node) != body.name:
             raise NotUnderstood(
-                node.op, "unknown how this op passes arguments to the function that it calls"
+                node.op, "vocabtool does not know how this op passes arguments to a function"
             )
         return TracePoint(self.linker, caller, node.data_inputs[-from_end], self.calls[:-1])
 

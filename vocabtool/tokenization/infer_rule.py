@@ -140,7 +140,7 @@ def _check_branch(condition: TracePoint, branch: Node, body: Body) -> None:
             if body.name in branch.functions_of(b"then_branch"):
                 return
             raise NotUnderstood(branch.op, NO_TEXTS)
-    raise NotUnderstood(branch.op, "the choice of its branch may depend on the text")
+    raise NotUnderstood(branch.op, "it may choose its branch by the text")
 
 
 def _is_size(number: TracePoint) -> bool:

@@ -96,13 +96,13 @@ class OpOnWay(NamedTuple):
     def constant(self, position: int) -> bytes | int:
         found = self.scalar(position)
         if found is None:
-            raise self.refuse("an input is not a constant, but must be one")
+            raise self.refuse("one of its inputs must be a constant, but is computed")
         return found
 
     def text_constant(self, position: int) -> bytes:
         found = self.constant(position)
         if not isinstance(found, bytes):
-            raise self.refuse("an input that must be a constant string is a number")
+            raise self.refuse("one of its inputs must be a string, but is a number")
         return found
 
     def pattern(self, text: bytes) -> str:
@@ -198,7 +198,7 @@ def _substr(op: OpOnWay) -> Step:
     if unit not in get_args(Unit) or isinstance(start, bytes) or isinstance(length, bytes):
         raise op.refuse("its start or length is not a number")
     if length < 0:
-        raise op.refuse("its length is negative, which TensorFlow versions treat differently")
+        raise op.refuse("its length is negative; TensorFlow versions treat this differently")
     return Substr(start, length, cast(Unit, unit))
 
 

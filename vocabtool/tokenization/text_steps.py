@@ -208,8 +208,8 @@ def split_at_matches(delimiter: str, keep: str, text: bytes) -> list[bytes]:
         start, end, after = (offset + at for at in (*match.span(1), match.end()))
         if after == read or start < offset:
             raise VocabtoolError(
-                f"the model splits at {delimiter!r}, which matches empty text in {text[:40]!r}, so "
-                "that the model would never end"
+                f"the model splits at {delimiter!r}, which matches empty text in {text[:40]!r}; "
+                "the model would never end"
             )
         if start > read:
             words.append(text[read:start])

@@ -244,7 +244,7 @@ def words_of(given: GivenWords, rule: str | None = None) -> Words:
     """
     if isinstance(given, Words):
         if rule not in (None, given.rule):
-            raise VocabtoolError(f"these words have a rule: leave out the rule {rule!r}")
+            raise VocabtoolError(f"these words already have a rule; leave out the rule {rule!r}")
         return given
     if isinstance(given, str):
         from vocabtool.formats.registry import split_name
@@ -350,7 +350,7 @@ def tokenizer_of(file: Path) -> Words:
     own = _own_tokenizer(vocabulary, file)
     if own is None:
         raise VocabtoolError(
-            f"{file}: not a tokenizer that says how it splits texts (expected {TOKENIZER})"
+            f"{file}: the file does not define how to split texts (expected {TOKENIZER})"
         )
     return Words(vocabulary, "recovered", own[0])
 
@@ -364,7 +364,7 @@ def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> Non
             for each, count in zip(vocabularies, counts, strict=True)
         )
         raise VocabtoolError(
-            f"{file}: not the tokenizer of this model: of the file's {len(pieces):,} pieces, only "
+            f"{file}: not the tokenizer of this model: the file has {len(pieces):,} pieces, only "
             f"{shares}; choose another file, or another vocabulary with --name"
         )
 
