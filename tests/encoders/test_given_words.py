@@ -122,9 +122,9 @@ def test_the_guessed_rule_is_told(tmp_path: Path) -> None:
 def test_refused(tmp_path: Path) -> None:
     """Models with words of their own; lists without a rule; words that have one; no such file."""
     own = write_vectors(tmp_path / "v.npz", WORDS, MATRIX)
-    with pytest.raises(VocabtoolError, match=r"v\.npz: .* own words.*--vocabulary"):
+    with pytest.raises(VocabtoolError, match=r"v\.npz: .* own vocabulary.*--vocabulary"):
         open_encoder(own, vocabulary=WORDS)
-    with pytest.raises(VocabtoolError, match="own words"):
+    with pytest.raises(VocabtoolError, match="own vocabulary"):
         open_encoder(open_encoder(own), vocabulary=WORDS)
     with pytest.raises(VocabtoolError, match=r"words\.txt.*--rule"):
         open_encoder(encode, vocabulary=word_list(tmp_path))

@@ -117,11 +117,11 @@ REFUSED: list[tuple[str, Nodes]] = [
         [*(LOWER, SPLIT), y(b"Identity", b"split")],
     ),
     (
-        "StringSplitV2: an input is not a constant, but must be one",
+        "StringSplitV2: one of its inputs must be a constant, but is computed",
         [b.node(b"split", b"StringSplitV2", b"text", b"text"), y(b"Identity", b"split:1")],
     ),
     (
-        "RegexReplace: an input that must be a constant string is a number",
+        "RegexReplace: one of its inputs must be a string, but is a number",
         [y(b"RegexReplace", b"text", b"range/start", b"blank")],
     ),
     (
@@ -269,7 +269,7 @@ FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
     "a loop that hands its texts on": (*loop(returns=b"x"), ("the whole text is one word",)),
     "a loop that changes them": (*loop(LOWER_ARGUMENT, returns=RETURNED), CHANGES),
     "a loop that returns a circle": (*loop(*CIRCLE, returns=b"a:output:0"), CHANGES),
-    "a branch": ([BRANCH], [FINDING], "the op If: the choice of its branch may depend on the text"),
+    "a branch": ([BRANCH], [FINDING], "the op If: it may choose its branch by the text"),
     "a function that calls itself": (
         [],
         [function(b"f", [b"x"], AGAIN, *find(b"x"))],

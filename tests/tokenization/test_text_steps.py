@@ -347,7 +347,7 @@ def test_models_are_checked_before_they_are_trusted() -> None:
     outside = model[: start + 4] + b"\xff\xff\xff\x7f" + model[start + 8 :]
     endless = model[:start] + (size + len(table)).to_bytes(4, "little") + model[start + 4 :]
     for damaged, reason in [
-        (outside, "points outside itself"),
+        (outside, "an offset outside the table"),
         (endless, "truncated"),
         (model[:-5], "runs"),
         (b"", "does not begin with pieces"),

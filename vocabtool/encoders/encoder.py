@@ -241,7 +241,7 @@ class Encoder(ABC):
         return EncodedTexts(self.encode(texts), *cut)
 
     def encode_queries(self, texts: Texts) -> Vectors:
-        """Return one vector for each query. A model may have another prompt for queries."""
+        """Return one vector for each query. Queries may have another prompt than documents."""
         return self.encode(texts)
 
     def encode_batches(self, texts: pa.StringArray, size: int) -> list[Vectors]:

@@ -128,8 +128,8 @@ class OnnxEncoder(Encoder):
         normalizer = self._tokenizer.normalizer
         if self._settings.lower and (normalizer is None or normalizer.normalize_str("A") == "A"):
             raise UnsupportedFormat(
-                f"the model wants lower case ({SENTENCES}), which this tokenizer does not make; "
-                "use --encoder sentence-transformers"
+                f"the model needs lower-cased text ({SENTENCES}), but its tokenizer does not "
+                "lower-case; use --encoder sentence-transformers"
             )
 
     @cached_property

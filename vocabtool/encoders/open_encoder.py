@@ -87,9 +87,10 @@ FORMS: Final = (
 def open_encoder(
     model: Model, options: EncoderOptions | None = None, **arguments: Unpack[EncoderArguments]
 ) -> Encoder:
-    """Open an encoder from a path, a handle, a name with a prefix, a callable, or an encoder.
+    """Open an encoder from a path, a TensorFlow Hub handle, a name with a prefix, or a callable.
 
-    A callable gets a list of texts and returns an array with one row per text.
+    ``model``: may also be an open encoder. A callable gets a list of texts and returns an array
+    with one row per text.
     ``options``: see :class:`EncoderOptions`. Keyword arguments replace its fields.
     ``kind``: by default, the prefix of the name, as in ``static:glove.txt``. Without a prefix, the
     kind is recognised by the content of the model.
@@ -111,9 +112,8 @@ def open_encoder(
     encoder = _open(model, replace(options, vocabulary=None, rule=None))
     if encoder.words is not None:
         raise VocabtoolError(
-            f"{model}: this model has its own words, {encoder.words.vocabulary.name}, which decide "
-            "what it does not know. --vocabulary is for models without words, such as python:… and "
-            "openai:…; leave it out"
+            f"{model}: this model has its own vocabulary, {encoder.words.vocabulary.name}; leave "
+            "--vocabulary out. It is for models without a vocabulary, such as python:… and openai:…"
         )
     return encoder.with_words(words_of(options.vocabulary, options.rule))
 
@@ -350,8 +350,8 @@ class PythonEncoder(Encoder):
 def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
     """Import ``package.module:attribute``. The current folder is appended to ``sys.path``.
 
-    Return a pair. If the attribute is a class or a function without parameters, it is called: the
-    pair is the result and the attribute. Otherwise, the pair is the attribute and ``None``.
+    Returns the attribute and ``None``. A class, or a function without parameters, is called first:
+    then its result and the attribute are returned.
     """
     module_name, colon, path = name.partition(":")
     if not (module_name and colon and path):

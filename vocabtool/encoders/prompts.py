@@ -63,7 +63,7 @@ class Prompts(NamedTuple):
 
 
 class PromptEncoder(Encoder):
-    """Adds prompts to the texts for the encoder ``plain``, and cuts its vectors to ``dim``."""
+    """Wraps the encoder ``plain``: adds prompts to texts, and cuts vectors to ``dim`` numbers."""
 
     def __init__(
         self, encoder: Encoder, prompts: Prompts, dim: int, notes: tuple[str, ...]
@@ -141,8 +141,7 @@ class PromptEncoder(Encoder):
 def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
     """Add the prompts and the vector length that the options or the model's files state.
 
-    If ``encoder`` already has prompts or a cut length, these are kept unless ``options`` contains
-    other values.
+    Options that are given replace the prompts and the length of ``encoder``.
     """
     given = encoder.options.given_options() | options.given_options()
     if isinstance(encoder, PromptEncoder):
@@ -161,8 +160,8 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
         return encoder
     if encoder.exact:
         raise VocabtoolError(
-            "--exact-words reports all words that the model looks up, also those of a prompt: it "
-            "allows no --prompt-query, --prompt-document or --dim: leave out one or the others"
+            "--exact-words cannot be combined with --prompt-query, --prompt-document or --dim; "
+            "leave out one or the others"
         )
     notes: tuple[str, ...] = ()
     for whom, prompt in (("each query", prompts.query), ("each document", prompts.document)):
@@ -182,9 +181,9 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
 
 
 def same_for_documents(encoder: Encoder) -> set[str]:
-    """Return fingerprints of encoders that give documents the same vectors as ``encoder``.
+    """Return the fingerprints of encoders that differ from ``encoder`` only in the query prompt.
 
-    These encoders have no prompt for queries, or the prompt that the model's settings state.
+    The query prompts are: none, and the one in the settings of the model.
     """
     plain, document = encoder, ""
     if isinstance(encoder, PromptEncoder):
@@ -212,7 +211,7 @@ def read_prompts(folder: Path) -> Prompts:
         default = ""
         if (named := settings.get("default_prompt_name")) is not None:
             if (name := expect(named, str, "default_prompt_name")) not in texts:
-                raise InvalidFile(f"default_prompt_name is {name!r:.40}, which `prompts` lacks")
+                raise InvalidFile(f"default_prompt_name is {name!r:.40}, which is not in `prompts`")
             default = texts[name]
     document = (texts[name] for name in DOCUMENT_NAMES if name in texts)
     return Prompts(texts.get("query", default), next(document, default), default)

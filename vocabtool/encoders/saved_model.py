@@ -134,7 +134,7 @@ class TensorFlowEncoder(Encoder):
     # Opening it.
 
     def _load(self, opened: graph_files.GraphFile) -> tuple[Any, Output]:
-        """Return the loaded model and its output. The model is ``None`` if ``_tap`` holds it."""
+        """Return the loaded model (``None`` with exact words) and its output."""
         options = self.options
         chosen: list[Output] = []
 

@@ -98,7 +98,7 @@ def choose_output(loaded: Any, signature: str | None, output: str | None) -> Out
     1. the signature ``serving_default``
     2. the signature ``default``
     3. another signature, if it is the only one
-    4. the call of the model itself
+    4. the method ``__call__``, then ``serve``
     """
     functions = list(functions_of(loaded))
     if signature is not None:
@@ -230,8 +230,9 @@ class IdInput:
     """Converts texts to rows of ids for the input of the model.
 
     ``shape``: the shape of the input; -1 means any size. Texts that are too long are truncated, and
-    :attr:`notes` says how many. ``by_length``: whether only texts with the same number of ids are
-    run together. True if padding changes the vectors.
+    :attr:`notes` says how many.
+    ``by_length``: whether each batch contains only texts with the same number of ids. Needed if
+    padding changes the vectors.
     """
 
     def __init__(self, shape: tuple[int, int], dtype: Any, words: Words) -> None:
@@ -252,7 +253,7 @@ class IdInput:
         self._lock = Lock()
 
     def calls(self, texts: Sequence[bytes]) -> Iterator[Call]:
-        """Yield calls. Each text is in exactly one call. ``texts`` must not be empty."""
+        """Yield calls of the model that together contain each text once. There must be texts."""
         return self.calls_of_judged(self.words.look_up(string_array(texts)))
 
     def calls_of_judged(self, judged: WordLookup) -> Iterator[Call]:

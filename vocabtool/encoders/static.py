@@ -160,7 +160,7 @@ class StaticEncoder(Encoder):
     def fit(self, texts: Iterable[str | bytes], *, most: int = MAX_TEXTS) -> StaticEncoder:
         """Return an encoder whose word weights are fitted on the first ``most`` texts.
 
-        Equal texts give bit-identical weights. Needs 4 bytes of memory per word.
+        Equal texts give bit-identical weights. Needs 4 bytes of memory per word of the texts.
         """
         weights, component = self.options.weights, bool(self.options.remove_component)
         if weights is None or (weights == "none" and not component):

@@ -1,7 +1,7 @@
 """Train word vectors on texts: positive pointwise mutual information, then a truncated SVD.
 
-    n(w, c)    how near c is to w: the sum of (window + 1 - d) over all pairs of a place of w and a
-               place of c that are d <= window words apart in the same text
+    n(w, c)    how near c is to w: the sum of (window + 1 - d) over all occurrences of w and c that
+               are d <= window words apart in the same text
     n(w)       the sum of n(w, c) over all c
     s(c)       n(c)^0.75 / (the sum of n(c')^0.75 over all c')
     M(w, c)    max(0, ln(n(w, c) / (n(w) s(c))))
@@ -291,9 +291,10 @@ class _NumberedTexts:
     ) -> Iterator[tuple[NDArray[np.int32], float]]:
         """Yield the texts in blocks: the row of each word, and the share of the texts that is done.
 
-        The file consists of spans. Each span but the last is followed by a table that converts its
-        numbers to the numbers of the next span, so the last span is read first.
+        ``rows``: the result of :meth:`choose`. ``size``: the number of words in a block.
         """
+        # Each span but the last is followed by a table that converts its numbers to those of the
+        # next span, so the last span is read first.
         spans, done = [*self._spans, (self._begin, self._end, 0)], 0
         whole = sum(end - begin for begin, end, _ in spans)
         for begin, end, renamed in reversed(spans):
@@ -314,8 +315,9 @@ class _NearWords(NamedTuple):
     """The pairs of near words.
 
     ``pairs``: int64, shape (n, n): how near two words are. A pair is stored once, in the row of the
-    more frequent word. ``totals``: float64, shape (n,): n(w) of each word. ``dropped``: the highest
-    count of a dropped pair, or 0 if no pair was dropped.
+    more frequent word.
+    ``totals``: float64, shape (n,): n(w) of each word, as defined at the top of the file.
+    ``dropped``: the highest count of a dropped pair, or 0 if no pair was dropped.
     """
 
     pairs: csr_array
@@ -366,8 +368,8 @@ def _count_block(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], float]:
     """Return the distinct pairs of near words in a block, and the sum of each pair's weights.
 
-    A pair is the number ``lower row * size + higher row``. Pairs are in ascending order. The share
-    of the texts that is done is returned as given.
+    A pair is the number ``lower row * size + higher row``. Pairs are in ascending order. The third
+    value is the second value of ``block``, unchanged.
     """
     rows, done = block
     left = rows[:-window].astype(np.int64)
@@ -386,7 +388,10 @@ def _count_block(
 
 
 def _associations(pairs: csr_array, totals: NDArray[np.float64]) -> tuple[csr_array, csr_array]:
-    """Return the upper triangle of M with the diagonal, and the transposed lower triangle of M."""
+    """Return the upper triangle of M (see the top of the file), and the transposed lower triangle.
+
+    The diagonal is in the upper triangle.
+    """
     kind = np.float64 if len(totals) <= EXACT else np.float32
     smooth = totals**SMOOTHING
     with np.errstate(divide="ignore", invalid="ignore"):  # a word without neighbours is in no pair

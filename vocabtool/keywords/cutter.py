@@ -6,9 +6,9 @@ The keyword index has two fields:
 - *words*: every run of letters, digits and marks, folded and stemmed. Words with a digit are only
   folded. Texts in scripts without spaces (Han, kana, Thai, ...) are split into overlapping pairs of
   characters. The parts of mixed-case runs come last, so that ``parse http header`` finds
-  ``parseHttpHeader``. With them come the unstemmed forms of mixed-case runs that stemming changes.
-- *surfaces*: tokens of several runs (identifiers) as a whole, and their longer parts. For example,
-  ``numpy.linalg`` is a part of ``numpy.linalg.norm``.
+  ``parseHttpHeader``. A mixed-case run is also added without stemming, if stemming changes it.
+- *surfaces*: whole identifiers, which are tokens of several runs. Parts of an identifier that are
+  identifiers themselves are added.
 
 Stop words are flagged in queries, but still indexed.
 """
@@ -87,8 +87,8 @@ class Terms:
       ``words``, the additional terms of mixed-case runs come last.
     - ``count``: the number of terms of the field "words", including ``repeated``.
     - ``surface_count``: the number of terms of the field "surfaces".
-    - ``repeated``: more terms of the field "words": the terms of each part of the text that counts
-      several times, once for each repetition.
+    - ``repeated``: more terms of the field "words". If a part of the text has the weight W, its
+      terms are repeated here W - 1 times.
     """
 
     words: str
@@ -229,10 +229,10 @@ class Cutter:
         return self._remembered[chunk].replace(_BETWEEN, "").split(" ")[:-1]
 
     def _chunk(self, chunk: str) -> str:
-        """Return the terms of a chunk as the cache stores them: a string, a space after each term.
+        """Return the terms of a chunk as one string, in the format of the cache.
 
-        The terms of words come first, then the terms of mixed-case runs, then the surfaces.
-        ``_BETWEEN`` follows each of the three groups, unless the chunk has only terms of words.
+        There are three groups: words, parts of mixed-case runs, surfaces. A space follows each
+        term, and ``_BETWEEN`` follows each group. If only words exist, ``_BETWEEN`` is left out.
         """
         core = chunk.rstrip(_NEVER_LAST).lstrip(_NEVER_FIRST)
         if core.isascii() and core.isalnum() and len(core) <= MAX_TERM:  # equivalent, but faster
@@ -249,10 +249,9 @@ class Cutter:
         return joined[0]
 
     def _cut_mixed(self, run: str) -> tuple[list[str], list[str]]:
-        """Return the stems of the parts of a mixed-case run, and a list with the unstemmed run.
+        """Return the stemmed parts of a mixed-case run, and the whole run in lower case.
 
-        This list is empty if stemming does not change the run. A run that has no parts gives
-        two empty lists.
+        The second list is empty if stemming does not change the run. Without parts, both are empty.
         """
         found = humps(run)
         if not found:
@@ -290,7 +289,7 @@ class Cutter:
 
 
 class _Chunks(dict[str, str]):
-    """A cache of chunks and their terms. It is emptied when it is full."""
+    """A cache of the terms of chunks (strings without whitespace). It is emptied when full."""
 
     cut: Callable[[str], str]
 
@@ -333,8 +332,8 @@ _CHUNK: Final = re.compile(r"\S+")
 def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Span]:
     """Return the spans of a text to highlight for ``words``, ascending, without overlaps.
 
-    All forms of a word are highlighted. If the text contains an identifier as a whole, the parts of
-    the identifier are not highlighted elsewhere.
+    All forms of a word are highlighted. If the text contains a whole identifier, such as
+    ``os.path``, separate occurrences of its parts (``path``) are not highlighted.
     """
     terms = {term for word in words for term in word.words}
     surfaces = {surface for word in words for surface in word.surfaces[:1]}

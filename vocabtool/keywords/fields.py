@@ -26,11 +26,12 @@ class FieldPlace(NamedTuple):
 def places_of(
     text: str, values: Mapping[str, object], searched: tuple[str, ...]
 ) -> list[FieldPlace]:
-    """Return the places of the ``searched`` fields in a text that joins them.
+    """Return the places of the ``searched`` fields in the text of a document.
 
-    ``values``: the values of the document's fields, by name. The field ``text`` is the part of the
-    joined text that the other fields do not cover. Returns an empty list if the joined text does
-    not consist of the fields, which is possible for documents that are added in Python.
+    ``values``: the values of the document's fields, by name. ``text`` consists of these values. The
+    part that no other field covers is the field ``text``.
+    Returns an empty list if ``text`` does not consist of the values. This is possible for documents
+    that are added in Python.
     """
     names, held = [*weights_of(searched)], dict[str, str]()
     for name in names:
@@ -54,7 +55,7 @@ def places_of(
 
 
 def text_in_utf8(value: str) -> str:
-    """Replace bytes that are not UTF-8 by U+FFFD, as in the texts of an index."""
+    """Replace bytes that are not UTF-8 by U+FFFD."""
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -67,9 +68,9 @@ def weighted_terms(
 ) -> list[Terms]:
     """Return the terms of texts, with the terms of each field repeated by the field's weight.
 
-    ``values``, ``searched``: as in :func:`places_of`. ``removed``: for each text, the start and the
-    exclusive end of a span that is left out. Repetitions are kept apart from each other and from
-    the text, so that no phrase is found across two of them.
+    ``values``, ``searched``: as in :func:`places_of`.
+    ``removed``: for each text, the start and the exclusive end of a span that is left out.
+    Repetitions are separate strings, so that no phrase is found across two of them.
     """
     gaps, weights = removed or [(0, 0)] * len(texts), weights_of(searched)
     left = [text[:first] + text[last:] for text, (first, last) in zip(texts, gaps, strict=True)]

@@ -46,7 +46,7 @@ def file_names(folder: Path) -> frozenset[str]:
 def checksums(folder: Path, before: Mapping[str, int]) -> dict[str, int]:
     """Return the CRC-32C of ``meta.json`` and of the last commit's segment files, by file name.
 
-    ``before``: the checksums of an earlier commit. The segment files of that commit are not read.
+    ``before``: the checksums of an earlier commit, which are reused.
     """
     found = {META: checksum(folder / META)}
     for name in sorted(file_names(folder)):
@@ -59,8 +59,9 @@ def check_files(
 ) -> frozenset[str]:
     """Compare the files of a commit with their checksums. Return the names of its segment files.
 
-    ``noted``: the result of :func:`checksums`. ``whole``: names of files not to compare. Raises
-    :class:`InvalidFile` for a damaged or missing file, and :class:`NotFound` without an index.
+    ``noted``: the result of :func:`checksums`. ``whole``: the names of files that are not compared.
+    Raises :class:`InvalidFile` for a damaged or missing file, and :class:`NotFound` without an
+    index.
     """
     content, ids = _description(folder)  # read once: a writer may replace the file
     is_last = ids == {name.partition(".")[0] for name in noted if name != META}  # commits add one
@@ -86,7 +87,7 @@ def check_files(
         except (ValueError, TypeError, RecursionError):
             is_whole = False
         if not is_whole:
-            what = "damaged: not a list of the files of this keyword index"
+            what = "damaged: it does not list the files of this keyword index"
             raise InvalidFile(what, file=str(managed))
     return left
 
@@ -158,7 +159,7 @@ class TantivyWriter:
         self._open_writer().delete_documents_by_query(last_ones)
 
     def commit(self) -> None:
-        """Write everything to disk and finish merging: the files stay until the next commit."""
+        """Write everything to disk and finish merging. No file changes until the next commit."""
         writer = self._open_writer()
         with _damage_named(self._folder):
             writer.commit()
@@ -211,8 +212,7 @@ class TantivyReader:
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
         """Return the best ``limit`` documents that the mask allows.
 
-        If several documents have the same score and the limit does not allow all of them, any of
-        them may be left out.
+        Further documents may have the same score as the last document of the result.
         """
         if query.must:
             limit = min(limit, self._findable(query))
@@ -268,10 +268,7 @@ class TantivyReader:
         return {term: frequency_of(term.field, term.text) for term in terms}
 
     def rows_with_any(self, terms: Sequence[Term], among: Mask) -> Rows:
-        """Return all rows of the mask whose documents contain at least one of the terms.
-
-        If most documents contain a term, the other rows are fetched instead, which is faster.
-        """
+        """Return all rows of the mask whose documents contain at least one of the terms."""
         holding = [self._query.term_query(self._schema, *term, "basic") for term in terms]
         query = self._query.boolean_query([(self._should, each) for each in holding])
         counted: Any = self._searcher.search(query, 1, True)  # its stub lacks the count
@@ -341,7 +338,7 @@ class TantivyReader:
     def _best(
         self, query: tantivy.Query, asks: KeywordQuery, limit: int, among: Mask
     ) -> RankedRows:
-        """Fetch hits until the mask allows ``limit`` of them."""
+        """Return the best ``limit`` hits that the mask allows."""
         asked = limit + SPARE_HITS
         while True:
             rows, scores = self._fetch(query, asked)
@@ -426,16 +423,13 @@ def _index_in(folder: Path) -> tantivy.Index:
 
 @contextmanager
 def _damage_named(folder: Path) -> Iterator[None]:
-    """Raise :class:`InvalidFile` if tantivy rejects the files of the index, or panics.
-
-    A Rust panic raises pyo3's PanicException. Only its name identifies this exception, because
-    every extension module has its own class.
-    """
+    """Raise :class:`InvalidFile` if tantivy rejects the files of the index, or panics."""
     try:
         yield
     except VocabtoolError:
         raise
     except BaseException as error:
+        # Each extension module has its own class PanicException, so only the name identifies it.
         if not isinstance(error, ValueError | OSError) and type(error).__name__ != "PanicException":
             raise
         said = str(error).partition("\n")[0][:300]
@@ -444,9 +438,9 @@ def _damage_named(folder: Path) -> Iterator[None]:
 
 
 def _release_inherited_locks() -> None:
-    """Close a lock on ``meta.json`` that a fork inherited from a thread of tantivy (Linux).
+    """After a fork, close the lock on ``meta.json`` that a thread of tantivy held (Linux).
 
-    The new process does not have this thread, so it would hold the lock until the process ends.
+    The new process does not have this thread, so nothing else would release the lock.
     """
     with suppress(OSError):
         for link in Path("/proc/self/fd").iterdir():

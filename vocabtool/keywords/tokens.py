@@ -163,7 +163,7 @@ def humps(run: str) -> list[Span]:
 
 
 def surfaces_of(token: str) -> tuple[str, ...]:
-    """Return a compound token and its compound segments, folded.
+    """Return a compound token and those of its parts that are compound, folded.
 
     For ``/usr/lib/python3.11/os.py``: the whole token, ``python3.11`` and ``os.py``.
     """

@@ -92,9 +92,9 @@ PRINT_STREAMS: Final = frozenset((b"", b"stderr", b"stdout")) | {
 
 
 def dangerous_ops(graphs: Sequence[MetaGraph]) -> tuple[str, ...]:
-    """Return each dangerous op of the served graph with its first location.
+    """Return why the served graph is dangerous: its dangerous ops, and assets outside the model.
 
-    An item looks like ``ReadFile at function __inference_f_12/read``.
+    An op is listed with its first place, such as ``ReadFile at function __inference_f_12/read``.
     """
     graph = graphs[pick_serving([graph.tags for graph in graphs])]
     found: dict[bytes, str] = {}
@@ -147,7 +147,7 @@ def _import(library: str, purpose: str) -> ModuleType:
 def load_checked(
     opened: graph_files.GraphFile, *, trust: bool, change: Callable[[Proto], object] | None = None
 ) -> Any:
-    """Load the served graph of a SavedModel.
+    """Load a SavedModel into TensorFlow.
 
     ``change``: A function that modifies the ``MetaGraphDef`` before TensorFlow loads it.
 
@@ -197,7 +197,7 @@ def _parse(opened: graph_files.GraphFile) -> Proto:
 
     if opened.frozen:
         raise UnsupportedFormat(
-            "a frozen graph does not say which input is the text (expected a SavedModel)"
+            "expected a SavedModel, got a frozen graph, which does not say which input is the text"
         )
     saved = saved_model_pb2.SavedModel()
     try:
@@ -240,7 +240,7 @@ def _load(folder: str) -> Any:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the line of an error's message that gives the reason, not the stack or a node."""
+    """Return the line of a TensorFlow error's message that states the reason."""
     lines = [line.strip() for line in str(error).splitlines()]
     told = [line for line in lines if line and not line.startswith("[[")]
     line = told[-1 if told[:1] == [GRAPH_FAILS] else 0] if told else type(error).__name__
@@ -249,7 +249,7 @@ def reason_of(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ModelFunction:
-    """A signature or method of a model. ``call`` takes a tensor, the function's only input."""
+    """A signature or method of a model. ``call`` runs it on a tensor, its only input."""
 
     name: str
     signature: bool
@@ -276,10 +276,9 @@ class ModelFunction:
 
     @property
     def text_shape(self) -> tuple[int, ...] | None:
-        """The shape of the function's input; -1 stands for any size.
+        """The shape of the function's text input, such as ``(-1, 1)``; -1 stands for any size.
 
-        ``None`` unless the only input is a text tensor whose dimensions after the first have size 1
-        or -1.
+        ``None`` if the function has other inputs, or if an input row contains several texts.
         """
         tensorflow = import_tensorflow()
         specs = self.inputs
@@ -299,7 +298,7 @@ class ModelFunction:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The function of a model that accepts texts. In ``shape``, -1 stands for any size."""
+    """A function that accepts texts. ``shape``: the shape of its input; -1 stands for any size."""
 
     name: str
     call: Call
@@ -351,7 +350,7 @@ def functions_of(loaded: Any) -> Iterator[ModelFunction]:
     """Yield the functions of a model in this order:
 
     - the signature ``serving_default``, then all other signatures
-    - the traces of each method in :data:`MODEL_CALLS`, with the traces for training last
+    - the traces of ``__call__``, then of ``serve``; traces for training come last
     """
     signatures = dict(getattr(loaded, "signatures", {}))
     for name in sorted(signatures, key=lambda name: name != SERVING):
@@ -373,7 +372,7 @@ def methods_of(loaded: Any, name: str) -> Iterator[ModelFunction]:
 
 
 def _call_method(method: Any, concrete: Any, texts: Tensor) -> Any:
-    """Call a method with texts; all other arguments get the values recorded in ``concrete``."""
+    """Call a method with texts. Other arguments get the values with which it was traced."""
     tensorflow = import_tensorflow()
     args, keywords = tensorflow.nest.map_structure(
         lambda leaf: texts if isinstance(leaf, tensorflow.TypeSpec) else leaf,

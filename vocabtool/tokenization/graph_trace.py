@@ -1,7 +1,7 @@
-"""Follow a tensor back through calls, loops and branches, and find constants.
+"""Trace a tensor of a graph back through calls, loops and branches, and find constants.
 
-Nothing is guessed. A value is a constant only if no other value is possible. A loop is followed
-only if it runs over all texts.
+A value is a constant only if no other value is possible. A loop is followed only if it runs over
+all texts.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class Unclear(NamedTuple):
 
 
 class NotUnderstood(Exception):
-    """The path ends at an op that vocabtool does not understand."""
+    """A tensor cannot be traced back, because an op is not supported."""
 
     def __init__(self, op: bytes, why: str) -> None:
         self.unclear = Unclear(printable(op), why)
 
 
 class TracePoint(NamedTuple):
-    """A tensor, and the calls through which the path reached it.
+    """A tensor of a graph, and the function calls that lead to it.
 
     - ``body``: The graph or function that contains the tensor.
-    - ``calls``: The calls that lead into ``body``, from the outermost to the innermost.
+    - ``calls``: The calls that lead into ``body``, the outermost first.
     """
 
     linker: Linker
@@ -64,7 +64,7 @@ class TracePoint(NamedTuple):
         return self._replace(reference=node.data_input(position))
 
     def inside(self, node: Node) -> TracePoint | None:
-        """Return the tensor that the function called by ``node`` returns as this output.
+        """Return this value as a tensor in the function that ``node`` calls.
 
         ``None`` if ``node`` calls no function.
         """
@@ -77,16 +77,16 @@ class TracePoint(NamedTuple):
         return TracePoint(self.linker, called, returned, (*self.calls, (self.body, node)))
 
     def callers(self) -> list[tuple[Body, Node]]:
-        """Return the calls that may pass this argument to the function.
+        """Return the calls that may supply the value of this function argument.
 
-        If the path entered the function through a call, only this call is returned.
+        If ``calls`` is not empty, only its last call.
         """
         if self.reference.name not in self.body.arguments:
             raise NotUnderstood(b"", "no op produces this tensor")
         return [self.calls[-1]] if self.calls else self.linker.callers(self.body.name)
 
     def outside(self, caller: Body, node: Node) -> TracePoint:
-        """Return the tensor in ``caller`` that the call ``node`` passes for this argument."""
+        """Return the tensor in ``caller`` that ``node`` passes as this function argument."""
         body = self.body
         from_end = len(body.arguments) - body.arguments.index(self.reference.name)
         if from_end > len(node.data_inputs):
@@ -97,7 +97,7 @@ class TracePoint(NamedTuple):
                 raise NotUnderstood(node.op, "the loop changes the text in each iteration")
         elif node.op not in BRANCHES and function_of(node) != body.name:
             raise NotUnderstood(
-                node.op, "unknown how this op passes arguments to the function that it calls"
+                node.op, "vocabtool does not know how this op passes arguments to a function"
             )
         return TracePoint(self.linker, caller, node.data_inputs[-from_end], self.calls[:-1])
 
@@ -165,12 +165,15 @@ class TracePoint(NamedTuple):
 
 
 def function_of(node: Node) -> bytes:
-    """Return the function that a ``PartitionedCall`` calls; for any other node, return its op."""
+    """Return the function that a ``PartitionedCall`` calls; for another node, its op."""
     return node.function() if node.op.endswith(b"PartitionedCall") else node.op
 
 
 def takes_every_item(linker: Linker, body: Body, item: Node) -> bool:
-    """Return whether a ``TensorListGetItem`` in a loop takes each row once, as in ``tf.map_fn``."""
+    """Return whether a loop such as ``tf.map_fn`` reads each row of a tensor once, in order.
+
+    ``item``: The ``TensorListGetItem`` that reads a row.
+    """
     loops = linker.callers(body.name)
     return bool(loops) and all(
         loop.op in LOOPS and _Loop(linker, body, caller, loop).runs_over(item)

@@ -59,7 +59,7 @@ BEHAVIOURS: Final = {
 
 
 def list_of_parts(document: Json) -> list[Json]:
-    """Return the normalizers, then the pre-tokenizers. Sequences are unpacked."""
+    """Return all normalizers, then all pre-tokenizers, also those in a ``Sequence``."""
     return [part for key in BEFORE for part in _parts(document.get(key))]
 
 
@@ -68,7 +68,7 @@ def is_byte_level(document: Json) -> bool:
 
 
 def blank_mark(document: Json) -> str | None:
-    """Return the marker that replaces a blank, usually ``▁``; ``None`` if there is none."""
+    """Return the marker that replaces a blank, usually ``▁``; ``None`` if blanks stay."""
     for part in list_of_parts(document):
         if part.get("type") == METASPACE:
             mark = part.get("replacement")
@@ -82,7 +82,7 @@ def blank_mark(document: Json) -> str | None:
 
 
 def is_mark_before_all(document: Json) -> bool:
-    """Return whether a word that follows no blank can also get the marker (``▁``)."""
+    """Return whether words without a blank before them also get ``▁``, such as the first word."""
     return any(
         part.get("type") == "Prepend"
         or (part.get("type") == METASPACE and _scheme(part) == "always")
@@ -91,12 +91,10 @@ def is_mark_before_all(document: Json) -> bool:
 
 
 def find_chunking(document: Json) -> Chunking | None:
-    """Return where a text can be cut without changing its words; ``None`` if nowhere.
+    """Return where texts can be cut without changing their words; ``None`` if nowhere.
 
-    - ``behind``: The text can be cut after a blank if the first pre-tokenizer removes white space,
-      and all other pre-tokenizers work on each part separately.
-    - ``before``: The text can be cut before a blank if the only pre-tokenizer is a ByteLevel, or a
-      Metaspace that begins a word at each blank.
+    - ``behind``: After each blank.
+    - ``before``: Before each blank, for tokenizers that join a blank to the next word.
     """
     normalizers = _parts(document.get("normalizer"))
     if not all(part.get("type") in LOCAL_NORMALIZERS for part in normalizers):

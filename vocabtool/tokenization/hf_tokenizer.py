@@ -63,7 +63,7 @@ FIRST, LAST = ord("!"), ord("~")  # printable ASCII characters
 
 
 class AddedToken(NamedTuple):
-    """An added token that occurs in a text. The tokenizer finds added tokens without its model."""
+    """An added token found in a text, such as ``[CLS]``."""
 
     content: str
     id: int
@@ -83,19 +83,16 @@ class Pieces(NamedTuple):
 
 
 class HFWordTokenizer:
-    """A tokenizer that runs in two stages: the steps before the model, then the model.
-
-    The first stage uses a Unigram model of one piece, so that each pre-token becomes one token. The
-    second stage splits each distinct pre-token once with the tokenizer's own model.
+    """Splits texts into words, and each distinct word into pieces, with the ``tokenizers`` library.
 
     - ``data``: The content of a tokenizer.json.
-    - ``document``: The parsed ``data``. Its entries and merges are removed.
+    - ``document``: The parsed ``data``. Entries and merges are deleted from it.
     - ``raw``: Whether the entries of the vocabulary are plain bytes, not byte-level characters.
     - ``fingerprint``: Hexadecimal SHA-256 of the parts of the file that determine words and pieces.
     - ``special_tokens``: The number of special tokens that the tokenizer adds to a text.
 
     Methods are thread-safe. Raises :class:`InvalidFile` if the library rejects the file, and
-    :class:`VocabtoolError` if the tokenizer skips merges at random.
+    :class:`VocabtoolError` if the tokenizer skips merges at random (BPE dropout).
     """
 
     def __init__(
@@ -186,9 +183,9 @@ class HFWordTokenizer:
         return None if self._chunking is None else cut_into_chunks(texts, self._chunking)
 
     def with_tokens(self, words: Iterable[str], **flags: bool) -> Any:
-        """Return a ``Tokenizer`` of the library that has ``words`` as additional added tokens.
+        """Return a copy as a ``tokenizers.Tokenizer``, with ``words`` as additional added tokens.
 
-        ``flags``: Arguments of the library's ``AddedToken``.
+        ``flags``: Arguments of ``tokenizers.AddedToken``.
         """
         import tokenizers
 
@@ -402,7 +399,7 @@ def cut_into_chunks(
 ) -> tuple[pa.StringArray, Integers] | None:
     """Return the chunks of n texts, and the offsets of each text's chunks: shape (n + 1,).
 
-    ``None`` if the words of these texts might change.
+    ``None`` if cutting might change the words of these texts.
     """
     data = text_data(texts)
     if chunking == "behind":

@@ -1,7 +1,7 @@
-"""Find every lookup of words in a model, and infer the rule from texts to these words.
+"""Find where a model looks words up, and infer the rule that splits texts into these words.
 
-From the input of the lookup op, the search follows the graph backwards to the text input. Nothing
-is guessed: at an op that is not supported, the search stops and reports the op.
+The search follows the graph backwards, from the lookup op to the text input. At an op that is not
+supported, the search stops and reports the op.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class TextSteps(NamedTuple):
 
 
 class _Progress(NamedTuple):
-    """A point on the way from a lookup back to the text.
+    """A tensor on the way from a lookup back to the text.
 
-    ``steps``: The steps between the point and the lookup, the last step first.
+    ``steps``: The steps from the tensor to the lookup, the last step first.
     """
 
     point: TracePoint
@@ -80,7 +80,8 @@ class _Progress(NamedTuple):
 def infer_steps(point: TracePoint) -> TextSteps | Unclear:
     """Return the steps from the text to a tensor.
 
-    The result is :class:`Unclear` if an op is not supported, or if two paths have different steps.
+    The result is :class:`Unclear` if an op is not supported, or if two paths from the text have
+    different steps.
     """
     waiting, seen = [_Progress(point, ())], 0
     found: list[TextSteps] = []
@@ -131,7 +132,7 @@ def _step_back(here: _Progress) -> TextSteps | list[_Progress]:
 
 
 def _check_branch(condition: TracePoint, branch: Node, body: Body) -> None:
-    """Raise :class:`NotUnderstood` unless this branch runs for every batch that has texts."""
+    """Raise :class:`NotUnderstood` if a batch with texts might skip this branch."""
     test = condition.node
     if test is not None and test.op in LEAST_SIZES:
         least = condition.input(test, 1).scalar()
@@ -139,7 +140,7 @@ def _check_branch(condition: TracePoint, branch: Node, body: Body) -> None:
             if body.name in branch.functions_of(b"then_branch"):
                 return
             raise NotUnderstood(branch.op, NO_TEXTS)
-    raise NotUnderstood(branch.op, "the choice of its branch may depend on the text")
+    raise NotUnderstood(branch.op, "it may choose its branch by the text")
 
 
 def _is_size(number: TracePoint) -> bool:
@@ -193,7 +194,7 @@ def _own_vocabulary(linker: Linker, body: Body, node: Node, kind: LookupKind) ->
 
 
 def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node] | None:
-    """Return the node that creates a resource, and the graph or function around it."""
+    """Return the node that creates a resource, and the graph or function that contains the node."""
     origin = linker.origin(body, handle)
     if origin is not None and origin.object_id is not None:
         made = linker.made_by(origin.object_id)
@@ -202,10 +203,10 @@ def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node]
 
 
 class LookupPath(NamedTuple):
-    """A vocabulary in which the model looks words up, and the rule from a text to these words.
+    """A vocabulary in which a model looks words up, and the rule from a text to these words.
 
-    ``sites``: The ops that look words up in this vocabulary by this rule. There are several if the
-    model has copies of a function.
+    - ``text``: The name of the model's text input.
+    - ``sites``: The ops that look words up in this way; several if functions have copies.
     """
 
     vocabulary: Vocabulary
@@ -268,7 +269,7 @@ class LookupPath(NamedTuple):
         )
 
     def sentencepieces(self) -> SentencePieces:
-        """Return the SentencePiece tokenizer of the op.
+        """Return the SentencePiece tokenizer that the lookup op contains.
 
         Raises :class:`VocabtoolError` if the op splits texts at random.
         """
@@ -299,8 +300,8 @@ class LookupPath(NamedTuple):
 def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]:
     """Read a model; return its contents and all its lookups.
 
-    Lookups of words with a supported rule come first, then lookups with an unclear rule, then
-    lookups of n-grams. In each group, the largest vocabulary comes first.
+    The order is: words with a supported rule, words with an unclear rule, n-grams. In each group,
+    the largest vocabulary comes first.
     """
     opened = graph_files.open_graphs(model)
     findings, graphs = read_model(opened)
@@ -337,7 +338,7 @@ def notes_on_unclear(paths: Sequence[LookupPath], chosen: LookupPath) -> tuple[s
 
 
 def choose(paths: Sequence[LookupPath], found: Model, name: str | None) -> LookupPath:
-    """Return the first lookup in the vocabulary ``name``, or the first of all if it is ``None``."""
+    """Return the first lookup in the vocabulary ``name``; ``None`` means any vocabulary."""
     wanted = [path for path in paths if name is None or path.vocabulary.name == name]
     if wanted:
         return wanted[0]

@@ -1,8 +1,7 @@
-"""Rewrite a graph so that its lookups and tokenizers report their inputs and outputs.
+"""Change a graph so that it records the inputs and outputs of its lookups and tokenizers.
 
-For each such op, a queue is added to the same graph or function. The queue receives the op's
-strings and outputs. An ``Identity`` that waits for the queue passes each output on, so the results
-of the model do not change.
+Each such op sends its strings and outputs to a queue of its own. The results of the model do not
+change.
 """
 
 from __future__ import annotations
@@ -37,17 +36,19 @@ class Output(NamedTuple):
 
 
 class OpSignature(NamedTuple):
-    """The outputs of an op, and the position of its string input."""
+    """The outputs of an op. ``strings``: the position of the input that contains its strings."""
 
     strings: int
     outputs: tuple[Output, ...]
 
 
 class TracedOp(NamedTuple):
-    """An op that sends its strings and its outputs through a queue.
+    """An op that sends its strings and its outputs to a queue.
 
     - ``function``: The function that contains the op; ``b""`` for the main graph.
-    - ``split``: Whether a split op made the strings. If so, its indices and input are sent, too.
+    - ``types``: The dtypes that the op sends.
+    - ``split``: Whether the strings come from an op such as ``StringSplit``. If so, the indices and
+      the input of that op are sent, too.
     - ``live``: Whether a call of the model's entry function can run the op.
     """
 
@@ -140,7 +141,7 @@ def instrument(meta_graph: Proto, shared_name: str) -> tuple[TracedOp, ...]:
 
     ``shared_name``: The beginning of the queues' shared names, unique in this process.
 
-    Each loop runs one iteration at a time, so that the ops report in order.
+    Loops are set to run one iteration at a time, so that the ops send in order.
     """
     traced: list[TracedOp] = []
     main = _Body("", meta_graph.graph_def.node)
@@ -189,7 +190,7 @@ def _instrument_body(body: _Body, traced: list[TracedOp], shared_name: str) -> d
 
 
 def _split_of(body: _Body, node: Proto, by_name: Mapping[str, Proto]) -> list[str]:
-    """Return references to the indices and input of the split op that makes a node's strings."""
+    """Return references to the indices and the input of the op that split a node's strings."""
     reference = _inputs(node)[SIGNATURES[node.op].strings]
     split = None
     for _ in range(MAX_CHAIN):
@@ -237,10 +238,7 @@ def _add_queue(
 
 
 def _keep_calls(meta_graph: Proto, reporting: set[str]) -> None:
-    """Change all calls that lead to a function in ``reporting`` to stateful calls.
-
-    TensorFlow removes a stateless call if its result is not needed or already known.
-    """
+    """Make all calls that lead to functions in ``reporting`` stateful: TensorFlow keeps these."""
     library = meta_graph.graph_def.library.function
     calls: dict[str, list[Proto]] = defaultdict(list)
     callers: dict[str, set[str]] = defaultdict(set)
@@ -272,10 +270,9 @@ def called_functions(node: Proto) -> Iterator[str]:
 
 
 def shared_names(graph: Proto) -> dict[str, str]:
-    """Return the shared names of the queues in a graph and in the functions that it calls.
+    """Return the shared name of each queue, by the name of the queue's node.
 
-    The keys are the names of the queues' nodes. TensorFlow changes shared names when it loads a
-    model.
+    TensorFlow changes shared names when it loads a model.
     """
     bodies = {function.signature.name: function.node_def for function in graph.library.function}
     found: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Run a model and record the words that it looks up (exact words). Needs TensorFlow."""
+"""Run a model and record which words it looks up: the exact words. Needs TensorFlow."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class InstrumentedModel:
     ) -> InstrumentedModel:
         """Load a SavedModel.
 
-        ``choose``: A function that selects the model's function for texts.
+        ``choose``: Selects the function of the loaded model to run.
 
         Raises :class:`UnsupportedFormat` if the model cannot be loaded, or if it has dangerous ops
         and ``trust`` is false.
@@ -130,9 +130,10 @@ class InstrumentedModel:
         return cls(loaded, entry, ops)
 
     def run(self, texts: Sequence[bytes]) -> tuple[OpTrace, ...]:
-        """Run the model on texts; return the traces of the live ops, in the order of ``ops``.
+        """Run the model on texts; return the traces of its ops, in the order of ``ops``.
 
-        Raises :class:`UnsupportedFormat` if the model fails on a text.
+        Ops that this function of the model never runs are left out. Raises
+        :class:`UnsupportedFormat` if the model fails on a text.
         """
         batches = list(_batches(texts))
         if batches:
@@ -140,9 +141,9 @@ class InstrumentedModel:
         return self._traces_of_nothing(0)
 
     def run_batches(self, batches: Sequence[Sequence[bytes]], read: Read) -> TracedRun:
-        """Run the model on batches of texts, and apply ``read`` to its outputs.
+        """Run the model on batches of texts, none of them empty.
 
-        No batch may be empty.
+        ``read``: Converts the result of a run to one row for each text.
         """
         with self._lock:
             runs = []
@@ -163,7 +164,7 @@ class InstrumentedModel:
             return self._runs_together
 
     def call_untraced(self, call: Callable[[], T]) -> T:
-        """Return the result of ``call``; discard the traces of the model's runs in ``call``."""
+        """Call ``call`` and return its result. Lookups made meanwhile are not recorded."""
         with self._lock:
             try:
                 return call()
@@ -198,7 +199,7 @@ class InstrumentedModel:
             ]
 
     def _learn(self) -> bool:
-        """Return whether texts have the same traces in a batch, in either order, as alone."""
+        """Return whether a text has the same traces in a batch as alone."""
         texts, runs = [], []
         for text in PROBES:
             try:
@@ -246,7 +247,7 @@ class InstrumentedModel:
         return TracedRun(np.concatenate(rows), self._traces_of_texts(raw, bounds))
 
     def _run_blank(self, text: bytes, read: Read) -> TracedRun:
-        """Run the model on a blank text. If the model fails on it alone, add another text."""
+        """Run the model on a blank text; if that fails, run it on this and another text."""
         try:
             return self._run_each([text], read)
         except UnsupportedFormat:
@@ -307,7 +308,7 @@ def _batches(texts: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 class ExactTokenizer:
     """A tokenizer that runs a model, and returns the words it looks up in one vocabulary.
 
-    ``graph`` is a digest of the graph's file.
+    ``graph``: A digest of the file that contains the model's graph.
     """
 
     def __init__(self, model: InstrumentedModel, paths: Sequence[LookupPath], graph: bytes) -> None:
@@ -387,7 +388,7 @@ class ExactTokenizer:
 
 
 def trace_by_word(trace: OpTrace, pieces: Pieces) -> tuple[OpTrace, Pieces]:
-    """Split the strings of a trace into words, if the op itself splits texts into words.
+    """Return the words and pieces of a trace whose op splits whole texts into pieces.
 
     The trace of any other op is returned unchanged. A piece continues a word if it begins with
     ``##`` and starts where the previous piece ends.

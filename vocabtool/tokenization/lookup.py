@@ -1,7 +1,7 @@
 """Look words up: find which words of texts are known, with their ids and pieces.
 
 A word is unknown if the model gives it the unknown id *and* the vocabulary does not contain the
-word. The word ``<UNK>`` gets the unknown id, but may be an entry.
+word. So the word ``<UNK>`` is known if it is an entry.
 
 WordPiece follows WordpieceTokenizeWithOffsets (tensorflow_text/core/kernels/wordpiece_tokenizer.cc)
 and FastWordpieceTokenizeWithOffsets with the settings of its flatbuffer.
@@ -116,7 +116,7 @@ class WordPiece:
 def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
     """Read the flatbuffer of a FastWordpiece op.
 
-    Also returns whether the op splits texts into words, like ``BertSplit``.
+    The bool says whether the op first splits texts into words, as :class:`BertSplit` does.
     """
     found = read_wordpiece(buffer)
     ids = range(len(found.entries)) if found.ids is None else found.ids.tolist()
@@ -177,7 +177,7 @@ class WordLookup(NamedTuple):
 
 
 def without_blanks(lookup: WordLookup) -> WordLookup:
-    """Remove from a subword model's lookup all words that consist only of blanks."""
+    """Remove words of only blanks from the lookup of a subword model."""
     if lookup.pieces is None:
         return lookup
     lengths = pc.binary_length(lookup.distinct).to_numpy()

@@ -1,18 +1,17 @@
 """Mask the known or the unknown words of lines.
 
-A line is split into surface words, which are printed or masked. A surface word is a code (see
-:func:`is_code`) or the text between two of Unicode's word boundaries (UAX #29). The words of the
-model are aligned with the surface words:
+A line is split into *surface words*, which are printed or masked. A surface word is a code (see
+:func:`is_code`) or the text between two of Unicode's word boundaries (UAX #29). The model may split
+the line into other words, so its words are aligned with the surface words:
 
 1. Each chunk (text between ASCII whitespace) is split into the smallest parts that together have
    the same words as the chunk.
 2. If the words of all chunks are the words of the line, the alignment is *exact*. Words that the
-   model adds to an empty text (``[START]``, ``[END]``) are removed first.
+   model adds to every text (``[START]``, ``[END]``) are removed first.
 3. Otherwise, chunks are matched with words from both ends of the line. The remaining words are
-   searched from left to right: first as spelled, then by their letters and digits (NFKD, case
-   folding). So ``cafe`` is found in ``Café``.
-4. A word that is not found is *stray*. An unknown stray word stands for the surface words between
-   the previous and the next word that were found.
+   searched from left to right, without regard to case and accents (``cafe`` in ``Café``).
+4. A word that is not found is *stray*. If it is unknown, the surface words between its two
+   neighbours count as unknown.
 """
 
 from __future__ import annotations
@@ -45,6 +44,7 @@ TRIED: Final = 32  # candidate positions of a word
 
 # Chunks are separated by ASCII whitespace. A split by it alternates chunks and white space.
 SPACE: Final = re.compile(r"([ \t-\r]+)")
+# A search takes quadratic time for a run of flag emojis, so it is limited to a window.
 WINDOW: Final = 2048  # characters per search for boundaries
 KEPT_BACK: Final = 3  # last boundaries of a window, which more text may change
 
@@ -53,7 +53,7 @@ class MaskedLine(NamedTuple):
     """A line after masking.
 
     - ``text``: The text to print.
-    - ``exact``: Whether the alignment is exact.
+    - ``exact``: Whether the place of each of the model's words in the line is certain.
     - ``unaligned``: The number of unknown words that were not found in the line.
     """
 
@@ -75,11 +75,11 @@ def mask(
     """Mask the known or the unknown words of each line.
 
     - ``judge``: A function that looks up the words of lines.
-    - ``mode``: ``known`` prints only the surface words that contain an unknown word. ``unknown``
-      replaces the surface words that contain an unknown word by ``[UNK]``.
+    - ``mode``: ``known`` prints only the words of a line that are unknown to the model. ``unknown``
+      replaces these words by ``[UNK]``.
     - ``totals``: Counts to which the counts of these lines are added.
 
-    A word that is not found in its line is printed as the model spells it.
+    A word of the model that is not found in its line is printed as the model spells it.
     """
     totals = Totals() if totals is None else totals
     aligner = _Aligner(judge)
@@ -141,7 +141,7 @@ class SurfaceWord(NamedTuple):
     """A part of a text: the characters from ``start`` to ``end``.
 
     - ``known``: Whether the model knows all words in this part; ``None`` if the part has no words.
-    - ``stray``: Words that the model made from this part, but that do not occur in its characters.
+    - ``stray``: Words that the model made from this part, but that it does not contain literally.
     """
 
     start: int
@@ -167,10 +167,7 @@ class _Aligner:
         self._frame = self._words_of([""])[0]
 
     def align(self, lines: Sequence[str]) -> Iterator[tuple[list[SurfaceWord], bool]]:
-        """Yield a pair for each line: its surface words with unknown words, and ``exact``.
-
-        ``exact``: Whether the alignment of the line is exact.
-        """
+        """Yield for each line its unknown surface words, and whether the alignment is exact."""
         if len(self._words) + len(self._chunks) > REMEMBERED:
             self._forget()
         of_lines = self._words_of(lines)
@@ -217,7 +214,7 @@ class _Aligner:
         return found
 
     def _without_frame(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
-        """Remove the words that the model adds to every text (``[START]``)."""
+        """Remove the words that the model adds to every text, such as ``[START]``."""
         frame, before = self._frame, 0
         while before < len(frame) and words[before : before + 1] == (frame[before],):
             before += 1
@@ -246,7 +243,7 @@ def _without_white_space(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _count_matches(words: tuple[Word, ...], chunks: Sequence[tuple[Word, ...]]) -> tuple[int, int]:
-    """Return how many chunks match ``words`` from the start, and how many words match."""
+    """Return with how many chunks ``words`` begins, and how many words these chunks have."""
     taken = 0
     for count, own in enumerate(chunks):
         if words[taken : taken + len(own)] != own:
@@ -266,7 +263,10 @@ def _place_parts(chunks: list[tuple[int, _Chunk]]) -> list[SurfaceWord]:
 def _align_words(
     line: str, parts: list[SurfaceWord], words: Sequence[Word], place: int
 ) -> list[SurfaceWord]:
-    """Align surface words with the model's words. The search in the line begins at ``place``."""
+    """Return surface words that are known if the model knows all words found in them.
+
+    The search for the words begins at the character ``place``.
+    """
     surface = [Span(part.start - place, part.end - place) for part in parts]
     starts, ends = [span.start for span in surface], [span.end for span in surface]
     text = line[place : parts[-1].end if parts else place]
@@ -298,8 +298,8 @@ def _align_words(
 def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[SurfaceWord]:
     """Return the surface words for ``parts``, in which no word was found.
 
-    If a ``stray`` word is unknown, one surface word with all stray words replaces the parts
-    from the first to the last that has words.
+    If a ``stray`` word is unknown, the parts that have words are joined into one unknown surface
+    word.
     """
     silent = [part._replace(known=None) for part in parts]
     if all(word.known for word in stray):
@@ -315,7 +315,7 @@ def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[Su
 def find_in_order(text: str, surface: Sequence[Span], words: Sequence[str]) -> list[Span | None]:
     """Return the span of each word in ``text``, in order; ``None`` for a word not found.
 
-    A word also counts as not found if the text continues with the next word in its place.
+    ``surface``: The spans of the surface words, at which words are expected to begin and end.
     """
     search = _Search(text, surface)
     folded = [letters(word) for word in words]
@@ -324,7 +324,7 @@ def find_in_order(text: str, surface: Sequence[Span], words: Sequence[str]) -> l
 
 
 def letters(text: str) -> str:
-    """Return the letters and digits of a text without case, accents and compatibility forms."""
+    """Return the letters and digits of a text, in lower case and without accents (NFKD)."""
     return "".join(map(_fold, text))
 
 
@@ -348,8 +348,8 @@ class _Search:
     def next(self, word: str, folded: str, following: str) -> Span | None:
         """Return the span of the next word in the text; ``None`` if the word is not found.
 
-        - ``folded``: The letters and digits of the word, as from :func:`letters`.
-        - ``following``: The letters and digits of the word after this word.
+        - ``folded``: The result of ``letters(word)``.
+        - ``following``: The same for the word that comes after ``word``.
         """
         span = self._find(word, folded, following)
         if span is not None:
@@ -386,10 +386,9 @@ class _Search:
         return end in self._ends or (bool(following) and self._letters.startswith(following, end))
 
     def _ahead(self, folded: str, following: str) -> int:
-        """Return the position of a word in the letters of the text; -1 if the word is not found.
+        """Return the next position of a word in the letters of the text; -1 if it is not found.
 
-        Of several positions, one where the word is a whole surface word is preferred; without
-        such a position, one where the word begins a surface word.
+        Whole surface words are preferred, then beginnings of surface words.
         """
         limit = self._at + AHEAD + len(folded)
         begins = first = -1
@@ -412,13 +411,11 @@ class Span(NamedTuple):
 
 
 def cuts(chunk: str) -> list[tuple[Span, ...]]:
-    """Return up to three ways to split a chunk, from coarse to fine:
+    """Return up to three different ways to split a chunk, from coarse to fine:
 
     1. the whole chunk
     2. the chunk with the punctuation at both ends split off
     3. the surface words
-
-    Equal ways are returned once.
     """
     whole = (Span(0, len(chunk)),)
     if chunk.isascii() and chunk.isalnum():
@@ -439,7 +436,7 @@ def cuts(chunk: str) -> list[tuple[Span, ...]]:
 
 
 def is_code(run: str) -> bool:
-    """Return whether a run of letters, digits and joiners is a code, which is not split.
+    """Return whether a string without blanks is a code, which is never split.
 
     A code begins with a dot (``.NET``), ends in ``#`` or ``++`` (``C#``), or contains a digit
     (``IL-6``), ``@``, ``://`` or ``::``.
@@ -467,11 +464,7 @@ def _words(chunk: str) -> Iterator[Span]:
 
 
 def _bounds(chunk: str) -> list[int]:
-    """Return the positions of Unicode's word boundaries in a chunk.
-
-    The regex is applied to one window at a time, because it needs quadratic time for a run of flag
-    emojis.
-    """
+    """Return the positions of Unicode's word boundaries in a chunk."""
     find = regex.compile(r"(?w)\b").finditer  # cached by regex
     found, width = [0], WINDOW
     while found[-1] < len(chunk):

@@ -1,4 +1,4 @@
-"""Translate ops of a graph into steps. An op that is not supported raises an error."""
+"""Translate ops of a TensorFlow graph into steps that split texts into words."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ StepsOfOp = tuple[tuple[Step, ...], Reference]
 
 
 class OpOnWay(NamedTuple):
-    """An op on the path from the text to the words.
+    """An op between the text input of a model and its lookup of words.
 
     The methods raise :class:`NotUnderstood` for inputs and attributes that are not supported.
     """
@@ -87,7 +87,7 @@ class OpOnWay(NamedTuple):
         return NotUnderstood(self.node.op, why)
 
     def scalar(self, position: int) -> bytes | int | None:
-        """Return the value of an input if it is one constant for all callers, else ``None``."""
+        """Return the value of an input that is always the same constant, else ``None``."""
         return self.here.input(self.node, position).scalar()
 
     def tensor(self, position: int) -> Tensor | None:
@@ -96,13 +96,13 @@ class OpOnWay(NamedTuple):
     def constant(self, position: int) -> bytes | int:
         found = self.scalar(position)
         if found is None:
-            raise self.refuse("an input is not a constant, but must be one")
+            raise self.refuse("one of its inputs must be a constant, but is computed")
         return found
 
     def text_constant(self, position: int) -> bytes:
         found = self.constant(position)
         if not isinstance(found, bytes):
-            raise self.refuse("an input that must be a constant string is a number")
+            raise self.refuse("one of its inputs must be a string, but is a number")
         return found
 
     def pattern(self, text: bytes) -> str:
@@ -198,7 +198,7 @@ def _substr(op: OpOnWay) -> Step:
     if unit not in get_args(Unit) or isinstance(start, bytes) or isinstance(length, bytes):
         raise op.refuse("its start or length is not a number")
     if length < 0:
-        raise op.refuse("its length is negative, which TensorFlow versions treat differently")
+        raise op.refuse("its length is negative; TensorFlow versions treat this differently")
     return Substr(start, length, cast(Unit, unit))
 
 
@@ -319,7 +319,7 @@ def _gather_nd(op: OpOnWay) -> StepsOfOp:
 
 
 def _strided_slice(op: OpOnWay) -> StepsOfOp:
-    """Skip a slice that takes everything, only adds an axis, or takes the only row."""
+    """Accept only a slice that keeps everything, only adds an axis, or takes the only row."""
     node, steps = op.node, op.tensor(3)
     begins, ends, axes = map(node.integer_of, (b"begin_mask", b"end_mask", b"new_axis_mask"))
     drops = node.integer_of(b"shrink_axis_mask") or node.integer_of(b"ellipsis_mask")

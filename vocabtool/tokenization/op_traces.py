@@ -1,7 +1,6 @@
 """Collect the strings that ops processed while a model ran, and assign them to the texts.
 
-Strings are assigned by the indices of the split op, by the op's runs (one run for each text), or by
-their shape (one row for each text). If no way works, the model is run on one text at a time.
+If the strings of a batch cannot be assigned to its texts, the model is run on one text at a time.
 """
 
 from __future__ import annotations
@@ -88,8 +87,8 @@ class RawTrace(NamedTuple):
     """The m strings that an op processed in all its runs, not yet assigned to texts.
 
     - ``shapes``: The shape of the string tensor of each run.
-    - ``inputs``: The strings from which a split op made ``strings``; ``None`` if no split op made
-      them, or if the op had several runs.
+    - ``inputs``: The input of the op that split texts into ``strings``; ``None`` if there is no
+      such op, or if there were several runs.
     - ``rows``: shape (m,), ascending. String ``j`` is a part of ``inputs[rows[j]]``.
     """
 
@@ -103,7 +102,10 @@ class RawTrace(NamedTuple):
         return self.strings.filter(pa.array(is_filled(self.strings)))
 
     def bounds(self, given: Sequence[bytes]) -> Integers | None:
-        """Return the offsets of each text's strings: shape (texts + 1,); ``None`` if unknown."""
+        """Return the offsets of each text's strings: shape (texts + 1,); ``None`` if unknown.
+
+        ``given``: The texts on which the model ran.
+        """
         total, texts = len(self.strings), len(given)
         sizes = [math.prod(shape) for shape in self.shapes]
         if total == 0:
@@ -130,8 +132,7 @@ class RawTrace(NamedTuple):
     def of_texts(self, op: TracedOp, bounds: Integers, *, uncut: bool) -> OpTrace:
         """Return the trace with its strings assigned to texts, without padding.
 
-        ``uncut``: Whether the op's strings are whole texts. Then an empty string is an empty text;
-        otherwise it may be padding.
+        ``uncut``: Whether the op's strings are whole texts, so that empty strings are not padding.
         """
         strings, pieces = self.strings, self.pieces
         if uncut or all(len(shape) < 2 for shape in self.shapes):
@@ -150,8 +151,7 @@ class RawTrace(NamedTuple):
 def all_bounds(traces: Sequence[RawTrace], texts: Sequence[bytes]) -> list[Integers] | None:
     """Return the :meth:`RawTrace.bounds` of all ops; ``None`` if the bounds of any op are unknown.
 
-    If an op with unknown bounds looks up exactly the pieces of another op, the bounds of these
-    pieces are used.
+    An op that looks up exactly the pieces of another op has the bounds of these pieces.
     """
     found = [trace.bounds(texts) for trace in traces]
     cuts = [

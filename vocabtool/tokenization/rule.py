@@ -88,7 +88,7 @@ class Rule:
         return tokens
 
     def token_codes(self, texts: pa.StringArray) -> TokenCodes:
-        """Return the words of texts as codes. If possible, equal chunks are split only once."""
+        """Return the words of texts, each distinct word only once, as codes."""
         if texts.nbytes < SHORT or not self.works_between_blanks(texts):
             return TokenCodes.encode(self.tokens(texts))
         of_texts, offsets = chunks(texts)
@@ -115,7 +115,7 @@ class Rule:
 
     @cached_property
     def _is_local(self) -> bool:
-        """Whether a step splits at ASCII whitespace, and all steps before this step are local."""
+        """Whether the parts of a text between ASCII whitespace can be split separately."""
         tokens = Tokens.whole(string_array([BLANKS]))
         for step in self.steps[: self._first_join]:
             if not step.local:
@@ -189,7 +189,7 @@ RUNS: Final = rf"(?:{RUN}[-_.]){{0,16}}[\pL\pM]*\pN[\pL\pM\pN]*(?:[-_.]{RUN})*|{
 
 @dataclass(frozen=True, slots=True)
 class LowerEveryScript(ChangeStep):
-    """Lower-case by Unicode's rules, also after a NUL. Invalid bytes are kept."""
+    """Lower-case by Unicode's rules. Invalid bytes are kept."""
 
     description: ClassVar[str] = "lower-case in every script"
     is_local: ClassVar[bool] = True
@@ -274,7 +274,7 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
 
 
 def makes_pieces(spec: str) -> bool:
-    """Return whether a rule makes the pieces of BERT or of an encoding of tiktoken.
+    """Return whether a rule is ``bert-cased``, ``bert-uncased`` or ``tiktoken:NAME``.
 
     Raises :class:`VocabtoolError` for an unknown encoding.
     """

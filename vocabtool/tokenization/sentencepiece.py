@@ -62,7 +62,7 @@ class SentencePieces:
             if wanted and number < 0:
                 raise InvalidFile(
                     "the SentencePiece model has no control piece for the beginning or the end of "
-                    "a text, but the op requests it"
+                    "a text, but the op requests such a piece"
                 )
             marks.append([(processor.id_to_piece(number).encode(), number)] if wanted else [])
         each = [(*marks[0], *pieces, *marks[1]) for pieces in self._cut(texts)]
@@ -102,9 +102,9 @@ class SentencePieces:
 
 
 def readable_word(spelled: bytes) -> bytes:
-    """Return the word that pieces spell, without blanks at its ends.
+    """Return a word with blanks for ``▁``, and without blanks at its ends.
 
-    If the word has only blanks, they are kept.
+    The blanks of a word that has only blanks are kept.
     """
     text = spelled.replace(SPACE, b" ")
     return text.strip(b" ") or text
@@ -206,4 +206,4 @@ def _check_charsmap(charsmap: bytes) -> None:
     far = (units[nodes] & np.uint32(FAR)) >> np.uint32(6)  # 8 or 0
     reached = (nodes ^ ((units[nodes] >> np.uint32(10)) << far).astype(np.int64)) | 0xFF
     if (values >= len(strings)).any() or (reached >= len(units)).any():
-        raise InvalidFile("the table of SentencePiece's normalizer points outside itself")
+        raise InvalidFile("the table of SentencePiece's normalizer has an offset outside the table")

@@ -89,11 +89,7 @@ class RegexReplace(ChangeStep):
 
     @property
     def local(self) -> bool:
-        """Whether texts may be split at ASCII whitespace before the step is applied.
-
-        This is certain if two conditions hold: a match of several characters contains no ASCII
-        whitespace, and whitespace is replaced only by whitespace.
-        """
+        """Whether texts may be split at ASCII whitespace before the step is applied."""
         if not self.every or _ONE_CHARACTER.fullmatch(self.pattern) is None:
             return False
         blanks = pa.array([chr(byte) for byte in WHITESPACE])
@@ -286,7 +282,7 @@ class Decoder:
     controls: bool = False
 
     def decode(self, text: bytes) -> str:
-        """Decode bytes. Raise :class:`VocabtoolError` if the model would fail."""
+        """Decode bytes. Raise :class:`VocabtoolError` if the model would fail on them."""
         parts: list[str] = []
         rest = text
         while True:

@@ -66,7 +66,7 @@ class TokenCodes(NamedTuple):
         return cls(encoded.indices.to_numpy(), tokens.offsets, encoded.dictionary.view(pa.string()))
 
     def of_texts(self, chunks: NDArray[np.int32], offsets: Integers) -> TokenCodes:
-        """Return the tokens of texts. ``self`` contains the tokens of each distinct chunk.
+        """Return the tokens of texts, where ``self`` contains the tokens of each distinct chunk.
 
         - ``chunks``: For each chunk of the texts, its position in ``self``.
         - ``offsets``: Where the chunks of each text begin.
@@ -187,7 +187,7 @@ def text_data(texts: pa.StringArray) -> NDArray[np.uint8]:
 
 
 def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
-    """Split texts behind each byte of ASCII whitespace, without a copy.
+    """Split texts after each byte of ASCII whitespace, without a copy.
 
     Returns the chunks, and where the chunks of each text begin: shape (n + 1,).
     """
@@ -201,7 +201,7 @@ def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
 
 
 def cut_before(texts: pa.StringArray, cuts: Integers) -> tuple[pa.StringArray, Integers]:
-    """Split texts before the bytes at the positions ``cuts``, counted from the first text's start.
+    """Split texts before the byte positions ``cuts``, counted from the start of the first text.
 
     ``cuts`` must contain the start and the end of each text.
     """

@@ -2,7 +2,7 @@
 
 Op sources: tensorflow_text/core/kernels/regex_split.cc, unicode_script_tokenizer.cc,
 whitespace_tokenizer.cc. The rules of normalization are Unicode's (annex 15, and NFKC_Casefold of
-section 3.13). Characters newer than Python's tables are not changed.
+section 3.13). Characters that are newer than Python's Unicode tables are not changed.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class CaseFold(ChangeStep):
 
 @cache
 def _fold(character: str) -> str:
-    """Return NFKC_Casefold of one character: repeat all steps until nothing changes."""
+    """Return NFKC_Casefold of one character."""
     before, after = "", unicodedata.normalize("NFD", character)
     while before != after:
         before = after
@@ -208,8 +208,8 @@ def split_at_matches(delimiter: str, keep: str, text: bytes) -> list[bytes]:
         start, end, after = (offset + at for at in (*match.span(1), match.end()))
         if after == read or start < offset:
             raise VocabtoolError(
-                f"the model splits at {delimiter!r}, which matches empty text in {text[:40]!r}, so "
-                "that the model would never end"
+                f"the model splits at {delimiter!r}, which matches empty text in {text[:40]!r}; "
+                "the model would never end"
             )
         if start > read:
             words.append(text[read:start])
@@ -235,7 +235,7 @@ def _compile(pattern: str) -> Any:
 
 @cache
 def _matches_whitespace_apart(pattern: str) -> bool:
-    """Return whether each alternative of a pattern is one class, or classes without whitespace."""
+    """Return whether no match of a pattern has both whitespace and other characters."""
     found = _ALTERNATIVES.fullmatch(pattern)
     if found is None or (pattern[0] == "(") != (pattern[-1] == ")"):
         return False
@@ -292,7 +292,8 @@ def _script(character: str) -> str:
 class WhitespaceSplit(SplitStep):
     """WhitespaceTokenizeWithOffsets: the non-empty text between Unicode whitespace.
 
-    Version 2 has a flaw: a word also contains the blank after it, except for the blank's last byte.
+    Version 2 has a flaw: if a blank of several bytes follows a word, all bytes of the blank but the
+    last are added to the word.
     """
 
     version: Literal[1, 2] = 1

@@ -4,8 +4,8 @@ If the library cannot express a rule, or the rule is not documented, an error na
 descriptions follow these sources:
 
 - GGUF: ``src/llama-vocab.cpp`` in ggml-org/llama.cpp, with ``parse_special=false``: control tokens
-  in a text are plain text, but user-defined tokens are kept whole. One difference: BERT does not
-  know a word of more than 100 characters, as in BERT's own tokenizer.
+  in a text are plain text, but user-defined tokens are kept whole. One difference: for BERT, words
+  of more than 100 characters are unknown, as in BERT's own tokenizer.
 - tiktoken: ``tiktoken_ext/openai_public.py`` in openai/tiktoken. A file contains ranks but no
   pattern, so the caller names the encoding. OpenAI's own files are recognised by their hash.
 - ``vocab.json`` with ``merges.txt``, and ``vocab.txt``: the tokenizer in huggingface/transformers
@@ -99,7 +99,7 @@ def tokenizer_from(contents: Json, vocabulary: Vocabulary, *, raw: bool = False)
 
 
 def copy_of(file: Path) -> bytes:
-    """Return the description from :func:`document_of`, or the file's own bytes if there is none."""
+    """Return the ``tokenizer.json`` that :func:`document_of` makes, or else the file unchanged."""
     found = document_of(file)
     return file.read_bytes() if found is None else json.dumps(found).encode()
 
@@ -163,7 +163,7 @@ def _unknown(found: gguf.GGUFTokenizer, ids: Mapping[str, int], otherwise: int) 
 
 
 def _gguf_scored(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
-    """Describe SentencePiece's BPE. The pair that makes the best-scored piece is merged first."""
+    """Describe SentencePiece's BPE, which merges the pair with the best-scored result first."""
     if not len(found.scores):
         raise InvalidFile("no scores of tokens (tokenizer.ggml.scores), which this tokenizer needs")
     ranks = dict(zip(ids, (-found.scores).tolist(), strict=True))
@@ -193,7 +193,7 @@ def _gguf_bpe(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Jso
 
 
 def _newlines(ids: Mapping[str, int]) -> Iterator[str]:
-    """Return the tokens that consist of newlines. Gemma 4 has no merges that make them."""
+    """Yield the tokens that consist of newlines. Gemma 4 has no merges that make them."""
     return (token for token in ids if not token.strip("\n"))
 
 

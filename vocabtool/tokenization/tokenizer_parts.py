@@ -237,7 +237,7 @@ def added_tokens(ids: Mapping[str, int], contents: Iterable[str], **flags: bool)
 
 
 def pairs(rank_of: Mapping[str, float]) -> list[str]:
-    """Return all pairs of tokens that together make a token, ordered by the rank of that token."""
+    """Return all pairs of tokens that join to a token, ordered by the rank of that token."""
     longest = max(map(len, rank_of), default=0)
     if longest > MAX_PIECE:
         raise InvalidFile(f"a token of {longest:,} characters, wanted at most {MAX_PIECE:,}")

@@ -110,7 +110,7 @@ class Words:
         - ``rule``: The rule from text to words, for files that do not define one: ``whitespace``,
           ``lower``, ``keras``, ``ptb``, ``words``, ``regex:PATTERN``, ``bert-uncased``,
           ``bert-cased``, ``tiktoken:ENCODING`` or ``tokenizer:FILE``.
-        - ``exact``: Whether to run the model itself. This needs TensorFlow.
+        - ``exact``: Whether to run the model and record its words. This needs TensorFlow.
         - ``trust``: Whether to run the model even if it contains ops that use files or the network,
           or run Python.
 
@@ -196,7 +196,7 @@ class Words:
         return [decode(word) for word in as_bytes(judged.distinct.take(missing))]
 
     def split_words(self, text: str | bytes, pieces: int = 3) -> list[str]:
-        """Return the words of a text that the model splits into ``pieces`` or more, in order.
+        """Return the words of a text that consist of at least ``pieces`` pieces, in order.
 
         The list is empty for a model of whole words.
         """
@@ -235,7 +235,7 @@ PLAIN_RULE: Final = "keras"  # for bare entries: lower-case, without ASCII punct
 
 
 def words_of(given: GivenWords, rule: str | None = None) -> Words:
-    """Return the words for an encoder that does not define its own.
+    """Return the words for an encoder that has no vocabulary.
 
     - ``given``: The words, a vocabulary, entries, or a file. A string may be ``FILE#NAME``.
     - ``rule``: The rule from text to words. The default for a vocabulary or entries is ``keras``.
@@ -244,7 +244,7 @@ def words_of(given: GivenWords, rule: str | None = None) -> Words:
     """
     if isinstance(given, Words):
         if rule not in (None, given.rule):
-            raise VocabtoolError(f"these words have a rule: leave out the rule {rule!r}")
+            raise VocabtoolError(f"these words already have a rule; leave out the rule {rule!r}")
         return given
     if isinstance(given, str):
         from vocabtool.formats.registry import split_name
@@ -280,7 +280,7 @@ def _tokenizer_by_rule(vocabulary: Vocabulary, rule: str) -> Tokenizer:
 
 
 def _from_file(model: str | Path, name: str | None) -> Words:
-    """Return the words of a vocabulary in a file, by default the first one with a tokenizer."""
+    """Return the words of a vocabulary in a file. Default: the first one with a tokenizer."""
     from vocabtool.formats import registry
 
     found = registry.inspect(model, small=name is not None)
@@ -350,7 +350,7 @@ def tokenizer_of(file: Path) -> Words:
     own = _own_tokenizer(vocabulary, file)
     if own is None:
         raise VocabtoolError(
-            f"{file}: not a tokenizer that says how it splits texts (expected {TOKENIZER})"
+            f"{file}: the file does not define how to split texts (expected {TOKENIZER})"
         )
     return Words(vocabulary, "recovered", own[0])
 
@@ -364,7 +364,7 @@ def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> Non
             for each, count in zip(vocabularies, counts, strict=True)
         )
         raise VocabtoolError(
-            f"{file}: not the tokenizer of this model: of the file's {len(pieces):,} pieces, only "
+            f"{file}: not the tokenizer of this model: the file has {len(pieces):,} pieces, only "
             f"{shares}; choose another file, or another vocabulary with --name"
         )
 
