@@ -1,4 +1,4 @@
-"""Results of the tools for agents: how they are made, their structure and their text."""
+"""The results of the tools for agents, as structured data and as text."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ Value = str | int | float | bool | None
 
 
 class Result(BaseModel):
-    """The structured content of an answer."""
+    """The result of a tool, as structured data."""
 
     def as_text(self) -> str:
-        """Return the answer as a text."""
+        """Return the result as a text."""
         raise NotImplementedError
 
 
@@ -177,7 +177,7 @@ class ExplainResult(Result):
 
 
 class FieldInfo(BaseModel):
-    """A field for conditions."""
+    """A field that conditions can test."""
 
     name: str
     kind: str = Field(description="Type of its values.")

@@ -1,8 +1,7 @@
-"""A server of the Model Context Protocol (MCP): the tools with which agents search indexes.
+"""A server of the Model Context Protocol (MCP), with tools by which agents search indexes.
 
 The server uses the official SDK, over standard input and output or over streamable HTTP. Every
-answer contains structured content, and a short text that says the same. The tools only read.
-Searches run in threads.
+answer contains structured data, and a short text that says the same. The tools only read.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ def answer(result: Result) -> CallToolResult:
 
 @dataclass(frozen=True)
 class Tools:
-    """The tools. Agents read their docstrings and the types of their arguments."""
+    """Methods that agents call as tools. Agents see their docstrings and types of arguments."""
 
     catalog: Catalog
 
@@ -257,7 +256,7 @@ class Tools:
 
 
 class AgentServer(MCPServer[None]):
-    """The server for a catalog of indexes."""
+    """An MCP server that searches the indexes of a catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
         @asynccontextmanager
@@ -320,7 +319,7 @@ class AgentServer(MCPServer[None]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool. An error gets our own message, without the words that the SDK adds."""
+        """Call a tool. Messages of errors do not contain the words that the SDK adds."""
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -336,8 +335,7 @@ class AgentServer(MCPServer[None]):
     def http(self, protection: Protection) -> FastAPI:
         """Return the application for streamable HTTP, including the endpoints for monitoring.
 
-        :class:`Guard` checks keys and limits requests. The SDK also refuses unknown ``Host`` and
-        ``Origin`` headers, so that no web page can reach the server by DNS rebinding.
+        If ``protection`` names hosts, other ``Host`` and ``Origin`` headers are refused.
         """
         hosts = [*(protection.hosts or ())]
         hosts += [f"{each}:*" for each in hosts]
@@ -380,7 +378,7 @@ class AgentServer(MCPServer[None]):
 
 
 def tool_of(function: Callable[..., Any]) -> Tool:
-    """Make a tool from a function. It refuses unknown arguments, which the SDK would ignore."""
+    """Make a tool from a function. The tool refuses unknown arguments."""
     tool = Tool.from_function(
         function,
         description=cleandoc(function.__doc__ or ""),

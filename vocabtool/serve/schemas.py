@@ -1,7 +1,4 @@
-"""Models of requests and answers, by which FastAPI checks requests and describes both.
-
-The OpenAPI document contains the examples, and the tests send them.
-"""
+"""Models of requests and answers, by which FastAPI checks requests and describes both."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ Vector = Annotated[list[Number], Field(min_length=1, max_length=MAX_DIM, fail_fa
 
 
 class IdConvertor(PathConvertor):
-    """Matches the rest of a path, including line ends: ``{id:document}``."""
+    """Matches the rest of a path, including line ends, in routes such as ``/{id:document}``."""
 
     regex = "(?s:.*)"
 
@@ -59,7 +56,7 @@ register_url_convertor("document", IdConvertor())
 
 
 class Strict(BaseModel):
-    """A body in which unknown members are an error, and no value is converted to another type."""
+    """A request body that refuses unknown members and values of other types."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -113,7 +110,7 @@ class SearchSettings(Strict):
 
 
 class SearchRequest(SearchSettings):
-    """One query, or several in ``queries``."""
+    """A search with one query, or with several in ``queries``."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -149,12 +146,12 @@ class SearchRequest(SearchSettings):
     )
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of ``Index.search`` and ``search_many``, except the queries."""
+        """Return the arguments of ``Index.search``, except queries and vectors."""
         return self.model_dump(exclude={"query", "queries", "vector", "vectors"})
 
 
 class WordsRequest(Strict):
-    """A text, whose words are shown."""
+    """A text to split into words."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -167,7 +164,7 @@ class WordsRequest(Strict):
 
 
 class OovRequest(Strict):
-    """Texts, whose unknown words are counted."""
+    """Texts whose unknown words are to be counted."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -207,7 +204,7 @@ class WordAnswer(Answer):
 
 
 class QueryAnswer(Answer):
-    """The query as it was understood."""
+    """The query, as the server understood it."""
 
     text: str = Field(description="The query.")
     words: list[WordAnswer] = Field(description="Its words.")
@@ -314,7 +311,7 @@ class ManySearchAnswer(Answer):
 
 
 class CalibrationAnswer(Answer):
-    """A weight of keyword search that was found for the index."""
+    """The weight of keyword search, as tuned or estimated for the index."""
 
     a: float = Field(description="The weight, from 0 to 1.")
     judged: int = Field(description="Number of judged queries that tuned it; 0: an estimate.")
@@ -323,7 +320,7 @@ class CalibrationAnswer(Answer):
 
 
 class FieldAnswer(Answer):
-    """A kept field."""
+    """A field of documents."""
 
     name: str = Field(description="Its name.")
     kind: str = Field(description="The type of its values.")
@@ -345,7 +342,7 @@ class VerifiedAnswer(Answer):
 
 
 class IndexAnswer(Answer):
-    """An index. Numbers and lists are null while it is not open."""
+    """An index. Most members are null while the index is not open."""
 
     name: str = Field(description="Its name in addresses.")
     status: Literal["ready", "loading", "failed"] = Field(description="Whether it can be searched.")
@@ -458,7 +455,7 @@ class VocabularyAnswer(Answer):
 
 
 class HealthAnswer(Answer):
-    """The process answers."""
+    """The process is running."""
 
     status: Literal["alive"] = Field(description="Always `alive`.")
 
@@ -497,7 +494,7 @@ REFUSED: Final[dict[int | str, dict[str, Any]]] = {
 
 
 def json_answer(content: Any) -> Response:
-    """Return an answer as JSON, without validation, since our own types made the answer."""
+    """Return an answer as JSON, without validation."""
     try:
         body = orjson.dumps(content)
     except orjson.JSONEncodeError:  # a field has bytes that are not UTF-8

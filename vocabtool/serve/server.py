@@ -37,8 +37,8 @@ HEALTH_SECONDS: Final = 60  # a worker that says nothing for so long is replaced
 class ServeOptions:
     """Options of ``vocabtool serve``.
 
-    - ``indexes``: the folder of each index, or the address of its engine, by the index's name.
-    - ``model``: arguments of ``Index.open``, the same for all indexes.
+    - ``indexes``: the path or the address of each index, by the index's name.
+    - ``model``: arguments of ``Index.open`` for every index.
     - ``protection``: who may send requests, and the limits of requests.
     - ``writable``: whether requests may change the indexes. Only possible with a single worker.
     - ``workers``: number of processes that answer requests.
@@ -76,7 +76,7 @@ def run(options: ServeOptions) -> None:
 
 
 def settings(app: Any, **more: Any) -> uvicorn.Config:
-    """Return the settings with which uvicorn runs an application."""
+    """Return the settings of uvicorn for an application. ``more``: further settings."""
     return uvicorn.Config(
         app,
         log_config=None,
@@ -126,10 +126,7 @@ class Workers(Multiprocess):
             raise KeyboardInterrupt
 
     def terminate_all(self) -> None:
-        """End the workers. Close the sockets in this process, too.
-
-        Otherwise new connections would wait until the last worker ends.
-        """
+        """End the workers. Close the sockets, so that no new connection waits."""
         for each in self.sockets:
             each.close()
         super().terminate_all()

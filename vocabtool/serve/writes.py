@@ -69,7 +69,7 @@ class ReadOnly(ServeError):
 
 
 class ExistingDocument(ServeError):
-    """A document that must be new is already in the index."""
+    """A document is already in the index, but the request requires a new document."""
 
     status = HTTPStatus.CONFLICT
 
@@ -122,7 +122,7 @@ Id = Annotated[str, Path(min_length=1, max_length=MAX_NAME, description="The doc
 
 
 class Row(NamedTuple):
-    """A document to write. ``line``: its line in the body, from 1; 0 if the body has no lines."""
+    """A document to write. ``line``: its line in the body, from 1; 0 if it is the whole body."""
 
     line: int
     id: str
@@ -135,11 +135,11 @@ class Row(NamedTuple):
 
 
 def rows_of(body: bytes, on_existing: OnExisting) -> tuple[list[Row], int]:
-    """Return the documents of JSON lines, and the number of lines that are left out.
+    """Return the documents in JSON lines, and the number of lines that are left out.
 
-    Of several lines with the same id, the last is kept. With ``on_existing="skip"``, the first is
-    kept. Raises :class:`ServeError` if a line is invalid, and, with ``on_existing="error"``, if two
-    lines have the same id.
+    Of lines with the same id, only the last is returned, or the first with ``on_existing="skip"``.
+    Raises :class:`ServeError` if a line is invalid. With ``on_existing="error"``, also raises
+    :class:`ServeError` if two lines have the same id.
     """
     lines = body.removeprefix(BOM)
     if lines.count(b"\n") - lines.endswith(b"\n") >= MAX_LINES:
@@ -190,7 +190,7 @@ def row_of(number: int, line: bytes) -> Row:
 
 
 def vectors_of(rows: Sequence[Row], index: Index) -> Vectors | None:
-    """Return the given vectors, shape (n, dim), or ``None`` if the model is to make all vectors.
+    """Return the vectors of documents, shape (n, dim), or ``None`` if the model must make them.
 
     Raises :class:`ServeError` if a vector is missing or invalid.
     """
@@ -223,8 +223,8 @@ def addition(
 ) -> Change:
     """Return the change that writes these documents. ``repeated``: number of lines left out.
 
-    Checks that depend on earlier changes are made later, by the change itself. All other checks
-    are made now, and raise :class:`ServeError`.
+    Raises :class:`ServeError` if a document is invalid. Conflicts with documents in the index are
+    found later, when the change is made.
     """
     vectors = vectors_of(rows, index)
     try:
@@ -275,7 +275,7 @@ def digest_of(*asked: object) -> bytes:
 class Writes:
     """The endpoints that change indexes. All requests are refused if the catalog is not writable.
 
-    ``most``: the maximum number of bytes of all batches in memory.
+    ``most``: the maximum size of all bodies in memory, in bytes.
     """
 
     def __init__(self, catalog: Catalog, most: int) -> None:
@@ -293,7 +293,7 @@ class Writes:
     async def _batch(self, request: Request) -> AsyncIterator[bytes]:
         """Read the body. Its bytes count towards the limit until the ``with`` block ends.
 
-        Raises :class:`ServeError` if the type is wrong, or if too many bytes are held.
+        Raises :class:`ServeError` if the media type is wrong, or if memory has too many bodies.
         """
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in LINES:
@@ -325,7 +325,7 @@ class Writes:
         return json_answer(await self._commits[name].make(made))
 
     def routes(self) -> APIRouter:
-        """Return the endpoints."""
+        """Return the endpoints that write and delete documents."""
         routes = APIRouter(
             prefix="/v1/indexes/{name}/documents",
             tags=["write"],
@@ -337,7 +337,7 @@ class Writes:
 
         @routes.put("/{id:document}", summary="Write a document", response_model=WriteAnswer)
         async def put(name: str, id: Id, body: DocumentBody, key: Key = None) -> Response:  # noqa: A002
-            """Add a document, or replace the one with this id. It is answered after the commit."""
+            """Add or replace the document with this id. The answer comes after the commit."""
             with wrong_arguments():  # a field that is not Unicode
                 asked = RequestKey(digest_of("PUT", id, body.model_dump_json()), key)
 
@@ -386,9 +386,9 @@ class Writes:
             """Write all documents in one commit, or none of them.
 
             Each line is an object with `id` and `text`, and optionally `vector` and `fields` (an
-            object). All other members are fields, too. If lines have the same id, the last of them
-            is written, or the first with `on_existing=skip`; the others count as `skipped`. If a
-            line is wrong, the problem names the line. The answer comes after the commit.
+            object). All other members are fields, too. Of lines with the same id, the last is
+            written, or the first with `on_existing=skip`; the others count as `skipped`. If a line
+            is wrong, the problem names the line. The answer comes after the commit.
             """
             async with self._batch(request) as body:
 
