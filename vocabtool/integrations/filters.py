@@ -120,7 +120,7 @@ def check_depth(depth: int, given: object, most: int = MAX_DEPTH) -> None:
 def refuse_where(given: Iterable[str], instead: str) -> None:
     """Raise ``TypeError`` if ``given`` contains ``where``. ``instead``: the argument to use."""
     if "where" in given:
-        raise TypeError(f"where: write the condition as {instead}")
+        raise TypeError(f"where: pass the condition as {instead}")
 
 
 def refuse(what: str, given: object) -> NoReturn:

@@ -151,7 +151,7 @@ class VocabtoolDocumentStore:
                 **options,
             )
         if dim not in (None, index.configuration.dim):
-            what = f"its vectors have {index.configuration.dim} numbers, embedding_dim is {dim}"
+            what = f"vectors have {index.configuration.dim} numbers, embedding_dim is {dim}"
             raise ValueError(f"{self.path}: {what}")
         return index
 
@@ -197,7 +197,7 @@ class VocabtoolDocumentStore:
                 added = self._add(writer, documents, existing)
         except VocabtoolError as error:
             if existing == "error" and (id_ := self._find_duplicate(documents)) is not None:
-                what = f"{self.path}: the document {id_!r} is there already, or given twice"
+                what = f"{self.path}: the document {id_!r} already exists, or occurs twice"
                 raise DuplicateDocumentError(f"{what}: use another policy") from error
             raise
         return len(documents) if existing == "update" else added
@@ -352,7 +352,7 @@ def _check(document: object, place: int) -> None:
         raise ValueError(f"documents[{place}]: wanted a Document, got {type(document).__name__}")
     for name in ("blob", "sparse_embedding"):
         if getattr(document, name) is not None:
-            what = f"an index has no {name}: remove it, or store it in a file and name that in meta"
+            what = f"an index cannot store {name}: write it to a file, and put the path in meta"
             raise ValueError(f"document {document.id!r}: {what}")
     as_json(document.meta, document.id)
 

@@ -1,6 +1,6 @@
 """An index as a vector store or retriever of LangChain, and an encoder as LangChain's embeddings.
 
-Metadata become fields, which filters can test. They are returned exactly as they were written.
+Metadata become fields, which filters can test. Metadata are returned exactly as written.
 """
 
 from __future__ import annotations
@@ -333,7 +333,8 @@ class VocabtoolRetriever(BaseRetriever):
       of ``invoke`` replace them.
 
     If no word of a query is known to the model or occurs in a document, the result is empty. With
-    ``search_kwargs={"empty": "nearest"}``, the result is the nearest vectors.
+    ``search_kwargs={"empty": "nearest"}``, the result is the documents with the nearest
+    vectors.
 
     The metadata of each document have the key ``_vocabtool``, see :func:`documents_of`.
     """
@@ -381,7 +382,7 @@ def condition(given: Filter, depth: int = 0) -> str | None:
     Neither a comparison with a missing field nor its negation is true. The exceptions are
     ``$exists`` and comparisons with ``None`` or with an empty list.
 
-    ``depth``: how deep the filter is nested. Raises :class:`InvalidCondition` if it is invalid.
+    ``depth``: how deep the filter is nested. Raises :class:`InvalidCondition` for wrong filters.
     """
     if given is None or isinstance(given, str):
         return given or None
@@ -467,5 +468,5 @@ def _embeddings(given: Embeddings | Model | None) -> Embeddings | None:
 def _check(metadata: Mapping[str, Any], id_: str) -> None:
     """Raise :class:`VocabtoolError` if JSON would change the metadata of the document ``id_``."""
     if json.loads(as_json(metadata, id_)) != metadata:
-        what = f"document {id_!r}: its metadata would change as JSON"
+        what = f"document {id_!r}: its metadata cannot be stored exactly as JSON"
         raise VocabtoolError(f"{what}: {WANTED}, got {reprlib.repr(metadata)}")

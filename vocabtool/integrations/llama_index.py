@@ -1,6 +1,6 @@
 """An index as a vector store of LlamaIndex, and an encoder as LlamaIndex's embedding.
 
-Metadata become fields, which filters can test. They are returned exactly as they were written. All
+Metadata become fields, which filters can test. Metadata are returned exactly as written. All
 other attributes of a node, except its text, are stored as JSON in one field.
 """
 
@@ -179,7 +179,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         vectors = [node.embedding for node in nodes if node.embedding is not None]
         if vectors and len(vectors) < len(nodes):
             without = next(node.node_id for node in nodes if node.embedding is None)
-            raise ValueError(f"node {without!r} has no embedding, but others have")
+            raise ValueError(f"node {without!r} has no embedding, but other nodes have one")
         with self._writing, self._index.writer() as writer:
             documents = _documents_of(nodes, writer.manifest.fields)
             writer.add(documents, vectors or None, on_existing="update", on_error="skip")
@@ -207,7 +207,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         ``None``, and :class:`vocabtool.InvalidCondition` for an invalid filter.
         """
         if node_ids is None and filters is None:
-            raise ValueError("pass node_ids or filters; clear() deletes all nodes")
+            raise ValueError("pass node_ids or filters; to delete all nodes, call clear()")
         where = condition(filters, self._fields())
         if node_ids is None:
             self._delete(where or ALWAYS)
@@ -294,7 +294,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
             raise ValueError(f"the mode must be one of {there}, got {mode.value!r}")
         for name in ("output_fields", "embedding_field"):
             if getattr(query, name) is not None:
-                raise ValueError(f"{name}: nodes are returned whole, and have one vector each")
+                raise ValueError(f"{name} is not supported: leave it out")
         fields = self._fields()
         parts = [condition(query.filters, fields)]
         for field, ids in ((ID, query.node_ids), (REF, query.doc_ids)):

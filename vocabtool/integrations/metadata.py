@@ -90,7 +90,7 @@ def fields_of(
 
 
 def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata that :func:`fields_of` stored in ``fields``."""
+    """Return the metadata in ``fields``. Fields without metadata are returned unchanged."""
     with suppress(ValueError, TypeError, RecursionError):  # else the field is not ours
         if isinstance(exact := json.loads(fields.get(EXACT, "")), dict):
             return exact

@@ -82,9 +82,7 @@ Name = Annotated[
     str,
     Field(max_length=MAX_NAME, description="Name of the index; may be left out if there is one."),
 ]
-Id = Annotated[
-    str, Field(min_length=1, max_length=MAX_ID_BYTES, description="Id of the document, as found.")
-]
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES, description="Id of the document.")]
 Query = Annotated[
     str,
     Field(
@@ -126,7 +124,7 @@ class Tools:
         ``name`` may be empty if there is only one index.
         """
         if not name and len(self.catalog.indexes) > 1:
-            raise UnknownIndex(f"name one of the indexes: {', '.join(self.catalog.indexes)}")
+            raise UnknownIndex(f"index is missing; pass one of {', '.join(self.catalog.indexes)}")
         name = name or next(iter(self.catalog.indexes))
         return name, copy(await self.catalog.open(name))
 
@@ -157,7 +155,7 @@ class Tools:
         """
         if k * characters > MAX_RESULT_CHARACTERS:
             told = f"k {k} times characters {characters} is more than {MAX_RESULT_CHARACTERS:,}"
-            raise ValueError(f"{told}; ask for fewer hits, and continue with the cursor")
+            raise ValueError(f"{told}; pass a smaller k, and get more hits with the cursor")
         if where:
             check_condition(where)
         name, opened = await self.open(index)
@@ -188,7 +186,7 @@ class Tools:
         document = await self.catalog.run(lambda: document_of(opened, name, id))
         length = len(document.text)
         if offset > length:
-            raise ValueError(f"offset {offset:,} is behind the end: the text has {length:,}")
+            raise ValueError(f"offset {offset:,} is too large: the text has {length:,} characters")
         text = document.text[offset : offset + characters]
         return answer(
             DocumentResult(
@@ -297,10 +295,8 @@ class AgentServer(MCPServer[None]):
         except VocabtoolError as error:
             raise ResourceError(told_outside(error)) from error
         if (length := len(found.text)) > MAX_RESOURCE_CHARACTERS:
-            told = (
-                f"the text has {length:,} characters, at most {MAX_RESOURCE_CHARACTERS:,} are read"
-            )
-            raise ResourceError(f"{told} as a resource; read it in parts with get_document")
+            told = f"the text has {length:,} characters, more than {MAX_RESOURCE_CHARACTERS:,}"
+            raise ResourceError(f"{told}; read it in parts with get_document")
         return found.text
 
     async def list_resources(self) -> list[Resource]:

@@ -125,14 +125,14 @@ def answer(index: vocabtool.Index, name: str, request: SearchRequest) -> dict[st
     commit = index.manifest.commit
     if request.queries is None:
         if request.vectors is not None:
-            raise ServeError("vectors belong to queries; for one query pass vector")
+            raise ServeError("pass vectors only with queries; for a single query, pass vector")
         vector = None if request.vector is None else np.asarray(request.vector, np.float32)
         with wrong_arguments():
             found = index.search(request.query, vector=vector, **asked)
         note_search([found])
         return {**as_json(found), "index": name, "commit": commit}
     if request.query is not None or request.vector is not None or request.cursor is not None:
-        raise ServeError("pass queries without query, vector and cursor")
+        raise ServeError("queries cannot be combined with query, vector or cursor")
     del asked["cursor"]
     dim = index.configuration.dim
     for place, each in enumerate(request.vectors or ()):

@@ -89,7 +89,7 @@ class Change:
                 return made
             if before[0] != digest:
                 told = f"the idempotency key {key!r} belongs to another request"
-                raise ReusedKey(f"{told}: send this one with a new key")
+                raise ReusedKey(f"{told}; send this request with a new key")
             answer: dict[str, int] = orjson.loads(before[1])
             return answer
         except ServeError as error:
@@ -110,13 +110,13 @@ class Commits:
         Raises :class:`Busy` if too many requests wait, and :class:`NotReady` if the server stops.
         """
         if len(self._waiting) >= MAX_QUEUED:
-            raise Busy(f"{len(self._waiting)} requests wait to be written; try again")
+            raise Busy(f"{len(self._waiting)} requests are waiting to be written; try again")
         self._waiting.append(change)
         try:
             self._thread.submit(self._take)
         except RuntimeError:
             if change.answer.cancel():  # unless it is being committed
-                raise NotReady("the server stops; try again") from None
+                raise NotReady("the server is stopping; try again") from None
         return await asyncio.wrap_future(change.answer)
 
     def close(self) -> None:

@@ -118,7 +118,7 @@ class Guard:
         host = headers.get(b"host", "").lower()
         name = HOST.fullmatch(host)
         if name is None or (protection.hosts is not None and name[1] not in protection.hosts):
-            what = f"this server does not have the name {host!r:.100}; start it with --allowed-host"
+            what = f"Host {host!r:.100} is not allowed; start the server with --allowed-host NAME"
             raise ServeError(what)
         if path in ALIVE:
             return
@@ -126,7 +126,7 @@ class Guard:
         if writes or scope["method"] == "POST":
             own = origin is None or origin.lower().partition("://")[2] == host
             if not own and origin not in protection.origins:
-                what = f"pages of {origin!r:.100} may not ask; start the server with --cors ORIGIN"
+                what = f"origin {origin!r:.100} is not allowed; start the server with --cors ORIGIN"
                 raise Refusal(HTTPStatus.FORBIDDEN, what)
         client = (scope.get("client") or ("",))[0]
         if protection.keys is not None and (path in KEYED or path.startswith("/v1/")):
@@ -159,7 +159,7 @@ class Guard:
                 content += piece
                 self._held += len(piece)
                 if self._held > limits.bodies:
-                    raise Busy("the bodies of other requests need all memory; try again")
+                    raise Busy("the bodies of all requests are too large together; try again")
             if content and scope["method"] in HAVE_BODIES:
                 kind = headers.get(b"content-type", "")
                 if not JSON.fullmatch(kind):
@@ -251,6 +251,6 @@ def _headers_of(scope: Scope) -> dict[bytes, str]:
     found: dict[bytes, str] = {}
     for name, value in scope["headers"]:
         if name in found and name in ONCE:
-            raise ServeError(f"the header {name.decode('latin-1')} is there twice")
+            raise ServeError(f"the header {name.decode('latin-1')} occurs twice")
         found[name] = value.decode("latin-1")
     return found

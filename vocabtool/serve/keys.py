@@ -116,7 +116,7 @@ def decode_keys(content: bytes) -> tuple[Key, ...]:
             raise InvalidFile(f"line {number}: there is already a key named {key.name!r}")
         keys[key.name] = key
     if len(keys) > MAX_KEYS:
-        raise InvalidFile(f"at most {MAX_KEYS:,} keys, got {len(keys):,}")
+        raise InvalidFile(f"a file of keys has at most {MAX_KEYS:,} keys, got {len(keys):,}")
     return tuple(keys.values())
 
 

@@ -91,7 +91,7 @@ def check_json(content: bytes) -> None:
     except UnicodeDecodeError as error:
         raise ServeError(f"body: not valid UTF-8 at byte {error.start:,}") from error
     except RecursionError as error:
-        raise ServeError("body: its lists and objects are nested too deeply") from error
+        raise ServeError("body: lists and objects are nested too deeply") from error
     except ValueError as error:
         raise ServeError(f"body: not valid JSON: {error}") from error
 
@@ -103,12 +103,12 @@ def _check_members(pairs: list[tuple[str, Any]]) -> None:
     names = set()
     for name, _ in pairs:
         if name in names:
-            raise ValueError(f"the member {name!r:.100} is there twice")
+            raise ValueError(f"the member {name!r:.100} occurs twice")
         names.add(name)
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number in JSON")
+    raise ValueError(f"{name} is not allowed in JSON")
 
 
 def check_condition(where: str) -> None:

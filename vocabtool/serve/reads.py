@@ -67,7 +67,7 @@ class FactCache:
     def go_on(self, *_: object) -> None:
         """Raise :class:`NotReady` if the server is stopping."""
         if self.stops:
-            raise NotReady("the server stops")
+            raise NotReady("the server is stopping")
 
 
 def read_routes(catalog: Catalog, kept: FactCache) -> APIRouter:
@@ -121,10 +121,12 @@ def read_routes(catalog: Catalog, kept: FactCache) -> APIRouter:
     async def vocabulary(
         name: str,
         prefix: Annotated[
-            str, Query(max_length=MAX_PREFIX, description="What entries begin with.")
+            str, Query(max_length=MAX_PREFIX, description="The beginning of the entries.")
         ] = "",
-        offset: Annotated[int, Query(ge=0, le=1 << 32, description="Entries to leave out.")] = 0,
-        limit: Annotated[int, Query(ge=1, le=MAX_ENTRIES, description="Entries at most.")] = PAGE,
+        offset: Annotated[int, Query(ge=0, le=1 << 32, description="Entries to skip.")] = 0,
+        limit: Annotated[
+            int, Query(ge=1, le=MAX_ENTRIES, description="Maximum number of entries.")
+        ] = PAGE,
     ) -> Response:
         """List the entries of the model's vocabulary that begin with a prefix.
 

@@ -57,8 +57,8 @@ class ServeOptions:
     def __post_init__(self) -> None:
         if self.writable and self.workers > 1:
             raise ValueError(
-                f"--writable needs one worker, got --workers {self.workers}: start one server "
-                "without --workers that writes, and others without --writable"
+                f"--writable needs one worker, got --workers {self.workers}: start one server with "
+                "--writable, and another one with --workers"
             )
 
 

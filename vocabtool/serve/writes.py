@@ -84,7 +84,7 @@ class DocumentBody(Strict):
     )
 
     text: str = Field(description="Its text.")
-    fields: dict[str, Any] = Field({}, description="Its kept fields.")
+    fields: dict[str, Any] = Field({}, description="Its fields.")
     vector: Vector | None = Field(
         None, description="Your own vector; null: the model of the index makes it."
     )
@@ -96,8 +96,7 @@ class WriteAnswer(Answer):
     added: int = Field(description="Number of new documents.")
     replaced: int = Field(description="Number of documents that replaced one with the same id.")
     skipped: int = Field(
-        description="Number of lines not written, because the index or another line has their id. "
-        "Of lines with the same id the last is written, with on_existing=skip the first."
+        description="Number of lines not written, because the index or another line has their id."
     )
     commit: int = Field(description="The number of the commit that has the changes.")
 
@@ -115,7 +114,7 @@ Key = Annotated[
         alias="Idempotency-Key",
         min_length=1,
         max_length=MAX_KEY,
-        description="Names the request: sent again with the same key, it changes nothing.",
+        description="Any key. A request that is repeated with the same key changes nothing.",
     ),
 ]
 Id = Annotated[str, Path(min_length=1, max_length=MAX_NAME, description="The document's id.")]
@@ -154,7 +153,7 @@ def rows_of(body: bytes, on_existing: OnExisting) -> tuple[list[Row], int]:
         if earlier is not None:
             repeated += 1
             if on_existing == "error":
-                raise ServeError(f"{row.place}: {earlier.place} has the id {row.id!r} too")
+                raise ServeError(f"{row.place}: the id {row.id!r} is already in {earlier.place}")
         if earlier is None or on_existing == "update":
             rows[row.id] = row
     if not rows:
@@ -199,8 +198,8 @@ def vectors_of(rows: Sequence[Row], index: Index) -> Vectors | None:
         return None
     held = index.configuration
     if without is not None:
-        why = "others have one" if index.can_encode else "the index has no model to make it"
-        raise ServeError(f"{without.place}: no vector of {held.dim:,} numbers, but {why}")
+        why = "other documents have one" if index.can_encode else "the index has no model"
+        raise ServeError(f"{without.place}: wanted a vector of {held.dim:,} numbers, because {why}")
     found = []
     for row in rows:
         try:
@@ -252,12 +251,16 @@ def addition(
             raise ServeError(str(error).removesuffix(f". {WHAT_NEXT}")) from error
         fields = {*writer.manifest.fields, *names}
         if len(fields) > MAX_FIELDS:
-            raise ServeError(f"{len(fields):,} fields in the index, the limit is {MAX_FIELDS}")
+            raise ServeError(
+                f"the index would have {len(fields):,} fields, the limit is {MAX_FIELDS}"
+            )
         there = writer.find_existing([row.id for row in rows])
         if there and on_existing == "error":
             row = next(row for row in rows if row.id in there)
             told = f"{row.place}: the index has a document {row.id!r} already"
-            raise ExistingDocument(f"{told}; on_existing=update replaces it, skip keeps it")
+            raise ExistingDocument(
+                f"{told}; replace it with on_existing=update, or keep it with skip"
+            )
         for batch, given in parts:
             writer.add_batch(batch, given, on_existing=on_existing, on_error="raise")
         replaced = len(there) if on_existing == "update" else 0
@@ -306,7 +309,9 @@ class Writes:
                 body += part
                 self._held += len(part)
                 if self._held > self._most:
-                    raise Busy(f"batches of more than {self._most:,} bytes wait; try again")
+                    raise Busy(
+                        f"more than {self._most:,} bytes of documents are waiting; try again"
+                    )
             yield bytes(body)
         finally:
             self._held -= len(body)
@@ -355,7 +360,7 @@ class Writes:
             def make(writer: Writer) -> dict[str, int]:
                 deleted = writer.delete(id)
                 if not deleted:
-                    raise UnknownDocument(f"index {name!r} has no document {id!r}")
+                    raise UnknownDocument(f"index {name!r}: no document has the id {id!r}")
                 return {"deleted": deleted}
 
             asked = RequestKey(digest_of("DELETE", id), key)
@@ -379,7 +384,7 @@ class Writes:
             name: str,
             request: Request,
             on_existing: Annotated[
-                OnExisting, Query(description="What to do with a document whose id is there.")
+                OnExisting, Query(description="What to do if the index has the id already.")
             ] = "update",
             key: Key = None,
         ) -> Response:
