@@ -335,7 +335,7 @@ def test_a_query_without_a_vector_is_told_and_where_refused(tmp_path: Path) -> N
         (found,) = retriever.run("amber", embedding)["documents"]
         told = found.meta["_vocabtool"]["notes"]
         assert sum("only keywords were searched. Pass its" in each for each in told) == notes
-    with pytest.raises(TypeError, match=r"^where: write the condition as filters"):
+    with pytest.raises(TypeError, match=r"^where: pass the condition as filters"):
         VocabtoolHybridRetriever(store, settings={"where": "year = 1"})
 
 

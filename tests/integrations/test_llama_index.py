@@ -202,7 +202,7 @@ def test_a_query_without_a_vector_is_told_and_where_refused(store: VocabtoolVect
         (found,) = store.query(query).nodes or ()
         told = found.metadata["_vocabtool"]["notes"]
         assert sum("no vector" in each for each in told) == len(told) == notes
-    with pytest.raises(TypeError, match=r"^where: write the condition as filters"):
+    with pytest.raises(TypeError, match=r"^where: pass the condition as filters"):
         store.query(query, where="id = 'x'")
     store.settings = {"where": "id = 'x'"}
     with pytest.raises(TypeError, match=r"^where: "):

@@ -1,6 +1,5 @@
-"""Indexes and encoders in the interfaces of other frameworks, one file for each framework.
+"""Indexes and encoders for Haystack, LangChain and LlamaIndex.
 
-``filters.py`` writes the frameworks' filters as conditions. ``metadata.py`` keeps the metadata of
-their documents. No module of this package is imported until it is used. An index is changed and
-searched only by the public methods of ``Index``.
+Import the module of a framework, such as ``vocabtool.integrations.langchain``. The modules use only
+the public methods of ``Index``.
 """

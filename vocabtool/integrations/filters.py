@@ -1,10 +1,7 @@
-"""Write the filters of frameworks as conditions on fields (see ``search/conditions.py``).
+"""Convert the filters of frameworks to conditions on fields (see ``search/conditions.py``).
 
-A condition is a string, which may be a part of another condition. Fields and values are always
-quoted, so that no value of a filter is read as part of the condition.
-
-A comparison with a missing field is neither true nor false; ``not`` leaves it neither true nor
-false.
+Conditions are strings. Names of fields and values are quoted in them. A comparison with a missing
+field is unknown, as in SQL: neither the comparison nor its negation is true.
 """
 
 from __future__ import annotations
@@ -98,7 +95,7 @@ def quote_field(name: object) -> str:
 
 
 def join(word: Literal["and", "or"], parts: Sequence[str]) -> str:
-    """Join conditions with a word. Raises :class:`InvalidCondition` if ``parts`` is empty."""
+    """Join conditions with ``word``. Raises :class:`InvalidCondition` if ``parts`` is empty."""
     if not parts:
         refuse(f"{word!r} needs at least one condition", list(parts))
     return parts[0] if len(parts) == 1 else f"({f' {word} '.join(parts)})"
@@ -109,23 +106,23 @@ def negate(condition: str) -> str:
 
 
 def check_operator(operator: object, there: Iterable[str], given: object) -> None:
-    """Raise :class:`InvalidCondition` unless ``there`` contains the operator."""
+    """Raise :class:`InvalidCondition` for ``given`` if its operator is not in ``there``."""
     if operator not in (names := [*there]):
         refuse(f"the operator must be one of {', '.join(names)}, got {operator!r}", given)
 
 
 def check_depth(depth: int, given: object, most: int = MAX_DEPTH) -> None:
-    """Raise :class:`InvalidCondition` if filters are nested too deep."""
+    """Raise :class:`InvalidCondition` for ``given`` if its depth exceeds ``most``."""
     if depth > most:
         refuse(f"more than {most} nested filters", given)
 
 
 def refuse_where(given: Iterable[str], instead: str) -> None:
-    """Raise ``TypeError`` if ``given`` contains ``where``. The message names ``instead``."""
+    """Raise ``TypeError`` if ``given`` contains ``where``. ``instead``: the argument to use."""
     if "where" in given:
-        raise TypeError(f"where: write the condition as {instead}")
+        raise TypeError(f"where: pass the condition as {instead}")
 
 
 def refuse(what: str, given: object) -> NoReturn:
-    """Raise :class:`InvalidCondition`; ``given`` is the part of a filter that is wrong."""
+    """Raise :class:`InvalidCondition` with a message. ``given``: the wrong part of a filter."""
     raise InvalidCondition(f"filter: {what}", reprlib.repr(given), 0)

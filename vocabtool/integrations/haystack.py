@@ -39,8 +39,8 @@ class VocabtoolHybridRetriever:
     - ``filters``: the filters of every run.
     - ``filter_policy``: whether the filters of a run replace ``filters`` or are added to them.
     - ``top_k``: the number of documents.
-    - ``explain``: whether to add the key ``_vocabtool`` to the ``meta`` of each document. The value
-      of the key is made by :func:`~vocabtool.integrations.metadata.explanation`.
+    - ``explain``: whether the ``meta`` of each document get the key ``_vocabtool`` with the facts
+      that :func:`~vocabtool.integrations.metadata.explanation` lists.
     - ``return_embedding``: whether to return the documents with their embeddings.
     - ``settings``: fields of :class:`~vocabtool.search.settings.Settings`, such as
       ``{"fusion": "rrf"}``.
@@ -98,7 +98,7 @@ class VocabtoolHybridRetriever:
           vector from ``query``.
         - ``filters``, ``top_k``, ``explain``: as in the class, for this run only.
 
-        Returns a dictionary whose key ``documents`` has the documents, each with its ``score``.
+        Returns the documents under the key ``documents``, each with its ``score``.
 
         Raises ``FilterError`` for an invalid filter, ``ValueError`` if both ``query`` and
         ``query_embedding`` are ``None``, and the errors of :meth:`Index.search`.
@@ -149,11 +149,7 @@ class VocabtoolHybridRetriever:
 
 
 class _Embedder:
-    """Opens its encoder on first use.
-
-    - ``model``: a path or a name with a prefix, as for ``open_encoder``.
-    - ``options``: the fields of :class:`EncoderOptions`.
-    """
+    """The base class of both embedders. The model is opened on first use."""
 
     def __init__(self, model: str, options: dict[str, Any] | None = None) -> None:
         self.model = model
@@ -162,7 +158,7 @@ class _Embedder:
         self._opening = Lock()
 
     def warm_up(self) -> None:
-        """Open the model now; otherwise, the first :meth:`run` opens the model."""
+        """Open the model now, instead of in the first call of :meth:`run`."""
         self._open()
 
     def _open(self) -> Encoder:
@@ -174,7 +170,7 @@ class _Embedder:
 
 @component
 class VocabtoolTextEmbedder(_Embedder):
-    """Makes the embedding of a query. It is not needed for an index that has a model.
+    """Makes the embedding of a query. An index with a model does not need this component.
 
     - ``model``: a path or a name with a prefix, as for ``open_encoder``.
     - ``options``: the fields of :class:`EncoderOptions`.
@@ -191,7 +187,7 @@ class VocabtoolTextEmbedder(_Embedder):
 
     @component.output_types(embedding=list[float])
     def run(self, text: str) -> dict[str, list[float]]:
-        """Return a dictionary whose key ``embedding`` has the embedding of the query ``text``."""
+        """Return the embedding of the query ``text``, under the key ``embedding``."""
         if not isinstance(text, str):
             raise TypeError(f"text: wanted a string, got {type(text).__name__}")
         return {"embedding": self._open().encode_queries([text])[0].tolist()}
@@ -204,7 +200,7 @@ class VocabtoolDocumentEmbedder(_Embedder):
     - ``model``: a path or a name with a prefix, as for ``open_encoder``.
     - ``options``: the fields of :class:`EncoderOptions`.
     - ``meta_fields_to_embed``: keys of ``meta`` whose values are put before the content.
-    - ``embedding_separator``: the text between these values, and before the content.
+    - ``embedding_separator``: the text between the values, and between values and content.
     """
 
     def __init__(
@@ -231,7 +227,7 @@ class VocabtoolDocumentEmbedder(_Embedder):
 
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
-        """Return a dictionary whose key ``documents`` has the documents with embeddings."""
+        """Return copies of the documents with embeddings, under the key ``documents``."""
         for place, each in enumerate(documents):
             if not isinstance(each, Document):
                 raise TypeError(f"documents[{place}]: wanted a Document, got {type(each).__name__}")

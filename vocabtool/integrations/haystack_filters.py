@@ -1,8 +1,7 @@
-"""Write filters of Haystack as conditions on fields that have the same meaning.
+"""Convert filters of Haystack to conditions on fields that have the same meaning.
 
-The value of a missing field is ``None``, which differs from every other value and is neither less
-nor greater than any value. Texts that are dates are compared as points in time. A time without an
-offset is in UTC.
+A missing field equals ``None`` and no other value. Comparisons such as ``<`` with it are false.
+Texts that are dates are compared as points in time. A time without an offset is in UTC.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ MAX_DEPTH: Final = 10  # nested filters; a condition has about twice as many par
 
 @contextmanager
 def filter_errors() -> Iterator[None]:
-    """Raise ``FilterError`` in place of :class:`InvalidCondition` in the ``with`` block."""
+    """Turn an :class:`InvalidCondition` of the ``with`` block into a ``FilterError``."""
     try:
         yield
     except InvalidCondition as error:
@@ -55,9 +54,7 @@ def filter_errors() -> Iterator[None]:
 def condition(filters: Mapping[str, Any] | None, fields: Mapping[str, Kind]) -> str | None:
     """Return filters as a condition, or ``None`` if there are no filters.
 
-    ``fields``: the fields of the index.
-
-    Raises :class:`InvalidCondition` for an invalid filter; see :func:`filter_errors`.
+    ``fields``: the fields of the index. Raises :class:`InvalidCondition` for an invalid filter.
     """
     return _condition(filters, fields, 0) if filters else None
 
@@ -108,7 +105,7 @@ def _comparison(asked: Mapping[str, Any], fields: Mapping[str, Kind]) -> str:
 
 
 def _equals(field: str, name: str, value: object) -> str:
-    """Return a condition that tests for a value. It is true or false, never unknown."""
+    """Return the condition that a field equals a value. ``field``: its name in Haystack."""
     if value is None:
         return comparison(name, "=", "" if field == "content" else None)
     tests = [comparison(name, "=", value)] if not isinstance(value, date) else []

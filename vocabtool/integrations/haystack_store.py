@@ -1,7 +1,7 @@
 """An index as a document store of Haystack 3.
 
-Each key of a document's ``meta`` is kept as a field, and so is each key of a nested object. The
-``meta`` are returned exactly as they were written: see ``metadata.py``.
+Each key of a document's ``meta`` becomes a field, and so does each key of a nested dictionary. The
+``meta`` are returned exactly as they were written.
 """
 
 from __future__ import annotations
@@ -72,18 +72,18 @@ class VocabtoolDocumentStore:
     - ``path``: the address of an index, as for :meth:`Index.open`. The index is opened on first
       use. If it does not exist, it is created with the following options.
     - ``model``: a path or a name with a prefix, as for ``open_encoder``. The model makes the
-      vectors of queries and of documents without an embedding. For an existing index, ``model`` is
-      needed only if the index cannot find its own model.
-    - ``embedding_dim``: the number of values in an embedding. Give it instead of ``model`` if the
-      index has no model. Documents without an embedding are then found by their words only.
+      vectors of queries and of documents without an embedding. An existing index needs ``model``
+      only if it cannot find the model that it was created with.
+    - ``embedding_dim``: the number of values in an embedding, for an index without a model. In such
+      an index, documents without an embedding are found only by their words.
     - ``metric``: how embeddings are compared.
     - ``language``: the language of stems and stop words.
     - ``options``: the fields of :class:`EncoderOptions`, for the model.
 
     ``meta`` must be JSON. It is returned as it was written, except that tuples become lists.
     Embeddings are float32. A document that was written without an embedding is returned with the
-    embedding that the model made. An index that was made without Haystack can be used too: the
-    fields of its documents become their ``meta``.
+    embedding that the model made. If an index was made without Haystack, the fields of its
+    documents become their ``meta``.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class VocabtoolDocumentStore:
                 **options,
             )
         if dim not in (None, index.configuration.dim):
-            what = f"its vectors have {index.configuration.dim} numbers, embedding_dim is {dim}"
+            what = f"vectors have {index.configuration.dim} numbers, embedding_dim is {dim}"
             raise ValueError(f"{self.path}: {what}")
         return index
 
@@ -176,7 +176,7 @@ class VocabtoolDocumentStore:
     ) -> int:
         """Write documents in one commit; return the number of documents that were written.
 
-        The ``score`` of a document is not kept.
+        The ``score`` of a document is not stored.
 
         ``policy``: what to do if a document exists. ``NONE`` means the same as ``FAIL``.
 
@@ -197,7 +197,7 @@ class VocabtoolDocumentStore:
                 added = self._add(writer, documents, existing)
         except VocabtoolError as error:
             if existing == "error" and (id_ := self._find_duplicate(documents)) is not None:
-                what = f"{self.path}: the document {id_!r} is there already, or given twice"
+                what = f"{self.path}: the document {id_!r} already exists, or occurs twice"
                 raise DuplicateDocumentError(f"{what}: use another policy") from error
             raise
         return len(documents) if existing == "update" else added
@@ -253,10 +253,10 @@ class VocabtoolDocumentStore:
         }
 
     def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
-        """Return a dictionary with the least and the greatest value of a field: ``min``, ``max``.
+        """Return the least and the greatest value of a field, under the keys ``min`` and ``max``.
 
-        Lists and objects are ignored. Both results are ``None`` if there are no values, or if the
-        values cannot be compared because their types differ.
+        Lists and objects are ignored. Both are ``None`` if there are no values, or if the values
+        have types that cannot be compared.
         """
         values = [
             each for each in self._values(metadata_field) if not isinstance(each, list | dict)
@@ -274,11 +274,11 @@ class VocabtoolDocumentStore:
         size: int = 10,
         filters: Filters | None = None,
     ) -> tuple[list[Any], int]:
-        """Return up to ``size`` different values of a field, and the number of all of them.
+        """Return up to ``size`` different values of a field, and the number of all such values.
 
-        The values are sorted by their texts.
+        The values are sorted as strings.
 
-        - ``search_term``: return only values whose text contains this term, in any case.
+        - ``search_term``: return only values whose text contains this term. Case is ignored.
         - ``from_``: the number of values to skip at the beginning.
         - ``filters``: return only values of documents that match these filters.
         """
@@ -303,7 +303,7 @@ class VocabtoolDocumentStore:
     get_metadata_field_unique_values_async = _in_thread(get_metadata_field_unique_values)
 
     def _values(self, name: str, filters: Filters | None = None) -> list[Any]:
-        """Return the different values of a field of ``meta``. 1, 1.0 and true are different."""
+        """Return the different values of a key of ``meta``. ``1`` and ``1.0`` are different."""
         index, path = self.index, name.removeprefix(META)
         different = {}
         with filter_errors():
@@ -347,18 +347,18 @@ class VocabtoolDocumentStore:
 
 
 def _check(document: object, place: int) -> None:
-    """Raise an error if an index cannot keep the document."""
+    """Raise an error if an index cannot store the document. ``place``: its number in the list."""
     if not isinstance(document, Document):
         raise ValueError(f"documents[{place}]: wanted a Document, got {type(document).__name__}")
     for name in ("blob", "sparse_embedding"):
         if getattr(document, name) is not None:
-            what = f"an index has no {name}: remove it, or store it in a file and name that in meta"
+            what = f"an index cannot store {name}: write it to a file, and put the path in meta"
             raise ValueError(f"document {document.id!r}: {what}")
     as_json(document.meta, document.id)
 
 
 def _record(document: Document, vector: NDArray[Any] | None) -> dict[str, str]:
-    """Return the field ``_haystack`` with facts that no other field keeps, or an empty dictionary.
+    """Return the field ``_haystack``, which stores a missing content and the length of a vector.
 
     ``vector``: the embedding if the index will scale it to length 1, otherwise ``None``.
     """
@@ -370,7 +370,7 @@ def _record(document: Document, vector: NDArray[Any] | None) -> dict[str, str]:
 
 
 def as_document(stored: Stored, vector: Vectors | None = None, **more: Any) -> Document:
-    """Return a document of an index as a document of Haystack. A zero ``vector`` is left out."""
+    """Convert a document of an index to Haystack. A ``vector`` of zeros means no embedding."""
     record = json.loads(str(stored.fields.get(HAYSTACK, "{}")))
     embedding = None
     if vector is not None and vector.any():

@@ -1,6 +1,6 @@
 """An index as a vector store or retriever of LangChain, and an encoder as LangChain's embeddings.
 
-Metadata are kept as fields, so filters can use them, and come back exactly: see ``metadata.py``.
+Metadata become fields, which filters can test. Metadata are returned exactly as written.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ Filter = str | Mapping[str, Any] | None
 class VocabtoolEmbeddings(Embeddings):
     """The vectors of an encoder, as embeddings of LangChain.
 
-    - ``model``, ``options``: the arguments of :func:`vocabtool.open_encoder`. The model is opened
-      when the first text is encoded, so an invalid argument raises no error before.
+    - ``model``, ``options``: the arguments of :func:`vocabtool.open_encoder`. The model is opened,
+      and errors are raised, when the first text is encoded.
     """
 
     def __init__(self, model: Model, **options: Any) -> None:
@@ -87,7 +87,7 @@ class VocabtoolEmbeddings(Embeddings):
         return cast(list[list[float]], self.encoder.encode(texts).tolist())
 
     def embed_query(self, text: str) -> list[float]:
-        """Return the vector of a query. The model may have a prompt for queries."""
+        """Return the vector of a query. If the model has a prompt for queries, it is used."""
         return cast(list[float], self.encoder.encode_queries([text])[0].tolist())
 
 
@@ -96,13 +96,12 @@ class VocabtoolVectorStore(VectorStore):
 
     - ``index``: an open index, or the path of an index, as in :meth:`vocabtool.Index.open`.
     - ``embedding``: the embeddings or the model for documents and queries. Default: the model of
-      the index. If ``index`` is a path and ``embedding`` is a model or
-      :class:`VocabtoolEmbeddings`, the index is opened with this model.
+      the index.
 
     The search methods take ``k``, ``filter``, ``explain`` and other arguments of
     :meth:`vocabtool.Index.search`, such as ``fusion="dense"``. ``filter`` is a condition or a
-    dictionary, see :func:`condition`. If ``explain`` is true, the metadata of each document also
-    have the key ``_vocabtool``, see :func:`documents_of`.
+    dictionary, see :func:`condition`. If ``explain`` is true, the metadata of each document have
+    the key ``_vocabtool``, see :func:`documents_of`.
 
     Each call sees the newest commit of the index. Several threads may use one store.
     """
@@ -140,8 +139,8 @@ class VocabtoolVectorStore(VectorStore):
     ) -> Self:
         """Add texts to the index at ``path``, which is created if it does not exist.
 
-        - ``embedding``: as in the class. A new index records a model of vocabtool, but not other
-          embeddings.
+        - ``embedding``: as in the class. A new index records the model, but not the embeddings of
+          other libraries.
         - ``options``: the arguments of :meth:`vocabtool.Index.create`, for a new index.
 
         Raises the errors of :meth:`vocabtool.Index.create`, :meth:`vocabtool.Index.open` and
@@ -174,12 +173,12 @@ class VocabtoolVectorStore(VectorStore):
     ) -> list[str]:
         """Add texts in one commit; return their ids.
 
-        - ``metadatas``: the metadata of each text, which JSON must be able to represent. Strings,
-          numbers, booleans and lists of such values become fields for filters, unless the field
-          has values of another kind.
+        - ``metadatas``: the metadata of each text, which JSON must be able to represent. Filters
+          find strings, numbers, booleans and lists of such values. They do not find a value whose
+          type differs from earlier values of its key.
         - ``ids``: the id of each text. A document that has this id is replaced. Default: random
           ids.
-        - ``others``: only ``batch_size`` is allowed. It has no effect.
+        - ``others``: only ``batch_size``, which is ignored.
 
         Raises :class:`VocabtoolError` if JSON would change metadata, ``ValueError`` if the lists
         differ in length, and the errors of :meth:`vocabtool.Writer.add`.
@@ -249,7 +248,7 @@ class VocabtoolVectorStore(VectorStore):
         vector: list[float] | None = None,
         **arguments: Any,
     ) -> Hits:
-        """Call :meth:`vocabtool.Index.search` with LangChain's arguments and return its result."""
+        """Return the result of :meth:`vocabtool.Index.search` for arguments of LangChain."""
         refuse_where(arguments, "filter, for example filter='year >= 2020'")
         where = condition(filter)
         self.index.refresh()
@@ -260,7 +259,7 @@ class VocabtoolVectorStore(VectorStore):
         return self.index.search(query, k=k, vector=vector, where=where, **arguments)
 
     def _nearest(self, query: str | None, k: int, arguments: Mapping[str, Any]) -> Hits:
-        """Search the index, with ``empty="nearest"`` unless ``arguments`` contain ``empty``."""
+        """Search the index; the default of ``empty`` is ``nearest``."""
         return self.search_index(query, k, **{"empty": "nearest", **arguments})
 
     def similarity_search(self, query: str, k: int = K, **kwargs: Any) -> list[Document]:
@@ -333,8 +332,9 @@ class VocabtoolRetriever(BaseRetriever):
     - ``k``, ``filter``, ``explain``, ``search_kwargs``: the arguments of every search. Arguments
       of ``invoke`` replace them.
 
-    If the model knows no word of a query, and no document contains a word of it, the result is
-    empty. With ``search_kwargs={"empty": "nearest"}``, the result has guesses instead.
+    If no word of a query is known to the model or occurs in a document, the result is empty. With
+    ``search_kwargs={"empty": "nearest"}``, the result is the documents with the nearest
+    vectors.
 
     The metadata of each document have the key ``_vocabtool``, see :func:`documents_of`.
     """
@@ -379,10 +379,10 @@ def condition(given: Filter, depth: int = 0) -> str | None:
     - ``$and`` or ``$or``, with a list of filters
     - ``$not``, with a filter or a list of filters
 
-    A comparison with a missing field is neither true nor false. The exceptions are ``$exists`` and
-    comparisons with ``None`` or with an empty list.
+    Neither a comparison with a missing field nor its negation is true. The exceptions are
+    ``$exists`` and comparisons with ``None`` or with an empty list.
 
-    Raises :class:`InvalidCondition` for every other filter.
+    ``depth``: how deep the filter is nested. Raises :class:`InvalidCondition` for wrong filters.
     """
     if given is None or isinstance(given, str):
         return given or None
@@ -425,8 +425,8 @@ def _parts(name: str, value: object, depth: int) -> list[str]:
 def documents_of(hits: Hits, explained: bool) -> list[Document]:
     """Return hits as documents of LangChain.
 
-    ``explained``: whether to add the key ``_vocabtool`` to the metadata of each document. The value
-    of the key is made by :func:`~vocabtool.integrations.metadata.explanation`.
+    ``explained``: whether the metadata of each document get the key ``_vocabtool`` with the facts
+    that :func:`~vocabtool.integrations.metadata.explanation` lists.
     """
     found = []
     for hit in hits:
@@ -468,5 +468,5 @@ def _embeddings(given: Embeddings | Model | None) -> Embeddings | None:
 def _check(metadata: Mapping[str, Any], id_: str) -> None:
     """Raise :class:`VocabtoolError` if JSON would change the metadata of the document ``id_``."""
     if json.loads(as_json(metadata, id_)) != metadata:
-        what = f"document {id_!r}: its metadata would change as JSON"
+        what = f"document {id_!r}: its metadata cannot be stored exactly as JSON"
         raise VocabtoolError(f"{what}: {WANTED}, got {reprlib.repr(metadata)}")

@@ -1,7 +1,7 @@
 """An index as a vector store of LlamaIndex, and an encoder as LlamaIndex's embedding.
 
-Metadata are kept as fields, so filters can use them, and come back exactly: see ``metadata.py``.
-All other attributes of a node, except its text, are kept as JSON in one field.
+Metadata become fields, which filters can test. Metadata are returned exactly as written. All
+other attributes of a node, except its text, are stored as JSON in one field.
 """
 
 from __future__ import annotations
@@ -87,8 +87,7 @@ OF_MISSING: Final = (Op.NE, Op.NIN, Op.IS_EMPTY)  # true of a node without the m
 class VocabtoolEmbedding(BaseEmbedding):
     """The vectors of an encoder, as an embedding of LlamaIndex.
 
-    - ``model_name``: a model as in :func:`vocabtool.open_encoder`, for example the attribute
-      :attr:`vocabtool.Index.encoder` of an index.
+    - ``model_name``: a model as in :func:`vocabtool.open_encoder`, for example ``index.encoder``.
     - ``options``: other arguments of :func:`vocabtool.open_encoder`.
 
     Raises the errors of :func:`vocabtool.open_encoder`.
@@ -133,14 +132,14 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
     """An index as a vector store, with the modes default, hybrid, sparse, text_search and mmr.
 
     - ``path``: the path of an index, as in :meth:`vocabtool.Index.open`, or an open index.
-    - ``explain``: whether to explain every node that is found.
+    - ``explain``: whether to explain why each node was found.
     - ``settings``: arguments of every :meth:`vocabtool.Index.search`, such as
       ``{"fusion": "rrf"}``.
     - ``is_embedding_query``: whether LlamaIndex makes the vectors of queries. If false, the model
       of the index makes them.
 
-    An index that was made without LlamaIndex can be used too: the fields of its documents become
-    the metadata of the nodes. Each call sees the newest commit. Several threads may use one store.
+    If an index was made without LlamaIndex, the fields of its documents become the metadata of
+    nodes. Each call sees the newest commit. Several threads may use one store.
     """
 
     stores_text: bool = True
@@ -169,7 +168,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
 
         If no node has an embedding, the model of the index makes the vectors.
 
-        All metadata are kept, but filters find only strings, numbers, booleans and lists of such
+        All metadata are stored, but filters find only strings, numbers, booleans and lists of such
         values. Filters do not find a value whose type differs from earlier values of its key.
 
         Raises ``ValueError`` if only some nodes have embeddings, and the errors of
@@ -180,7 +179,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         vectors = [node.embedding for node in nodes if node.embedding is not None]
         if vectors and len(vectors) < len(nodes):
             without = next(node.node_id for node in nodes if node.embedding is None)
-            raise ValueError(f"node {without!r} has no embedding, but others have")
+            raise ValueError(f"node {without!r} has no embedding, but other nodes have one")
         with self._writing, self._index.writer() as writer:
             documents = _documents_of(nodes, writer.manifest.fields)
             writer.add(documents, vectors or None, on_existing="update", on_error="skip")
@@ -202,13 +201,13 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         filters: MetadataFilters | None = None,
         **delete_kwargs: Any,
     ) -> None:
-        """Delete the nodes with these ids that match the filters. An argument ``None`` is ignored.
+        """Delete the nodes that have one of these ids and match the filters.
 
-        Raises ``ValueError`` if both arguments are ``None``, and
-        :class:`vocabtool.InvalidCondition` for an invalid filter.
+        If one argument is ``None``, only the other is used. Raises ``ValueError`` if both are
+        ``None``, and :class:`vocabtool.InvalidCondition` for an invalid filter.
         """
         if node_ids is None and filters is None:
-            raise ValueError("pass node_ids or filters; clear() deletes all nodes")
+            raise ValueError("pass node_ids or filters; to delete all nodes, call clear()")
         where = condition(filters, self._fields())
         if node_ids is None:
             self._delete(where or ALWAYS)
@@ -237,9 +236,10 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
-        """Return the nodes with these ids that match the filters. An argument ``None`` is ignored.
+        """Return the nodes that have one of these ids and match the filters.
 
-        The nodes are in the order of ``node_ids``, or in the order in which they were added.
+        ``None`` means all nodes. The nodes are in the order of ``node_ids``. Without ``node_ids``,
+        they are in the order in which they were added.
         """
         where = condition(filters, self._fields())
         if node_ids is None:
@@ -258,11 +258,12 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
 
         The modes ``default`` and ``mmr`` search by vectors alone, and their scores are
         similarities. In all other modes, the scores are those of :meth:`vocabtool.Index.search`,
-        and documents with an identifier of the query come first. ``alpha`` of the query is the
-        weight of the vectors; the argument ``a`` of the search is ``1 - alpha``.
+        and documents with an identifier of the query come first. In the mode ``hybrid``, ``alpha``
+        of the query is the weight of the vectors.
 
-        The metadata of each node have the key ``_vocabtool``, which is excluded from prompts and
-        embeddings. The value is made by :func:`~vocabtool.integrations.metadata.explanation`.
+        The metadata of each node have the key ``_vocabtool`` with the facts that
+        :func:`~vocabtool.integrations.metadata.explanation` lists. The key is excluded from prompts
+        and embeddings.
 
         Raises ``ValueError`` for an unknown mode, :class:`vocabtool.InvalidCondition` for an
         invalid filter, and the errors of :meth:`vocabtool.Index.search`.
@@ -293,7 +294,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
             raise ValueError(f"the mode must be one of {there}, got {mode.value!r}")
         for name in ("output_fields", "embedding_field"):
             if getattr(query, name) is not None:
-                raise ValueError(f"{name}: nodes are returned whole, and have one vector each")
+                raise ValueError(f"{name} is not supported: leave it out")
         fields = self._fields()
         parts = [condition(query.filters, fields)]
         for field, ids in ((ID, query.node_ids), (REF, query.doc_ids)):
@@ -333,8 +334,8 @@ def condition(filters: MetadataFilters | None, fields: Mapping[str, Kind]) -> st
 
     ``fields``: the fields of the index.
 
-    For a node without the metadata key of a filter, the operators ``!=``, ``nin`` and ``is_empty``
-    are true. All other operators are false, and their negation is true.
+    If a node does not have the metadata key of a filter, the operators ``!=``, ``nin`` and
+    ``is_empty`` are true. All other operators are false, and their negation is true.
 
     Raises :class:`vocabtool.InvalidCondition` for a filter that no condition can express.
     """
@@ -357,7 +358,7 @@ def _condition(filters: MetadataFilters, fields: Mapping[str, Kind], depth: int)
 
 
 def _test(asked: MetadataFilter, fields: Mapping[str, Kind]) -> str:
-    """Return one filter as a condition that is true or false, never unknown."""
+    """Return one filter as a condition, which is not unknown even if the field is missing."""
     name, operator, value = field_of(asked.key), asked.operator, asked.value
     quote_field(asked.key)  # raises if it is no name
     if (kind := fields.get(name, "null")) == "null":
@@ -408,7 +409,7 @@ def _documents_of(nodes: Sequence[BaseNode], known: Mapping[str, Kind]) -> list[
 
 
 def _content_of(node: BaseNode) -> dict[str, Any]:
-    """Return a node as JSON, without its text and without the explanation of a search."""
+    """Return a node as a dictionary for JSON, without its text and the key ``_vocabtool``."""
     content = node.model_dump(mode="json", exclude={"embedding"}, exclude_defaults=True)
     if EXPLAINED in content.get("metadata", {}):
         del content["metadata"][EXPLAINED]

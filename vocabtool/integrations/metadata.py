@@ -1,8 +1,7 @@
-"""Keep the metadata of frameworks as fields of documents, and return the same metadata again.
+"""Store the metadata of frameworks as fields of documents, and read the same metadata again.
 
-All values of a field have one kind, so fields cannot hold all metadata. Metadata that fields would
-change are also kept as JSON in the field ``_metadata``. Every framework can read the metadata that
-another framework has written.
+All values of a field must have one type. Metadata that do not fit are also stored as JSON in the
+field ``_metadata``. Every framework can read the metadata that another framework has written.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ WANTED: Final = (
 
 
 def field_of(name: str) -> str:
-    """Return the name of the field that keeps the metadata key ``name``."""
+    """Return the name of the field for the metadata key ``name``."""
     return PREFIX + name if TAKEN.fullmatch(name) else name
 
 
 def name_of(field: str) -> str:
-    """Return the metadata key that the field ``field`` keeps."""
+    """Return the metadata key that is stored in the field ``field``."""
     return field.removeprefix(PREFIX) if TAKEN.fullmatch(field) else field
 
 
@@ -60,13 +59,13 @@ def as_json(metadata: Mapping[str, Any], id_: str) -> str:
 def fields_of(
     metadatas: Sequence[Mapping[str, Any]], known: Mapping[str, Kind], *, nested: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the fields for the metadata of documents that are added together.
+    """Return the fields of documents, made from the metadata of each document.
 
     Strings, numbers, booleans and lists of such values become fields if their names are allowed.
 
     - ``known``: the fields of the index, with their kinds.
-    - ``nested``: whether keys of dictionaries become fields with dots, such as ``author.name``. If
-      so, all other values that a field can hold become fields too.
+    - ``nested``: whether keys of nested dictionaries become fields such as ``author.name``. If so,
+      all values except NaN and infinity become fields.
     """
     columns = [dict(_columns(each, nested)) for each in metadatas]
     kinds: dict[str, set[Kind | None]] = {
@@ -91,7 +90,7 @@ def fields_of(
 
 
 def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata kept in ``fields``. Other documents' fields are returned as they are."""
+    """Return the metadata in ``fields``. Fields without metadata are returned unchanged."""
     with suppress(ValueError, TypeError, RecursionError):  # else the field is not ours
         if isinstance(exact := json.loads(fields.get(EXACT, "")), dict):
             return exact
@@ -99,7 +98,7 @@ def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def explanation(hits: Hits, hit: Hit) -> dict[str, Any]:
-    """Return a dictionary for the metadata of a document: it explains why the document was found.
+    """Return a dictionary that says why a document was found.
 
     Its keys:
 
@@ -134,7 +133,7 @@ def _is_kept(value: object, nested: bool) -> bool:
 
 
 def _kind(value: object) -> Kind | None:
-    """Return the kind of a value, or ``None`` if the value would change when a field stores it."""
+    """Return the kind of a value, or ``None`` if a field cannot store the value exactly."""
     match value:
         case bool():
             return "boolean"

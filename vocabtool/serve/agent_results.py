@@ -1,4 +1,4 @@
-"""Results of the tools for agents: how they are made, their structure and their text."""
+"""The results of the tools for agents, as structured data and as text."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ Value = str | int | float | bool | None
 
 
 class Result(BaseModel):
-    """The structured content of an answer."""
+    """The result of a tool, as structured data."""
 
     def as_text(self) -> str:
-        """Return the answer as a text."""
+        """Return the result as a text."""
         raise NotImplementedError
 
 
@@ -58,7 +58,7 @@ class HitResult(BaseModel):
 
     id: str
     score: float = Field(description="Higher is better, within this result only.")
-    excerpt: str = Field(description="The part of its text with the best words of the query.")
+    excerpt: str = Field(description="The part of the text that matches the query best.")
     start: int = Field(description="Offset of the excerpt in the text, in characters.")
     length: int = Field(description="Length of the text, in characters.")
     fields: Fields
@@ -108,7 +108,7 @@ class DocumentResult(Result):
     text: str
     offset: int = Field(description="Offset of this part in the text, in characters.")
     length: int = Field(description="Length of the whole text, in characters.")
-    left: int = Field(description="Characters after this part.")
+    left: int = Field(description="Number of characters after this part.")
 
     def as_text(self) -> str:
         end = self.offset + len(self.text)
@@ -123,7 +123,7 @@ class CutWord(BaseModel):
 
     word: str
     count: int = Field(description="How often the text contains it.")
-    pieces: list[str] = Field(description="The pieces of a subword model, else empty.")
+    pieces: list[str] = Field(description="Its subword pieces; empty if the model has none.")
 
     def as_text(self) -> str:
         cut = f" = {' + '.join(self.pieces)}" if self.pieces else ""
@@ -136,7 +136,7 @@ class WordsResult(Result):
     index: str
     words: int = Field(description="Number of words in the text.")
     unknown: list[CutWord] = Field(description="Words that the model does not know.")
-    split: list[CutWord] = Field(description=f"Known words of {SPLIT} or more pieces.")
+    split: list[CutWord] = Field(description=f"Known words with {SPLIT} or more pieces.")
     left_out: int = Field(description="Unknown or split words that are not listed.")
 
     def as_text(self) -> str:
@@ -155,7 +155,7 @@ class ExplainedWord(BaseModel):
     """A word of the query."""
 
     word: str
-    facts: str = Field(description="What is known of it.")
+    facts: str = Field(description="Facts about the word.")
 
 
 class ExplainResult(Result):
@@ -165,7 +165,7 @@ class ExplainResult(Result):
     id: str
     rank: int | None = Field(description=f"From 1; null if not among the first {EXPLAINED}.")
     score: float | None
-    why: str = Field(description="Its places by meaning and by words, or why it is not found.")
+    why: str = Field(description="Its ranks by meaning and by words, or why it is not found.")
     words: list[ExplainedWord] = Field(description="The words of the query.")
     notes: list[str]
 
@@ -177,7 +177,7 @@ class ExplainResult(Result):
 
 
 class FieldInfo(BaseModel):
-    """A field for conditions."""
+    """A field that conditions can test."""
 
     name: str
     kind: str = Field(description="Type of its values.")
@@ -192,12 +192,12 @@ class IndexInfo(BaseModel):
     problem: str | None = Field(description="Why it cannot be searched; null if it can.")
     documents: int = 0
     fields: list[FieldInfo] = Field(default=[])
-    searched_fields: list[str] = Field(default=[], description="Fields that the texts consist of.")
+    searched_fields: list[str] = Field(default=[], description="Fields that are joined to texts.")
     model: str | None = Field(default=None, description="The embedding model; null without one.")
     by_meaning: bool = Field(
-        default=False, description="Whether queries are searched by meaning, too."
+        default=False, description="Whether searches also compare meanings (vectors)."
     )
-    knows_words: bool = Field(default=False, description="Whether the model's words are known.")
+    knows_words: bool = Field(default=False, description="Whether unknown words can be listed.")
 
     def lines(self) -> Iterable[str]:
         if self.problem is not None:

@@ -1,8 +1,7 @@
-"""A server of the Model Context Protocol (MCP): the tools with which agents search indexes.
+"""A server of the Model Context Protocol (MCP), with tools by which agents search indexes.
 
 The server uses the official SDK, over standard input and output or over streamable HTTP. Every
-answer contains structured content, and a short text that says the same. The tools only read.
-Searches run in threads.
+answer contains structured data, and a short text that says the same. The tools only read.
 """
 
 from __future__ import annotations
@@ -83,9 +82,7 @@ Name = Annotated[
     str,
     Field(max_length=MAX_NAME, description="Name of the index; may be left out if there is one."),
 ]
-Id = Annotated[
-    str, Field(min_length=1, max_length=MAX_ID_BYTES, description="Id of the document, as found.")
-]
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES, description="Id of the document.")]
 Query = Annotated[
     str,
     Field(
@@ -117,7 +114,7 @@ def answer(result: Result) -> CallToolResult:
 
 @dataclass(frozen=True)
 class Tools:
-    """The tools. Agents read their docstrings and the types of their arguments."""
+    """Methods that agents call as tools. Agents see their docstrings and types of arguments."""
 
     catalog: Catalog
 
@@ -127,7 +124,7 @@ class Tools:
         ``name`` may be empty if there is only one index.
         """
         if not name and len(self.catalog.indexes) > 1:
-            raise UnknownIndex(f"name one of the indexes: {', '.join(self.catalog.indexes)}")
+            raise UnknownIndex(f"index is missing; pass one of {', '.join(self.catalog.indexes)}")
         name = name or next(iter(self.catalog.indexes))
         return name, copy(await self.catalog.open(name))
 
@@ -158,7 +155,7 @@ class Tools:
         """
         if k * characters > MAX_RESULT_CHARACTERS:
             told = f"k {k} times characters {characters} is more than {MAX_RESULT_CHARACTERS:,}"
-            raise ValueError(f"{told}; ask for fewer hits, and continue with the cursor")
+            raise ValueError(f"{told}; pass a smaller k, and get more hits with the cursor")
         if where:
             check_condition(where)
         name, opened = await self.open(index)
@@ -189,7 +186,7 @@ class Tools:
         document = await self.catalog.run(lambda: document_of(opened, name, id))
         length = len(document.text)
         if offset > length:
-            raise ValueError(f"offset {offset:,} is behind the end: the text has {length:,}")
+            raise ValueError(f"offset {offset:,} is too large: the text has {length:,} characters")
         text = document.text[offset : offset + characters]
         return answer(
             DocumentResult(
@@ -257,7 +254,7 @@ class Tools:
 
 
 class AgentServer(MCPServer[None]):
-    """The server for a catalog of indexes."""
+    """An MCP server that searches the indexes of a catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
         @asynccontextmanager
@@ -298,10 +295,8 @@ class AgentServer(MCPServer[None]):
         except VocabtoolError as error:
             raise ResourceError(told_outside(error)) from error
         if (length := len(found.text)) > MAX_RESOURCE_CHARACTERS:
-            told = (
-                f"the text has {length:,} characters, at most {MAX_RESOURCE_CHARACTERS:,} are read"
-            )
-            raise ResourceError(f"{told} as a resource; read it in parts with get_document")
+            told = f"the text has {length:,} characters, more than {MAX_RESOURCE_CHARACTERS:,}"
+            raise ResourceError(f"{told}; read it in parts with get_document")
         return found.text
 
     async def list_resources(self) -> list[Resource]:
@@ -320,7 +315,7 @@ class AgentServer(MCPServer[None]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool. An error gets our own message, without the words that the SDK adds."""
+        """Call a tool. Messages of errors do not contain the words that the SDK adds."""
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -336,8 +331,7 @@ class AgentServer(MCPServer[None]):
     def http(self, protection: Protection) -> FastAPI:
         """Return the application for streamable HTTP, including the endpoints for monitoring.
 
-        :class:`Guard` checks keys and limits requests. The SDK also refuses unknown ``Host`` and
-        ``Origin`` headers, so that no web page can reach the server by DNS rebinding.
+        If ``protection`` names hosts, other ``Host`` and ``Origin`` headers are refused.
         """
         hosts = [*(protection.hosts or ())]
         hosts += [f"{each}:*" for each in hosts]
@@ -380,7 +374,7 @@ class AgentServer(MCPServer[None]):
 
 
 def tool_of(function: Callable[..., Any]) -> Tool:
-    """Make a tool from a function. It refuses unknown arguments, which the SDK would ignore."""
+    """Make a tool from a function. The tool refuses unknown arguments."""
     tool = Tool.from_function(
         function,
         description=cleandoc(function.__doc__ or ""),

@@ -1,7 +1,7 @@
 """The HTTP application: its endpoints and their descriptions.
 
-FastAPI checks requests against typed models, and writes the OpenAPI document from the same
-models. Searches run in threads, not in the event loop: FAISS and tantivy release the GIL.
+FastAPI checks requests and writes the OpenAPI document, both with the models in ``schemas.py``.
+Searches run in threads.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from vocabtool.serve.writes import MAX_HELD, Writes
 
 
 class Application(FastAPI):
-    """A FastAPI application whose OpenAPI document also describes the answers to wrong requests."""
+    """A FastAPI application whose OpenAPI document also describes errors and keys."""
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
@@ -108,7 +108,7 @@ def search_routes(catalog: Catalog) -> APIRouter:
     async def search(name: str, request: SearchRequest) -> Response:
         """Find the documents that answer a query best, or several queries at once.
 
-        Without a query and a vector, but with `where`, `sort` or `facets`, documents are listed.
+        To list documents, send `where`, `sort` or `facets` without a query and a vector.
         """
         index = copy(catalog.find(name).ready_index())  # which stays at its commit
         return await catalog.run(lambda: json_answer(answer(index, name, request)))
@@ -117,7 +117,7 @@ def search_routes(catalog: Catalog) -> APIRouter:
 
 
 def answer(index: vocabtool.Index, name: str, request: SearchRequest) -> dict[str, Any]:
-    """Search as a request asks. Return the answer as values for JSON."""
+    """Run the search that a request describes. Return the answer as a dictionary for JSON."""
     if request.where is not None:
         check_condition(request.where)
     asked = request.arguments()
@@ -125,14 +125,14 @@ def answer(index: vocabtool.Index, name: str, request: SearchRequest) -> dict[st
     commit = index.manifest.commit
     if request.queries is None:
         if request.vectors is not None:
-            raise ServeError("vectors belong to queries; for one query pass vector")
+            raise ServeError("pass vectors only with queries; for a single query, pass vector")
         vector = None if request.vector is None else np.asarray(request.vector, np.float32)
         with wrong_arguments():
             found = index.search(request.query, vector=vector, **asked)
         note_search([found])
         return {**as_json(found), "index": name, "commit": commit}
     if request.query is not None or request.vector is not None or request.cursor is not None:
-        raise ServeError("pass queries without query, vector and cursor")
+        raise ServeError("queries cannot be combined with query, vector or cursor")
     del asked["cursor"]
     dim = index.configuration.dim
     for place, each in enumerate(request.vectors or ()):

@@ -1,8 +1,7 @@
 """The indexes that a server has open, and the threads that search them.
 
-Indexes are opened in a thread, so that the server can report at once that it is alive. The
-server picks up new commits within ``REFRESH_SECONDS``. A request reads the same commit from
-beginning to end, because ``Index.search`` keeps its snapshot.
+Indexes are opened in a thread, so that ``/health`` answers at once. The server looks for new
+commits every ``REFRESH_SECONDS``. A search reads one commit from beginning to end.
 """
 
 from __future__ import annotations
@@ -45,8 +44,9 @@ Result = TypeVar("Result")
 class ServedIndex:
     """An index, and the name under which it is served.
 
-    ``folder``: the folder of the index, or the address of its engine, which may contain a password.
-    ``problem``: a message that says why the index is not open; ``None`` if the index is open.
+    - ``folder``: the path or the address of the index. An address may contain a password.
+    - ``problem``: why the index is not open; ``None`` if it is open.
+    - ``picked_up``: the number of new commits that were read.
     """
 
     name: str
@@ -70,7 +70,10 @@ class ServedIndex:
         return self.index
 
     def open(self, model: Mapping[str, Any]) -> None:
-        """Open the index and its model. If this fails, store the reason in ``problem``."""
+        """Open the index and its model. If this fails, store the reason in ``problem``.
+
+        ``model``: arguments of ``Index.open``.
+        """
         try:
             index = Index.open(self.folder, **model)
             if index.can_encode:
@@ -90,7 +93,7 @@ class ServedIndex:
             self.index, self.problem, self._logged = None, shown, told
 
     def refresh(self, model: Mapping[str, Any]) -> None:
-        """Read the newest commit. If the index is not open, or was replaced, open it."""
+        """Read the newest commit. Call :meth:`open` if the index is not open, or was replaced."""
         if self.index is None:
             self.open(model)
             return
@@ -108,7 +111,7 @@ class Catalog:
     """The served indexes.
 
     - ``indexes``: the indexes, by name.
-    - ``model``: arguments of ``Index.open``, the same for all indexes.
+    - ``model``: arguments of ``Index.open`` for every index.
     - ``threads``: number of threads that search.
     - ``waiting``: number of requests that may wait for a thread; further requests are refused.
     - ``writable``: whether requests may change the indexes.
@@ -130,7 +133,7 @@ class Catalog:
         return all(each.index is not None for each in self.indexes.values())
 
     def find(self, name: str) -> ServedIndex:
-        """Return the index with a name. Raises :class:`UnknownIndex` if there is none."""
+        """Return the index with this name. Raises :class:`UnknownIndex` if there is none."""
         try:
             return self.indexes[name]
         except KeyError:
@@ -150,10 +153,7 @@ class Catalog:
         return served.ready_index()
 
     async def run(self, function: Callable[[], Result]) -> Result:
-        """Run a function in one of the threads. Raises :class:`Busy` if too many requests wait.
-
-        If a request is cancelled while its function runs, the function still counts until it ends.
-        """
+        """Run a function in one of the threads. Raises :class:`Busy` if too many requests wait."""
         if len(self._running) >= self.threads + self.waiting:
             raise Busy(f"{len(self._running)} requests are running or waiting; try again")
         context, asked, measured = copy_context(), perf_counter(), REQUEST_FACTS.get()
@@ -195,7 +195,7 @@ class Catalog:
 
 
 def document_of(index: Index, name: str, id_: str) -> Document:
-    """Return the document with an id. Raises :class:`UnknownDocument` if there is none."""
+    """Return the document with this id. Raises :class:`UnknownDocument` if there is none."""
     document = index.get(id_)
     if document is None:
         raise UnknownDocument(f"index {name!r}: no document has the id {id_[:MAX_NAME]!r}")
@@ -203,7 +203,7 @@ def document_of(index: Index, name: str, id_: str) -> Document:
 
 
 def known_words(index: Index, name: str) -> Words:
-    """Return the :class:`Words` of the model of an index.
+    """Return the object that looks up words in the vocabulary of an index.
 
     Raises :class:`NoVocabulary` if the index has no vocabulary.
     """

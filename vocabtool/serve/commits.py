@@ -1,13 +1,12 @@
-"""Each served index has one thread that writes, and several requests can share a commit.
+"""Commit the changes that requests ask for, with one thread for each index.
 
-A commit waits until files are flushed, which takes longer than writing a few documents.
-Therefore, requests that arrive during a commit are committed together by the next commit. Each
-request gets its own answer. If a commit fails, each of its requests is committed alone, so that
-only wrong requests are refused.
+Requests that arrive during a commit are committed together by the next commit. Each request gets
+its own answer. If a commit fails, each of its requests is committed alone, so that only wrong
+requests are refused.
 
-A request may have an idempotency key. The answer to such a request is committed together with
-its changes. If the answer is lost and the client sends the request again, nothing changes, and
-the client gets the same answer.
+A request may have an idempotency key. The answer to such a request is stored in the same commit as
+its changes. If the client sends the request again, nothing changes, and the client gets the same
+answer.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ MAX_QUEUED: Final = 64  # requests that wait for an index's thread; further ones
 
 
 class ReusedKey(ServeError):
-    """An idempotency key belongs to another request."""
+    """The idempotency key was already used for a different request."""
 
     status = HTTPStatus.UNPROCESSABLE_ENTITY
 
 
 class CannotWrite(ServeError):
-    """Writing failed for a reason that is not in the request, such as a full disk."""
+    """Writing failed although the request is valid, for example because the disk is full."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
 
 class RequestKey(NamedTuple):
-    """A hash of what a request asks for, and the idempotency key of the request, if any."""
+    """A hash of what a request asks for, and the request's idempotency key, or ``None``."""
 
     digest: bytes
     key: str | None
@@ -63,9 +62,10 @@ class RequestKey(NamedTuple):
 class Change:
     """A change of an index that a request asks for.
 
-    - ``make``: changes the index, and returns the answer without the commit's number. It may raise
-      :class:`ServeError` before it changes anything.
+    - ``make``: changes the index, and returns the answer without the number of the commit. If it
+      raises :class:`ServeError`, nothing has been changed.
     - ``names``: names of the fields for which the change has values.
+    - ``answer``: gets the answer after the commit.
     """
 
     make: Callable[[Writer], dict[str, int]]
@@ -74,9 +74,9 @@ class Change:
     answer: Future[dict[str, int]] = field(default_factory=Future)
 
     def apply(self, writer: Writer) -> dict[str, int] | ServeError:
-        """Return the answer to the change, or the error that refuses it.
+        """Make the change. Return the answer or the error.
 
-        The change is made only if no answer is stored for its key.
+        If an answer is stored for the idempotency key, return that answer and change nothing.
         """
         try:
             digest, key = self.asked
@@ -89,7 +89,7 @@ class Change:
                 return made
             if before[0] != digest:
                 told = f"the idempotency key {key!r} belongs to another request"
-                raise ReusedKey(f"{told}: send this one with a new key")
+                raise ReusedKey(f"{told}; send this request with a new key")
             answer: dict[str, int] = orjson.loads(before[1])
             return answer
         except ServeError as error:
@@ -110,13 +110,13 @@ class Commits:
         Raises :class:`Busy` if too many requests wait, and :class:`NotReady` if the server stops.
         """
         if len(self._waiting) >= MAX_QUEUED:
-            raise Busy(f"{len(self._waiting)} requests wait to be written; try again")
+            raise Busy(f"{len(self._waiting)} requests are waiting to be written; try again")
         self._waiting.append(change)
         try:
             self._thread.submit(self._take)
         except RuntimeError:
             if change.answer.cancel():  # unless it is being committed
-                raise NotReady("the server stops; try again") from None
+                raise NotReady("the server is stopping; try again") from None
         return await asyncio.wrap_future(change.answer)
 
     def close(self) -> None:
@@ -177,16 +177,14 @@ def _commit(index: Index, changes: Sequence[Change]) -> None:
 
 
 def _newest_commit(index: Index, writer: Writer) -> int:
-    """Return the number of the newest commit of a folder, or of the writer's commit in an engine.
-
-    Other clients may commit to an engine, too.
-    """
+    """Return the number of the newest commit that can be the writer's."""
+    # Other clients may commit to an engine, too.
     is_shared = isinstance(index, StoreIndex)
     return (writer.manifest if is_shared else read_manifest(index.path)).commit
 
 
 def _refuse(index: Index, changes: Sequence[Change], error: Exception) -> None:
-    """Commit the changes of a failed commit one by one. A single change gets the error instead."""
+    """Commit several changes again, one by one. Answer a single change with the error."""
     if len(changes) > 1:
         for each in changes:
             _commit(index, [each])

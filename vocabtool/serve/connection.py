@@ -1,4 +1,4 @@
-"""Limits that uvicorn does not have: on headers, slow clients and the number of connections."""
+"""Connections of uvicorn, with limits on headers, slow clients and the number of connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_TICK: Final = 1.0  # seconds between two looks at a connection
 
 
 class Connection(HttpToolsProtocol):
-    """Closes the connection if the client is slow, or sends too many bytes outside of bodies."""
+    """A connection that is closed if the client is too slow or sends headers that are too long."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)

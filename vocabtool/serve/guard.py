@@ -1,6 +1,6 @@
 """Middleware that checks the host, key, rate, size and time of each request.
 
-It also adds headers to the answers. It is pure ASGI: it costs some microseconds a request.
+The middleware also adds security headers to the answers.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Protection:
     """Who may send requests, and the limits of requests.
 
     - ``keys``: the valid keys; ``None`` if no key is needed.
-    - ``hosts``: names by which the server may be addressed, in lower case; ``None``: any name.
+    - ``hosts``: allowed values of the header ``Host``, in lower case, without port; ``None``: all.
     - ``origins``: other sites whose pages may send requests, such as ``https://example.org``.
     """
 
@@ -71,13 +71,13 @@ class Protection:
 
 
 def must_write(method: str, path: str) -> bool:
-    """Return whether a request needs a key for writing. Requests known only to read need none."""
+    """Return whether a request needs a key for writing, because it may change an index."""
     reads = method in ("GET", "HEAD", "OPTIONS")
     return not (reads or (method == "POST" and READING.fullmatch(path)))
 
 
 class Guard:
-    """The middleware that checks requests. ``protection``: its settings."""
+    """Middleware that refuses requests that ``protection`` does not allow."""
 
     def __init__(self, app: ASGIApp, protection: Protection) -> None:
         self._app = app
@@ -113,12 +113,12 @@ class Guard:
             await answer(scope, receive, exchange.send)
 
     def _admit(self, scope: Scope, headers: dict[bytes, str], *, writes: bool) -> None:
-        """Check host, origin, key and rate. Raises :class:`ServeError` to refuse the request."""
+        """Check host, origin, key and rate. Raises :class:`ServeError` if a check fails."""
         protection, path = self._protection, scope["path"]
         host = headers.get(b"host", "").lower()
         name = HOST.fullmatch(host)
         if name is None or (protection.hosts is not None and name[1] not in protection.hosts):
-            what = f"this server does not have the name {host!r:.100}; start it with --allowed-host"
+            what = f"Host {host!r:.100} is not allowed; start the server with --allowed-host NAME"
             raise ServeError(what)
         if path in ALIVE:
             return
@@ -126,7 +126,7 @@ class Guard:
         if writes or scope["method"] == "POST":
             own = origin is None or origin.lower().partition("://")[2] == host
             if not own and origin not in protection.origins:
-                what = f"pages of {origin!r:.100} may not ask; start the server with --cors ORIGIN"
+                what = f"origin {origin!r:.100} is not allowed; start the server with --cors ORIGIN"
                 raise Refusal(HTTPStatus.FORBIDDEN, what)
         client = (scope.get("client") or ("",))[0]
         if protection.keys is not None and (path in KEYED or path.startswith("/v1/")):
@@ -159,7 +159,7 @@ class Guard:
                 content += piece
                 self._held += len(piece)
                 if self._held > limits.bodies:
-                    raise Busy("the bodies of other requests need all memory; try again")
+                    raise Busy("the bodies of all requests are too large together; try again")
             if content and scope["method"] in HAVE_BODIES:
                 kind = headers.get(b"content-type", "")
                 if not JSON.fullmatch(kind):
@@ -173,9 +173,10 @@ class Guard:
 
 
 def _key_of(keys: KeyFile, headers: dict[bytes, str], *, writes: bool) -> str:
-    """Return the name of the key that a request presents.
+    """Return the name of the key in the headers of a request.
 
-    Raises :class:`Refusal` if the key is missing or invalid, or may not write.
+    Raises :class:`Refusal` if the key is missing or invalid. If ``writes`` is true, also raises
+    :class:`Refusal` for a key that may only read.
     """
     scheme, _, text = headers.get(b"authorization", "").partition(" ")
     if scheme.lower() != "bearer":
@@ -192,15 +193,12 @@ def _key_of(keys: KeyFile, headers: dict[bytes, str], *, writes: bool) -> str:
 
 
 class _Exchange:
-    """A request and its answer. Counts the bytes of the body, and adds headers to the answer.
-
-    ``content``: a body that was read, but not yet passed to the application; otherwise ``None``.
-    """
+    """A request and its answer. Counts the bytes of the body, and adds headers to the answer."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
         self.adds_documents = scope["method"] == "POST" and bool(DOCUMENTS.fullmatch(scope["path"]))
-        self.content: bytes | None = None
+        self.content: bytes | None = None  # a body that was read, but not yet passed on
         self.has_started = False
         self.is_unread = False
         self._is_long = False
@@ -210,17 +208,14 @@ class _Exchange:
         self._most = 0
 
     def expect(self, headers: dict[bytes, str], limits: Limits) -> None:
-        """Check the declared length of the body. Raises :class:`ServeError` if it is refused.
-
-        If the answer is sent before the end of a long body, the connection is closed. Otherwise
-        uvicorn would read the rest of the body.
-        """
+        """Check ``Content-Length``. Raises :class:`ServeError` if it is invalid or too large."""
         declared = headers.get(b"content-length", "0")
         if not (declared.isdecimal() and len(declared) <= MAX_DIGITS):
             raise ServeError(f"Content-Length: wanted a number of bytes, got {declared!r:.100}")
         length = int(declared)
         is_chunked = b"transfer-encoding" in headers
         self.is_unread = is_chunked or length > 0
+        # If the answer comes before the end of a long body, close: uvicorn would read the rest.
         self._is_long = is_chunked or length > limits.body
         self._most = limits.documents_body if self.adds_documents else limits.body
         if length > self._most:
@@ -252,10 +247,10 @@ class _Exchange:
 
 
 def _headers_of(scope: Scope) -> dict[bytes, str]:
-    """Return headers by name. Raises :class:`ServeError` if one of ``ONCE`` occurs twice."""
+    """Return headers by name. Raises :class:`ServeError` if one such as ``host`` occurs twice."""
     found: dict[bytes, str] = {}
     for name, value in scope["headers"]:
         if name in found and name in ONCE:
-            raise ServeError(f"the header {name.decode('latin-1')} is there twice")
+            raise ServeError(f"the header {name.decode('latin-1')} occurs twice")
         found[name] = value.decode("latin-1")
     return found

@@ -1,8 +1,8 @@
-"""Keys of a server, which are random. For each key, a file has a JSON line with its SHA-256:
+"""Random keys of a server. A file has a JSON line with the SHA-256 of each key:
 
     {"name": "team", "access": "read", "sha256": "5e88..."}
 
-A key has 256 random bits, so a fast hash without salt is enough: nobody can try all keys.
+A fast hash without salt is enough, because nobody can try all keys of 256 random bits.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Key:
-    """A key as stored in the file. ``access``: what the key may do; writing includes reading."""
+    """A key as stored in the file. ``access``: what the key allows; ``write`` includes reading."""
 
     name: str
     access: Access
@@ -47,9 +47,9 @@ class Key:
 
 
 def make_key(path: Path, name: str, access: Access) -> str:
-    """Make a key, add it to a file, and return it. The file is created if it does not exist.
+    """Make a key, add its hash to a file, and return the key.
 
-    The file is replaced atomically and has the mode 0600. Other processes that add keys wait.
+    The file is created if it does not exist, and has the mode 0600. Several processes may add keys.
     Raises :class:`VocabtoolError` if the name is invalid or already in the file, and
     :class:`InvalidFile` if the file is damaged.
     """
@@ -75,10 +75,8 @@ def make_key(path: Path, name: str, access: Access) -> str:
 
 @contextmanager
 def _exclusive(folder: Path) -> Iterator[None]:
-    """Lock a folder during the ``with`` block.
-
-    A lock on the file of keys would be lost when the file is replaced.
-    """
+    """Lock a folder during the ``with`` block."""
+    # A lock on the file of keys would be lost when the file is replaced.
     with reading(str(folder)):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -93,7 +91,7 @@ def _digest(text: str) -> str:
 
 
 def decode_keys(content: bytes) -> tuple[Key, ...]:
-    """Return the keys of a file; empty lines are skipped.
+    """Return the keys in the content of a file. Empty lines are skipped.
 
     Raises :class:`InvalidFile` if the file is damaged or has too many keys.
     """
@@ -118,15 +116,15 @@ def decode_keys(content: bytes) -> tuple[Key, ...]:
             raise InvalidFile(f"line {number}: there is already a key named {key.name!r}")
         keys[key.name] = key
     if len(keys) > MAX_KEYS:
-        raise InvalidFile(f"at most {MAX_KEYS:,} keys, got {len(keys):,}")
+        raise InvalidFile(f"a file of keys has at most {MAX_KEYS:,} keys, got {len(keys):,}")
     return tuple(keys.values())
 
 
 class KeyFile:
     """The keys of a file. The file is read again when it changes, so that keys can be revoked.
 
-    ``clock``: returns the time in seconds; for tests. The constructor raises :class:`NotFound` if
-    the file cannot be read, and :class:`InvalidFile` if it is damaged.
+    ``clock``: a function that returns the time in seconds. The constructor raises
+    :class:`NotFound` if the file cannot be read, and :class:`InvalidFile` if it is damaged.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -136,10 +134,10 @@ class KeyFile:
         self._read()
 
     def find(self, text: str) -> Key | None:
-        """Return the key with this text, or ``None``.
+        """Return the key that a client sent as ``text``, or ``None`` if it is not valid.
 
-        The time that this takes does not tell how many characters of the text are right. Raises
-        :class:`NotReady` while the file is missing or damaged, since no key is valid meanwhile.
+        Hashes are compared in constant time. Raises :class:`NotReady` while the file is missing or
+        damaged.
         """
         if self._clock() - self._checked >= REREAD_SECONDS:
             self._refresh()

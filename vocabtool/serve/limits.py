@@ -26,12 +26,11 @@ class Limits:
 
     - ``body``: bytes of the body of a request.
     - ``documents_body``: bytes of the body of a request that adds documents.
-    - ``bodies``: bytes of all bodies in memory, without those of requests that add documents.
+    - ``bodies``: bytes of all bodies in memory, except those with documents to add.
     - ``header_bytes``: bytes of a request before its body.
     - ``connections``: number of open connections.
     - ``waiting``: number of requests that wait for a thread.
-    - ``rate``: requests per second with the same key or, without keys, from the same address; 0: no
-      limit.
+    - ``rate``: requests per second with one key; without keys, from one address. 0: no limit.
     - ``seconds``: time of a request that only reads.
     - ``writing_seconds``: time of a request that writes.
     - ``header_seconds``: time until the headers of a request are complete.
@@ -56,8 +55,8 @@ class Limits:
 class Rates:
     """Limits each client to ``rate`` requests per second, with a token bucket.
 
-    After a pause, a client may send ``rate`` requests at once. ``clock``: returns the time in
-    seconds; for tests.
+    After a pause, a client may send ``rate`` requests at once. ``rate`` 0: no limit. ``clock``: a
+    function that returns the time in seconds.
     """
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -67,7 +66,7 @@ class Rates:
         self._left: dict[str, tuple[float, float]] = {}  # tokens, and when they were counted
 
     def wait(self, client: str) -> float:
-        """Count a request. Return 0 if it is allowed, or the seconds until a request is allowed."""
+        """Count a request. Return 0 if it is allowed, otherwise the seconds to wait."""
         if not self._rate:
             return 0.0
         now = self._clock()
@@ -83,7 +82,7 @@ class Rates:
 def check_json(content: bytes) -> None:
     """Check that a body is valid JSON in UTF-8, without repeated members, NaN or Infinity.
 
-    Raises :class:`ServeError` if the body is wrong.
+    Raises :class:`ServeError` if the check fails.
     """
     try:
         json.loads(
@@ -92,7 +91,7 @@ def check_json(content: bytes) -> None:
     except UnicodeDecodeError as error:
         raise ServeError(f"body: not valid UTF-8 at byte {error.start:,}") from error
     except RecursionError as error:
-        raise ServeError("body: its lists and objects are nested too deeply") from error
+        raise ServeError("body: lists and objects are nested too deeply") from error
     except ValueError as error:
         raise ServeError(f"body: not valid JSON: {error}") from error
 
@@ -104,16 +103,16 @@ def _check_members(pairs: list[tuple[str, Any]]) -> None:
     names = set()
     for name, _ in pairs:
         if name in names:
-            raise ValueError(f"the member {name!r:.100} is there twice")
+            raise ValueError(f"the member {name!r:.100} occurs twice")
         names.add(name)
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number in JSON")
+    raise ValueError(f"{name} is not allowed in JSON")
 
 
 def check_condition(where: str) -> None:
-    """Check that a condition is valid, and has not too many tests or values.
+    """Check that a condition is valid and does not have too many tests or values.
 
     Raises :class:`InvalidCondition` if the check fails.
     """

@@ -1,7 +1,6 @@
 """Logs, health and metrics of a server. The log has a line of JSON for each request.
 
-Each process has its own logs and metrics. The middleware is plain ASGI, so that it takes little
-time of each request.
+Each process has its own logs and metrics.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ BUCKETS: Final = tuple(
 
 
 class Metrics:
-    """The metrics of one application, in a separate registry."""
+    """The Prometheus metrics of one application."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.registry = CollectorRegistry()
@@ -90,7 +89,7 @@ class Metrics:
 
 
 def observe_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:
-    """Return the endpoints for programs that watch the server."""
+    """Return the endpoints ``/health``, ``/ready`` and ``/metrics``."""
     routes = APIRouter(tags=["server"])
 
     @routes.get("/health", response_model=schemas.HealthAnswer)
@@ -114,7 +113,7 @@ def observe_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:
 
 
 class Observer:
-    """Middleware that numbers, times, counts and logs requests. It must be the outermost one."""
+    """Middleware that logs and measures requests. It must be the outermost middleware."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, log_texts: bool = False) -> None:
         self.app = app
@@ -176,8 +175,8 @@ class Observer:
 class JsonLines(logging.Formatter):
     """Formats a log record as one line of JSON.
 
-    The line of an error contains the error's type and traceback. The error's message may quote a
-    text, so it is included only if ``log_texts`` is true.
+    If the record has an exception, the line contains its type and traceback. Its message may quote
+    a query or document, so it is included only if ``log_texts`` is true.
     """
 
     def __init__(self, log_texts: bool) -> None:
@@ -202,9 +201,9 @@ class JsonLines(logging.Formatter):
 
 
 def print_logs(log_texts: bool) -> None:
-    """Print logs to standard error. Without this call, nothing is printed.
+    """Print logs to standard error from now on.
 
-    ``log_texts``: whether the logs may contain texts.
+    ``log_texts``: whether the logs may contain queries and the messages of exceptions.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines(log_texts))

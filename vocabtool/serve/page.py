@@ -37,7 +37,7 @@ def page_routes() -> APIRouter:
 
 
 def _answers(content: bytes, kind: str) -> Callable[[Request], Response]:
-    """Return a function that answers with a file, or with 304 if the browser has the file."""
+    """Return an endpoint that sends a file, or status 304 if the browser has the file."""
     headers = {
         "Content-Type": kind,
         "ETag": f'"{sha256(content).hexdigest()[:32]}"',

@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457): the HTTP status and the text of the answer to each error."""
+"""Answers to errors: problem documents (RFC 9457) with an HTTP status and a text."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class TooLarge(ServeError):
 
 
 class Refusal(ServeError):
-    """A refused request. ``status`` and ``headers`` are those of the answer."""
+    """A request was refused. The answer has this ``status`` and these ``headers``."""
 
     def __init__(self, status: HTTPStatus, what: str, **headers: str) -> None:
         self.status = status
@@ -112,11 +112,9 @@ STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
 
 
 def told_outside(error: Exception) -> str:
-    """Return the message of an error in the form that clients may read.
+    """Return the message of an error, without paths and addresses of the server.
 
-    If the message may name files of the server, only the last part of each absolute path is kept.
-    A message that was shortened is logged in full. The message of a plain :class:`VocabtoolError`
-    is not logged, because it may quote a text.
+    If the message of an error about files was shortened, the full message is logged.
     """
     told = str(error)
     is_of_files = isinstance(error, (*STATUSES, OSError))
@@ -129,7 +127,7 @@ def told_outside(error: Exception) -> str:
 
 
 def without_folders(told: str) -> str:
-    """Return a message without addresses, and with only the last part of each absolute path."""
+    """Replace addresses by ``[address]``, and each absolute path by its last part."""
     return PATH.sub(r"\1", SERVER.sub("[address]", ADDRESS.sub("[address]", told)))
 
 
@@ -167,7 +165,7 @@ def of_error(request: Request, error: Exception) -> Response:
 
 
 def of_refusal(request: Request, error: Exception) -> Response:
-    """Return the problem document of a request with an unknown path or a method not allowed."""
+    """Return the problem document for an unknown path, or for a method that is not allowed."""
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
     path, headers = request.scope["path"], dict(error.headers or {})
     detail = error.detail
@@ -197,7 +195,7 @@ def of_invalid_request(_: Request, error: Exception) -> Response:
 
 
 def faults_told(faults: list[Any]) -> str:
-    """Describe the faults that pydantic found in a request, at most ``MAX_SHOWN`` of them."""
+    """Return a text about the first ``MAX_SHOWN`` errors that pydantic found in a request."""
     shown = []
     for each in faults[:MAX_SHOWN]:
         is_extra = each["type"] == "extra_forbidden"
@@ -210,11 +208,11 @@ def faults_told(faults: list[Any]) -> str:
 
 
 def describe(document: dict[str, Any], *, has_keys: bool) -> None:
-    """Correct an OpenAPI document: the media type of problems, and the use of keys.
+    """Correct what FastAPI's OpenAPI document says about errors and keys.
 
-    FastAPI describes all answers as ``application/json``, and status 422 for wrong requests.
     ``has_keys``: whether clients need a key.
     """
+    # FastAPI describes all answers as application/json, and status 422 for wrong requests.
     parts = document.setdefault("components", {})
     for name in ("HTTPValidationError", "ValidationError"):
         parts.get("schemas", {}).pop(name, None)

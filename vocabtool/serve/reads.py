@@ -48,7 +48,7 @@ PAGE: Final = 100  # entries of a vocabulary by default
 
 @dataclass
 class FactCache:
-    """Computes facts in a thread, once for each commit. ``stops``: whether the server stops."""
+    """Computes facts about indexes once per commit. ``stops``: whether the server is stopping."""
 
     stops: bool = False
     _held: dict[tuple[str, str], tuple[object, asyncio.Future[Any]]] = field(default_factory=dict)
@@ -56,8 +56,7 @@ class FactCache:
     async def get(self, index: str, what: str, version: object, make: Callable[[], Any]) -> Any:
         """Return the result of ``make`` for this version of an index. The result is kept.
 
-        If the result for another version is being computed, wait for that result and return it: new
-        commits may come faster than ``make`` can run.
+        If the result for an earlier version is being computed, wait for that result and return it.
         """
         held = self._held.get((index, what))
         if held is None or (held[1].done() and (held[0] != version or held[1].exception())):
@@ -66,13 +65,13 @@ class FactCache:
         return await asyncio.shield(held[1])  # other requests may wait for it
 
     def go_on(self, *_: object) -> None:
-        """Raise :class:`NotReady` if the server stops: a report may take minutes."""
+        """Raise :class:`NotReady` if the server is stopping."""
         if self.stops:
-            raise NotReady("the server stops")
+            raise NotReady("the server is stopping")
 
 
 def read_routes(catalog: Catalog, kept: FactCache) -> APIRouter:
-    """Return the endpoints."""
+    """Return the endpoints. ``kept``: a cache for their answers."""
     routes = APIRouter(prefix="/v1", responses=REFUSED)
 
     @routes.get("/indexes", tags=["indexes"], response_model=schemas.IndexesAnswer)
@@ -122,10 +121,12 @@ def read_routes(catalog: Catalog, kept: FactCache) -> APIRouter:
     async def vocabulary(
         name: str,
         prefix: Annotated[
-            str, Query(max_length=MAX_PREFIX, description="What entries begin with.")
+            str, Query(max_length=MAX_PREFIX, description="The beginning of the entries.")
         ] = "",
-        offset: Annotated[int, Query(ge=0, le=1 << 32, description="Entries to leave out.")] = 0,
-        limit: Annotated[int, Query(ge=1, le=MAX_ENTRIES, description="Entries at most.")] = PAGE,
+        offset: Annotated[int, Query(ge=0, le=1 << 32, description="Entries to skip.")] = 0,
+        limit: Annotated[
+            int, Query(ge=1, le=MAX_ENTRIES, description="Maximum number of entries.")
+        ] = PAGE,
     ) -> Response:
         """List the entries of the model's vocabulary that begin with a prefix.
 
@@ -139,7 +140,7 @@ def read_routes(catalog: Catalog, kept: FactCache) -> APIRouter:
 
     @routes.get("/indexes/{name}/report", tags=["words"], response_class=HTMLResponse)
     async def report(name: str) -> Response:
-        """Show the HTML report of the unknown words of all documents. It is kept for the commit."""
+        """Show the HTML report of the unknown words of all documents."""
         opened = catalog.find(name).ready_index()
         known_words(opened, name)
         snapshot = opened.snapshot()
@@ -160,7 +161,7 @@ MEMBERS: Final = tuple(schemas.IndexAnswer.model_fields)
 
 
 async def facts_of(catalog: Catalog, served: ServedIndex, kept: FactCache) -> dict[str, Any]:
-    """Return the facts of an index as values for JSON. If it is not open, give only its status."""
+    """Return the facts of an index for JSON. If the index is not open, return only its status."""
     index = served.index
     facts = dict.fromkeys(MEMBERS) | {
         "name": served.name,
@@ -199,14 +200,14 @@ async def facts_of(catalog: Catalog, served: ServedIndex, kept: FactCache) -> di
 
 
 def members(value: object, answer: type[schemas.Answer]) -> dict[str, Any] | None:
-    """Return the attributes of a value that an answer shows; ``None`` if the value is ``None``."""
+    """Return the attributes of ``value`` that ``answer`` also has, or ``None`` for ``None``."""
     if value is None:
         return None
     return {name: getattr(value, name) for name in answer.model_fields}
 
 
 def words_of(words: Words, text: str) -> dict[str, Any]:
-    """Return a text's words as values for JSON. A word found in the text also has its place."""
+    """Return the words of a text for JSON, with their places in the text where possible."""
     found = without_blanks(words.look_up([text]))
     distinct = as_bytes(found.distinct)
     pieces: list[list[str] | None] = [None] * len(distinct)
@@ -232,7 +233,7 @@ def words_of(words: Words, text: str) -> dict[str, Any]:
 
 
 def surface_words(text: str) -> list[Span]:
-    """Return the places of the words in a text, as a reader sees them."""
+    """Split a text into words, at blanks and punctuation. Return their places."""
     return [
         Span(chunk.start() + start, chunk.start() + end)
         for chunk in re.finditer(r"[^ \t-\r]+", text)
@@ -242,10 +243,9 @@ def surface_words(text: str) -> list[Span]:
 
 @dataclass(frozen=True)
 class SortedVocabulary:
-    """A vocabulary sorted by its entries without their piece markers.
+    """A vocabulary sorted by its entries without their piece markers, such as ``##``.
 
-    ``order``: the position of each entry in the vocabulary, int64, shape (n,). Equal entries are in
-    id order.
+    ``order``: the positions of the entries in the vocabulary, in this order, int64, shape (n,).
     """
 
     vocabulary: Vocabulary
@@ -261,7 +261,7 @@ class SortedVocabulary:
         return cls(vocabulary, order.to_numpy().astype(np.int64))
 
     def page(self, prefix: str, offset: int, limit: int) -> dict[str, Any]:
-        """Return at most ``limit`` entries with a prefix, after skipping ``offset`` of them."""
+        """Skip ``offset`` entries with a prefix. Return the next ``limit`` for JSON."""
         held, wanted = self.vocabulary, prefix.encode()
 
         def start(place: int) -> bytes:
@@ -280,7 +280,7 @@ class SortedVocabulary:
 
 
 def shown_entry(vocabulary: Vocabulary, position: int) -> str:
-    """Return an entry as text for people. A byte-level entry is decoded."""
+    """Return the entry at a position as readable text. Byte-level entries are decoded."""
     entry, marker = vocabulary.stored[position], vocabulary.marker
     text = plain(entry, marker)
     if marker is None or text == entry:
@@ -292,9 +292,6 @@ def shown_entry(vocabulary: Vocabulary, position: int) -> str:
 
 
 def model_of(index: Index) -> str:
-    """Return the name of the model as clients may read it; empty if there is no model.
-
-    The name contains no folder of the server, and no address of an encoder.
-    """
+    """Return the model's name without folders and addresses; empty if there is no model."""
     prefix, model = split_kind(index.configuration.model or "")
     return prefix + (Path(model).name if model.startswith("/") else model.partition("@")[0])

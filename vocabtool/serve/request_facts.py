@@ -1,4 +1,4 @@
-"""Facts of the running request: how long each step took, and what the request found."""
+"""Facts of the running request, for logs and metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RequestFacts:
     """Facts of one request.
 
     - ``id``: the value of the answer's header ``X-Request-Id``.
-    - ``seconds``: the time of each step, by the step's name.
+    - ``seconds``: how long each step took, by the name of the step.
     - ``searched``: when the search ended, by :func:`time.perf_counter`; ``None`` without a search.
     - ``hits``: the number of hits; ``None`` without a search.
     - ``queries``: the texts of the queries.

@@ -1,7 +1,4 @@
-"""Models of requests and answers, by which FastAPI checks requests and describes both.
-
-The OpenAPI document contains the examples, and the tests send them.
-"""
+"""Models of requests and answers, by which FastAPI checks requests and describes both."""
 
 from __future__ import annotations
 
@@ -50,7 +47,7 @@ Vector = Annotated[list[Number], Field(min_length=1, max_length=MAX_DIM, fail_fa
 
 
 class IdConvertor(PathConvertor):
-    """Matches the rest of a path, including line ends: ``{id:document}``."""
+    """Matches the rest of a path, including line ends, in routes such as ``/{id:document}``."""
 
     regex = "(?s:.*)"
 
@@ -59,7 +56,7 @@ register_url_convertor("document", IdConvertor())
 
 
 class Strict(BaseModel):
-    """A body in which unknown members are an error, and no value is converted to another type."""
+    """A request body that refuses unknown members and values of other types."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -92,28 +89,33 @@ class SearchSettings(Strict):
         None,
         ge=1,
         le=MAX_DEPTH,
-        description="Candidates of each leg; null: 100, or all of at most 2,000 documents.",
+        description="Candidates of each search, by vectors and by keywords; null: 100, or all of "
+        "up to 2,000 documents.",
     )
     guarantee: bool = Field(
         DEFAULT.guarantee, description="Rank documents with an identifier of the query first."
     )
     empty: NoResults = Field(
         DEFAULT.empty,
-        description="What to return if the words of the query are unknown and in no document.",
+        description="What to return if no word of the query is known or in a document.",
     )
     phrases: Phrases = Field(
         DEFAULT.phrases, description="Whether a document must contain the quoted phrases."
     )
     mmr: float | None = Field(
-        None, ge=0, le=1, description="Order the first hits for variety: 1 counts only scores."
+        None,
+        ge=0,
+        le=1,
+        description="Order the first hits for variety; 1: only by score; null: off.",
     )
     literal: bool = Field(
-        DEFAULT.literal, description="Take -, OR, FIELD: and brackets of a query as text."
+        DEFAULT.literal,
+        description="Search for -, OR, FIELD: and brackets as text, not as operators.",
     )
 
 
 class SearchRequest(SearchSettings):
-    """One query, or several in ``queries``."""
+    """A search with one query, or with several in ``queries``."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -127,7 +129,7 @@ class SearchRequest(SearchSettings):
     )
 
     query: str | None = Field(
-        None, max_length=MAX_QUERY, description="The query, with the operators of the language."
+        None, max_length=MAX_QUERY, description="The query, which may contain operators."
     )
     queries: Annotated[list[Query], Field(fail_fast=True)] | None = Field(
         None, min_length=1, max_length=MAX_QUERIES, description="Several queries, instead of one."
@@ -138,23 +140,23 @@ class SearchRequest(SearchSettings):
     )
     k: int = Field(10, ge=1, le=MAX_K, description="Number of hits.")
     where: str | None = Field(
-        None, max_length=MAX_CHARACTERS, description="A condition on fields: year >= 2020."
+        None, max_length=MAX_CHARACTERS, description="A condition on fields, such as year >= 2020."
     )
     explain: bool = Field(False, description="Explain the words and the hits, with highlights.")
-    sort: Names = Field([], description="Fields that order the candidates: year:desc.")
+    sort: Names = Field([], description="Fields by which candidates are sorted, such as year:desc.")
     facets: Names = Field([], description="Fields whose values are counted.")
-    cursor: Name | None = Field(None, description="The cursor of the page before.")
+    cursor: Name | None = Field(None, description="The cursor of the previous page.")
     group_by: Name | None = Field(
-        None, description="Only the best document with each value of this field is a hit."
+        None, description="A field; of documents with the same value, only the best is a hit."
     )
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of ``Index.search`` and ``search_many``, except the queries."""
+        """Return the arguments of ``Index.search``, except queries and vectors."""
         return self.model_dump(exclude={"query", "queries", "vector", "vectors"})
 
 
 class WordsRequest(Strict):
-    """A text, whose words are shown."""
+    """A text to split into words."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -167,7 +169,7 @@ class WordsRequest(Strict):
 
 
 class OovRequest(Strict):
-    """Texts, whose unknown words are counted."""
+    """Texts whose unknown words are to be counted."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -188,37 +190,39 @@ class Answer(BaseModel):
 
 
 class WordAnswer(Answer):
-    """A word of the query."""
+    """A word of the query. Frequencies, idf and weight are null without ``explain``."""
 
     surface: str = Field(description="The word as written.")
-    start: int = Field(description="Its first character in the query, from 0.")
-    end: int = Field(description="The character behind its last one.")
-    known: bool | None = Field(description="Whether the model knows it; null: not known.")
+    start: int = Field(description="Offset of its first character in the query.")
+    end: int = Field(description="Offset after its last character.")
+    known: bool | None = Field(description="Whether the model knows it; null without a vocabulary.")
     identifier: bool = Field(description="Whether it is an identifier, such as a product code.")
     counts: bool = Field(description="Whether it is searched; stop words are not.")
     pieces: int | None = Field(description="Number of subword pieces, if the model has any.")
-    document_frequency: int | None = Field(description="Documents that contain it (explain).")
-    part_frequency: int | None = Field(description="Documents with its rarest part (explain).")
-    idf: float | None = Field(description="Inverse document frequency (explain).")
-    weight: float | None = Field(description="Factor of its score (explain).")
+    document_frequency: int | None = Field(description="Number of documents that contain it.")
+    part_frequency: int | None = Field(description="Number of documents with its rarest part.")
+    idf: float | None = Field(description="Inverse document frequency.")
+    weight: float | None = Field(description="Factor by which its score is multiplied.")
     weighs: float | None = Field(None, description="idf times weight; 0 if no document has it.")
-    mark: Mark | None = Field(None, description="How a page marks it; null without a vocabulary.")
-    facts: list[str] = Field([], description="What is known of it, in words (explain).")
+    mark: Mark | None = Field(None, description="Its kind for display; null without a vocabulary.")
+    facts: list[str] = Field([], description="Facts about it, as text; only with explain.")
 
 
 class QueryAnswer(Answer):
-    """The query as it was understood."""
+    """The query, as the server understood it."""
 
     text: str = Field(description="The query.")
     words: list[WordAnswer] = Field(description="Its words.")
     fusion: str = Field(description="How vector and keyword hits were combined.")
-    a: float | None = Field(description="Chosen weight of the keyword leg.")
-    m: float | None = Field(description="Share of the idf in unknown words that documents have.")
-    weight: float | None = Field(description="Final weight of the keyword leg.")
+    a: float | None = Field(description="Weight of keyword search, as set or by default.")
+    m: float | None = Field(description="Share of idf from unknown words that are in documents.")
+    weight: float | None = Field(description="Final weight of keyword search.")
     excluded: list[str] = Field(description="Excluded words, as written.")
     fields: list[str] = Field(description="Fields with a required value, as written.")
     alternatives: list[str] = Field(description="Parts joined by OR, as written.")
-    remarks: list[str] = Field([], description="Restrictions and weight in words (explain).")
+    remarks: list[str] = Field(
+        [], description="Restrictions and weight, as text; only with explain."
+    )
 
 
 class LegAnswer(Answer):
@@ -226,7 +230,7 @@ class LegAnswer(Answer):
 
     rank: int | None = Field(description="From 1; null if it is not among the candidates.")
     score: float | None = Field(description="Similarity or BM25.")
-    part: float | None = Field(description="What the leg adds to the score of the hit.")
+    part: float | None = Field(description="What it adds to the score of the hit.")
 
 
 class MatchedWordAnswer(Answer):
@@ -240,22 +244,22 @@ class MatchedWordAnswer(Answer):
 class ExplanationAnswer(Answer):
     """Why a document has its rank."""
 
-    dense: LegAnswer = Field(description="Its place by vectors.")
-    keyword: LegAnswer = Field(description="Its place by keywords.")
+    dense: LegAnswer = Field(description="Its rank and score by vectors.")
+    keyword: LegAnswer = Field(description="Its rank and score by keywords.")
     words: list[MatchedWordAnswer] = Field(description="Words of the query that it contains.")
     rank_without_keywords: int | None = Field(description="Its rank by the vector alone.")
     highlights: list[tuple[int, int]] = Field(
         description="Start and end of these words in the text, in characters (code points)."
     )
-    fused_rank: int | None = Field(None, description="Its rank before mmr.")
+    fused_rank: int | None = Field(None, description="Its rank before mmr; null without mmr.")
     highlight_fields: list[str] = Field([], description="The field of each highlight.")
-    why: str = Field(description="The explanation in words.")
+    why: str = Field(description="The explanation as text.")
     title: str = Field(description="Its title, or its id.")
-    scores: list[str] = Field(description="Its scores in words.")
+    scores: list[str] = Field(description="Its scores as text.")
     extract: tuple[int, int] = Field(
         description="Start and end of the part of its text to show, in characters (code points)."
     )
-    other_fields: list[str] = Field(description="Fields that are not in this part.")
+    other_fields: list[str] = Field(description="Fields that the extract does not contain.")
 
 
 class HitAnswer(Answer):
@@ -263,13 +267,15 @@ class HitAnswer(Answer):
 
     id: str = Field(description="Its id.")
     score: float = Field(description="Score of the fusion; higher is better.")
-    tier: int = Field(description="1 or 2 if it contains a whole identifier of the query.")
+    tier: int = Field(description="1 or 2 if it contains a whole identifier of the query, else 0.")
     similarity: float | None = Field(description="Similarity to the vector of the query.")
     bm25: float | None = Field(description="Weighted BM25 score.")
     text: str = Field(description="Its text.")
-    fields: dict[str, Any] = Field(description="Its kept fields.")
+    fields: dict[str, Any] = Field(description="Its fields.")
     explanation: ExplanationAnswer | None = Field(None, description="Only with explain.")
-    further: int | None = Field(None, description="Only with group_by: more of its group.")
+    further: int | None = Field(
+        None, description="Only with group_by: number of others in its group."
+    )
 
 
 class SuggestionAnswer(Answer):
@@ -289,13 +295,13 @@ class ValueAnswer(Answer):
 class HitsAnswer(Answer):
     """The result of a search."""
 
-    query: QueryAnswer = Field(description="The query as it was understood.")
+    query: QueryAnswer = Field(description="The query, as the server understood it.")
     hits: list[HitAnswer] = Field(description="Documents, best first.")
     notes: list[str] = Field(description="Notes for the user.")
     guesses: bool = Field(description="True if the hits are merely the nearest vectors.")
-    suggestions: list[SuggestionAnswer] = Field(description="Other spellings.")
-    facets: dict[str, list[ValueAnswer]] = Field(description="Counted values by field.")
-    cursor: str | None = Field(description="Continues after the last hit.")
+    suggestions: list[SuggestionAnswer] = Field(description="Other spellings of absent words.")
+    facets: dict[str, list[ValueAnswer]] = Field(description="Values and their counts, by field.")
+    cursor: str | None = Field(description="Cursor of the next page; null at the end.")
 
 
 class SearchAnswer(HitsAnswer):
@@ -314,16 +320,16 @@ class ManySearchAnswer(Answer):
 
 
 class CalibrationAnswer(Answer):
-    """A weight of keyword search that was found for the index."""
+    """The weight of keyword search, as tuned or estimated for the index."""
 
     a: float = Field(description="The weight, from 0 to 1.")
     judged: int = Field(description="Number of judged queries that tuned it; 0: an estimate.")
-    documents: int = Field(description="Number of documents in the index at that time.")
-    time: str = Field(description="That time in UTC (ISO 8601); empty if it was not recorded.")
+    documents: int = Field(description="Number of documents when the weight was found.")
+    time: str = Field(description="When it was found, in UTC (ISO 8601); empty: not recorded.")
 
 
 class FieldAnswer(Answer):
-    """A kept field."""
+    """A field of documents."""
 
     name: str = Field(description="Its name.")
     kind: str = Field(description="The type of its values.")
@@ -338,24 +344,24 @@ class VerifiedAnswer(Answer):
 
     time: str = Field(description="When it ended, in UTC (ISO 8601).")
     commit: int = Field(description="The number of the commit that was verified.")
-    generation: int = Field(description="The number of its folder.")
-    documents: int = Field(description="Number of documents in it.")
+    generation: int = Field(description="The number of its generation, a folder.")
+    documents: int = Field(description="Number of documents that were verified.")
     recall: float | None = Field(description="Measured recall@10; null if there was a problem.")
     problem: str | None = Field(description="What is damaged; null if nothing is.")
 
 
 class IndexAnswer(Answer):
-    """An index. Numbers and lists are null while it is not open."""
+    """An index. Most members are null while the index is not open."""
 
-    name: str = Field(description="Its name in addresses.")
+    name: str = Field(description="Its name in URLs.")
     status: Literal["ready", "loading", "failed"] = Field(description="Whether it can be searched.")
-    problem: str | None = Field(description="Why it cannot be searched.")
+    problem: str | None = Field(description="Why it cannot be searched; null if it can.")
     writable: bool = Field(description="Whether documents can be changed over HTTP.")
     documents: int | None = Field(None, description="Number of documents.")
     deleted: int | None = Field(None, description="Number of deleted rows still on disk.")
     commit: int | None = Field(None, description="The number of the commit that is searched.")
-    generation: int | None = Field(None, description="The number of its folder.")
-    model: str | None = Field(None, description="Name of the model; null: own vectors.")
+    generation: int | None = Field(None, description="The number of its generation, a folder.")
+    model: str | None = Field(None, description="Name of the model; null: your own vectors.")
     kind: str | None = Field(None, description="The kind of the model.")
     dim: int | None = Field(None, description="Numbers in each vector.")
     metric: str | None = Field(None, description="How vectors are compared.")
@@ -369,11 +375,11 @@ class IndexAnswer(Answer):
     )
     weight: float | None = Field(None, description="Weight a of keyword search by default.")
     can_encode: bool | None = Field(None, description="Whether a model makes queries' vectors.")
-    has_vocabulary: bool | None = Field(None, description="Whether unknown words are known.")
+    has_vocabulary: bool | None = Field(None, description="Whether the words of a model are known.")
     searched_fields: list[str] | None = Field(
-        None, description="The fields that texts consist of, with weights; empty for one field."
+        None, description="Fields that are joined to texts, with weights; empty for one field."
     )
-    fields: list[FieldAnswer] | None = Field(None, description="The kept fields.")
+    fields: list[FieldAnswer] | None = Field(None, description="The fields of documents.")
     verified: VerifiedAnswer | None = Field(
         None, description="What the last `vocabtool verify` found; null if there was none."
     )
@@ -382,7 +388,7 @@ class IndexAnswer(Answer):
 class IndexesAnswer(Answer):
     """All served indexes."""
 
-    indexes: list[IndexAnswer] = Field(description="The indexes, in the order of the command.")
+    indexes: list[IndexAnswer] = Field(description="The indexes, in the order of the command line.")
 
 
 class DocumentAnswer(Answer):
@@ -390,7 +396,7 @@ class DocumentAnswer(Answer):
 
     id: str = Field(description="Its id.")
     text: str = Field(description="Its text.")
-    fields: dict[str, Any] = Field(description="Its kept fields.")
+    fields: dict[str, Any] = Field(description="Its fields.")
 
 
 class ModelWordAnswer(Answer):
@@ -398,11 +404,11 @@ class ModelWordAnswer(Answer):
 
     surface: str = Field(description="The word as the model looks it up.")
     start: int | None = Field(
-        description="Its first character in the text, from 0; null if it was not found there."
+        description="Offset of its first character in the text; null if it was not found there."
     )
-    end: int | None = Field(description="The character behind its last one.")
+    end: int | None = Field(description="Offset after its last character.")
     known: bool = Field(description="Whether the model knows it.")
-    pieces: list[str] | None = Field(description="Its subword pieces; null: whole words.")
+    pieces: list[str] | None = Field(description="Its subword pieces; null if the model has none.")
 
 
 class WordsAnswer(Answer):
@@ -415,30 +421,32 @@ class WordsAnswer(Answer):
 class RatesAnswer(Answer):
     """How many texts or words there are, and how many of them are unknown."""
 
-    all: int = Field(description="Number of all.")
-    unknown: int = Field(description="Number of unknown ones, or of those with an unknown word.")
-    unknown_rate: float = Field(description="Their share, from 0 to 1.")
+    all: int = Field(description="Number of texts or words.")
+    unknown: int = Field(description="Number of unknown words, or of texts with unknown words.")
+    unknown_rate: float = Field(description="unknown divided by all, from 0 to 1.")
 
 
 class OovAnswer(Answer):
     """The report of unknown words, as ``vocabtool oov --format json`` prints it."""
 
     model: str = Field(description="The name of the model.")
-    vocabulary: dict[str, Any] = Field(description="Name and size of the vocabulary, and its use.")
+    vocabulary: dict[str, Any] = Field(
+        description="Name and size of the vocabulary, and used entries."
+    )
     rule: dict[str, Any] = Field(description="The steps from a text to its words.")
-    sources: list[str] = Field(description="Where the texts are from; empty.")
+    sources: list[str] = Field(description="Always empty: the texts are not from files.")
     documents: RatesAnswer = Field(description="Texts, and those with unknown words.")
-    tokens: RatesAnswer = Field(description="Running words.")
+    tokens: RatesAnswer = Field(description="All words, with repetitions.")
     distinct_words: RatesAnswer = Field(description="Distinct words.")
     unknown_words: list[dict[str, Any]] = Field(description="Unknown words, most frequent first.")
     unknown_words_listed: int = Field(description="Number of words in this list.")
     unknown_words_in_all: int = Field(description="Number of distinct unknown words.")
     kinds: list[dict[str, Any]] = Field(description="Kinds of unknown words.")
-    coverage: list[dict[str, Any]] = Field(description="Share of the most frequent words.")
-    pieces: dict[str, Any] | None = Field(description="Subword pieces; null: whole words.")
+    coverage: list[dict[str, Any]] = Field(description="How much the most frequent words cover.")
+    pieces: dict[str, Any] | None = Field(description="Subword pieces; null if the model has none.")
     estimated: list[dict[str, Any]] = Field(description="Error bounds of inexact figures.")
     notes: list[str] = Field(description="Notes for the user.")
-    others: list[dict[str, Any]] = Field(description="Reports on the model's other lookups.")
+    others: list[dict[str, Any]] = Field(description="Reports on further vocabularies.")
 
 
 class EntryAnswer(Answer):
@@ -453,12 +461,12 @@ class VocabularyAnswer(Answer):
 
     total: int = Field(description="Number of entries in the vocabulary.")
     matching: int = Field(description="Number of entries with the prefix.")
-    offset: int = Field(description="Number of matching entries before the first one here.")
+    offset: int = Field(description="Number of matching entries that were skipped.")
     entries: list[EntryAnswer] = Field(description="The entries.")
 
 
 class HealthAnswer(Answer):
-    """The process answers."""
+    """The process is running."""
 
     status: Literal["alive"] = Field(description="Always `alive`.")
 
@@ -497,7 +505,7 @@ REFUSED: Final[dict[int | str, dict[str, Any]]] = {
 
 
 def json_answer(content: Any) -> Response:
-    """Return an answer as JSON, without validation, since our own types made the answer."""
+    """Return an answer as JSON, without validation."""
     try:
         body = orjson.dumps(content)
     except orjson.JSONEncodeError:  # a field has bytes that are not UTF-8

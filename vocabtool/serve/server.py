@@ -37,8 +37,8 @@ HEALTH_SECONDS: Final = 60  # a worker that says nothing for so long is replaced
 class ServeOptions:
     """Options of ``vocabtool serve``.
 
-    - ``indexes``: the folder of each index, or the address of its engine, by the index's name.
-    - ``model``: arguments of ``Index.open``, the same for all indexes.
+    - ``indexes``: the path or the address of each index, by the index's name.
+    - ``model``: arguments of ``Index.open`` for every index.
     - ``protection``: who may send requests, and the limits of requests.
     - ``writable``: whether requests may change the indexes. Only possible with a single worker.
     - ``workers``: number of processes that answer requests.
@@ -57,8 +57,8 @@ class ServeOptions:
     def __post_init__(self) -> None:
         if self.writable and self.workers > 1:
             raise ValueError(
-                f"--writable needs one worker, got --workers {self.workers}: start one server "
-                "without --workers that writes, and others without --writable"
+                f"--writable needs one worker, got --workers {self.workers}: start one server with "
+                "--writable, and another one with --workers"
             )
 
 
@@ -76,7 +76,7 @@ def run(options: ServeOptions) -> None:
 
 
 def settings(app: Any, **more: Any) -> uvicorn.Config:
-    """Return the settings with which uvicorn runs an application."""
+    """Return the settings of uvicorn for an application. ``more``: further settings."""
     return uvicorn.Config(
         app,
         log_config=None,
@@ -126,10 +126,7 @@ class Workers(Multiprocess):
             raise KeyboardInterrupt
 
     def terminate_all(self) -> None:
-        """End the workers. Close the sockets in this process, too.
-
-        Otherwise new connections would wait until the last worker ends.
-        """
+        """End the workers. Close the sockets, so that no new connection waits."""
         for each in self.sockets:
             each.close()
         super().terminate_all()

@@ -69,7 +69,7 @@ class ReadOnly(ServeError):
 
 
 class ExistingDocument(ServeError):
-    """A document that must be new is already in the index."""
+    """A document is already in the index, but the request requires a new document."""
 
     status = HTTPStatus.CONFLICT
 
@@ -84,7 +84,7 @@ class DocumentBody(Strict):
     )
 
     text: str = Field(description="Its text.")
-    fields: dict[str, Any] = Field({}, description="Its kept fields.")
+    fields: dict[str, Any] = Field({}, description="Its fields.")
     vector: Vector | None = Field(
         None, description="Your own vector; null: the model of the index makes it."
     )
@@ -96,8 +96,7 @@ class WriteAnswer(Answer):
     added: int = Field(description="Number of new documents.")
     replaced: int = Field(description="Number of documents that replaced one with the same id.")
     skipped: int = Field(
-        description="Number of lines not written, because the index or another line has their id. "
-        "Of lines with the same id the last is written, with on_existing=skip the first."
+        description="Number of lines not written, because the index or another line has their id."
     )
     commit: int = Field(description="The number of the commit that has the changes.")
 
@@ -115,14 +114,14 @@ Key = Annotated[
         alias="Idempotency-Key",
         min_length=1,
         max_length=MAX_KEY,
-        description="Names the request: sent again with the same key, it changes nothing.",
+        description="Any key. A request that is repeated with the same key changes nothing.",
     ),
 ]
 Id = Annotated[str, Path(min_length=1, max_length=MAX_NAME, description="The document's id.")]
 
 
 class Row(NamedTuple):
-    """A document to write. ``line``: its line in the body, from 1; 0 if the body has no lines."""
+    """A document to write. ``line``: its line in the body, from 1; 0 if it is the whole body."""
 
     line: int
     id: str
@@ -135,11 +134,11 @@ class Row(NamedTuple):
 
 
 def rows_of(body: bytes, on_existing: OnExisting) -> tuple[list[Row], int]:
-    """Return the documents of JSON lines, and the number of lines that are left out.
+    """Return the documents in JSON lines, and the number of lines that are left out.
 
-    Of several lines with the same id, the last is kept. With ``on_existing="skip"``, the first is
-    kept. Raises :class:`ServeError` if a line is invalid, and, with ``on_existing="error"``, if two
-    lines have the same id.
+    Of lines with the same id, only the last is returned, or the first with ``on_existing="skip"``.
+    Raises :class:`ServeError` if a line is invalid. With ``on_existing="error"``, also raises
+    :class:`ServeError` if two lines have the same id.
     """
     lines = body.removeprefix(BOM)
     if lines.count(b"\n") - lines.endswith(b"\n") >= MAX_LINES:
@@ -154,7 +153,7 @@ def rows_of(body: bytes, on_existing: OnExisting) -> tuple[list[Row], int]:
         if earlier is not None:
             repeated += 1
             if on_existing == "error":
-                raise ServeError(f"{row.place}: {earlier.place} has the id {row.id!r} too")
+                raise ServeError(f"{row.place}: the id {row.id!r} is already in {earlier.place}")
         if earlier is None or on_existing == "update":
             rows[row.id] = row
     if not rows:
@@ -190,7 +189,7 @@ def row_of(number: int, line: bytes) -> Row:
 
 
 def vectors_of(rows: Sequence[Row], index: Index) -> Vectors | None:
-    """Return the given vectors, shape (n, dim), or ``None`` if the model is to make all vectors.
+    """Return the vectors of documents, shape (n, dim), or ``None`` if the model must make them.
 
     Raises :class:`ServeError` if a vector is missing or invalid.
     """
@@ -199,8 +198,8 @@ def vectors_of(rows: Sequence[Row], index: Index) -> Vectors | None:
         return None
     held = index.configuration
     if without is not None:
-        why = "others have one" if index.can_encode else "the index has no model to make it"
-        raise ServeError(f"{without.place}: no vector of {held.dim:,} numbers, but {why}")
+        why = "other documents have one" if index.can_encode else "the index has no model"
+        raise ServeError(f"{without.place}: wanted a vector of {held.dim:,} numbers, because {why}")
     found = []
     for row in rows:
         try:
@@ -223,8 +222,8 @@ def addition(
 ) -> Change:
     """Return the change that writes these documents. ``repeated``: number of lines left out.
 
-    Checks that depend on earlier changes are made later, by the change itself. All other checks
-    are made now, and raise :class:`ServeError`.
+    Raises :class:`ServeError` if a document is invalid. Conflicts with documents in the index are
+    found later, when the change is made.
     """
     vectors = vectors_of(rows, index)
     try:
@@ -252,12 +251,16 @@ def addition(
             raise ServeError(str(error).removesuffix(f". {WHAT_NEXT}")) from error
         fields = {*writer.manifest.fields, *names}
         if len(fields) > MAX_FIELDS:
-            raise ServeError(f"{len(fields):,} fields in the index, the limit is {MAX_FIELDS}")
+            raise ServeError(
+                f"the index would have {len(fields):,} fields, the limit is {MAX_FIELDS}"
+            )
         there = writer.find_existing([row.id for row in rows])
         if there and on_existing == "error":
             row = next(row for row in rows if row.id in there)
             told = f"{row.place}: the index has a document {row.id!r} already"
-            raise ExistingDocument(f"{told}; on_existing=update replaces it, skip keeps it")
+            raise ExistingDocument(
+                f"{told}; replace it with on_existing=update, or keep it with skip"
+            )
         for batch, given in parts:
             writer.add_batch(batch, given, on_existing=on_existing, on_error="raise")
         replaced = len(there) if on_existing == "update" else 0
@@ -275,7 +278,7 @@ def digest_of(*asked: object) -> bytes:
 class Writes:
     """The endpoints that change indexes. All requests are refused if the catalog is not writable.
 
-    ``most``: the maximum number of bytes of all batches in memory.
+    ``most``: the maximum size of all bodies in memory, in bytes.
     """
 
     def __init__(self, catalog: Catalog, most: int) -> None:
@@ -293,7 +296,7 @@ class Writes:
     async def _batch(self, request: Request) -> AsyncIterator[bytes]:
         """Read the body. Its bytes count towards the limit until the ``with`` block ends.
 
-        Raises :class:`ServeError` if the type is wrong, or if too many bytes are held.
+        Raises :class:`ServeError` if the media type is wrong, or if memory has too many bodies.
         """
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in LINES:
@@ -306,7 +309,9 @@ class Writes:
                 body += part
                 self._held += len(part)
                 if self._held > self._most:
-                    raise Busy(f"batches of more than {self._most:,} bytes wait; try again")
+                    raise Busy(
+                        f"more than {self._most:,} bytes of documents are waiting; try again"
+                    )
             yield bytes(body)
         finally:
             self._held -= len(body)
@@ -325,7 +330,7 @@ class Writes:
         return json_answer(await self._commits[name].make(made))
 
     def routes(self) -> APIRouter:
-        """Return the endpoints."""
+        """Return the endpoints that write and delete documents."""
         routes = APIRouter(
             prefix="/v1/indexes/{name}/documents",
             tags=["write"],
@@ -337,7 +342,7 @@ class Writes:
 
         @routes.put("/{id:document}", summary="Write a document", response_model=WriteAnswer)
         async def put(name: str, id: Id, body: DocumentBody, key: Key = None) -> Response:  # noqa: A002
-            """Add a document, or replace the one with this id. It is answered after the commit."""
+            """Add or replace the document with this id. The answer comes after the commit."""
             with wrong_arguments():  # a field that is not Unicode
                 asked = RequestKey(digest_of("PUT", id, body.model_dump_json()), key)
 
@@ -355,7 +360,7 @@ class Writes:
             def make(writer: Writer) -> dict[str, int]:
                 deleted = writer.delete(id)
                 if not deleted:
-                    raise UnknownDocument(f"index {name!r} has no document {id!r}")
+                    raise UnknownDocument(f"index {name!r}: no document has the id {id!r}")
                 return {"deleted": deleted}
 
             asked = RequestKey(digest_of("DELETE", id), key)
@@ -379,16 +384,16 @@ class Writes:
             name: str,
             request: Request,
             on_existing: Annotated[
-                OnExisting, Query(description="What to do with a document whose id is there.")
+                OnExisting, Query(description="What to do if the index has the id already.")
             ] = "update",
             key: Key = None,
         ) -> Response:
             """Write all documents in one commit, or none of them.
 
             Each line is an object with `id` and `text`, and optionally `vector` and `fields` (an
-            object). All other members are fields, too. If lines have the same id, the last of them
-            is written, or the first with `on_existing=skip`; the others count as `skipped`. If a
-            line is wrong, the problem names the line. The answer comes after the commit.
+            object). All other members are fields, too. Of lines with the same id, the last is
+            written, or the first with `on_existing=skip`; the others count as `skipped`. If a line
+            is wrong, the problem names the line. The answer comes after the commit.
             """
             async with self._batch(request) as body:
 
