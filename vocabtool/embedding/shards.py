@@ -258,7 +258,7 @@ class Folder:
         self.path = path
 
     def has_shards(self) -> bool:
-        """Whether the folder has shards, or a manifest of shards that were moved away."""
+        """Whether the folder contains shards, or its manifest lists shards."""
         manifest = read_manifest(self.path)
         return bool(self._shard_names()) or (manifest is not None and bool(manifest.shards))
 
@@ -301,7 +301,7 @@ class Folder:
     ) -> Manifest:
         """Write the manifest, which marks the run as finished.
 
-        The ``resumed`` shards are read first, so that a damaged one raises an error.
+        First reads the ``resumed`` shards. A damaged shard raises an error.
         """
         for number in resumed:
             for _ in read_row_groups(self.path / shards[number].file):
