@@ -184,8 +184,8 @@ def left_out(
             )
         if ignored:
             notes.append(
-                f"{folder}: {plural(ignored, 'file or folder', 'files and folders')} that a "
-                f"{GITIGNORE} names skipped; --no-gitignore reads them"
+                f"{folder}: {plural(ignored, 'file or folder', 'files and folders')} skipped, "
+                f"as {GITIGNORE} excludes them; --no-gitignore reads them"
             )
     return tuple(notes)
 

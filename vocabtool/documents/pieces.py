@@ -104,7 +104,7 @@ def sizes_of(request: Request) -> Sizes:
         size = max(min(size, measure.most), 1)
     if options.overlap >= size:
         raise ValueError(
-            f"overlap must be less than the length of a piece, {size:,}, got {options.overlap:,}"
+            f"overlap must be less than the length of a piece ({size:,}), got {options.overlap:,}"
         )
     return Sizes(size, options.overlap, measure)
 
@@ -306,11 +306,13 @@ def read_pieces(
     If the options name several text fields, ``text`` is the name of the piece's own text.
     """
     for place in NOT_JOINED.intersection(request.options.fields):
-        raise InvalidFile(f"field {place!r}: a place in a file cannot be searched; leave it out")
+        raise InvalidFile(
+            f"field {place!r}: a position in a file cannot be searched; leave the field out"
+        )
     if (name := request.options.field_of_rows) is not None:
         raise InvalidFile(
-            f"has no field {name!r}: it is read as text, and its pieces get ids of their own. "
-            "Read it in a run of its own, without --field and --id-field"
+            f"has no field {name!r}: it is read as text, and its pieces get ids by headings. "
+            "Read it in a separate run, without --field and --id-field"
         )
     try:
         marked = mark(file)

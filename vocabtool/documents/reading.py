@@ -276,7 +276,7 @@ def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batc
     ahead, splits = request.ahead, request.options.splits_rows
     for rows in batches:
         if splits and rows.parts is None and request.options.fields:
-            what = f"split={request.options.split!r} cuts rows of one field only"
+            what = f"split={request.options.split!r} cuts only rows with one text field"
             raise InvalidFile(
                 f"{what}, got {' and '.join(request.options.fields)}", file=rows.source
             )

@@ -295,7 +295,7 @@ class _Rows:
             self.uneven.append((row.number + 1, reason))  # + 1 for the header
             return "skip"
 
-        what = f"not CSV, or a row of more than {MAX_ROW_BYTES:,} bytes (a quote left open?)"
+        what = f"not CSV, or a row of more than {MAX_ROW_BYTES:,} bytes (an unclosed quote?)"
         with arrow_errors(what):
             blocks = arrow_csv.open_csv(
                 pa.PythonFile(stream, "r"),

@@ -218,8 +218,8 @@ def embed(
         )
         if plan.exact and cache is not None:
             raise VocabtoolError(
-                "exact words need a run of the model for each text, but a cache avoids runs: use "
-                "either --cache or --exact-words"
+                "--exact-words must run the model on each text, but --cache avoids such runs: use "
+                "only one of the two options"
             )
         if runner == "ray" and (files is None or STDIN in files):
             raise VocabtoolError("the runner ray reads files by name: wanted files, got a stream")

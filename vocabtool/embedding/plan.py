@@ -73,7 +73,9 @@ def files_outside(sources: Sources, folder: Path, options: ReadOptions) -> list[
     resolved = cache(os.path.realpath)
     for name in names_of(sources) or []:
         if name != STDIN and Path(name).resolve().is_relative_to(own):
-            raise VocabtoolError(f"{name}: is in the output folder {folder}: name a source outside")
+            raise VocabtoolError(
+                f"{name}: is in the output folder {folder}: choose a source outside"
+            )
     return [
         name
         for name in files

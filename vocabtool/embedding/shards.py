@@ -164,11 +164,11 @@ class Shards:
         if manifest is None:
             what = "contains no run of `vocabtool embed`"
             if (folder / RUN).exists():
-                what = "a run that is not finished: run the same command again"
+                what = "the run is not finished: run the same command again"
             raise NotFound(f"{folder}: {what}")
         plan = read_plan(folder)
         if plan is None or plan.fingerprint != manifest.run:
-            what = "describes a different run than the manifest" if plan else "missing"
+            what = "belongs to another run than the manifest" if plan else "missing"
             raise InvalidFile(what, file=str(folder / RUN))
         for shard in manifest.shards:
             found = read_shard(folder / shard.file)
@@ -223,7 +223,7 @@ class Shards:
             words = UNKNOWN in schema.names
             if schema != shard_schema(plan.dim, plan.dtype, plan.keep, words=words, text=plan.text):
                 raise InvalidFile(
-                    "damaged: its columns differ from the ones its run stored", file=str(file)
+                    "damaged: its columns differ from those that its run stored", file=str(file)
                 )
             for table in read_row_groups(file, names):
                 yield from table.to_batches()

@@ -361,10 +361,10 @@ BLOCKS: Final = 256  # blocks in which line ends of a larger file are counted
 BY_LINES: Final = frozenset({"lines", "jsonl", "csv", "tsv"})
 SHARD_ROWS: Final = 10_000  # documents in a shard of an indexable
 NO_SHARDS: Final = (
-    "shuffle_shards wants files, or an object with a length and an index; for any other iterable "
+    "shuffle_shards needs files, or an object with a length and an index; for any other iterable "
     "use .shuffle(buffer, seed=...), which shuffles within its buffer"
 )
-SEVERAL: Final = "shuffle_shards wants only files, or one source in memory; got several sources"
+SEVERAL: Final = "shuffle_shards needs either files or one source in memory, got several sources"
 
 
 @dataclass(frozen=True, slots=True)
