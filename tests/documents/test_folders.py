@@ -124,7 +124,7 @@ def test_inner_and_outer_patterns(tree: Path, tmp_path: Path) -> None:
         assert read(tree / "docs", tree) == wanted == ["docs/a.md"]
         assert "docs/b.rst" in read(tree / "docs", tree, gitignore=False)
         assert left_out(tree / "docs") == (
-            f"{tree / 'docs'}: 2 files and folders that a .gitignore names skipped; "
+            f"{tree / 'docs'}: 2 files and folders skipped, as .gitignore excludes them; "
             "--no-gitignore reads them",
         )
     finally:

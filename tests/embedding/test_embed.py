@@ -459,7 +459,9 @@ def test_what_is_written_is_not_read(
     monkeypatch.chdir(tmp_path)
     vocabtool.embed(corpus, encode, "out")
     before = files_of(tmp_path / "out")
-    with pytest.raises(VocabtoolError, match="is in the output folder out: name a source outside"):
+    with pytest.raises(
+        VocabtoolError, match="is in the output folder out: choose a source outside"
+    ):
         vocabtool.embed(source, encode, "out", force=True)
     assert files_of(tmp_path / "out") == before
 

@@ -272,7 +272,7 @@ def test_files_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert contents(again) == contents(index)
     assert index.update(sync=True).unchanged == 3
     for name in ("source", "line", "start", "end"):
-        with pytest.raises(InvalidFile, match=f"'{name}': a place in a file cannot be searched"):
+        with pytest.raises(InvalidFile, match=f"'{name}': a position in a file cannot be searched"):
             ids_of(batches("docs/guide.md", field=(name, "text")))
     with pytest.raises(InvalidFile, match="has no field 'title'"):
         ids_of(batches("docs/guide.md", field=("title", "body")))
@@ -345,7 +345,7 @@ def test_a_weight_only_in_an_index(tmp_path: Path) -> None:
 
 def test_rows_of_several_fields_are_not_split(tmp_path: Path) -> None:
     rows = write(tmp_path / "rows.jsonl")
-    told = "split='paragraph' cuts rows of one field only, got title and body"
+    told = "split='paragraph' cuts only rows with one text field, got title and body"
     with pytest.raises(InvalidFile, match=told):
         ids_of(batches(rows, field=("title", "body"), split="paragraph"))
 

@@ -180,7 +180,7 @@ def test_no_piece_is_longer_than_the_model_reads(docs: Path, five_words: Callabl
     # A w-w is one word, and the path takes one of the five.
     assert (len(long), {*long[1:-1]}) == (26, {"Long\n\nw-w, w. w-w, w."})
     assert embed("docs", five_words(), "shards", split_size=3).counts.too_long == 0
-    with pytest.raises(ValueError, match="overlap must be less than the length of a piece, 5"):
+    with pytest.raises(ValueError, match=r"overlap must be less than the length of a piece \(5\)"):
         Index.create("other", five_words()).load("docs", overlap=6)
 
 

@@ -243,7 +243,7 @@ def test_cache_in_a_folder(tmp_path: Path) -> None:
         list(Stream.of(documents(1)).cache(folder, key="b"))
     assert list(Stream.of([]).cache(tmp_path / "empty")) == []
     assert list(Stream.of(documents(1)).cache(tmp_path / "empty")) == []
-    with pytest.raises(VocabtoolError, match="Arrow wants documents, got int: convert"):
+    with pytest.raises(VocabtoolError, match="Arrow needs documents, got int: convert"):
         list(Stream.of([1]).cache(tmp_path / "none"))
     with pytest.raises(VocabtoolError, match=r"^d: fields: .*bytes is not .*JSON cannot represent"):
         list(Stream.of([Document("d", "", {"a": b""})]).cache(tmp_path / "none"))
@@ -399,11 +399,11 @@ def test_shuffle_shards(tmp_path: Path) -> None:
     assert left == sorted(row for row in gaps if row)
     ids = sorted(d.id for d in stream(documents(100)).shuffle_shards(seed=1))
     assert ids == sorted(d.id for d in documents(100))
-    with pytest.raises(ValueError, match="shuffle_shards wants files, or an object with a length"):
+    with pytest.raises(ValueError, match="shuffle_shards needs files, or an object with a length"):
         list(stream({1: "a"}.values()).shuffle_shards(seed=1))
     with pytest.raises(ValueError, match="shuffle_shards must come right after"):
         Stream.of(documents(1)).shuffle_shards(seed=1)
-    with pytest.raises(ValueError, match="only files, or one source in memory; got several"):
+    with pytest.raises(ValueError, match="either files or one source in memory, got several"):
         list(stream([documents(1), documents(1)]).shuffle_shards(seed=1))
 
 

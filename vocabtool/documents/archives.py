@@ -1,8 +1,7 @@
 """Read texts with headings from notebooks, PDF, DOCX and EPUB.
 
-DOCX and EPUB are zip archives of XML. A regular expression finds the tags of the XML, so no entity
-is expanded and no other file is opened. Sources: ECMA-376 part 1, section 17 (w:p, w:pStyle, w:t);
-EPUB 3.3, sections 4 and 5.
+DOCX and EPUB are zip archives of XML. Entities that a file defines are not expanded, and no other
+file is opened. Sources: ECMA-376 part 1, section 17 (w:p, w:pStyle, w:t); EPUB 3.3, sections 4, 5.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ PAGES: Final = frozenset({"application/xhtml+xml", "text/html"})
 
 
 def notebook(file: Readable) -> MarkedText:
-    """Return the sources of all cells of a notebook, and the headings of its Markdown cells.
+    """Return the text of all cells of a notebook, and the headings of its Markdown cells.
 
     Format: nbformat.readthedocs.io, versions 3 and 4.
     """
@@ -189,7 +188,7 @@ def docx(path: Path) -> MarkedText:
 
 
 def _heading_styles(xml: str) -> dict[str, int]:
-    """Return the level of each heading style by the style's id, which may be in any language."""
+    """Return the level of each heading style, by the id of the style."""
     levels, style = dict[str, int](), ""
     for name, is_end, tag in _tags(xml):
         if name == "style" and not is_end:
@@ -200,7 +199,7 @@ def _heading_styles(xml: str) -> dict[str, int]:
 
 
 def epub(path: Path) -> MarkedText:
-    """Return the pages of a book in reading order, and their headings."""
+    """Return the text of an EPUB in reading order, and its headings."""
     with _open(path) as archive:
         roots = (
             _attributes(tag).get("full-path")

@@ -46,16 +46,14 @@ class Batch:
     - ``texts``: Arrow ``string`` array of length n without nulls. It may be a slice, and may
       contain invalid UTF-8.
     - ``numbers``: int64, shape (n,), ascending: the line or row number of each text, from 1.
-    - ``ids``: Arrow ``string`` array; ``None`` if the location of each document is its id.
+    - ``ids``: Arrow ``string`` array. ``None``: ids are made from ``source`` and ``parts``.
     - ``columns``: the kept fields, Arrow ``string`` arrays with null for a missing value.
     - ``fields``: for each row, all fields except the text; ``None`` unless requested.
-    - ``kinds``: types of the values of the kept fields, if known.
-    - ``parts``: Arrow ``string`` array, used if ``ids`` is ``None``: the end of each id, such as
-      ``#Install``, which follows the name of the source. ``None``: the row number.
-    - ``vectors``: float32, shape (n, dim), finite: the vectors that the source gives for the
-      documents, or ``None``.
-    - ``path_first``: whether texts begin with the field ``path`` by default, that is, without
-      ``ReadOptions.field``.
+    - ``kinds``: the JSON type of each kept field, if known.
+    - ``parts``: Arrow ``string`` array: the end of each id, such as ``#Install``. ``None``: ids
+      end with the row number, such as ``:17``.
+    - ``vectors``: float32, shape (n, dim), finite: the documents' vectors, if the source has them.
+    - ``path_first``: whether ``ReadOptions.path_first`` put a path of headings before each text.
     """
 
     source: str
@@ -92,7 +90,7 @@ class Batch:
         return pc.binary_join_element_wise(source, pa.array(self.numbers).cast(pa.string()), "")
 
     def with_source(self, source: str) -> Batch:
-        """Return a copy with another source name; the kept field ``source`` is changed too."""
+        """Return a copy with another source name, also in the kept field ``source``."""
         columns = dict(self.columns)
         if self.parts is not None and (held := columns.get(SOURCE)) is not None:
             old, new = (strings([encode(name)])[0] for name in (self.source, source))
@@ -136,7 +134,7 @@ class Skip(NamedTuple):
 
 @dataclass(slots=True)
 class SkipCounter:
-    """The number of skipped rows, and the ``first`` few of these rows."""
+    """Counts skipped rows, and keeps the ``first`` few of them."""
 
     count: int = 0
     first: list[Skip] = field(default_factory=list)
@@ -149,9 +147,10 @@ class SkipCounter:
 
 
 class Repeat(NamedTuple):
-    """A document whose id occurred before: its location ``place``, such as ``corpus.jsonl:17``.
+    """A document whose id occurred before.
 
-    ``earlier``: the location of the first document with the same id.
+    ``place``: its location, such as ``corpus.jsonl:17``. ``earlier``: the location of the first
+    document with the same id.
     """
 
     id: str
@@ -161,7 +160,7 @@ class Repeat(NamedTuple):
 
 @dataclass(slots=True)
 class DuplicateCounter:
-    """The number of documents skipped for a repeated id, and the ``first`` few of these."""
+    """Counts documents with a repeated id, and keeps the ``first`` few of them."""
 
     count: int = 0
     first: list[Repeat] = field(default_factory=list)
@@ -187,16 +186,16 @@ class BadRow(ValueError):
 
 @dataclass(slots=True)
 class Ahead:
-    """The number of documents at the start that are still to be skipped: ``left``.
+    """How many documents at the start are still to be skipped.
 
-    ``unread``: whether they may be skipped without being read.
+    ``left``: their number. ``unread``: whether they can be skipped without reading them.
     """
 
     left: int
     unread: bool
 
     def skip_unread(self, rows: int) -> bool:
-        """Return whether to skip the next ``rows`` rows without reading; if so, reduce ``left``."""
+        """Return whether the next ``rows`` rows are skipped unread, and count them if so."""
         if not self.unread or rows > self.left:
             return False
         self.left -= rows
@@ -206,7 +205,7 @@ class Ahead:
 class Measure(Protocol):
     """A function that returns the number of words or tokens of each text.
 
-    ``most``: the maximum number that a model reads; ``None`` without a limit.
+    ``most``: the largest number that a model reads in a text. ``None``: no limit.
     """
 
     @property
@@ -219,9 +218,9 @@ class Measure(Protocol):
 class Request:
     """Arguments of a reader for one source.
 
-    ``size``: approximate bytes of text in a batch. ``rows``: maximum number of documents in a batch
-    of an iterable. ``whole``: whether all fields of a row are read. ``measure``: counts the tokens
-    of a text; if it is ``None``, words are counted.
+    ``size``: approximate bytes of text in a batch. ``rows``: maximum number of documents in a
+    batch, if the source is an iterable. ``whole``: whether all fields of a row are read.
+    ``measure``: counts the tokens of a text. ``None``: words are counted.
     """
 
     source: str = ""
@@ -234,7 +233,7 @@ class Request:
     measure: Measure | None = None
 
     def refuse(self, number: int, reason: str) -> None:
-        """Raise ``InvalidFile`` for an invalid row; if ``on_error="skip"``, only count the row."""
+        """Raise ``InvalidFile`` for an invalid row. If ``on_error="skip"``, count it instead."""
         place = f"{self.source}:{number}"
         if self.options.on_error == "raise":
             raise InvalidFile(f"{reason}; {SKIP_IT}", file=place)
@@ -242,7 +241,7 @@ class Request:
 
 
 def strings(texts: Sequence[bytes | None]) -> pa.StringArray:
-    """Return an Arrow ``string`` array without checking for UTF-8."""
+    """Return an Arrow ``string`` array of texts, which may be invalid UTF-8."""
     return pa.array(texts, pa.binary()).view(pa.string())
 
 
@@ -251,7 +250,7 @@ def null_columns(request: Request, count: int) -> dict[str, pa.StringArray]:
 
 
 def bounds(texts: pa.StringArray) -> NDArray[np.int32]:
-    """Return where each text begins in the buffer, and where the last ends: shape (n + 1,)."""
+    """Return the offsets of the texts in their Arrow buffer: int32, shape (n + 1,)."""
     if not len(texts):
         return np.zeros(1, np.int32)
     offsets = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1 + texts.offset)
@@ -259,7 +258,7 @@ def bounds(texts: pa.StringArray) -> NDArray[np.int32]:
 
 
 def in_size(batch: Batch, size: int) -> Iterator[Batch]:
-    """Split a batch into parts of at most ``size`` bytes; a longer text is a part of its own."""
+    """Split a batch into parts of at most ``size`` bytes. A longer text is a part by itself."""
     for start, end in spans(bounds(batch.texts), size):
         yield batch if end - start == len(batch) else batch.part(start, end)
 
@@ -281,7 +280,7 @@ def names_of(fields: Sequence[str] | Mapping[str, object]) -> str:
 def text_column(names: Sequence[str], wanted: str | None) -> int:
     """Return the index of the column ``wanted``. Default: the only column, or else ``text``.
 
-    Raises :class:`BadRow` unless exactly one column has this name.
+    Raises :class:`BadRow` if no column, or more than one, has this name.
     """
     if wanted is None and len(names) == 1:
         return 0
@@ -296,9 +295,8 @@ def text_column(names: Sequence[str], wanted: str | None) -> int:
 def text_columns(names: Sequence[str], options: ReadOptions) -> list[int]:
     """Return the indexes of the columns that contain text.
 
-    If the options name several text fields, return the columns of those fields that exist.
-    Otherwise return the one column that :func:`text_column` finds. Raises :class:`BadRow` as
-    :func:`text_column` does, and also if none of the several fields exists.
+    If the options name several text fields, these are the columns with their names. Otherwise it
+    is the column that :func:`text_column` finds. Raises :class:`BadRow` if no column is found.
     """
     if not options.fields:
         return [text_column(names, options.single_field)]
@@ -309,7 +307,7 @@ def text_columns(names: Sequence[str], options: ReadOptions) -> list[int]:
 
 
 def none_of(fields: Sequence[str], names: Sequence[str] | Mapping[str, object]) -> str:
-    """Return the message for a row with none of ``fields``. ``names``: the fields of the row."""
+    """Return the message for a row that lacks all ``fields``. ``names``: the fields it has."""
     return f"none of the fields {names_of(fields)}; the fields are {names_of(names)}"
 
 

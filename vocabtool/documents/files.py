@@ -74,9 +74,9 @@ class Readable(Protocol):
 
 
 class ArrowStream:
-    """A stream that Arrow reads: the bytes ``held``, then the rest of ``file``, then ``last``.
+    """A stream for Arrow: the bytes ``held``, then the rest of ``file``, then ``last``.
 
-    A closed stream returns no bytes, so a thread of Arrow stops reading the file.
+    After :meth:`close` it returns no bytes, so that the threads of Arrow stop reading ``file``.
     """
 
     def __init__(self, held: bytes, file: Readable, last: bytes = b"") -> None:
@@ -101,7 +101,7 @@ class ArrowStream:
             return last
 
     def close(self) -> None:
-        """Wait for a running read, then close this stream, but not its file."""
+        """Wait for a running read, then close this stream. Its file stays open."""
         with self._lock:
             self.closed = True
 
@@ -112,7 +112,7 @@ class Kind(NamedTuple):
 
 
 def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
-    """Return the sorted names of the files that a path, folder or glob stands for.
+    """Return the names of the files of a path, a folder or a glob, sorted.
 
     Raises :class:`NotFound` if a folder contains no documents, or no file matches a glob.
     """
@@ -135,7 +135,7 @@ def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
 
 @contextmanager
 def reading_documents(name: str) -> Iterator[None]:
-    """Convert errors as :func:`reading` does.
+    """Add the file ``name`` to the errors of the ``with`` block.
 
     If there is no such file and ``name`` contains a blank, the message says it may be a text.
     """
@@ -157,9 +157,9 @@ def reading_documents(name: str) -> Iterator[None]:
 def left_out(
     sources: Sources, options: ReadOptions = DEFAULTS, own: Path | None = None
 ) -> tuple[str, ...]:
-    """Return a note for each folder in ``sources`` in which files are left out.
+    """Return a note for each folder in ``sources`` whose files are not all read.
 
-    The note counts these files by suffix. ``own``: the output folder; its files are not counted.
+    The note counts the unread files by suffix. ``own``: the output folder, which is not counted.
     """
     own = None if own is None else own.resolve()
     notes = []
@@ -184,8 +184,8 @@ def left_out(
             )
         if ignored:
             notes.append(
-                f"{folder}: {plural(ignored, 'file or folder', 'files and folders')} that a "
-                f"{GITIGNORE} names skipped; --no-gitignore reads them"
+                f"{folder}: {plural(ignored, 'file or folder', 'files and folders')} skipped, "
+                f"as {GITIGNORE} excludes them; --no-gitignore reads them"
             )
     return tuple(notes)
 
@@ -235,7 +235,7 @@ def open_file(name: str, codec: str | None) -> Iterator[Readable]:
 
 
 def refuse_utf16(head: bytes) -> None:
-    """Raise ``InvalidFile`` for a byte order mark of UTF-16 with a zero byte soon after it."""
+    """Raise ``InvalidFile`` if a file that begins with ``head`` is UTF-16."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in head[:HEAD]:
         raise InvalidFile(
             "the encoding is UTF-16 (expected UTF-8); convert it with iconv -f UTF-16 -t UTF-8"
@@ -259,7 +259,7 @@ class _Decompressor:
 
 @contextmanager
 def arrow_errors(what: str) -> Iterator[None]:
-    """Convert errors of Arrow, but not of the operating system, into :class:`InvalidFile`."""
+    """Convert errors of Arrow into :class:`InvalidFile`. The message begins with ``what``."""
     try:
         yield
     except pa.ArrowException as error:
@@ -312,7 +312,7 @@ def can_be_read_again(source: Files | Container) -> bool:
 
 
 def _flat(sources: object) -> Iterator[object]:
-    """Yield the sources of nested lists. A list that contains documents is a source itself."""
+    """Yield the sources in nested lists. A list of documents is one source."""
     names, documents = str | PathLike, bytes | Document | Mapping
     if (
         not isinstance(sources, list | tuple)

@@ -1,8 +1,7 @@
 """Walk folders, and decide which files are documents and which are left out.
 
 Patterns are those of gitignore (git-scm.com/docs/gitignore), without POSIX classes such as
-``[[:alpha:]]``. Each becomes a regular expression that needs linear time, as in Python's
-``fnmatch``.
+``[[:alpha:]]``.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ class Rules:
     def decide(self, path: str, *, is_folder: bool) -> bool | None:
         """Return whether a path is ignored; ``None`` if no pattern matches it.
 
-        ``path``: relative to the folder of the patterns, with ``/``.
+        ``path``: relative to the folder of the patterns, with ``/`` between names.
         """
         if self._any.fullmatch(path) is not None:
             for rule in self._last_first:
@@ -183,7 +182,7 @@ def _of_class(inside: str) -> str:
 class FolderFile(NamedTuple):
     """A file in a folder.
 
-    ``why``: ``None`` if the file is read. Otherwise the reason why it is left out: its ending,
+    ``why``: ``None`` if the file is read. Otherwise the reason why it is not read: its suffix,
     ``binary`` or ``ignored``.
     """
 
@@ -192,7 +191,7 @@ class FolderFile(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Patterns of a folder. ``add + path[cut:]`` is a path relative to this folder."""
+    """The patterns of a ``.gitignore``, which are matched with ``add + path[cut:]``."""
 
     rules: Rules
     add: str
@@ -200,10 +199,10 @@ class _Place(NamedTuple):
 
 
 def walk(folder: str, options: ReadOptions) -> Iterator[FolderFile]:
-    """Yield the files of a folder at any depth, each with the reason if the file is left out.
+    """Yield the files in a folder and its subfolders, with the reason if a file is not read.
 
-    A folder that a ``.gitignore`` names is yielded like a file. Hidden files and folders, and links
-    to folders, are not yielded.
+    A folder that ``.gitignore`` excludes is yielded like a file. Hidden files, hidden folders and
+    links to folders are not yielded.
     """
     include = Rules(options.include) if options.include else None
     exclude = Rules(options.exclude)
@@ -277,6 +276,6 @@ def _why_not(entry: os.DirEntry[str], options: ReadOptions) -> str | None:
 
 
 def suffixes_of(name: str) -> list[str]:
-    """Return the suffixes of a file name in lower case, without shard numbers."""
+    """Return the suffixes of a file name in lower case, without ``-00000-of-00010``."""
     parts = name.rpartition("/")[2].lstrip(".").lower().split(".")  # quicker than Path.suffixes
     return [] if name.endswith(".") else [SHARD.sub("", f".{part}") for part in parts[1:]]

@@ -1,12 +1,7 @@
-r"""Find headings in Markdown, reStructuredText, HTML and Python, and docstrings of Python.
+"""Find headings in Markdown, reStructuredText, HTML and Python, and docstrings of Python.
 
-Each format has one regular expression that needs linear time on any input; docstrings are found by
-Python's own parser. Sources: the CommonMark specification 0.31; docutils, parsers/rst/states.py;
-the HTML standard, section 13.2.5; the lexical analysis of the Python reference.
-
-The expressions begin with ``\n``, because Python's ``re`` finds it quickly. So a line end is put
-before the text, and a match at ``n`` of the padded text is a line that starts at ``n`` of the
-original text.
+Sources: the CommonMark specification 0.31; docutils, parsers/rst/states.py; the HTML standard,
+section 13.2.5; the lexical analysis of the Python reference.
 """
 
 from __future__ import annotations
@@ -33,6 +28,8 @@ FRONT: Final = re.compile(r"\A\n?---[ \t]*\r?\n(.*?)\n(?:---|\.\.\.)[ \t]*\r?(?=
 FRONT_KEY: Final = re.compile(r"(?:#.*\n)*[^\s#\-\]}].*?:(?!\S)")  # comments, then a key
 FRONT_LINE: Final = re.compile(r"[ \t\r#\-\]}]|$|.*?:(?!\S)")
 FRONT_TITLE: Final = re.compile(r"^title:(.*)", re.MULTILINE)
+# Expressions begin with a line end, because ``re`` finds it quickly. So a line end is put before
+# the text: a match at ``n`` of the padded text is a line that starts at ``n`` of the text.
 MARKDOWN: Final = re.compile(
     r"\n {0,3}(?:(?P<fence>`{3,}(?=[^`\n]*(?:\n|\Z))|~{3,})"
     r"|(?P<hashes>#{1,6})(?=[ \t\r\n]|\Z)(?P<title>[^\n]*)"
@@ -96,9 +93,8 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 class Heading(NamedTuple):
     """A heading, which begins a section.
 
-    - ``at``: where the heading begins, in characters.
-    - ``body``: where the text after the title begins; equals ``at`` if the title is not in the
-      text.
+    - ``at``: offset of the heading, in characters.
+    - ``body``: offset of the text after the title; ``at``, if the title is not in the text.
     - ``level``: 1 for the highest.
     - ``title``: ``""`` for text that belongs to no section.
     """
@@ -110,7 +106,7 @@ class Heading(NamedTuple):
 
 
 class Headings(list[Heading]):
-    """Headings of a file, at most ``MAX_HEADINGS``."""
+    """A list of headings. After ``MAX_HEADINGS``, ``append`` raises ``BadRow``."""
 
     def append(self, heading: Heading, /) -> None:
         if len(self) >= MAX_HEADINGS:
@@ -123,11 +119,10 @@ class MarkedText:
     """A text with its ``headings`` in order.
 
     - ``title``: the title of the whole document, or ``""``.
-    - ``source``: the text of the file, if ``text`` was made from it; otherwise ``None``.
-    - ``places``: in order, for each part of the text: its offset in the text, its start in the
-      source, and its end in the source.
-    - ``is_paged``: whether the headings only number pages.
-    - ``begin``: where the text to read begins, after front matter.
+    - ``source``: the content of the file, if ``text`` differs, as for HTML; otherwise ``None``.
+    - ``places``: for each part of ``text``: its offset, and its start and end in ``source``.
+    - ``is_paged``: whether the headings are only page numbers.
+    - ``begin``: offset of the text after front matter.
     """
 
     text: str
@@ -188,7 +183,7 @@ def markdown(text: str) -> MarkedText:
 
 
 def _is_yaml(front: str) -> bool:
-    """Return whether a text between two lines ``---`` begins with a key and has no paragraph."""
+    """Return whether the text between two lines ``---`` looks like YAML."""
     return bool(FRONT_KEY.match(front)) and all(map(FRONT_LINE.match, front.split("\n")))
 
 
@@ -200,7 +195,7 @@ def _end_of_fence(padded: str, at: int, fence: str) -> int:
 
 
 def _from_labels(text: str, at: int) -> int:
-    """Return where the labels right above a heading at ``at`` begin; without labels, ``at``."""
+    """Return the offset of the labels right above a heading at ``at``, or ``at`` without labels."""
     while True:
         first = max(at - MAX_LABEL, 0)
         before = text[first:at].rstrip()
@@ -230,7 +225,7 @@ def first_title(headings: Sequence[Heading]) -> str:
 def rst(text: str) -> MarkedText:
     """Find titles with an underline, with or without an overline.
 
-    The first style of lines in the file has level 1, the next new style has level 2, and so on.
+    The first style of underline in the file has level 1, the next new style level 2, and so on.
     """
     padded, headings, styles = f"\n{text}", Headings(), dict[tuple[str, bool], int]()
     least = at = 0
@@ -266,7 +261,7 @@ def html(source: str) -> MarkedText:
     opened: tuple[int, int, int] | None = None  # level of an open heading, offset, first part
 
     def put(start: int, end: int) -> None:
-        """Add a part of the source to the text. Runs of blanks become one, except in ``pre``."""
+        """Add ``source[start:end]`` to the text. Runs of blanks become one, except in ``pre``."""
         nonlocal length, gap
         data = unescape(source[start:end])
         if not pre:
@@ -376,10 +371,7 @@ def _parse(source: str) -> ast.Module:
 def _places(
     source: str, starts: Sequence[int], node: ast.expr, docstring: str, text: str, at: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield the place of each line of a docstring, as in :class:`MarkedText`.
-
-    If the lines differ from those of the source, for example by escapes, yield one place for all.
-    """
+    """Yield ``MarkedText.places`` for a docstring: one for each line, or one for all lines."""
     last = node.end_lineno or node.lineno
 
     def offset(line: int, column: int) -> int:

@@ -33,7 +33,7 @@ Spelling = Callable[[str | bytes], bytes]  # encodes a string that may contain s
 
 
 class _Mark(Enum):
-    """An enumeration, so that ``is END`` works after pickling."""
+    """The type of :data:`END`. After pickling, ``is END`` is still true."""
 
     END = "end"
 
@@ -90,7 +90,7 @@ def is_indexable(source: object) -> TypeGuard[Indexable]:
 
 
 def is_table(source: object) -> TypeGuard[Table | LazyTable]:
-    """Return whether ``source`` is a table. A series is not: its elements are documents."""
+    """Return whether ``source`` is a table. A single column (a series) is not."""
     kind = type(source)  # an attribute of the object may be a column
     is_one_column = hasattr(kind, "__getitem__") and not hasattr(kind, "columns")
     return hasattr(kind, "collect_batches") or (
@@ -126,7 +126,7 @@ def gather(
 
 
 def batch_of(rows: Sequence[Row], request: Request, *, are_pieces: bool = False) -> Batch:
-    """Make a batch of rows. A vector that does not have the most frequent length is invalid."""
+    """Make a batch. A row is invalid if the length of its vector is not the most frequent one."""
     keep, vectors = request.options.kept_fields, None
     if request.options.vector_field is not None:
         rows, vectors = _with_vectors(rows, request)
@@ -203,7 +203,7 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
 
 
 def _take(queue: Queue) -> Iterator[Item]:
-    """Yield the items of a queue. ``task_done`` is called for each, so that ``join`` returns."""
+    """Yield the items of a queue, and call ``task_done`` for each."""
     done = getattr(queue, "task_done", None)
     while True:
         item = queue.get()
@@ -217,10 +217,7 @@ def _take(queue: Queue) -> Iterator[Item]:
 
 
 def as_bytes(text: str | bytes) -> bytes:
-    """Encode a text as UTF-8. Surrogates of ``surrogateescape`` become the original bytes.
-
-    If the text contains any other surrogate, all surrogates are encoded as three bytes instead.
-    """
+    """Encode a text as UTF-8 with ``surrogateescape`` or, if that fails, ``surrogatepass``."""
     if isinstance(text, bytes):
         return text
     try:
@@ -273,7 +270,7 @@ def _text_of(value: Mapping[str, object], field: str) -> str | bytes:
 def joined_text(
     value: Mapping[str, object], fields: Sequence[str], spell: Spelling = as_bytes
 ) -> bytes:
-    """Return the texts of several fields, joined. A field that is null counts as missing."""
+    """Return the texts of several fields, joined by blank lines, without missing fields."""
     texts = [spell(_text_of(value, name)) for name in fields if value.get(name) is not None]
     if not texts:
         raise BadRow(none_of(fields, value))
@@ -315,7 +312,7 @@ def kept_of(
 
 
 def as_string(value: object, name: str, spell: Spelling = as_bytes) -> bytes | None:
-    """Return a string unchanged, ``None`` for ``None``, and any other value as JSON text.
+    """Encode a string unchanged, and any other value as JSON text. ``None`` stays ``None``.
 
     Types without a JSON equivalent, such as dates, are converted with ``str``.
     """

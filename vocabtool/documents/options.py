@@ -1,7 +1,4 @@
-"""Options for reading documents, shared by ``oov``, ``embed``, ``index`` and ``stream``.
-
-The command line imports the choices of its options from here, so this module imports nothing heavy.
-"""
+"""Options for reading documents, shared by ``oov``, ``embed``, ``index`` and ``stream``."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ WHOLE_ROWS: Final = frozenset(
 
 
 class SplitArguments(TypedDict, total=False):
-    """Arguments of :class:`ReadOptions` that choose files and split them into pieces."""
+    """The keyword arguments of :class:`ReadOptions` that choose and split files."""
 
     split: Split | None
     split_size: int | None
@@ -71,7 +68,7 @@ class ReadOptions:
       value as JSON text. If a row lacks the field, the value is null.
     - ``on_error``: for an invalid row, ``"raise"`` an error, or ``"skip"`` and count the row.
     - ``on_duplicate``: if an id occurs again, raise an ``"error"``, or read only the ``"first"`` or
-      the ``"last"`` document with the id (``"last"`` reads the sources twice). ``None``: ids are
+      the ``"last"`` document with the id. ``"last"`` reads the sources twice. ``None``: ids are
       not compared.
     - ``vector_field``: the field that contains the vector of a document, a list of numbers. It
       needs Parquet, Arrow, JSON lines or Python objects. A row is invalid if it has no vector, or
@@ -81,18 +78,18 @@ class ReadOptions:
       lines; rows of tables and JSON are not cut. ``"docstring"`` is the same as ``"heading"``, but
       only the docstrings of Python files are read.
     - ``split_size``: maximum length of a piece, in words, or in tokens if the reader gets a
-      ``measure``. Default: 256. The maximum that the model reads is a limit too.
+      ``measure``. Default: 256. A piece is never longer than the model reads.
     - ``overlap``: the number of words or tokens that a piece repeats from the end of the previous
       piece.
     - ``include``, ``exclude``: patterns of file names in folders, as in ``.gitignore``. Without
       ``include``, all files with known endings are read.
-    - ``gitignore``: whether files in folders that a ``.gitignore`` names are left out.
+    - ``gitignore``: whether to skip the files in folders that ``.gitignore`` excludes.
     - ``rules``: the version of the rules by which files are found and read. Version 1 (before
       vocabtool 0.2.0) reads Markdown, code, HTML and unknown formats line by line. In folders, it
-      skips files of these formats and ignores ``.gitignore``.
-    - ``path_first``: whether the pieces of a text that is cut at headings begin with their path, as
-      with the fields ``("path", "text")``. If ``field`` is given, even as ``"text"``, pieces do
-      not begin with the path. An index sets the option, unless vectors are given.
+      skips files of these formats and does not use ``.gitignore``.
+    - ``path_first``: whether each piece of a text that is cut at headings begins with its path of
+      headings, such as ``Install > Linux``. Has no effect if ``field`` is given. An index sets
+      this option, except when vectors are given.
 
     Raises ``ValueError`` for an invalid value.
     """
@@ -146,43 +143,43 @@ class ReadOptions:
 
     @property
     def searched_fields(self) -> tuple[str, ...]:
-        """The text fields as written, with weights; empty unless there are several."""
+        """If there are several text fields, their names with weights; otherwise empty."""
         return () if self.field is None or isinstance(self.field, str) else (*self.field,)
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The names of the text fields, without weights; empty unless there are several."""
+        """If there are several text fields, their names without weights; otherwise empty."""
         return (*weights_of(self.searched_fields),)
 
     @property
     def single_field(self) -> str | None:
-        """The name of the only text field; ``None`` for the default, and for several fields."""
+        """The text field, if ``field`` is a single name; otherwise ``None``."""
         return self.field if isinstance(self.field, str) else None
 
     @property
     def kept_fields(self) -> tuple[str, ...]:
-        """The fields to keep: those of ``keep``, and the text fields if there are several."""
+        """The fields to keep: those of ``keep`` and, if there are several, the text fields."""
         if self.field is None or isinstance(self.field, str):
             return (*self.keep,)
         return (*self.keep, *(name for name in self.fields if name not in (TEXT, *self.keep)))
 
     @property
     def field_of_rows(self) -> str | None:
-        """A field that the options require; ``None`` if texts without fields can be read."""
+        """The first field that the options require but plain text lacks, or ``None``."""
         lacking = self.fields[:1] if TEXT not in self.fields else ()
         single = None if self.path_first and self.field == TEXT else self.single_field
         asked = (*lacking, single, self.id_field)
         return next((name for name in asked if name is not None), None)
 
     def hidden_fields(self, text: str) -> frozenset[str]:
-        """Return the names of the fields of a row that ``Document.fields`` does not contain.
+        """Return the names of the fields that are left out of ``Document.fields``.
 
         ``text``: the name of the text field, if there is only one.
         """
         return frozenset({TEXT}.intersection(self.fields) if self.fields else {text})
 
     def refuse_weights(self) -> None:
-        """Raise ``ValueError`` if a field has a weight, because only an index uses weights."""
+        """Raise ``ValueError`` if a field has a weight. Only an index uses weights."""
         for name, weight in weights_of(self.searched_fields).items():
             if weight > 1:
                 raise ValueError(
@@ -198,7 +195,7 @@ class ReadOptions:
 
 @lru_cache
 def weights_of(searched: tuple[str, ...]) -> Mapping[str, int]:
-    """Return the weights of fields by name. Raises ``ValueError`` for an invalid weight."""
+    """Return the weight of each ``NAME`` or ``NAME^W``. Raises ``ValueError`` if invalid."""
     found: dict[str, int] = {}
     for each in searched:
         if (match := WEIGHTED.fullmatch(each)) is None:
@@ -212,7 +209,7 @@ def weights_of(searched: tuple[str, ...]) -> Mapping[str, int]:
 
 
 def _checked_field(field: str | Sequence[str] | None) -> str | tuple[str, ...] | None:
-    """Return one field as a string, or several fields as a tuple without weights of 1."""
+    """Return one field as a string, several as a tuple. Weights of 1 are removed."""
     if field is None or isinstance(field, str):
         return field
     if not isinstance(field, Sequence) or not all(isinstance(each, str) for each in field):

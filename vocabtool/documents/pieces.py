@@ -60,7 +60,7 @@ Span = tuple[int, int]
 
 
 class CountWords:
-    """Counts words between blanks; for a text with few blanks, one word for 16 characters."""
+    """Counts the words of each text. A text with few blanks has one word per 16 characters."""
 
     most: int | None = None
 
@@ -79,9 +79,9 @@ def _words(text: str) -> int:
 
 
 class Piece(NamedTuple):
-    """A piece of a text, its offsets in characters, and the path of the headings above it.
+    """A piece of a text: its offsets in characters, and its path, such as ``Install > Linux``.
 
-    ``top``: where the first heading of the path begins; -1 if this heading is not in the text.
+    ``top``: offset of the first heading of the path; -1 if this heading is not in the text.
     """
 
     start: int
@@ -97,20 +97,20 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(request: Request) -> Sizes:
-    """Return the sizes in the options, reduced to the maximum that the model reads."""
+    """Return the sizes of the options, but at most as many tokens as the model reads."""
     options, measure = request.options, request.measure or WORDS
     size = options.split_size or SPLIT_SIZE
     if measure.most is not None:
         size = max(min(size, measure.most), 1)
     if options.overlap >= size:
         raise ValueError(
-            f"overlap must be less than the length of a piece, {size:,}, got {options.overlap:,}"
+            f"overlap must be less than the length of a piece ({size:,}), got {options.overlap:,}"
         )
     return Sizes(size, options.overlap, measure)
 
 
 def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
-    """Return the pieces in order. They contain all text after ``marked.begin``, except blanks."""
+    """Return the pieces in order. Only front matter and blanks between pieces are left out."""
     text, begin, paths = marked.text, marked.begin, [(-1, "", -1), *_paths(marked.headings)]
     starts = [at for at, _, _ in paths]
 
@@ -137,7 +137,7 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
 
 
 def _paths(headings: Sequence[Heading]) -> list[tuple[int, str, int]]:
-    """Return for each section: its start, its path, and ``top`` as in :class:`Piece`."""
+    """Return the start, the path and the ``top`` (see :class:`Piece`) of each section."""
     found, above = [], list[Heading]()
     for each in headings:
         while above and above[-1].level >= each.level:
@@ -150,7 +150,7 @@ def _paths(headings: Sequence[Heading]) -> list[tuple[int, str, int]]:
 
 
 def _sections(marked: MarkedText) -> list[int]:
-    """Return where sections begin and the text ends. An empty section joins its subsection."""
+    """Return the offsets of sections and of the end. An empty section joins its subsection."""
     text, bounds = marked.text, [marked.begin]
     before: Heading | None = None
     for each in marked.headings:
@@ -161,7 +161,7 @@ def _sections(marked: MarkedText) -> list[int]:
 
 
 def _trim(text: str, span: Span) -> Span | None:
-    """Return a span without blank lines at its start and blanks at its end."""
+    """Cut blank lines off the start of a span, and blanks off its end. ``None``: all is blank."""
     start, end = span
     part = text[start:end].rstrip()
     if not part:
@@ -217,7 +217,7 @@ def _bounds(text: str, span: Span, place: re.Pattern[str] | None, size: int) -> 
 
 
 def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
-    """Join atoms into pieces that leave room for an overlap with the previous piece."""
+    """Join small spans into pieces that leave room for an overlap."""
     begins = [atoms[0][0]]
     total, most = 0, sizes.size
     is_exact = isinstance(sizes.measure, CountWords)
@@ -233,7 +233,7 @@ def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
 def _with_overlaps(
     text: str, sections: Sequence[Sequence[Span]], sizes: Sizes
 ) -> list[tuple[int, Span]]:
-    """Return for each piece: where its overlap begins, and the span without the overlap."""
+    """Return for each piece the start of its overlap, and its span without the overlap."""
     if not sizes.overlap:
         return [(span[0], span) for spans in sections for span in spans]
     tails: list[list[str]] = []  # the last words before each piece
@@ -257,7 +257,7 @@ def _with_overlaps(
 
 
 def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
-    """Shorten pieces that are too long: drop the overlap, and halve those still too long."""
+    """Drop the overlap of pieces that are too long, then halve pieces that still are."""
     spans = [_trim(text, (first, body[1])) or body for first, body in pieces]  # not blank
     if isinstance(sizes.measure, CountWords) and not sizes.overlap:  # then parts add up
         return [[span] for span in spans]
@@ -303,14 +303,16 @@ def read_pieces(
 ) -> Iterator[Batch]:
     """Read a file as pieces; ``mark`` returns the text and the headings of the file.
 
-    If the options name several text fields, the text of a piece is its field ``text``.
+    If the options name several text fields, ``text`` is the name of the piece's own text.
     """
     for place in NOT_JOINED.intersection(request.options.fields):
-        raise InvalidFile(f"field {place!r}: a place in a file cannot be searched; leave it out")
+        raise InvalidFile(
+            f"field {place!r}: a position in a file cannot be searched; leave the field out"
+        )
     if (name := request.options.field_of_rows) is not None:
         raise InvalidFile(
-            f"has no field {name!r}: it is read as text, and its pieces get ids of their own. "
-            "Read it in a run of its own, without --field and --id-field"
+            f"has no field {name!r}: it is read as text, and its pieces get ids by headings. "
+            "Read it in a separate run, without --field and --id-field"
         )
     try:
         marked = mark(file)
@@ -353,10 +355,7 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
 
 
 def _beside_fields(sizes: Sizes, marked: MarkedText, title: str, fields: Sequence[str]) -> Sizes:
-    """Reduce the sizes so that pieces leave room for the fields that are joined to them.
-
-    The result is at least half of ``sizes.size``, even if the fields need more room.
-    """
+    """Reduce the sizes, at most by half, to leave room for the title and path in each piece."""
     left = sizes.size
     values = {"title": [title] * ("title" in fields)}
     values["path"] = [path for _, path, _ in _paths(marked.headings)] if "path" in fields else []
@@ -384,7 +383,7 @@ def _in_source(marked: MarkedText, piece: Piece) -> Span:
 
 
 def _new_id(id_: str, numbers: dict[str, int]) -> str:
-    """Add a number to an id that was used before. ``numbers``: the last number of each id."""
+    """Return the id; if it was used before, add a number, such as ``#2``."""
     number = numbers.get(id_, 0) + 1
     found = id_
     while number > 1 and (found := f"{id_}#{number}") in numbers:

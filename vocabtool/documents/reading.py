@@ -137,9 +137,9 @@ def batches(
     ``start``: number of documents to skip at the start.
     ``measure``: counts the tokens of texts that are split into pieces. Default: words are counted.
 
-    The documents skipped by ``start`` are not parsed; in sequences, row groups of Parquet and
-    record batches of Arrow IPC, these documents are not even read. But all documents are read and
-    parsed if ``on_error`` is ``"skip"``, if rows are split, or if ids of ``id_field`` are compared.
+    Documents skipped by ``start`` are not parsed. In sequences, Parquet and Arrow IPC, most of them
+    are not even read. But all documents are read and parsed if ``on_error`` is ``"skip"``, if rows
+    are split, or if ids of ``id_field`` are compared.
 
     Raises:
 
@@ -276,7 +276,7 @@ def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batc
     ahead, splits = request.ahead, request.options.splits_rows
     for rows in batches:
         if splits and rows.parts is None and request.options.fields:
-            what = f"split={request.options.split!r} cuts rows of one field only"
+            what = f"split={request.options.split!r} cuts only rows with one text field"
             raise InvalidFile(
                 f"{what}, got {' and '.join(request.options.fields)}", file=rows.source
             )
@@ -302,7 +302,7 @@ INSERT: Final = "INSERT INTO ids VALUES (?, ?, ?, ?, ?) ON CONFLICT DO "
 
 
 class SeenIds:
-    """All ids read so far, each with its first row and, if ``last`` is true, its last row."""
+    """Stores the first row of each id and, if ``last`` is true, its last row."""
 
     def __init__(self, *, last: bool = False) -> None:
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
@@ -316,7 +316,7 @@ class SeenIds:
         self._database.close()
 
     def add(self, ids: pa.StringArray, source: str, numbers: NDArray[np.int64]) -> list[int]:
-        """Add the next ids, and return the indexes of those that occurred before."""
+        """Add the next ids. Return the indexes of the ids that occurred before."""
         keys = ids.view(pa.binary()).to_pylist()
         first = self._rows
         self._rows += len(keys)
@@ -332,9 +332,9 @@ class SeenIds:
         return [row for row, key in enumerate(keys) if self._look_up("row", key) < first + row]
 
     def is_last(self, ids: pa.StringArray, first: int) -> NDArray[np.bool_]:
-        """Return, for each id, whether this row is the last row with the id: bool, shape (n,).
+        """Return whether each row is the last row with its id: bool, shape (n,).
 
-        ``first``: the row number of ``ids[0]`` among all added ids.
+        ``first``: the position of ``ids[0]`` among all added ids, from 0.
         """
         keys = ids.view(pa.binary()).to_pylist()
         found = [self._look_up("last", key) == first + row for row, key in enumerate(keys)]
@@ -345,7 +345,7 @@ class SeenIds:
         return f"{source}:{self._look_up('number', id_)}"
 
     def rows_of(self, ids: pa.StringArray) -> NDArray[np.int64]:
-        """Return the first row with each id, or -1 if there is none: int64, shape (n,)."""
+        """Return the first row with each id, or -1 for an unknown id: int64, shape (n,)."""
         keys = ids.view(pa.binary()).to_pylist()
         return np.array([self._look_up("row", key) for key in keys], np.int64)
 
@@ -368,7 +368,7 @@ def _errors() -> Iterator[None]:
 def one_of_repeated(
     which: OnDuplicate, batches: Iterable[Batch], again: Iterable[Batch], repeated: DuplicateCounter
 ) -> Iterator[Batch]:
-    """Yield only the first or the last document with each id. Count the others in ``repeated``.
+    """Yield only the first or the last document with each id. ``repeated`` counts the others.
 
     ``which``: ``"error"`` raises :class:`InvalidFile` for a repeated id. ``again``: a second
     iterator over the same batches, read only for ``"last"``.

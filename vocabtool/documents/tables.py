@@ -1,7 +1,6 @@
 """Read documents from tables with typed columns: Parquet, Arrow IPC, and tables in memory.
 
-A column of long texts stays dictionary-encoded until its rows are split into small parts. Many rows
-of a small compressed file may refer to one long text, and their copies would not fit into memory.
+A dictionary-encoded column is decoded in small parts, because many rows may share one long text.
 
 An Arrow file (``.arrow``, ``.feather`` version 2) contains a stream and a footer between two magic
 numbers. From a pipe, only the stream is read. Format: arrow.apache.org/docs/format/Columnar.html.
@@ -44,7 +43,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names of the columns to read. ``kept``: the fields to keep, if the table has them."""
+    """Names of the columns to read. ``kept``: the fields to keep that the table has."""
 
     texts: tuple[str, ...]
     id: str | None
@@ -80,7 +79,7 @@ class Columns:
         return list(dict.fromkeys((*self.texts, *others, *self.kept)))
 
     def batch(self, part: pa.RecordBatch, first: int, request: Request) -> Batch:
-        """Return the valid rows as a batch; ``first``: the number of the first row, from 1."""
+        """Return the valid rows as a batch. ``first``: the number of the first row, from 1."""
         kept = {name: as_strings(part.column(name), name) for name in self.kept}
         fields: list[dict[str, Any]] | None = None
         if request.whole:
@@ -134,8 +133,8 @@ def is_numbers(kind: pa.DataType) -> bool:
 def vectors_in(column: pa.Array, name: str) -> tuple[NDArray[np.float32], dict[int, str]]:
     """Convert a column of lists of numbers to float32, shape (n, dim).
 
-    ``dim`` is the most frequent length. Invalid rows are zero. Also return the reason for each
-    invalid row, by the index of the row.
+    ``dim`` is the most frequent length. The vectors of invalid rows are zero. Also return the
+    reason why a row is invalid, by the index of the row.
     """
     lengths = np.asarray(pc.list_value_length(column).fill_null(-1)).astype(np.int64)
     found, counts = np.unique(lengths[lengths > 0], return_counts=True)
@@ -320,10 +319,10 @@ def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def read_table(source: Any, request: Request) -> Iterator[Batch]:
-    """Read each row of an Arrow table or data frame as a document, as :func:`read_arrow`.
+    """Read each row of an Arrow table or data frame as a document.
 
-    The source yields its rows in batches, so a reader, a relation of DuckDB or a lazy frame may be
-    larger than the memory.
+    Rows are read in batches, so a reader, a DuckDB relation or a lazy frame need not fit into
+    memory.
     """
     first = 1
     parts = [source] if hasattr(source, "__arrow_c_stream__") else source.collect_batches()

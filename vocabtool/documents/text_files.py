@@ -67,7 +67,7 @@ def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
-    """Yield (first line number, block): blocks of whole lines, about ``request.size`` bytes."""
+    """Yield (first line number, whole lines), about ``request.size`` bytes at a time."""
     first, rest = 1, b""
     while more := file.read(min(max(request.size, len(rest)), MAX_LINE_BYTES - len(rest))):
         data = rest + more
@@ -214,7 +214,7 @@ OPEN: Final = "a quote is never closed: the rest of the file would be one row"
 
 
 def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch]:
-    """Read each row as a document. A row that is too long raises an error: its end is unknown."""
+    """Read each row as a document. A row that is too long always raises :class:`InvalidFile`."""
     names, rest = _header(file, delimiter)
     rows = _Rows(names, delimiter, request)
     rest = rest or file.read(request.size)
@@ -243,9 +243,8 @@ def _header(file: Readable, delimiter: str) -> tuple[list[str], bytes]:
 class _Rows:
     """Reads the rows after the header of a CSV file, with Arrow.
 
-    Column names may be repeated or not UTF-8, so Arrow gets numbers as names. A row of random
-    values is appended to the file. If this row is missing from the result, a quote was never
-    closed.
+    A row of random values is appended to the file. If Arrow does not return this row, a quote was
+    never closed.
     """
 
     def __init__(self, names: list[str], delimiter: str, request: Request) -> None:
@@ -296,13 +295,14 @@ class _Rows:
             self.uneven.append((row.number + 1, reason))  # + 1 for the header
             return "skip"
 
-        what = f"not CSV, or a row of more than {MAX_ROW_BYTES:,} bytes (a quote left open?)"
+        what = f"not CSV, or a row of more than {MAX_ROW_BYTES:,} bytes (an unclosed quote?)"
         with arrow_errors(what):
             blocks = arrow_csv.open_csv(
                 pa.PythonFile(stream, "r"),
                 arrow_csv.ReadOptions(
                     use_threads=False,
                     block_size=MAX_ROW_BYTES,
+                    # Names may be repeated or not UTF-8, so Arrow gets numbers.
                     column_names=[str(place) for place in every],
                 ),
                 arrow_csv.ParseOptions(
@@ -318,7 +318,7 @@ class _Rows:
     def _without_appended_row(
         self, parts: Iterator[pa.RecordBatch]
     ) -> Iterator[tuple[pa.RecordBatch, bool]]:
-        """Yield each part, and whether a quote is open in the last row of the part."""
+        """Yield each part, and whether its last row has an unclosed quote."""
         before = None
         try:
             for part in parts:

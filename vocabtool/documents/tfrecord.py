@@ -7,7 +7,7 @@ A record consists of:
 - the data
 - a checksum of the data
 
-A checksum is a CRC-32C that is rotated, and to which a constant is added ("masked"). Layout:
+A checksum is a masked CRC-32C: it is rotated, and a constant is added. Layout:
 tensorflow.org/tutorials/load_data/tfrecord and ``record_writer.cc`` in TensorFlow's source.
 Messages: ``tensorflow/core/example/example.proto`` and ``feature.proto``.
 """
@@ -48,8 +48,7 @@ BYTES_TAG: Final = BYTES << 3 | wire.LEN  # also the tag of the values in a Byte
 def read(file: Readable, request: Request) -> Iterator[Batch]:
     """Read each record as a document.
 
-    Raises :class:`InvalidFile` for a damaged length or a truncated file, because the next record
-    cannot be found.
+    Raises :class:`InvalidFile` for a damaged length or a truncated file, also with ``"skip"``.
     """
     return gather(_rows(file, request), request, MAX_ROWS)
 
@@ -126,8 +125,8 @@ def _row(
 def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, object]:
     """Return the features of an ``Example`` by name.
 
-    A feature with one value is given as this value, and any other feature as a list. Values
-    are ``bytes``, ``float`` (from 32 bits) or ``int``.
+    A feature with one value is this value, any other feature is a list. Values are ``bytes``,
+    ``float`` (from 32 bits) or ``int``. ``wanted``: the names to read; others get ``None``.
     """
     found: dict[str, object] = {}
     for message in wire.messages(example, (0, len(example)), FEATURES):
@@ -140,7 +139,7 @@ def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, 
 def _entry(
     example: bytes, start: int, end: int, wanted: frozenset[str] | None
 ) -> tuple[str, object]:
-    """Return the name and the value of a feature. A fast path reads the usual encoding."""
+    """Return the name and the value of a feature; ``None`` if the name is not wanted."""
     key = start + 2
     if end - start > 2 and example[start] == KEY_TAG and example[start + 1] < 128:
         key_end = key + example[start + 1]
@@ -158,7 +157,7 @@ def _entry(
 
 
 def _content_start(data: bytes, start: int, end: int, tag: int) -> int:
-    """Return where the content starts if ``start:end`` is a single field with ``tag``, else 0."""
+    """Return the start of the content if ``data[start:end]`` is one field ``tag``, else 0."""
     if end - start < 2 or data[start] != tag:
         return 0
     length, at = data[start + 1], start + 2
@@ -168,7 +167,7 @@ def _content_start(data: bytes, start: int, end: int, tag: int) -> int:
 
 
 def _values(example: bytes, entry: wire.Span) -> list[bytes | float | int]:
-    """Return the values of a feature; if it has several types, only those of the last type."""
+    """Return the values of a feature. If it has several types, only the last type counts."""
     values: list[bytes | float | int] = []
     kind = None
     for feature in wire.messages(example, entry, VALUE):

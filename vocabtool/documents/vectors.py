@@ -78,8 +78,8 @@ BY_POSITION: Final = (
 class GivenVectors:
     """Vectors from an array in memory or in a file, read by one thread at a time.
 
-    ``mapped``: a function that returns the array. For a file, each call makes a new memory map, so
-    pages read before do not count as memory. ``ids``: a function that returns the ids, shape (n,).
+    ``mapped``: a function that returns the array; a file is mapped into memory again at each call.
+    ``ids``: a function that returns the ids, shape (n,).
     """
 
     def __init__(
@@ -136,10 +136,10 @@ class GivenVectors:
 
 
 class ParquetVectors(GivenVectors):
-    """Vectors in a column of Parquet: the only column with lists of numbers, or ``vector``.
+    """Vectors of a Parquet file: its only column of lists of numbers, or the column ``vector``.
 
-    If rows are not requested in ascending order, they are read from a copy of the vectors in the
-    file that ``temporary`` opens.
+    ``temporary``: opens a file for a copy of the vectors, which is made if rows are not requested
+    in ascending order.
     """
 
     def __init__(self, name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) -> None:
@@ -265,7 +265,7 @@ def open_vectors(
 
 
 def _open_npz(name: str, temporary: Callable[[], BinaryIO]) -> GivenVectors:
-    """Open temporary copies of the arrays, because the member of an archive cannot be mapped."""
+    """Open the arrays of a .npz. They are copied to temporary files, which can be mapped."""
     arrays = {}
     with ZipArchive(Path(name)) as archive:
         members = [member.removesuffix(".npy") for member in archive.names]
@@ -305,7 +305,7 @@ def _map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]
 
 
 class Matcher:
-    """Adds vectors to documents. ``start``: number of documents that were read before."""
+    """Adds its vector to each document. ``start``: number of documents that were read before."""
 
     def __init__(self, given: GivenVectors, start: int = 0) -> None:
         self._given = given
@@ -329,7 +329,7 @@ class Matcher:
             self._rows.close()
 
     def attach(self, batch: Batch) -> Iterator[Batch]:
-        """Yield the next documents with their vectors, in parts of a few megabytes of vectors."""
+        """Yield the next documents with their vectors, a few megabytes of vectors at a time."""
         given, count = self._given, len(batch)
         rows = np.arange(self._next, self._next + count)
         self._next += count
@@ -350,7 +350,7 @@ class Matcher:
             yield replace(part, vectors=given.take(rows[first : first + size]))
 
     def finish(self) -> str | None:
-        """If vectors are left, raise ``VocabtoolError``; if they have ids, only return a note."""
+        """Raise ``VocabtoolError`` if vectors are left. If they have ids, return a note instead."""
         left = self._given.count - self._next
         if self._rows is None and left:
             raise VocabtoolError(_counts(self._given, self._next))
@@ -366,10 +366,9 @@ def check_counts(
     options: ReadOptions,
     measure: Measure | None = None,
 ) -> None:
-    """Raise ``VocabtoolError`` if the number of documents differs from that of the vectors.
+    """Raise ``VocabtoolError`` if there are more or fewer documents than vectors.
 
-    Vectors with ids are not checked. If the number of documents is not known, they are read once
-    more to count them.
+    Vectors with ids are not checked. Documents are read once more if their number is not known.
     """
     if given.has_ids:
         return

@@ -40,7 +40,7 @@ from vocabtool.vocabulary import encode, printable
 class EmbedReport:
     """The result of a run.
 
-    - ``counts``: counts of the whole folder.
+    - ``counts``: counts of all documents in the folder.
     - ``encoded``: number of documents encoded in this call.
     - ``resumed``: number of shards that existed before this call.
     - ``redone``: number of shards that an earlier call left unfinished and this call made again.
@@ -83,11 +83,11 @@ class Progress:
     """The progress of a run.
 
     - ``counts``: counts of this call.
+    - ``hits``: number of vectors found in the cache.
     - ``seconds``: elapsed time.
     - ``read``: number of bytes read so far.
     - ``to_do``: number of bytes to read in total; ``None`` for a stream.
-    - ``passed``, ``passed_read``: the values of ``seconds`` and ``read`` at the time when the first
-      documents had been encoded.
+    - ``passed``, ``passed_read``: ``seconds`` and ``read`` after the first documents were encoded.
     """
 
     counts: Counts
@@ -159,7 +159,7 @@ def embed(
     ``text``: whether to store the texts.
     ``shard_rows``: number of rows of a shard. A shard ends earlier at 256 MB of text.
     ``batch_size``: number of texts encoded at once; by default the encoder decides.
-    ``check``: whether changed files are detected by size and time, or by content.
+    ``check``: how changed files are detected: by size and time (``"stat"``), or by ``"content"``.
     ``source``: a name for a stream that is not a file, so that the run can be resumed.
     ``force``: whether to start over instead of resuming a run.
     ``cache``: a folder that caches vectors by encoder and text.
@@ -218,8 +218,8 @@ def embed(
         )
         if plan.exact and cache is not None:
             raise VocabtoolError(
-                "exact words need a run of the model for each text, but a cache avoids runs: use "
-                "either --cache or --exact-words"
+                "--exact-words must run the model on each text, but --cache avoids such runs: use "
+                "only one of the two options"
             )
         if runner == "ray" and (files is None or STDIN in files):
             raise VocabtoolError("the runner ray reads files by name: wanted files, got a stream")

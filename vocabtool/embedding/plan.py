@@ -44,7 +44,7 @@ class Input:
 
 
 def files_of(sources: Sources, options: ReadOptions) -> list[str] | None:
-    """Return the files of ``sources`` in order; ``None`` if the sources contain documents."""
+    """Return the files of ``sources`` in order; ``None`` if ``sources`` are Python objects."""
     names = names_of(sources)
     if names is None:
         return None
@@ -56,7 +56,7 @@ def files_of(sources: Sources, options: ReadOptions) -> list[str] | None:
 
 
 def rules_of(files: Iterable[str], options: ReadOptions) -> int | None:
-    """Return ``options.rules`` if the text of any file is cut into pieces, otherwise ``None``."""
+    """Return ``options.rules`` if any file has a format to which they apply, else ``None``."""
     for file in files:
         with reading_documents(file):
             if kind_of(file, options).format not in {*ROWS, "lines"}:
@@ -65,7 +65,7 @@ def rules_of(files: Iterable[str], options: ReadOptions) -> int | None:
 
 
 def files_outside(sources: Sources, folder: Path, options: ReadOptions) -> list[str] | None:
-    """Return the files of ``sources``, without files in the output ``folder``."""
+    """Return the files of ``sources`` that are outside the output ``folder``."""
     files = files_of(sources, options)
     if files is None:
         return None
@@ -73,7 +73,9 @@ def files_outside(sources: Sources, folder: Path, options: ReadOptions) -> list[
     resolved = cache(os.path.realpath)
     for name in names_of(sources) or []:
         if name != STDIN and Path(name).resolve().is_relative_to(own):
-            raise VocabtoolError(f"{name}: is in the output folder {folder}: name a source outside")
+            raise VocabtoolError(
+                f"{name}: is in the output folder {folder}: choose a source outside"
+            )
     return [
         name
         for name in files
@@ -82,7 +84,7 @@ def files_outside(sources: Sources, folder: Path, options: ReadOptions) -> list[
 
 
 def can_be_read_again(files: Iterable[str] | None) -> bool:
-    """Whether files can be read twice. Standard input, pipes and documents (``None``) cannot."""
+    """Return whether files can be read twice. Pipes and Python objects (``None``) cannot."""
     return files is not None and not any(map(_is_stream, files))
 
 
@@ -110,7 +112,7 @@ def _is_stream(name: str) -> bool:
 def changes(
     before: tuple[Input, ...], now: tuple[Input, ...], of_time: str = ""
 ) -> tuple[str, ...]:
-    """Return a line for each added, removed or changed file. If only the order changed, return one.
+    """Return a line for each added, removed or changed file, or one line for a changed order.
 
     ``of_time``: text that is appended to the line if only the modification time changed.
     """
@@ -132,7 +134,7 @@ def changes(
 
 
 def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
-    """Yield texts for fitting word weights: the first texts of each file, as many from each."""
+    """Yield texts for fitting word weights: the same number of first texts from each file."""
     options = replace(options, id_field=None, keep=(), on_error="skip", on_duplicate="error")
     is_empty = True
     for file in files:
@@ -228,7 +230,7 @@ class Plan:
     def differences(self, now: Plan, *, batch_size_given: bool = True) -> tuple[str, ...]:
         """Return a line for each difference between this plan and ``now``.
 
-        If the model differs, other differences that follow from the model are not listed.
+        If the model differs, differences that it causes are not listed.
         """
         implied = set()
         if self.encoder != now.encoder:

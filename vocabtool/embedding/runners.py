@@ -1,7 +1,7 @@
 """Runners that make the shards: threads of this process, several processes, or Ray actors.
 
-A worker starts a shard when its previous shard is on disk, so a kill loses at most one shard per
-worker. With Ray, every node must see inputs and output under the same paths.
+A worker starts a shard when its previous shard is on disk, so a killed run loses at most one shard
+per worker. With Ray, every node must see inputs and output under the same paths.
 """
 
 from __future__ import annotations
@@ -101,8 +101,7 @@ def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
 class Task:
     """The documents of one shard, for the worker that makes the shard.
 
-    ``slabs``: the slabs as an Arrow stream, because a pickled slab would include the whole batch
-    from which the slab was cut.
+    ``slabs``: the documents as an Arrow IPC stream.
     """
 
     number: int
@@ -121,7 +120,7 @@ def tasks(reading: Reading, log: ReadLog) -> Iterator[Task]:
 
 
 class TaskMaker:
-    """Makes whole shards in another process, where the encoder is opened only once."""
+    """Makes shards in a worker process. Each process opens the encoder only once."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -196,7 +195,7 @@ def run_ray(
 
 
 def _read(reading: Reading, _: Columns) -> Iterator[Columns]:
-    """Yield a row for each missing shard, and a last row with the read log."""
+    """Yield the documents of each missing shard as one row, and the read log as the last row."""
     log = ReadLog()
     for task in tasks(reading, log):
         yield _row(task.number, task.slabs, b"")
@@ -204,7 +203,7 @@ def _read(reading: Reading, _: Columns) -> Iterator[Columns]:
 
 
 class Actor:
-    """A Ray actor that has the encoder and makes a shard from each row of :func:`_read`."""
+    """A Ray actor that opens the encoder once, and makes a shard from each row."""
 
     def __init__(self, work: Work) -> None:
         self._make = TaskMaker(work)

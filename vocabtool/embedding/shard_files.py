@@ -57,7 +57,7 @@ def shard_schema(
 
 
 def vector_array(vectors: Vectors, dtype: Dtype) -> pa.FixedSizeListArray:
-    """Return vectors as a column. Raises :class:`InvalidFile` if float16 overflows."""
+    """Return a column of vectors. Raises :class:`InvalidFile` for numbers beyond float16."""
     if dtype == "float16":
         largest = np.finfo(np.float16).max
         if np.abs(vectors).max(initial=0) > largest:
@@ -116,8 +116,8 @@ class Counts:
     - ``empty``: number of blank texts.
     - ``zero``: number of zero vectors, which belong to texts without a known word.
     - ``not_utf8``: number of documents with bytes that are not UTF-8, which are stored as U+FFFD.
-    - ``tokens``, ``tokens_unknown``: number of words and of unknown words; 0 if it cannot be
-      determined which words the model knows.
+    - ``tokens``, ``tokens_unknown``: number of words, and of words that the model does not know;
+      both 0 if the words of the model are not available.
     - ``too_long``: number of documents with more tokens than the model reads.
     - ``tokens_cut``: number of tokens that the model does not read, in all these documents.
     """
@@ -136,7 +136,7 @@ class Counts:
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     def to_record(self) -> dict[str, int]:
-        """Return the counts as a file stores them."""
+        """Return the counts as stored in a file. Some are left out if they are 0."""
         counts = asdict(self)
         return {name: counts[name] for name in counts if counts[name] or name not in SINCE_0_2}
 
@@ -201,7 +201,7 @@ def open_native(path: Path) -> pa.NativeFile:
 
 
 def flush(file: IO[bytes]) -> None:
-    """Flush a file to disk, including the data that Arrow wrote to it without a buffer."""
+    """Force the data of a file to disk (``fsync``)."""
     os.fsync(file.fileno())
 
 

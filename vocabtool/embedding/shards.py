@@ -164,11 +164,11 @@ class Shards:
         if manifest is None:
             what = "contains no run of `vocabtool embed`"
             if (folder / RUN).exists():
-                what = "a run that is not finished: run the same command again"
+                what = "the run is not finished: run the same command again"
             raise NotFound(f"{folder}: {what}")
         plan = read_plan(folder)
         if plan is None or plan.fingerprint != manifest.run:
-            what = "describes a different run than the manifest" if plan else "missing"
+            what = "belongs to another run than the manifest" if plan else "missing"
             raise InvalidFile(what, file=str(folder / RUN))
         for shard in manifest.shards:
             found = read_shard(folder / shard.file)
@@ -223,7 +223,7 @@ class Shards:
             words = UNKNOWN in schema.names
             if schema != shard_schema(plan.dim, plan.dtype, plan.keep, words=words, text=plan.text):
                 raise InvalidFile(
-                    "damaged: its columns differ from the ones its run stored", file=str(file)
+                    "damaged: its columns differ from those that its run stored", file=str(file)
                 )
             for table in read_row_groups(file, names):
                 yield from table.to_batches()
@@ -258,7 +258,7 @@ class Folder:
         self.path = path
 
     def has_shards(self) -> bool:
-        """Whether the folder has shards, or a manifest of shards that were moved away."""
+        """Whether the folder contains shards, or its manifest lists shards."""
         manifest = read_manifest(self.path)
         return bool(self._shard_names()) or (manifest is not None and bool(manifest.shards))
 
@@ -301,7 +301,7 @@ class Folder:
     ) -> Manifest:
         """Write the manifest, which marks the run as finished.
 
-        The ``resumed`` shards are read first, so that a damaged one raises an error.
+        First reads the ``resumed`` shards. A damaged shard raises an error.
         """
         for number in resumed:
             for _ in read_row_groups(self.path / shards[number].file):

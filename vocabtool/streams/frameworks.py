@@ -125,7 +125,7 @@ def need_documents(elements: Sequence[object], what: str) -> None:
         if not isinstance(element, Document):
             kind = type(element).__name__
             raise VocabtoolError(
-                f"{what} wants documents, got {kind}: convert elements with .map()"
+                f"{what} needs documents, got {kind}: convert elements with .map()"
             )
 
 

@@ -1,4 +1,4 @@
-"""The operators of :class:`Stream`, the source of a stream of documents, and the sizes of streams.
+"""Functions and classes that implement the operators and sources of :class:`Stream`.
 
 A ``Start`` is a function that begins a pass at a given position. An operator can be pickled if its
 source and its function can be pickled.
@@ -48,7 +48,7 @@ NEARLY_NONE: Final = 1e-9  # weight of an exhausted stream: drawing it shows tha
 
 @dataclass(frozen=True, slots=True)
 class FromStart(Generic[T]):
-    """A ``Start`` for a source that can be read only from its beginning."""
+    """Begins a pass over a source that must be read from its beginning."""
 
     make: Callable[[], Iterator[T]]
 
@@ -58,7 +58,7 @@ class FromStart(Generic[T]):
 
 @dataclass(slots=True)
 class Once(Generic[T]):
-    """A ``Start`` for a source that can be read only once; a second pass raises an error."""
+    """Begins the only pass over a source. A second pass raises ``VocabtoolError``."""
 
     source: Start[T]
     read: bool = False
@@ -242,7 +242,7 @@ def shuffle(source: Start[T], buffer: int, seed: int, passes: Passes | None) -> 
 
 
 def random_of(seed: int, number: int) -> Random:
-    """Return the random generator of a pass; all processes and Python versions get the same."""
+    """Return a random generator for pass ``number``, the same in every process."""
     return Random(f"{seed} {number}")  # noqa: S311 - an order, not a secret
 
 
@@ -284,8 +284,8 @@ def draw(
 ) -> Iterator[T]:
     """Draw a stream at random for each element, and yield the stream's next element.
 
-    ``shares`` returns an amount and a minimum for each stream. The weight of a stream begins at its
-    amount. It falls by 1 with each element that is drawn, but not below the minimum.
+    ``shares`` returns for each stream its weight at the start and its smallest weight. Each element
+    that is drawn reduces the weight of its stream by 1.
     """
     random = random_of(seed, 0)
     with ExitStack() as stack:
@@ -361,10 +361,10 @@ BLOCKS: Final = 256  # blocks in which line ends of a larger file are counted
 BY_LINES: Final = frozenset({"lines", "jsonl", "csv", "tsv"})
 SHARD_ROWS: Final = 10_000  # documents in a shard of an indexable
 NO_SHARDS: Final = (
-    "shuffle_shards wants files, or an object with a length and an index; for any other iterable "
+    "shuffle_shards needs files, or an object with a length and an index; for any other iterable "
     "use .shuffle(buffer, seed=...), which shuffles within its buffer"
 )
-SEVERAL: Final = "shuffle_shards wants only files, or one source in memory; got several sources"
+SEVERAL: Final = "shuffle_shards needs either files or one source in memory, got several sources"
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +382,7 @@ class DocumentSource:
         return not all(map(can_be_read_again, each_source(self.sources)))
 
     def size(self) -> Size:
-        """Return the total size; it is never exact if bad rows are skipped."""
+        """Return the total size. If bad rows are skipped, it is not exact."""
         sizes: list[Size] = []
         for source in each_source(self.sources):
             if not isinstance(source, Files):
@@ -455,7 +455,8 @@ class DocumentSource:
 class Shard:
     """Consecutive documents of one source.
 
-    ``count``: the number of documents; ``None`` for all documents from ``start`` to the end.
+    ``start``: number of documents before the shard. ``count``: number of documents in the shard;
+    ``None``: all that follow. ``whole``: all sources, with their options.
     """
 
     whole: DocumentSource

@@ -89,7 +89,7 @@ class Stream(Generic[T]):
 
     @classmethod
     def of(cls, items: Iterable[T] | Indexable) -> Stream[T]:
-        """Return a stream of the elements of a list, an indexable or an iterable, in order.
+        """Return a stream of the elements of a list or another iterable or sequence, in order.
 
         An iterator allows one pass; a second pass raises :class:`VocabtoolError`.
         Raises ``TypeError`` for a single text and for an object that cannot be iterated or indexed.
@@ -122,7 +122,8 @@ class Stream(Generic[T]):
         yielded when its call finishes.
         ``kind``: ``"threads"``, or ``"processes"`` for a pure Python ``fn``. Processes pickle
         ``fn``, elements and results, so batch the elements first.
-        If ``fn`` raises, raises :class:`OperatorFailed` after the results of earlier elements.
+        If ``fn`` raises an error, the results of earlier elements are yielded first, and then
+        :class:`OperatorFailed` is raised.
         """
         if workers < 0:
             raise ValueError(f"workers: wanted 0 or more, got {workers}")
@@ -160,7 +161,7 @@ class Stream(Generic[T]):
         return Stream(start, partial(operators.part, self.size, left_out, None))
 
     def repeat(self, times: int | None = None) -> Stream[T]:
-        """Repeat the stream ``times`` times. With ``None``, repeat it until a pass is empty."""
+        """Repeat the stream ``times`` times. With ``None``, only an empty pass ends it."""
         if times is not None:
             _check("repeat", times, 0)
         rows = partial(operators.exact_rows, self.size)
@@ -362,9 +363,8 @@ def interleave(
     """Return a stream that reads ``block_length`` elements from each of the streams in turn.
 
     At most ``cycle_length`` streams are open at a time. ``streams`` may be lazy and endless. When a
-    stream ends, the turn passes to the next stream. At the next turn of the ended stream, a stream
-    that was not open yet takes its place. The order is the same as in
-    ``tf.data.Dataset.interleave`` with ``deterministic=True``.
+    stream ends, its turn ends. At its next turn, a new stream is opened in its place. The order is
+    that of ``tf.data.Dataset.interleave`` with ``deterministic=True``.
     """
     _check("cycle_length", cycle_length, 1)
     _check("block_length", block_length, 1)
@@ -414,7 +414,7 @@ def mix(
 
 
 def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[tuple[float, float]]:
-    """Return an amount for each stream, and a minimum because an estimate may be too low."""
+    """Return the weight at the start and the smallest weight of each stream."""
     if weights is not None:
         return [(weight, weight) for weight in weights]
     found = [size() for size in sized]

@@ -1,8 +1,7 @@
-"""Contracts: tests for the stores and encoders of other packages, to be run with pytest.
+"""Tests for the stores and encoders of other packages, to be run with pytest.
 
-Derive a test class from :class:`StoreContract` or :class:`EncoderContract`. Begin reading in
-``store_contract.py``. ``small_corpus.py`` is the brute-force search whose answers a store must
-give, too.
+Derive a test class from :class:`StoreContract` or :class:`EncoderContract`. The answers of a store
+are compared with those of the brute-force search in ``small_corpus.py``.
 """
 
 from pytest import register_assert_rewrite

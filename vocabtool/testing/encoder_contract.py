@@ -1,4 +1,4 @@
-"""Tests of what every encoder promises. Example::
+"""Tests that every encoder must pass. Example::
 
 class TestMyEncoder(EncoderContract):
     def new_encoder(self) -> Encoder:
@@ -32,7 +32,7 @@ TEXTS: Final = (
 class EncoderContract:
     """Tests of an encoder. Derive a class from this one and implement :meth:`new_encoder`.
 
-    ``tolerance``: how much a number of a vector may change if the batch contains other texts.
+    ``tolerance``: how much the vector of a text may differ, in any number, between two batches.
     """
 
     tolerance = 1e-5
@@ -47,7 +47,7 @@ class EncoderContract:
         return cls().new_encoder()
 
     def test_shapes(self, encoder: Encoder) -> None:
-        """Vectors have the right shape and type for no text, a few, and more than one batch."""
+        """Vectors have the right shape and type, for no text, a few texts, and many texts."""
         for count in (0, 1, 2, encoder.max_batch + 1):
             texts = [TEXTS[at % len(TEXTS)] for at in range(min(count, 600))]
             for vectors in (encoder.encode(texts), encoder.encode_queries(texts)):
@@ -71,7 +71,7 @@ class EncoderContract:
         assert np.isfinite(encoder.encode([b"\xff\xfe love", b"\xed\xa0\x80", "\ud800"])).all()
 
     def test_same_again(self, encoder: Encoder) -> None:
-        """An encoder that is opened again, or unpickled, is the same model."""
+        """An encoder that is opened again or unpickled has the same fingerprint and vectors."""
         wanted = encoder.encode(TEXTS)
         again = self.new_encoder()
         for other in (again, pickle.loads(pickle.dumps(encoder))):  # noqa: S301 - our own bytes

@@ -44,14 +44,14 @@ class PlainBM25:
     def search(
         self, query: KeywordQuery, limit: int, among: Iterable[int] | None = None
     ) -> RankedRows:
-        """Return the best documents. ``among``: the rows to search; ``None``: all rows."""
+        """Return the ``limit`` best rows. ``among``: the rows to search; ``None``: all rows."""
         rows = range(len(self._words)) if among is None else among
         found = [row for row in rows if self._matches(row, query)]
         scores = [self.score(row, query) for row in found]
         return RankedRows.of(np.array(found, np.int64), np.array(scores, np.float32), limit)
 
     def score(self, row: int, query: KeywordQuery) -> float:
-        """Return the sum of the scores of all clauses, even if the document does not match."""
+        """Return the sum of the scores of all clauses for a document."""
         score = 0.0
         for clause in (*query.must, *query.should):
             of_parts = sum(

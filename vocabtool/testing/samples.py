@@ -1,7 +1,4 @@
-"""Sample documents, queries and conditions of the contracts.
-
-The meaning of each condition is given as a Python function.
-"""
+"""Sample documents, queries and conditions. Each condition has a function that tests a document."""
 
 from __future__ import annotations
 
@@ -32,10 +29,10 @@ FIELDS: Final[Mapping[str, Kind]] = {
 
 
 def documents(count: int = COUNT) -> list[Doc]:
-    """Return documents of at most 40 terms, a length that every store keeps exactly.
+    """Return documents of at most 40 terms, so that no store rounds their lengths.
 
-    Ids are not in the order of rows. Every tenth document has the same text and vector as an
-    earlier one, and every 29th has no vector.
+    Ids are not sorted. Every tenth document has the text and vector of an earlier document. Every
+    29th document has no vector.
     """
     draw = np.random.default_rng(11)
     share = 1 / np.arange(1, len(WORDS) + 1)
@@ -104,7 +101,7 @@ Meaning = Callable[[Doc], bool]
 
 
 def _has(name: str, test: Callable[[Any], bool]) -> Meaning:
-    """Return a function that tells whether a document has a field and its value passes a test."""
+    """Return a function that tells whether a document has a field whose value passes a test."""
     return lambda doc: doc.fields.get(name) is not None and test(doc.fields[name])
 
 

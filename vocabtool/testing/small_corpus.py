@@ -1,4 +1,4 @@
-"""A corpus in memory, searched by brute force, so that a person can check its answers."""
+"""A store in memory that searches by brute force. Other stores are compared with it in tests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Doc(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """A model of whole words. It knows ``words``, which must be in lower case."""
+    """A word model that knows ``words``, all of them in lower case."""
 
     words: Collection[str]
     subword: bool = False
@@ -101,7 +101,7 @@ class SmallCorpus(MaskStore):
         return {term: self.document_frequency(term) for term in terms}
 
     def bm25(self, term: Term, row: int) -> float:
-        """Return the BM25 score of a term in a row. For the field "surfaces", this is the idf."""
+        """Return the BM25 score of a term in a row."""
         return self._bm25.score(row, KeywordQuery((Clause((term,)),)))
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:

@@ -1,4 +1,4 @@
-"""Tests of what every store promises. They use the public ``Index``. Example::
+"""Tests that every store must pass. They use the public ``Index``. Example::
 
     class TestMyStore(StoreContract):
         def new_address(self, tmp_path: Path) -> str:
@@ -63,7 +63,7 @@ HOSTILE_TEXTS: Final = (
 
 @dataclass(frozen=True)
 class Library:
-    """The sample documents: in the store, and in memory."""
+    """The sample documents, in the tested store (``index``) and in memory (``small``)."""
 
     address: str
     index: Index
@@ -116,7 +116,7 @@ class StoreContract:
                 _agree(library, text, vector_of(at), **settings)
 
     def test_short_lists(self, library: Library) -> None:
-        """A short list has the best documents, and those with a code of the query come first."""
+        """A short list has the best hits. Hits with an identifier of the query come first."""
         small = library.small
         for at, text in enumerate(QUERIES[:-3]):
             wanted = _expect(small, text, vector_of(at), k=500)
@@ -135,7 +135,7 @@ class StoreContract:
                     )
 
     def test_conditions(self, library: Library) -> None:
-        """Conditions select the right ids, and limit searches by words, by vector and by both."""
+        """Conditions select the right documents, alone and in searches by words and vectors."""
         docs = library.small.docs
         for at, (text, holds) in enumerate(CONDITIONS.items()):
             wanted = sorted(doc.id for doc in docs if holds(doc))
@@ -286,7 +286,7 @@ class StoreContract:
     @pytest.mark.parametrize("metric", ["cosine", "inner-product", "l2"])
     @pytest.mark.parametrize("dtype", ["float16", "float32"])
     def test_similarities(self, address: str, metric: Metric, dtype: StoredType) -> None:
-        """Similarities are those of the metric's definition. Without a vector, there is none."""
+        """Similarities follow the definition of the metric. Without a vector, they are ``None``."""
         index = Index.create(address, dim=DIM, metric=metric, dtype=dtype, language="none")
         docs = documents(60)
         _put(index, docs)
@@ -326,7 +326,7 @@ class StoreContract:
             assert {hit.id: hit.score for hit in hits} == pytest.approx(scores, rel=near)
 
     def test_changes(self, address: str) -> None:
-        """After additions, updates and deletions, all answers fit the remaining documents."""
+        """After additions, updates and deletions, answers equal those of brute force."""
         docs = documents(200)
         index = _create(address)
         _put(index, docs[:120])
@@ -404,7 +404,7 @@ class StoreContract:
         assert (len(one), docs[1].id in one) == (28, False)
 
     def test_answers_are_remembered(self, address: str) -> None:
-        """The answer to a request is stored with the changes, for a client that asks again."""
+        """A writer stores the answer to a request. A later writer returns this answer."""
         index = _create(address)
         with index.writer() as writer:
             writer.remember("request '; --", b"\0digest", b"\xffanswer")
@@ -414,7 +414,7 @@ class StoreContract:
             assert writer.answer_for("another") is None
 
     def test_hostile_documents(self, address: str) -> None:
-        """Hostile ids, texts, field names and values are returned as given, and do no harm."""
+        """Hostile ids, texts, field names and values are stored and returned unchanged."""
         texts = HOSTILE_TEXTS
         names = [text[:60] for text in texts if text.isprintable() and text == text.strip()]
         docs = [
@@ -506,7 +506,7 @@ class StoreContract:
         assert index.verify().documents == len(kept)
 
     def test_created_once(self, address: str) -> None:
-        """Only with ``force``, an index replaces an earlier one: at once, or later by a call."""
+        """Only ``force`` replaces an index, at once or later with ``put_in_place``."""
         with pytest.raises(NotFound):
             Index.open(address)
         index = _create(address)
