@@ -70,7 +70,7 @@ class Connections:
     Threads may share an object. A forked process opens its own connections.
 
     - ``where``: the host and the database, for messages.
-    - ``schema``: the name of the schema that has vocabtool's tables.
+    - ``schema``: the name of the schema with vocabtool's tables.
     """
 
     def __init__(self, conninfo: str, *, schema: str = SCHEMA) -> None:
@@ -256,7 +256,7 @@ def _close(pool: ConnectionPool[Any], process: int) -> None:
 
 @contextmanager
 def one_commit(connection: Connection) -> Iterator[None]:
-    """Let all statements of the ``with`` block read the same commit, while other sessions write."""
+    """Run the ``with`` block in a transaction whose statements all see the same commit."""
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
