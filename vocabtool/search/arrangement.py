@@ -232,7 +232,7 @@ def _read_cursor(store: IndexStore, cursor: str, search: bytes) -> tuple[int, in
             data = base64.b64decode(cursor, b"-_", validate=True)
     packed, check = data[: CURSOR.size], data[CURSOR.size :]
     if check != _checksum(packed) or packed[0] != VERSION:
-        what = f"cursor: {cursor!r:.60} is no cursor of vocabtool, or was cut or changed"
+        what = f"cursor: {cursor!r:.60} is not a cursor of vocabtool, or it was cut or changed"
         raise InvalidCursor(f"{what}: copy the whole cursor of a result, or {AGAIN}")
     _, of_index, of_commit, position, limit, of_search = CURSOR.unpack(packed)
     index, commit = store.version

@@ -350,7 +350,7 @@ def _delete_locked(connection: Connection, tables: Tables, docs: list[int]) -> R
         [held.term.tolist(), held.doc.tolist()],
     ).rowcount
     if removed != len(held.term):
-        what = f"{removed:,} postings of {len(docs):,} documents, expected {len(held.term):,}"
+        what = f"found {removed:,} postings of {len(docs):,} documents, expected {len(held.term):,}"
         raise InvalidFile(f"damaged: {what}; run `vocabtool verify`")
     connection.execute(tables.sql("DELETE FROM {documents} WHERE doc = ANY(%s)"), [docs])
     words, surfaces = (sum(each[at] for each in found) for at in (0, 1))
@@ -433,7 +433,9 @@ def _record(connection: Connection, tables: Tables, changes: Changes) -> None:
             [key, digest, answer],
         )
         if not made.rowcount:
-            raise VocabtoolError(f"the key {key!r} was used meanwhile: ask for its answer")
+            raise VocabtoolError(
+                f"the key {key!r} was used meanwhile: send the request again to get the answer"
+            )
     if changes.answers:
         connection.execute(
             tables.sql(

@@ -86,7 +86,7 @@ BUFFER_SHARE: Final = 4  # of the memory for building, for documents that wait f
 COPIED_ROWS: Final = (16, 4096)  # fetched at a time, for a copy
 COPIED_BYTES: Final = 4 << 20  # of their texts
 NO_ADDRESS: Final = (
-    "not an address of PostgreSQL: wanted postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME,"
+    "not a PostgreSQL address: wanted postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME,"
     " with %-escapes"
 )
 OUTGROWN: Final = 4  # measured again when there are this many times the documents
@@ -238,7 +238,7 @@ class PostgresEngine:
         try:
             return UserTable(**orjson.loads(bytes(found[0][0])))
         except (IndexError, TypeError, ValueError) as error:
-            raise InvalidFile("damaged: the facts of your table", file=self.name) from error
+            raise InvalidFile("damaged: the description of your table", file=self.name) from error
 
     def close(self) -> None:
         self.connections.close()

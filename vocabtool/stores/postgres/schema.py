@@ -201,7 +201,7 @@ def check_database(connection: Connection, where: str) -> tuple[int, ...]:
         first = "" if available else "the server does not have it: install pgvector on it. Then "
         raise VocabtoolError(
             f"{where}: the database has no extension vector (pgvector): {first}run CREATE EXTENSION"
-            " vector in this database, as a role that may (in most installations a superuser)"
+            " vector in this database (in most installations, as a superuser)"
         )
     return tuple(int(part) for part in found.split(".") if part.isdigit())
 
@@ -223,7 +223,7 @@ def version_of(connection: Connection, schema: str, where: str) -> int:
     if number > VERSION:
         raise VocabtoolError(
             f"{where}: a newer vocabtool made the tables in the schema {schema!r}: version "
-            f"{number}, expected at most {VERSION}. Use that vocabtool, or another schema"
+            f"{number}, expected at most {VERSION}. Update vocabtool, or use another schema"
         )
     return int(number)
 
@@ -312,7 +312,7 @@ def find_index(connection: Connection, schema: str, name: str, where: str) -> Ta
         if version < VERSION:
             raise VocabtoolError(
                 f"{where}: an earlier vocabtool made the tables in the schema {schema!r}: version "
-                f"{version}, expected {VERSION}. Create or change an index here, which migrates"
+                f"{version}, expected {VERSION}. To migrate them, create or change an index"
             )
         statement = Tables(schema).sql(
             "SELECT number, " + OF_USER + " FROM {indexes} WHERE name = %s"

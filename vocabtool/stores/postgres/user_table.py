@@ -171,12 +171,10 @@ def find_table(connection: Connection, table: UserTable, where: str) -> FoundTab
             [table.name],
         ).fetchone()
     if found is None:
-        raise NotFound(
-            f'{name}: not there; a name is written as in SQL: docs, sales.docs, "My Docs"'
-        )
+        raise NotFound(f'{name}: not found; write the name as in SQL: docs, sales.docs, "My Docs"')
     oid, *parts, is_table, role, may = found
     if not is_table:
-        what = "wanted an ordinary table: no view, and not partitioned, temporary or unlogged"
+        what = "wanted an ordinary table, not a view or a partitioned, temporary or unlogged table"
         raise VocabtoolError(f"{name}: {what}")
     sql = Identifier(*parts)
     if not may:
@@ -207,7 +205,7 @@ def find_table(connection: Connection, table: UserTable, where: str) -> FoundTab
     for column in table.keep:
         check_column_name(column, name)
         if columns[column][0] in VECTORS:
-            raise VocabtoolError(f"{name}: the column {column!r} has vectors, which are no field")
+            raise VocabtoolError(f"{name}: the column {column!r} has vectors, so it cannot be kept")
         fields[column] = kind_of(*columns[column][:2])
     if len(fields) > MAX_FIELDS:
         raise VocabtoolError(f"{name}: {len(fields):,} kept columns, the limit is {MAX_FIELDS}")
@@ -283,8 +281,8 @@ def check_triggers(connection: Connection, tables: Tables, where: str) -> None:
     (found,) = connection.execute(TRIGGERS, asked).fetchone() or (0,)
     if found != len(NOTING):
         raise VocabtoolError(
-            f"{where}: {found} of the {len(NOTING)} triggers are on the table and enabled, so "
-            "changes may be unknown: build the index again with --force"
+            f"{where}: only {found} of the {len(NOTING)} triggers on the table are enabled, so "
+            "changes may be missing: build the index again with --force"
         )
 
 

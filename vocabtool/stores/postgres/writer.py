@@ -380,7 +380,7 @@ class PostgresWriter:
         if self._slot is not None and fields != self.manifest.fields:
             raise VocabtoolError(
                 f"{self._connections.where}: a new field after {self._flushed:,} documents of one "
-                "commit: use a smaller --commit-rows (commit_rows=), or commit before it"
+                "commit: use a smaller --commit-rows (commit_rows=), or commit before adding it"
             )
 
     def close(self) -> None:
@@ -483,7 +483,7 @@ class PostgresWriter:
             known = fields.get(name, "null")
             fields[name] = union(known, kind)
             if known not in ("null", "string") and fields[name] == "string":
-                what = f"another writer gave the field {name!r} {PLAIN[known]}, got {PLAIN[kind]}"
+                what = f"field {name!r}: got {PLAIN[kind]}, but another writer added {PLAIN[known]}"
                 raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
         if len(fields) > MAX_FIELDS:
             raise VocabtoolError(f"{len(fields):,} fields in the index, the limit is {MAX_FIELDS}")
@@ -496,7 +496,7 @@ class PostgresWriter:
             return PATH_FIRST
         if ours != theirs and (held.rows or theirs != self.manifest.searched_fields):
             told, mine = (" and ".join(each) or "one field" for each in (theirs, ours))
-            what = f"another writer made the index search {told}, got {mine}"
+            what = f"wanted to search {mine}, but another writer made the index search {told}"
             raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
         return ours
 
