@@ -531,7 +531,7 @@ def test_command_line(database: Database) -> None:
 
 
 WRONG: Final[Mapping[str, tuple[str, UserTable, str]]] = {
-    "no table": ("SELECT 1", replace(DOCS, name="nothing"), "table nothing: not there"),
+    "no table": ("SELECT 1", replace(DOCS, name="nothing"), "table nothing: not found"),
     "no column": ("SELECT 1", replace(DOCS, text="words"), "no column 'words'.*id, body"),
     "id is not unique": (
         "ALTER TABLE docs DROP CONSTRAINT docs_pkey",

@@ -1,4 +1,4 @@
-"""Evaluation of search: metrics, comparison of all fusions, tuning of the keyword leg's weight.
+"""Evaluate search: metrics, comparison of fusion methods, tuning of the keyword search's weight.
 
 Read ``compare.py`` first.
 """

@@ -1,7 +1,7 @@
-"""Estimate the weight of an index's keyword leg (keyword search) without judgements.
+"""Estimate the weight of keyword search in hybrid search, without relevance judgements.
 
-Queries are made from a sample of documents. Each query is then searched as if its text were missing
-from its document. The estimate is the weight with which the queries find their documents best.
+Queries are made from a sample of documents. Each query is searched as if its document did not
+contain the text of the query. The best weight ranks these documents highest.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ ESTIMATE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PseudoQuery:
-    """A query made from the document in ``row``.
+    """A query made from a part of the document in ``row``.
 
-    ``copy``: the text of the document without the query. ``removed``: the start and the exclusive
-    end of the query in the document, in characters.
+    ``copy``: the text of the document without this part. ``removed``: the start and the exclusive
+    end of this part in the document, in characters.
     """
 
     kind: Kind
@@ -146,10 +146,10 @@ def _words_of(part: str, cutter: Cutter) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Split a text into sentences or, if there are fewer than three, into parts of twelve words.
+    """Split a text into sentences or, if it has fewer than three, into parts of twelve words.
 
-    A sentence also ends at a line break. Each part contains a word, and the joined parts are the
-    text. A text without a word gives an empty list.
+    A sentence also ends at a line break. The joined parts equal the text. Returns an empty list for
+    a text without words.
     """
     head, rest = text[:MAX_CHARACTERS], text[MAX_CHARACTERS:]
     parts: list[str] = []
@@ -168,7 +168,7 @@ def sentences(text: str) -> list[str]:
 
 
 def reads_like_language(sentence: str) -> bool:
-    """Return whether a text is mostly words, has at least four, and does not end like code."""
+    """Return whether a text looks like a sentence, not like code or a table."""
     shape = sentence.translate(SHAPES)
     without_blanks = shape.count("c")
     if without_blanks > shape.count("a") + shape.count("0"):
@@ -182,9 +182,9 @@ def reads_like_language(sentence: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The loss of the weight ``a``.
+    """The loss with the weight ``a`` for keyword search.
 
-    ``loss``: the mean natural logarithm of the rank at which a query finds its document.
+    ``loss``: the mean of ln(rank), where rank is the rank of a query's own document.
     """
 
     a: float
@@ -193,10 +193,11 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class LegRate:
-    """How often one leg alone finds the document that a query was made from.
+    """How often keyword search or vector search alone finds the document of a query.
 
-    ``first``: the share of queries whose document has rank 1. ``first_ten``: the share of queries
-    whose document has a rank up to 10.
+    - ``leg``: ``"keyword"`` or ``"dense"`` (vector search).
+    - ``first``: the share of queries whose document has rank 1.
+    - ``first_ten``: the share of queries whose document has a rank up to 10.
     """
 
     kind: Kind
@@ -207,10 +208,11 @@ class LegRate:
 
 @dataclass(frozen=True, slots=True)
 class WeightEstimate:
-    """The estimated weight ``a`` of the keyword leg, 0 to 1.
+    """The estimated weight of keyword search.
 
-    - ``a``: the mean of the weights in ``curve`` that have nearly the lowest loss.
-    - ``rates``: how well each leg alone finds the documents.
+    - ``a``: the weight, 0 to 1.
+    - ``curve``: the loss with each weight that was tried.
+    - ``rates``: how often each kind of search alone finds the documents.
     - ``sample``: the number of documents that queries were made from.
     - ``seed``: the seed of the random sample.
     """
@@ -241,15 +243,15 @@ def calibrate(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> WeightEstimate | None:
-    """Estimate the weight ``a`` of the keyword leg from the documents of an index; store nothing.
+    """Estimate the weight ``a`` of keyword search from the documents of an index.
 
-    Two queries are made from each of ``sample`` documents. For each query, the document is copied
-    without the text that became the query. The encoder of the index encodes queries and copies.
-    ``progress``: a function that gets the name of a step and the share of it that is done, 0 to 1.
+    Two queries are made from each of ``sample`` documents. The estimate is not stored.
+
+    ``progress``: a function that gets the name of a step and its finished share, 0 to 1.
 
     Returns ``None`` if fewer than ten documents have three sentences and 15 words. Raises
-    :class:`VocabtoolError` for an index without an encoder, and ``ValueError`` for a ``sample``
-    that is too small.
+    :class:`VocabtoolError` for an index without an encoder, and ``ValueError`` if ``sample`` is
+    less than ten.
     """
     if sample < MIN_SAMPLE:
         raise ValueError(f"sample must be at least {MIN_SAMPLE} documents, got {sample}")
@@ -308,7 +310,7 @@ def calibrate(
 
 
 def terms_of_copies(snapshot: CommitStore, queries: Sequence[PseudoQuery]) -> list[Terms]:
-    """Return the terms of each query's ``copy``, each as often as the weight of its field says."""
+    """Return the terms of each query's ``copy``, counted with the weights of the fields."""
     documents = snapshot.documents.fetch_documents(np.array([query.row for query in queries]))
     return weighted_terms(
         snapshot.cutter,
@@ -335,6 +337,6 @@ def sample_queries(snapshot: CommitStore, count: int, seed: int) -> list[PseudoQ
 
 
 def rank_of(row: int, ranking: Rows) -> int:
-    """Return the rank of a row, from 1; 1,000 if it is not among the first 999."""
+    """Return the rank of a row, 1 to 1,000. A row that is absent has rank 1,000."""
     places = np.flatnonzero(ranking[: ABSENT - 1] == row)
     return int(places[0]) + 1 if len(places) else ABSENT

@@ -1,4 +1,4 @@
-"""Compare all fusions, with judged queries or with queries made from documents."""
+"""Compare all fusion methods with judged queries, or with queries made from documents."""
 
 from __future__ import annotations
 
@@ -70,10 +70,11 @@ NO_VOCABULARY: Final = "it is unknown which words the model knows: all count as 
 
 @dataclass(frozen=True, slots=True)
 class FusionScore:
-    """The mean of each measure for one fusion on one set of queries.
+    """The mean of each measure for one fusion method on one set of queries.
 
-    ``differences``: the mean difference from the fusion ``coverage`` in each measure, with a 95 %
-    confidence interval.
+    - ``split``: the set of queries: all, or those with or without unknown words.
+    - ``differences``: the mean difference from the fusion ``coverage`` in each measure, with a 95 %
+      confidence interval.
     """
 
     fusion: Fusion
@@ -87,8 +88,8 @@ class FusionScore:
 class RelevantDocument:
     """A relevant document of a query.
 
-    ``gain``: the judgement. ``ranks``: the document's rank with each of the two settings, from 1;
-    ``None`` if it is not in the first 100.
+    ``gain``: the judgement. ``ranks``: the ranks of the document, from 1, with the two settings
+    that are compared; ``None`` if it is not in the first 100.
     """
 
     id: str
@@ -98,10 +99,11 @@ class RelevantDocument:
 
 @dataclass(frozen=True, slots=True)
 class MovedQuery:
-    """A judged query that two settings rank differently.
+    """A judged query whose nDCG@10 differs between two settings.
 
-    ``query``: the query with its words. ``ndcg``: the nDCG@10 with each setting. ``relevant``: up
-    to ten relevant documents, the highest gain first.
+    - ``query``: a summary of the query.
+    - ``ndcg``: the nDCG@10 with each setting.
+    - ``relevant``: up to ten relevant documents, the highest gain first.
     """
 
     id: str
@@ -128,12 +130,13 @@ class TwoSettings:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The result of :func:`evaluate`: scores of each fusion on each set of queries.
+    """The result of :func:`evaluate`.
 
-    - ``unknown``: the number of queries with a word that the corpus contains, but the model does
-      not know.
+    - ``rows``: the scores of each fusion method on each set of queries.
+    - ``unknown``: the number of queries with a word that the model does not know, although the
+      corpus contains it.
     - ``notes``: what was skipped.
-    - ``beside``: the default fusion compared with another setting, or ``None``.
+    - ``beside``: the comparison with a second setting, or ``None``.
     """
 
     rows: tuple[FusionScore, ...]
@@ -160,13 +163,13 @@ def evaluate(
     progress: Progress | None = None,
     **settings: Any,
 ) -> Evaluation:
-    """Search for every judged query with every fusion; return the scores.
+    """Search for every judged query with every fusion method; return the scores.
 
     - ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
-    - ``seed``: seed of the bootstrap.
+    - ``seed``: seed of the bootstrap for confidence intervals.
     - ``settings``: options of :meth:`Index.search_many` for every search.
-    - ``beside``: options in which a second setting differs from ``settings``. The result compares
-      both (:class:`TwoSettings`). ``{"fusion": "dense"}`` is ignored without vectors.
+    - ``beside``: options of a second setting, which replace those in ``settings``. The result then
+      compares both settings (:class:`TwoSettings`).
 
     Raises :class:`VocabtoolError` if no query has a relevant document.
     """
@@ -237,11 +240,7 @@ def _two_settings(
     settings: Mapping[str, Any],
     beside: Mapping[str, Any],
 ) -> TwoSettings:
-    """Compare the search results of two settings.
-
-    ``both``: the results. ``settings``: the first setting. ``beside``: the options that differ in
-    the second setting.
-    """
+    """Compare the results ``both`` of two settings. The second setting adds ``beside``."""
     rankings = [[[hit.id for hit in each] for each in hits] for hits in both]
     ndcgs = np.array([list(map(ndcg, ranking, chosen.judged)) for ranking in rankings])
     apart = ndcgs[1] - ndcgs[0]
@@ -274,7 +273,7 @@ def _two_settings(
 
 @dataclass(frozen=True, slots=True)
 class HitRate:
-    """How often a fusion finds the document that a query was made from.
+    """How often a fusion method finds the document that a query was made from.
 
     ``first``: the share of queries whose document has rank 1. ``first_ten``: the share of queries
     whose document has a rank up to 10.
@@ -289,7 +288,7 @@ class HitRate:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """The mean recall@10 of the vector leg over a number of query vectors."""
+    """The mean recall@10 of vector search over a number of query vectors."""
 
     mean: float
     queries: int
@@ -297,7 +296,7 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class SelfCheck:
-    """The result of :func:`self_check`: hit rates by fusion and kind of query."""
+    """The result of :func:`self_check`: the hit rate of each fusion method and kind of query."""
 
     rates: tuple[HitRate, ...]
     recall: Recall | None
@@ -336,9 +335,7 @@ def self_check(
             word = unknown[int(generator.integers(len(unknown)))]
             items.append(("unknown", document.id, " ".join((word, *drawn[:BESIDE_UNKNOWN]))))
     if not items:
-        raise VocabtoolError(
-            f"{index.name}: no document contains a word, so there is no query to make"
-        )
+        raise VocabtoolError(f"{index.name}: no document contains a word, so no query can be made")
     kinds, wanted, texts = zip(*items, strict=True)
     vectors = None if index.encoder is None else index.encoder.encode_queries(texts)
     rates: list[HitRate] = []
@@ -386,9 +383,9 @@ def _words(text: str, snapshot: CommitStore) -> tuple[list[str], list[str]]:
 
 
 def measure_recall(snapshot: CommitStore, vectors: Vectors, metric: Metric) -> Recall | None:
-    """Measure recall@10 of the vector leg against an exhaustive search.
+    """Measure recall@10 of the index's vector search against exhaustive search.
 
-    ``vectors``: prepared query vectors, shape (n, dim). Returns ``None`` if all of them are zero.
+    ``vectors``: query vectors, shape (n, dim). Returns ``None`` if all of them are zero.
     """
     used = vectors[vectors.any(axis=1)][:MAX_RECALL_QUERIES]
     best = [RankedRows.none()] * len(used)

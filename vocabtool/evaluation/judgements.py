@@ -74,13 +74,13 @@ def ndcg(ranked: Sequence[str], judged: Judged, depth: int = NDCG_DEPTH) -> floa
 
 
 def recall(ranked: Sequence[str], judged: Judged, depth: int = RECALL_DEPTH) -> float:
-    """Return the share of all relevant documents that the first ``depth`` contain, 0 to 1."""
+    """Return the share of the relevant documents that are in the first ``depth``, 0 to 1."""
     relevant = {document for document, gain in judged.items() if gain >= RELEVANT}
     return len(relevant.intersection(ranked[:depth])) / (len(relevant) or 1)
 
 
 def reciprocal_rank(ranked: Sequence[str], judged: Judged, depth: int | None = None) -> float:
-    """Return 1 / rank of the first relevant document, or 0 if the first ``depth`` contain none.
+    """Return 1 / rank of the first relevant document, or 0 if its rank exceeds ``depth``.
 
     If ``depth`` is ``None``, the whole ranking counts, as in trec_eval's ``recip_rank``.
     """
@@ -143,11 +143,10 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQueries:
-    """Those queries of a file that have a relevant document.
+    """The queries of a file that have a relevant document.
 
-    Queries without a relevant document are left out, because every ranking has the same score for
-    them. ``at``: the position of each query in the file. ``count``: the number of all queries in
-    the file.
+    ``at``: the position of each query in the file. ``count``: the number of all queries in the
+    file.
     """
 
     queries: list[JudgedQuery]
@@ -159,9 +158,9 @@ class JudgedQueries:
     def vectors(self, index: Index, vectors: NDArray[Any] | None) -> Vectors | None:
         """Return the vectors of these queries, shape (len(queries), dim).
 
-        ``vectors``: a vector for each query in the file. If it is ``None``, the encoder of the
-        index makes the vectors; without an encoder, the result is ``None``. Raises ``ValueError``
-        if the number of ``vectors`` is not the number of queries in the file.
+        ``vectors``: one vector for each query in the file; ``None``: the encoder of the index
+        encodes the queries. Returns ``None`` if the index has no encoder either. Raises
+        ``ValueError`` if the number of ``vectors`` is wrong.
         """
         if vectors is None:
             encoder = index.encoder
@@ -173,7 +172,7 @@ class JudgedQueries:
 
 
 def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueries:
-    """Return the queries with a relevant document; raise :class:`VocabtoolError` if none has."""
+    """Keep the queries with a relevant document. Raises :class:`VocabtoolError` if none has."""
     at = [
         place
         for place, query in enumerate(queries)
@@ -283,7 +282,7 @@ def read_qrels(path: str | Path) -> Qrels:
 
 
 def read_query_vectors(path: str | Path) -> NDArray[Any]:
-    """Read a matrix with one row for each query. Nothing is unpickled.
+    """Read a matrix with one row for each query. Pickled arrays are refused.
 
     Raises :class:`NotFound` and :class:`InvalidFile`.
     """

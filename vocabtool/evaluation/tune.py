@@ -1,7 +1,7 @@
-"""Tune the weight of the keyword leg with judged queries.
+"""Tune the weight of keyword search with judged queries.
 
-The weight with the highest mean nDCG@10 is chosen. Cross-validation estimates the nDCG@10 of such a
-weight on new queries.
+The weight with the highest mean nDCG@10 is chosen. Cross-validation estimates its nDCG@10 on new
+queries.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, ..
 
 
 class CopyStore(MaskStore):
-    """A store that searches as if a shortened copy replaced the document in ``row``.
+    """A store that searches as if a shortened copy replaced one document.
 
-    ``terms``, ``vector``: the terms and the vector of the copy. ``mean_length``: the mean length of
-    the field ``words``. Document frequencies stay those of ``store``. The copy matches no phrase.
+    Document frequencies stay the same. The copy matches no phrase.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class CopyStore(MaskStore):
         return rows
 
     def _without(self, among: Rows | None) -> tuple[Selection, bool]:
-        """Return ``among`` without the copied document, and whether ``among`` allows the copy."""
+        """Return ``among`` without the copied document, and whether ``among`` contains it."""
         if among is None:  # all documents
             return self._store.select([], self._row), True
         others = among[among != self._row]
@@ -127,7 +126,7 @@ class CopyStore(MaskStore):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LegScores:
-    """The documents that the two legs found for a query, with the scores that a fusion needs."""
+    """The documents that vector search and keyword search found for a query, with their scores."""
 
     store: Store
     candidates: Candidates
@@ -135,7 +134,7 @@ class LegScores:
     m: float
 
     def ranking(self, a: float, k: int | None = None) -> Rows:
-        """Return the best ``k`` rows with weight ``a`` for the keyword leg."""
+        """Return the best ``k`` rows if keyword search has the weight ``a``; all without ``k``."""
         rows = self.candidates.rows
         scores, _, weight = fuse(self.candidates, replace(DEFAULTS, a=a), self.m, False)
         most, ids, alone = len(rows) if k is None else k, self.store.documents.ids, weight == 1
@@ -154,7 +153,7 @@ class LegScores:
 def score_legs(
     store: Store, text: str, vector: Vectors | None, settings: Settings = DEFAULTS
 ) -> LegScores:
-    """Search keywords and vectors as the fusion ``coverage`` does, without fusing the results."""
+    """Search by vector and by keywords, as the fusion ``coverage`` does, without fusion."""
     query = parse_query(store, text, settings)
     used = vector if vector is not None and vector.any() else None
     candidates, tiers = store.legs(query, used, settings.limit(store.rows), store.live)
@@ -163,7 +162,7 @@ def score_legs(
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """The mean nDCG@10 of the judged queries with the weight ``a``."""
+    """The mean nDCG@10 of the judged queries with the weight ``a`` for keyword search."""
 
     a: float
     ndcg: float
@@ -171,12 +170,12 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class TunedWeight:
-    """The weight ``a`` with the highest mean nDCG@10; if several have it, the middle one.
+    """The weight of keyword search with the highest mean nDCG@10.
 
-    - ``curve``: the mean nDCG@10 of every weight.
-    - ``held_out``: the mean nDCG@10 in five-fold cross-validation, where the weight for the queries
-      of each fold is chosen with the queries of the other folds.
-    - ``fixed``: the mean nDCG@10 of the default weight.
+    - ``a``: the weight, 0 to 1. If several are best, the middle one.
+    - ``curve``: the mean nDCG@10 with each weight.
+    - ``held_out``: the mean nDCG@10 in five-fold cross-validation.
+    - ``fixed``: the mean nDCG@10 with the default weight.
     """
 
     a: float
@@ -205,7 +204,7 @@ def tune(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> TunedWeight:
-    """Choose the weight ``a`` of the keyword leg with judged queries; store nothing.
+    """Choose the weight ``a`` of keyword search with judged queries. It is not stored.
 
     ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
     ``seed``: seed of the random folds. Raises :class:`VocabtoolError` if fewer than ten queries
@@ -250,7 +249,7 @@ def tune(
 
 
 def _best(gains: NDArray[np.float64]) -> int:
-    """Return the column with the highest mean; if several have it, the middle one."""
+    """Return the column with the highest mean. If several are best, return the middle one."""
     means = gains.mean(axis=0)
     best = np.flatnonzero(means >= means.max() - 1e-9)
     return int(best[len(best) // 2])

@@ -7,8 +7,8 @@ A cursor is a text that says where the next page begins. It encodes these values
 - a hash of the id of the index
 - the number of the commit
 - the position at which the next page begins
-- the limit of candidates of each leg
-- a hash of the search
+- the limit of candidates of vector search and of keyword search
+- a hash of the query and its options
 - a checksum
 """
 
@@ -50,7 +50,7 @@ class SortKey(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arrangement:
-    """The parsed arguments of ``Index.search`` that sort, group, count and page its candidates.
+    """The arguments of ``Index.search`` for sorting, facets, pages and groups, parsed.
 
     ``sort``: the keys, the most important one first. ``vector``: the bytes of the vector that the
     caller passed; empty without a vector.
@@ -70,10 +70,10 @@ class Arrangement:
         cursor: str | None,
         group_by: str | None,
     ) -> Arrangement:
-        """Parse the arguments.
+        """Parse arguments of ``Index.search``.
 
-        ``sort``: one key or a list of keys: ``FIELD``, ``FIELD:asc`` or ``FIELD:desc``.
-        ``facets``: a list of field names, or one string such as ``"A,B"``.
+        ``sort``: one key or a list of keys: ``FIELD``, ``FIELD:asc`` or ``FIELD:desc``. ``facets``:
+        a list of field names, or one string such as ``"A,B"``.
         """
         keys = []
         for each in [sort] if isinstance(sort, str) else sort:
@@ -98,7 +98,7 @@ BY_SCORE: Final = Arrangement()
 class Page(NamedTuple):
     """A page of hits, in order.
 
-    - ``places``: the place of each hit among the candidates.
+    - ``places``: the index of each hit in the candidates.
     - ``further``: for each hit, the number of other candidates in its group; ``None`` without
       groups.
     - ``total``: number of all candidates; with groups, the number of all groups.
@@ -115,9 +115,9 @@ class Page(NamedTuple):
 class Pager:
     """Cuts pages from the ordered candidates of a search.
 
-    - ``search``: a hash of the search.
+    - ``search``: a hash of the query and its options.
     - ``start``: the position of the first hit of the page.
-    - ``limit``: maximum number of candidates of each leg.
+    - ``limit``: maximum number of candidates of vector search and of keyword search.
     """
 
     store: IndexStore
@@ -135,6 +135,8 @@ class Pager:
         limit: int,
     ) -> Pager:
         """Make a pager that starts where the cursor says; without a cursor, at the first page.
+
+        ``asked``: the query's text, its vector, the condition on fields, and the settings.
 
         Raises :class:`InvalidCursor` if the cursor is damaged or belongs to another search. Raises
         ``ValueError`` if the arrangement names an unknown field.
@@ -164,7 +166,8 @@ class Pager:
     def page(self, rows: Rows, scores: Fused, k: int, total: int) -> Page:
         """Return a page of at most ``k`` candidates or groups.
 
-        ``rows``, ``scores``: the rows and scores of the best candidates, best first.
+        ``rows``, ``scores``: the best candidates, best first. ``total``: the number of all
+        candidates.
         """
         if not self._rearranges:
             return self._cut(np.arange(len(rows)), scores, None, total, k)
@@ -213,7 +216,7 @@ class Pager:
         return Page(places[page], scores[page], more, cursor, total)
 
     def last_note(self, page: Page, found: int = 0) -> list[str]:
-        """Return a note in a list if this is the last of several pages, otherwise an empty list."""
+        """Return a list with a note if this is the last of several pages, otherwise ``[]``."""
         if self.arrangement.cursor is None or page.cursor is not None:
             return []
         what = "hits" if self.arrangement.group_by is None else "groups"
@@ -229,7 +232,7 @@ def _read_cursor(store: IndexStore, cursor: str, search: bytes) -> tuple[int, in
             data = base64.b64decode(cursor, b"-_", validate=True)
     packed, check = data[: CURSOR.size], data[CURSOR.size :]
     if check != _checksum(packed) or packed[0] != VERSION:
-        what = f"cursor: {cursor!r:.60} is no cursor of vocabtool, or was cut or changed"
+        what = f"cursor: {cursor!r:.60} is not a cursor of vocabtool, or it was cut or changed"
         raise InvalidCursor(f"{what}: copy the whole cursor of a result, or {AGAIN}")
     _, of_index, of_commit, position, limit, of_search = CURSOR.unpack(packed)
     index, commit = store.version
@@ -258,9 +261,9 @@ def _checksum(packed: bytes) -> bytes:
 def count_facets(
     store: IndexStore, fields: Sequence[str], query: Query, allowed: Selection
 ) -> tuple[dict[str, tuple[ValueCount, ...]], list[str]]:
-    """Count the values of fields in the allowed documents that contain a word of the query.
+    """Count field values in the allowed documents that contain a word of the query.
 
-    Return the most frequent values of each field, and a note for each field with more values than
+    Returns the most frequent values of each field, and a note for each field with more values than
     ``MAX_VALUES``.
     """
     if not fields:

@@ -105,8 +105,8 @@ Value: TypeAlias = str | int | float | bool | Moment
 class Test:
     """A test of one field.
 
-    ``position`` and ``positions`` say at which characters of the condition the field and the values
-    begin. What some operators test:
+    ``position`` and ``positions`` are offsets in the condition, in characters: of the field, and of
+    each value. What some operators test:
 
     - ``contains``: whether a list has the value as an element, or a text contains the value.
     - ``has``: whether a list has at least one of the values as an element.
@@ -137,7 +137,7 @@ Condition: TypeAlias = Test | Not | Junction
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A parsed condition. Two conditions are equal if their ``text``, as written, is equal."""
+    """A parsed condition. Conditions with the same ``text`` are equal."""
 
     text: str
     tree: Condition = field(compare=False, repr=False)
@@ -156,8 +156,7 @@ def _where(text: str) -> Where:
 class Token(NamedTuple):
     """A token of a condition.
 
-    ``kind``: the text of a keyword (in lower case) or a sign; for any other token, the name of its
-    group in ``TOKEN``, such as ``string``.
+    ``kind``: a keyword in lower case (``and``), a sign (``<=``), or a kind of token (``string``).
     """
 
     kind: str
@@ -315,7 +314,7 @@ class _Parser:
         return True
 
     def _accept_word(self, *words: str) -> bool:
-        """Accept words that are not in ``KEYWORDS``, because they may also be names of fields."""
+        """Skip ``words`` if they come next; return whether they do."""
         following = self._tokens[self._at : self._at + len(words)]
         if tuple(each.text.lower() for each in following if each.kind == "word") != words:
             return False

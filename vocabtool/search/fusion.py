@@ -1,9 +1,9 @@
-"""Combine the scores of the two legs of a search: the dense leg (vectors) and the keyword leg.
+"""Combine the scores of vector search (the dense leg) and keyword search (the keyword leg).
 
 The functions are pure. Their arrays have one element for each candidate:
 
 - ``similarities``: similarity to the query's vector, NaN without a vector.
-- ``bm25``: BM25 score, 0 if the keyword leg did not return the candidate.
+- ``bm25``: BM25 score, 0 if keyword search did not find the candidate.
 
 A higher score is better. Sources: Cormack, Clarke, Büttcher: Reciprocal Rank Fusion, SIGIR 2009;
 Bruch, Gai, Ingber: An Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023 (the convex
@@ -31,13 +31,12 @@ NOISE: Final = 1e-6  # scores that differ by less, or by less than this share of
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The documents that the dense leg or the keyword leg found.
+    """The documents that vector search or keyword search found.
 
-    The first ``dense`` candidates are the documents of the dense leg, best first.
-
-    - ``keyword``: the places of the keyword leg's documents among the candidates, best first.
-    - ``listed``: the first ``listed`` documents of ``keyword`` have a rank in the keyword leg. The
-      others are candidates only because they contain an identifier.
+    - ``dense``: the number of documents that vector search found. They come first, best first.
+    - ``keyword``: the indices of the documents that keyword search found, best first.
+    - ``listed``: how many of ``keyword`` have a rank in keyword search. The rest are candidates
+      only because they contain an identifier.
     - ``documents``: documents that the store returned with the candidates, by row. May be empty.
     """
 
@@ -51,7 +50,7 @@ class Candidates:
 
     @classmethod
     def union(cls, near: Near, keyword: RankedRows, listed: int) -> Candidates:
-        """Merge the results of the dense leg (``near``) and of the keyword leg (``keyword``).
+        """Merge the results of vector search (``near``) and of keyword search (``keyword``).
 
         ``near.similarities``: the similarities of ``keyword.rows``.
         """
@@ -70,10 +69,9 @@ class Candidates:
         return cls(rows, similarities, bm25, len(dense.rows), places, listed)
 
     def ranks(self) -> tuple[Places, Places]:
-        """Return each candidate's rank in the dense and in the keyword leg.
+        """Return each candidate's rank in vector search and in keyword search.
 
-        Ranks start at 1; equal scores share a rank. The rank is 0 if a leg did not rank the
-        candidate.
+        Ranks start at 1; equal scores share a rank. The rank is 0 for a candidate without a rank.
         """
         dense, keyword = np.zeros((2, len(self.rows)), np.int64)
         dense[: self.dense] = shared_ranks(self.similarities[: self.dense])
@@ -85,10 +83,10 @@ class Candidates:
 def fuse(
     candidates: Candidates, settings: Settings, m: float, subword: bool
 ) -> tuple[Fused, float | None, float | None]:
-    """Return the fused scores, the chosen weight ``a`` and the final weight of the keyword leg.
+    """Return the fused scores, the weight ``a``, and the final weight of keyword search.
 
-    For the fusion ``coverage``, the final weight is a + (1 - a) m. For fusions without weights,
-    both weights are ``None``.
+    The fusion ``coverage`` has the final weight a + (1 - a) m. Both weights are ``None`` for
+    fusions without weights.
 
     ``m``: the share of the query's idf that comes from unknown words. ``subword``: whether the
     model uses subword pieces.
@@ -113,9 +111,9 @@ def fuse(
 def leg_parts(
     candidates: Candidates, settings: Settings, weight: float | None
 ) -> tuple[Fused, Fused]:
-    """Split the scores of :func:`fuse` into the parts of the vector leg and of the keyword leg.
+    """Split the scores of :func:`fuse` into the parts of vector search and keyword search.
 
-    ``weight``: the final weight of the keyword leg, as returned by :func:`fuse`.
+    ``weight``: the final weight of keyword search, as returned by :func:`fuse`.
     """
     similarities, bm25 = candidates.similarities, candidates.bm25
     none = np.zeros(len(bm25))
@@ -153,7 +151,7 @@ def convex_combination(similarities: Scores, bm25: Scores, weight: float) -> Fus
 
 
 def reciprocal_ranks(dense_ranks: Places, keyword_ranks: Places, k: int) -> Fused:
-    """Return the sum of 1 / (k + rank) over both legs. Rank 0 means absent and adds nothing."""
+    """Return the sum of 1 / (k + rank) over both rankings. Unranked candidates have rank 0."""
     fused = np.zeros(len(dense_ranks))
     for ranks in (dense_ranks, keyword_ranks):
         fused += np.divide(1.0, k + ranks, out=np.zeros(len(ranks)), where=ranks > 0)
@@ -166,7 +164,7 @@ def shared_ranks(scores: Scores) -> Places:
 
 
 def first_of_ties(scores: NDArray[np.floating], tiers: NDArray[np.int8] | None = None) -> Places:
-    """Return, for each score, the place of the first score that ties with it.
+    """Return, for each score, the index of the first score that ties with it.
 
     ``scores``: sorted, best first. Scores of documents in different ``tiers`` never tie.
     """
@@ -190,13 +188,12 @@ def best_places(
     *,
     keywords_alone: bool = False,
 ) -> tuple[Places, Fused]:
-    """Return the places of the best ``k`` candidates, and their scores, both best first.
+    """Return the indices and the scores of the best ``k`` candidates, best first.
 
-    The order is by tier, score and id. If scores differ only by rounding, they are all replaced by
-    the highest of them.
+    The order is by tier, score and id. Scores that differ only by rounding become equal.
 
-    ``ids``: returns the ids of rows; called only for documents with equal scores.
-    ``keywords_alone``: whether to drop candidates with score 0.
+    ``ids``: a function that returns the ids of rows. ``keywords_alone``: whether to drop candidates
+    with score 0.
     """
     order = scores.argsort()[::-1]  # ties in any order
     if keywords_alone:

@@ -70,11 +70,11 @@ class WordSummary:
 class QuerySummary:
     """The query as it was understood.
 
-    - ``a``: the weight of the keyword leg in the settings, or its default.
-    - ``m``: the share of the query's idf that comes from words that the model does not know but
-      some documents contain.
-    - ``weight``: the final weight of the keyword leg; the fusion ``coverage`` computes it from
-      ``a`` and ``m``.
+    - ``a``: the weight of keyword search in the settings, or its default.
+    - ``m``: the share of the query's idf that comes from words that are in the corpus, but unknown
+      to the model.
+    - ``weight``: the final weight of keyword search; the fusion ``coverage`` computes it from ``a``
+      and ``m``.
     - ``excluded``: excluded words, phrases and fields, as written.
     - ``fields``: fields with a required value, as written.
     - ``alternatives``: parts joined by ``OR``, as written.
@@ -95,12 +95,12 @@ class QuerySummary:
 
 @dataclass(frozen=True, slots=True)
 class LegPlace:
-    """The rank of a document in one leg of the search (vectors or keywords).
+    """The rank of a document in vector search or in keyword search.
 
-    - ``rank``: from 1; equal scores share a rank. ``None`` if the document is not among the
-      candidates of the leg.
-    - ``score``: the score in the leg, or ``None``.
-    - ``part``: the number that the leg adds to the score of the hit.
+    - ``rank``: from 1; equal scores share a rank. ``None`` if this search did not find the
+      document.
+    - ``score``: the score in this search, or ``None``.
+    - ``part``: the number that this search adds to the score of the hit.
     """
 
     rank: int | None
@@ -113,8 +113,7 @@ class MatchedWord:
     """A word of the query that a document contains.
 
     ``score``: the part of the document's BM25 score that comes from the word. ``whole``: whether
-    the document contains the whole word, not only parts of it. Identifiers and words in a script
-    without spaces have parts.
+    the document contains the whole word (``foo_bar``), not only parts of it (``foo``).
     """
 
     surface: str
@@ -126,7 +125,7 @@ class MatchedWord:
 class Explanation:
     """Why a document has its rank.
 
-    - ``dense``, ``keyword``: the rank in the vector leg and in the keyword leg.
+    - ``dense``, ``keyword``: the rank in vector search and in keyword search.
     - ``words``: the words of the query that the document contains.
     - ``rank_without_keywords``: the rank by the vector alone; ``None`` if it exceeds 10,000.
     - ``highlights``: where the text contains words of the query: spans with a start and an
@@ -151,14 +150,13 @@ class Hit:
 
     - ``score``: score of the fusion, higher is better. Most fusions scale the scores within one
       result, so the best hit may have the score 1 even if it is a poor match.
-    - ``tier``: 1 if the document contains a whole identifier of the query, otherwise 0. Hits in
-      higher tiers come first. A query that is only one joined word (``input/output``) counts as an
-      identifier. The tier is 2 if the query has a name in mixed case and the document contains
-      exactly this form. For the query ``DataFrame``, a document with ``DataFrame`` has tier 2, and
-      a document with only ``DataFrames`` has tier 1.
+    - ``tier``: 1 if the document contains an identifier of the query (``foo_bar``), otherwise 0.
+      Hits in higher tiers come first. A query of only one joined word (``input/output``) counts as
+      an identifier. The tier is 2 if the query has a name in mixed case (``DataFrame``) and the
+      document contains it in this spelling.
     - ``similarity``: similarity to the query's vector in the metric of the index (cosine, inner
       product, negative squared distance); ``None`` without a vector.
-    - ``bm25``: weighted BM25 score; ``None`` if the keyword leg did not find the document.
+    - ``bm25``: weighted BM25 score; ``None`` if keyword search did not find the document.
     - ``explanation``: ``None`` without ``explain``.
     - ``rerank``: score by ``rerank``, higher is better; ``None`` if ``rerank`` did not score the
       document.
@@ -198,16 +196,15 @@ class Hits(Sequence[Hit]):
 
     - ``hits``: the documents found, best first.
     - ``notes``: notes for the user.
-    - ``guesses``: whether the hits are merely the nearest vectors, because the model knows no word
-      of the query and no document contains any of its words.
-    - ``suggestions``: similar spellings for words of the query, if no document contains any of
-      its words.
+    - ``guesses``: whether the hits are only the nearest vectors. The model knows no word of the
+      query, and no document contains any.
+    - ``suggestions``: similar spellings for words of the query, if no document contains any of its
+      words.
     - ``facets``: for each field named in the argument ``facets``, the most frequent values.
-    - ``cursor``: the argument ``cursor`` for the next page; ``None`` if there are no further
-      candidates.
+    - ``cursor``: the argument ``cursor`` for the next page; ``None`` on the last page.
     - ``seconds``: ``encode`` is the time to encode all queries of the call, ``search`` is the time
       to search for this query.
-    - ``kinds``: the fields of the index, and the types of their values.
+    - ``kinds``: the type of each field of the index.
     """
 
     hits: tuple[Hit, ...]
@@ -375,8 +372,7 @@ def explain_hits(
 ) -> tuple[Hit, ...]:
     """Return the hits with explanations.
 
-    ``parts``: the parts of the scores that ``leg_parts`` returns. ``best``: the places and
-    ranks of the same documents as ``hits``, in the same order.
+    ``parts``: the result of ``leg_parts``. ``best``: where ``hits`` are in the candidates.
     """
     if not query.counted:  # keywords were not searched: explain with plain BM25
         words = [word for word in query.words if word.counts]
@@ -422,7 +418,7 @@ def _places(hit: Hit, searched: tuple[str, ...]) -> list[FieldPlace]:
 
 
 def _fields_of(spans: Sequence[Span], places: Sequence[FieldPlace]) -> tuple[str, ...]:
-    """Return the field that contains each span; empty if the places of fields are not known."""
+    """Return the field that contains each span; empty if this is not known."""
     ends = [place.end for place in places]
     return tuple(places[bisect_left(ends, span.end)].field for span in spans) if places else ()
 

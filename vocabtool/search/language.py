@@ -10,17 +10,17 @@ text is searched as words, so every query is valid:
 
 - ``-`` is an operator only before a phrase, a field, or a plain word. ``-5``, ``-r`` and
   ``-foo-bar`` are searched as words.
-- FIELD is a kept field whose name is a plain word. The value of a numeric field is a number, and
-  the value of a boolean field is ``true`` or ``false``. A value is a phrase, or begins with a
-  letter, a digit or the sign of a number. ``std::vector`` and ``http://x`` are words.
-- ``OR`` is in capitals and stands between two parts that have a word other than stop words.
+- FIELD is a field of the index whose name is a plain word. The value of a numeric field is a
+  number, and the value of a boolean field is ``true`` or ``false``. A value is a phrase, or begins
+  with a letter, a digit or the sign of a number. ``std::vector`` and ``http://x`` are words.
+- ``OR`` is in capitals. Both of its parts must have a word that is not a stop word.
 - A bracket is an operator at the start or end of a part, if it is one of a pair. ``foo()`` is a
   word.
 - A query that contains nothing but exclusions is searched as words.
 
-Operators restrict the documents of both legs. A document must satisfy all exclusions and fields,
-and at least one of the parts that an ``OR`` joins. A part in brackets requires all words in the
-brackets except stop words. Words outside these operators are not required.
+Operators restrict the documents of vector search and of keyword search. A document must satisfy all
+exclusions and fields, and at least one of the parts that an ``OR`` joins. A part in brackets
+requires all of its words except stop words. Other words are not required.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Operator:
 class Reading:
     """A query with its operators.
 
-    ``text``: the query with white space in place of operators, so that words keep their places.
-    ``for_vector``: the text to encode; empty if the query has no word besides its operators.
+    ``text``: the query with white space in place of operators, so that words keep their offsets.
+    ``for_vector``: the text to encode; empty if the query has only operators.
     """
 
     text: str
@@ -197,7 +197,7 @@ def _tree_of(parts: Sequence[Part]) -> Group | None:
 
 
 class _Reader:
-    """Collects operators and ``signs`` (spans not searched); counts the ``terms`` that OR joins."""
+    """Collects the operators of a query."""
 
     def __init__(self, cutter: Cutter, text: str) -> None:
         self._cutter, self._text, self.terms = cutter, text, 0

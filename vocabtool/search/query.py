@@ -1,7 +1,4 @@
-"""A query: its words, which of them the model does not know, and their weights.
-
-The weights were measured on public collections.
-"""
+"""A query: its words, which of them the model does not know, and their weights."""
 
 from __future__ import annotations
 
@@ -37,10 +34,10 @@ class WeighedWord(NamedTuple):
     - ``unknown``: whether the model does not know the word. False for single characters and
       numbers.
     - ``exact``: the term of the whole word.
-    - ``in_a_row``: the terms that a document with the whole word contains in this order.
-    - ``parts``: the stems of the word; for an identifier, only stems of at least two characters.
+    - ``in_a_row``: the terms that are next to each other in a document with the whole word.
+    - ``parts``: the stems of the word's parts, such as ``foo`` and ``bar`` for ``foo_bar``.
     - ``terms``: all terms that are searched for the word.
-    - ``telling``: the terms whose idfs count in ``m`` (see :func:`unknown_share`).
+    - ``telling``: the terms whose idf :func:`unknown_share` sums.
     """
 
     word: QueryWord
@@ -60,12 +57,12 @@ class Query:
     """A parsed query.
 
     - ``searched``: the text without operators.
-    - ``m``: see :func:`unknown_share`.
+    - ``m``: the result of :func:`unknown_share`.
     - ``counted``: the clause of each term, with its weight.
     - ``should``: the clauses of ``counted``, and clauses for phrases that are not required.
     - ``codes``: a clause for each identifier. Documents that match any of these clauses rank first.
-    - ``unstemmed``: the clauses of ``codes``, except that names in mixed case match only in their
-      exact spelling. Empty if no name is in mixed case.
+    - ``unstemmed``: the same, but names in mixed case match only in their exact spelling. Empty if
+      no name is in mixed case.
     - ``required``: phrases that a document must contain.
     - ``is_unknown``: whether the query has words, but the model knows none of them.
     """
@@ -216,11 +213,11 @@ def term_clauses(
     boost: float = 0.0,
     code_boost: float = 0.0,
 ) -> dict[Term, Clause]:
-    """Return a clause for each term, with the highest weight of the words that have the term.
+    """Return a weighted clause for each term of the words.
 
-    A whole word scores at least as much as all its parts together. The score of an identifier is
-    added to the scores of its parts; the score of any other joined word replaces the scores of its
-    parts.
+    A whole word scores at least as much as all its parts together. The score of an identifier
+    (``foo_bar``) is added to the scores of its parts. The score of any other joined word
+    (``input/output``) replaces the scores of its parts.
     """
     asking = list({word.word.surface: word for word in words}.values())
     made: dict[Term, Clause] = {}
@@ -255,9 +252,9 @@ def term_clauses(
 def unknown_share(
     words: Sequence[WeighedWord], store: Store, frequencies: Mapping[Term, int]
 ) -> float:
-    """Return m: the share of a query's idf that comes from unknown words that the corpus contains.
+    """Return m: the part of a query's idf, 0 to 1, that unknown words of the corpus have.
 
-    The share is 0 for models of subword pieces, and if the vocabulary is not available.
+    It is 0 for models with subword pieces, and if the vocabulary is not available.
     """
     known_words = store.known_words
     if known_words is None or known_words.subword or not any(word.unknown for word in words):

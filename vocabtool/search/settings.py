@@ -35,25 +35,25 @@ class Reranker(Protocol):
     """
 
     def __call__(self, query: str, texts: list[str], /) -> Any:
-        """Return one finite number for each of the n texts, shape (n,); higher is better.
+        """Return one finite score for each text, shape (len(texts),); higher is better.
 
-        ``texts``: n texts, n at least 1. The result may be anything that ``numpy.asarray`` accepts.
+        ``texts``: at least one. The result may be anything that ``numpy.asarray`` accepts.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the legs are searched and combined.
+    """Options of vector search, keyword search and their fusion.
 
-    - ``a``: the weight of the keyword leg, 0 to 1. ``None``: the calibrated weight of the index;
+    - ``a``: the weight of keyword search, 0 to 1. ``None``: the calibrated weight of the index;
       without calibration, 0.5, or 0.4 for models with subword pieces.
     - ``boost``: the fusion ``coverage`` gives an unknown word the weight 1 + ``boost`` in the
       keyword search.
     - ``code_boost``: the fusion ``coverage`` gives a whole identifier at least the weight 1 +
       ``code_boost`` in the keyword search.
     - ``k_rrf``: the constant of reciprocal rank fusion.
-    - ``depth``: the number of candidates of each leg. ``None``: 100, or all rows if there are at
-      most 2,000.
+    - ``depth``: the number of candidates of vector search and of keyword search. ``None``: 100, or
+      all rows if there are at most 2,000.
     - ``guarantee``: whether documents with an identifier of the query are ranked first. A code such
       as ``SKU-48`` is an identifier only if the model does not know it. A name such as ``foo_bar``
       always is an identifier.
@@ -66,12 +66,12 @@ class Settings:
     - ``phrases``: ``"required"`` if documents must contain the quoted phrases; ``"preferred"`` if
       documents with the phrases score higher.
     - ``rerank``: a cross-encoder that ranks the first ``rerank_depth`` candidates again: a path, a
-      name, or a function (:class:`Reranker`). See
-      :func:`~vocabtool.search.rerank.open_reranker`. ``None``: off.
+      name, or a function (:class:`Reranker`). See :func:`~vocabtool.search.rerank.open_reranker`.
+      ``None``: off.
     - ``mmr``: orders the first ``rerank_depth`` candidates for variety, by maximal marginal
       relevance. The value is the weight λ of relevance, 0 to 1. ``None``: off.
-    - ``literal``: whether to search for the whole query as words and phrases, even ``-word``,
-      ``field:word`` and ``OR`` (see ``search/language.py``).
+    - ``literal``: whether to treat operators such as ``-word``, ``field:word`` and ``OR`` as words
+      (see ``search/language.py``).
 
     Raises ``ValueError`` for invalid values.
     """
@@ -130,7 +130,7 @@ class Settings:
         return A_OF_PIECES if subword else A_OF_WORDS
 
     def limit(self, documents: int) -> int:
-        """Return ``depth``, or its default for an index with this number of ``documents``."""
+        """Return ``depth``, or its default for an index of so many ``documents``."""
         if self.depth is not None:
             return self.depth
         return max(documents, 1) if documents <= MAX_SMALL else DEPTH
@@ -138,7 +138,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The weight of the keyword leg that is stored in an index.
+    """A weight of keyword search, as an index stores it.
 
     - ``a``: the weight, 0 to 1.
     - ``judged``: number of judged queries that the weight was tuned with; 0 if the weight was

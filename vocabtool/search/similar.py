@@ -1,6 +1,6 @@
-"""Find documents that are similar to a given document, by its vector and its most telling words.
+"""Find documents that are similar to a given document, by its vector and some of its words.
 
-As in the MoreLikeThis of Lucene, up to 25 words with the highest BM25 weights are the query.
+As in the MoreLikeThis of Lucene, these are up to 25 words with the highest BM25 weights.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def find_similar(
     where: str | None,
     explain: bool,
 ) -> Hits:
-    """Search by the vector and the most telling words of the document in ``row``.
+    """Search by the vector of the document in ``row``, and by its words of highest BM25 weight.
 
-    ``mean_length``: mean number of terms per document. ``a``: weight of the keyword leg, or
-    ``None`` for its default.
+    ``mean_length``: mean number of terms per document. ``a``: weight of keyword search, or ``None``
+    for its default.
     """
     rows = np.array([row])
     text = store.documents.fetch_documents(rows)[0].text[:MAX_CHARACTERS]

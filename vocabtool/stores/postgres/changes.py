@@ -1,11 +1,11 @@
 """The changes of one commit, and the statements that write them in a transaction.
 
-Every transaction takes its locks in the same order, so that deadlocks are rare:
+Every transaction locks rows in the same order, so that deadlocks are rare:
 
 1. the documents to delete, sorted by key
 2. the new documents, sorted by key
-3. the statistics of the writer's own slot
-4. records
+3. the statistics
+4. answers, shards and loads
 """
 
 from __future__ import annotations
@@ -71,10 +71,11 @@ Ints = NDArray[np.int64]
 class NewDocument:
     """A document to add.
 
+    - ``doc``: its number in the tables.
     - ``text``: the text, without U+0000.
     - ``vector``: the vector, or ``None`` if all its numbers are zero.
     - ``values``: the values of the fields, as texts.
-    - ``on_existing``: what to do if another writer adds a document with the same id meanwhile.
+    - ``on_existing``: what to do if another writer has added a document with the same id.
     """
 
     doc: int
@@ -99,11 +100,11 @@ class NewDocument:
 class Changes:
     """The changes that a transaction will write.
 
-    - ``documents``: a dictionary from the keys of new documents to the documents.
+    - ``documents``: new documents by their keys.
     - ``deleted``: the numbers of documents to delete.
-    - ``sources``: a dictionary from the numbers of documents to their new sources.
-    - ``answers``: a list of (key, digest, answer).
-    - ``shards``: a list of (plan, shard number, number of documents) of the loaded shards.
+    - ``sources``: for document numbers, the number of the file that now contains the document.
+    - ``answers``: a list of (key of a request, hash of the request, answer).
+    - ``shards``: a list of (load, shard number, number of documents) of the loaded shards.
     """
 
     documents: dict[UUID, NewDocument] = field(default_factory=dict)
@@ -118,19 +119,19 @@ class Changes:
 
 
 class TermNumbers:
-    """The numbers that identify terms in the tables, kept in memory."""
+    """A cache of the numbers that identify terms in the tables."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._kept: dict[Field, dict[str, int]] = {"words": {}, "surfaces": {}}
 
     def clear(self) -> None:
-        """Forget all numbers. After a lost transaction, the server may give them to other terms."""
+        """Forget all numbers. After a rollback, the server may give them to other terms."""
         for kept in self._kept.values():
             kept.clear()
 
     def of(self, connection: Connection, name: Field, terms: Iterable[str]) -> dict[str, int]:
-        """Add the new ``terms`` to the index; return a dictionary with the numbers of all terms."""
+        """Add missing terms to the index; return a dictionary from terms to their numbers."""
         kept = self._kept[name]
         wanted = set(terms)
         new = sorted(wanted - kept.keys())
@@ -150,7 +151,7 @@ class TermNumbers:
         return kept
 
     def add(self, connection: Connection, documents: Iterable[NewDocument]) -> None:
-        """Add the terms of documents. In a transaction of its own, this blocks no other writer."""
+        """Add the terms of documents to the index."""
         words, surfaces = set[str](), set[str]()
         for document in documents:
             for part in (document.terms.words, *document.terms.repeated):
@@ -180,7 +181,7 @@ class Postings:
 
     @classmethod
     def of(cls, docs: Sequence[int], lengths: Sequence[int], terms: Sequence[Ints]) -> Postings:
-        """Count the ``terms`` of each document."""
+        """Make postings from the term numbers of each document, which may repeat."""
         counts = [len(each) for each in terms]
         places = np.repeat(np.arange(len(docs)), counts)
         flat = np.concatenate([np.zeros(0, np.int64), *terms])
@@ -200,9 +201,9 @@ class Postings:
 
 
 def take_slot(connection: Connection, tables: Tables, chosen: int) -> int:
-    """Lock a slot until the end of the transaction; return its number.
+    """Lock a slot of the statistics until the end of the transaction; return its number.
 
-    The slot is the first free slot. If no slot is free, this waits for the slot ``chosen``.
+    If no slot is free, this waits for the slot ``chosen``.
     """
     first = lock_of(tables.number, 0)
     found = connection.execute(
@@ -226,7 +227,7 @@ def write_changes(
 ) -> None:
     """Write changes in the open transaction. ``fields``: the fields, in the order of their columns.
 
-    Raises :class:`VocabtoolError` if another writer added a document that must be new.
+    Raises :class:`VocabtoolError` if another writer added a document that must not exist.
     """
     kept = _keep(connection, tables, changes)
     documents = {key: each for key, each in changes.documents.items() if key not in kept}
@@ -285,7 +286,7 @@ def count_commit(connection: Connection, tables: Tables, slot: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Statistics of deleted documents. ``count``: for each ``term``, how many of them have it."""
+    """Statistics of deleted documents. ``count``: how many of them contain each ``term``."""
 
     term: Ints
     count: Ints
@@ -295,7 +296,7 @@ class Removal:
 
 
 def _keep(connection: Connection, tables: Tables, changes: Changes) -> set[UUID]:
-    """Return the keys of new documents that are left out because another writer added them."""
+    """Return the keys of new documents not to write, because another writer added them."""
     strict = [key for key, each in changes.documents.items() if each.on_existing != "update"]
     if not strict:
         return set()
@@ -349,7 +350,7 @@ def _delete_locked(connection: Connection, tables: Tables, docs: list[int]) -> R
         [held.term.tolist(), held.doc.tolist()],
     ).rowcount
     if removed != len(held.term):
-        what = f"{removed:,} postings of {len(docs):,} documents, expected {len(held.term):,}"
+        what = f"found {removed:,} postings of {len(docs):,} documents, expected {len(held.term):,}"
         raise InvalidFile(f"damaged: {what}; run `vocabtool verify`")
     connection.execute(tables.sql("DELETE FROM {documents} WHERE doc = ANY(%s)"), [docs])
     words, surfaces = (sum(each[at] for each in found) for at in (0, 1))
@@ -423,7 +424,6 @@ def _insert(
 
 
 def _record(connection: Connection, tables: Tables, changes: Changes) -> None:
-    """Write answers and shards."""
     for key, digest, answer in changes.answers:
         made = connection.execute(
             tables.sql(
@@ -433,7 +433,9 @@ def _record(connection: Connection, tables: Tables, changes: Changes) -> None:
             [key, digest, answer],
         )
         if not made.rowcount:
-            raise VocabtoolError(f"the key {key!r} was used meanwhile: ask for its answer")
+            raise VocabtoolError(
+                f"the key {key!r} was used meanwhile: send the request again to get the answer"
+            )
     if changes.answers:
         connection.execute(
             tables.sql(
@@ -453,11 +455,11 @@ def _record(connection: Connection, tables: Tables, changes: Changes) -> None:
 def write_load(
     connection: Connection, tables: Tables, before: Load | None, load: Load, opened: datetime
 ) -> None:
-    """Record the state of a load that began when the writer was ``opened``.
+    """Record the state of a load. ``opened``: when the writer of this load was opened.
 
-    Loads of other files that were finished before ``opened`` are removed. There is one exception:
-    if ``load`` differs from ``before`` only because its :attr:`Load.synced` became false, this
-    sets ``synced`` to false for all loads, and changes nothing else.
+    Other loads that were finished before ``opened`` are removed. However, if only
+    :attr:`Load.synced` has become false since ``before``, this sets it to false for all loads and
+    does nothing else.
     """
     if before is not None and before.synced and load == replace(before, synced=False):
         connection.execute(tables.sql("UPDATE {loads} SET synced = false WHERE synced"))

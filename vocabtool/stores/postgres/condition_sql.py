@@ -105,7 +105,7 @@ def columns_of_text(text: str) -> tuple[str | None, str | None, int | None]:
 
 
 def columns_of_value(value: bytes | int | float | None, kind: Kind) -> tuple[object, ...]:
-    """Convert a value, as an index folder stores it, to the values of all columns of its field."""
+    """Convert the value of a field to the values of all columns of the field."""
     if kind == "null":
         return ()
     if value is None:
@@ -132,17 +132,14 @@ def storable(text: bytes) -> str:
 
 
 def as_decimal(number: int | float) -> Decimal:
-    """Return a number as its shortest decimal. A whole ``float`` keeps its point, such as ``2.0``.
-
-    Shortest decimals have the same order as the numbers, and no fraction becomes a whole number.
-    """
+    """Return a number as its shortest decimal. A whole ``float`` keeps its point (``2.0``)."""
     if isinstance(number, float) and number.is_integer() and abs(number) <= EXACT:
         return Decimal(f"{int(number)}.0")
     return Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
 
 
 def items_of(text: str) -> list[str] | None:
-    """Return the :func:`element_key` of each element, or ``None`` if the text is no JSON list."""
+    """Return :func:`element_key` of each element, or ``None`` if the text is no JSON list."""
     if "[" not in text:
         return None
     if not hasattr(_LISTS, "reader"):
@@ -165,16 +162,14 @@ def items_of(text: str) -> list[str] | None:
 
 
 def element_key(value: str | int | float | bool) -> str:
-    """Return a text for a list's element. Only equal elements of lists have the same text."""
+    """Return a text that stands for an element of a list: equal elements have equal texts."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"'{value}" if isinstance(value, str) else f"{as_decimal(value):f}".removesuffix(".0")
 
 
 def with_edges(plain: str) -> str:
-    """Put a mark at every place in a text that is not inside a word.
-
-    A whole word with its marks is found as a substring of the marked text.
+    """Mark the edges of words, so that a search for substrings can find whole words.
 
     ``plain``: a text that :func:`plain_form` returned.
     """
@@ -186,7 +181,7 @@ def with_edges(plain: str) -> str:
 
 
 def edges_of(word: str) -> str:
-    """Return a word with its marks, to be searched in texts that :func:`with_edges` returned."""
+    """Return a word as it occurs in texts that :func:`with_edges` returned."""
     plain = plain_form(word)
     before, after = may_touch(plain)
     marked = with_edges(plain)
@@ -197,8 +192,7 @@ def sql_of(where: Where, fields: Fields, table: str, fetch: Fetch) -> tuple[str,
     """Return a condition on the rows of a table, and its parameters for psycopg (``%s``).
 
     - ``table``: the name of the table of documents, which must not come from a user.
-    - ``fetch``: a function that runs a statement. It is called only for an error message, and for
-      ``contains`` with a number.
+    - ``fetch``: a function that runs a statement and returns its rows.
 
     Raises :class:`InvalidCondition` for a condition that does not fit the fields.
     """
@@ -213,7 +207,7 @@ def _parameter(value: object) -> object:
 
 
 class Postgres(Dialect):
-    """Conditions on a table whose columns are those of :func:`columns_of`."""
+    """Translates conditions to SQL for a table with the columns of :func:`columns_of`."""
 
     mark = "%s"
 

@@ -70,7 +70,7 @@ class Connections:
     Threads may share an object. A forked process opens its own connections.
 
     - ``where``: the host and the database, for messages.
-    - ``schema``: the name of the schema that has vocabtool's tables.
+    - ``schema``: the name of the schema with vocabtool's tables.
     """
 
     def __init__(self, conninfo: str, *, schema: str = SCHEMA) -> None:
@@ -90,7 +90,7 @@ class Connections:
             given = None  # libpq's message may quote the password
         if given is None:
             wanted = "postgresql://USER@HOST:PORT/DATABASE, with %-escapes"
-            raise VocabtoolError(f"not an address of PostgreSQL: wanted {wanted}")
+            raise VocabtoolError(f"not a PostgreSQL address: wanted {wanted}")
         self.schema = schema
         self._secret = str(given.get("password") or "")
         self._parameters: dict[str, Any] = {**DEFAULTS, **given}
@@ -99,7 +99,7 @@ class Connections:
         name = given.get("dbname") or os.environ.get("PGDATABASE", "")
         if "@" in f"{host}{name}" or not str(port).replace(",", "").isdigit():
             what = "escape / as %2F and @ as %40 in a user or password"
-            raise VocabtoolError(f"not an address of PostgreSQL: {what}")
+            raise VocabtoolError(f"not a PostgreSQL address: {what}")
         self.where = f"postgresql://{host}:{port}/{name}"
         if str(host).startswith("/"):  # the folder of a socket
             self.where = f"postgresql:///{name}?host={host}&port={port}"
@@ -111,7 +111,7 @@ class Connections:
         return f"Connections({self.where!r})"
 
     def __reduce__(self) -> str:
-        raise TypeError("connections cannot be pickled: they may have a password")
+        raise TypeError("connections cannot be pickled: they may contain a password")
 
     def connect(self, wait: float = 0.0) -> Connection:
         """Open a connection in autocommit mode. The caller must close it.
@@ -256,7 +256,7 @@ def _close(pool: ConnectionPool[Any], process: int) -> None:
 
 @contextmanager
 def one_commit(connection: Connection) -> Iterator[None]:
-    """Let all statements of the ``with`` block read the same commit, while other sessions write."""
+    """Run the ``with`` block in a transaction whose statements all see the same commit."""
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")

@@ -2,7 +2,7 @@
 
     postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME&schema=SCHEMA&sslmode=verify-full
 
-``index`` is the name of the index. ``schema`` is the name of the schema that has vocabtool's tables
+``index`` is the name of the index. ``schema`` is the name of the schema with vocabtool's tables
 (default: vocabtool). All other parameters are passed to libpq, which also reads PGPASSWORD,
 PGPASSFILE and other environment variables.
 """
@@ -86,7 +86,7 @@ BUFFER_SHARE: Final = 4  # of the memory for building, for documents that wait f
 COPIED_ROWS: Final = (16, 4096)  # fetched at a time, for a copy
 COPIED_BYTES: Final = 4 << 20  # of their texts
 NO_ADDRESS: Final = (
-    "not an address of PostgreSQL: wanted postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME,"
+    "not a PostgreSQL address: wanted postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME,"
     " with %-escapes"
 )
 OUTGROWN: Final = 4  # measured again when there are this many times the documents
@@ -148,7 +148,7 @@ class PostgresEngine:
         *,
         replaces: bool,
     ) -> PostgresEngine:
-        """Create an index. ``attached`` is called in the same transaction, to attach a table."""
+        """Create an index. ``attached``: called in the same transaction, to attach a table."""
         from psycopg import IsolationLevel
 
         connections, index = _parse(address)
@@ -238,7 +238,7 @@ class PostgresEngine:
         try:
             return UserTable(**orjson.loads(bytes(found[0][0])))
         except (IndexError, TypeError, ValueError) as error:
-            raise InvalidFile("damaged: the facts of your table", file=self.name) from error
+            raise InvalidFile("damaged: the description of your table", file=self.name) from error
 
     def close(self) -> None:
         self.connections.close()
@@ -249,7 +249,7 @@ class PostgresEngine:
         self.is_build = False
 
     def compact(self, progress: Progress | None) -> int:
-        """Remove dead rows of the tables. Then call :meth:`index_vectors` with ``again=True``.
+        """Vacuum the tables and index the vectors again.
 
         Returns 0, because the tables contain no deleted documents.
         """
@@ -313,7 +313,7 @@ class PostgresEngine:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes for the user: one note if the index of vectors does not reach the wanted recall."""
+        """A note for the user if the index of vectors does not reach the wanted recall."""
         facts = self.vector_facts()
         return (facts.note,) if facts is not None and facts.note is not None else ()
 
@@ -322,9 +322,9 @@ class PostgresEngine:
         return VectorFacts.decode(bytes(found[0][0])) if found else None
 
     def index_vectors(self, progress: Progress | None, *, again: bool = False) -> None:
-        """Index and measure the vectors, if there are enough documents and many of them are new.
+        """Index the vectors and measure the recall, if there are enough new documents.
 
-        ``again``: do not require that many documents are new.
+        ``again``: index the vectors even if few documents are new.
 
         Only one process at a time does this. Other processes wait, and do not repeat the work.
         """
@@ -345,7 +345,7 @@ class PostgresEngine:
                 self._build(connection, sql, held.recall)
 
     def _due(self, again: bool) -> tuple[bool, bool]:
-        """Return whether to measure the chance similarity, and whether to index the vectors."""
+        """Return whether to measure the similarity of unrelated vectors, and whether to index."""
         manifest, facts = self.manifest(), self.vector_facts()
         rows, chance = manifest.rows, manifest.chance
         of_index = rows > manifest.configuration.exact_below and (
@@ -375,7 +375,7 @@ class PostgresEngine:
 
 
 class PostgresCommit(PostgresStore):
-    """The newest commit, with the methods that an index needs besides searches."""
+    """The newest commit of an index, with methods to search it and to read its contents."""
 
     model: IndexModel
     number = 0

@@ -1,4 +1,4 @@
-"""The keyword leg as SQL: exact BM25 over the table of postings.
+"""Keyword search as SQL: exact BM25 over the table of postings.
 
 No text of a user becomes part of a statement: terms are numbers or parameters.
 """
@@ -20,7 +20,7 @@ MAX_JOINED: Final = 4  # terms of a phrase that are joined; the rest is seen in 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a statement. ``values``: the parameters, in the order of the marks ``%s``."""
+    """A part of an SQL statement. ``values``: the parameters for its placeholders ``%s``."""
 
     text: str
     values: tuple[object, ...] = ()
@@ -43,8 +43,8 @@ TRUE: Final = Part("TRUE")
 class Statistics:
     """The statistics of one commit that BM25 needs.
 
-    ``frequencies``: for each term, the number that identifies it, and its document frequency. The
-    first is 0 for a term that the index does not have.
+    ``frequencies``: for each term, its number in the tables and its document frequency. The number
+    is 0 if the index does not have the term.
     """
 
     documents: int
@@ -57,18 +57,15 @@ class Statistics:
 
     @property
     def norms(self) -> tuple[float, float]:
-        """The constants ``a`` and ``b`` in the saturation f / (f + a + b length)."""
+        """The constants ``a`` and ``b`` in BM25's saturation f / (f + a + b length)."""
         mean = self.words / max(self.documents, 1)
         return K1 * (1 - B), K1 * B / mean if mean else 0.0
 
 
 def select_part(tables: Tables, asked: Asked, where: Mapping[Where, Part]) -> Part:
-    """Return a condition on a row ``d`` of the table of documents.
+    """Return a condition on a row ``d`` of the table of documents, as SQL.
 
-    ``where``: the compiled form of each condition.
-
-    Except in an exclusion, a condition is never the argument of a function, so that PostgreSQL can
-    use indexes.
+    ``where``: the SQL of each condition on fields.
     """
     match asked:
         case Clause():
@@ -86,7 +83,7 @@ def select_part(tables: Tables, asked: Asked, where: Mapping[Where, Part]) -> Pa
 
 
 def _holds(tables: Tables, clause: Clause) -> Part:
-    """Return a condition that is true for documents with a clause. It looks up term numbers."""
+    """Return a condition, as SQL, that is true for documents that match a clause."""
     number = f"(SELECT term FROM terms_{tables.number} WHERE field = %s AND text = %s)"
     terms = [
         (FIELD_CODES[term.field], stored_term(stored_text(term.text))) for term in clause.terms
@@ -106,10 +103,10 @@ def _holds(tables: Tables, clause: Clause) -> Part:
 class WeightedClause:
     """A clause and its weights.
 
-    - ``score``: the weight in the score, or ``None`` if the clause does not add to the score.
-    - ``code``: the weight in the score of codes, or ``None``.
-    - ``is_unstemmed``: whether the clause adds to the tier of a document.
-    - ``is_must``: whether a document must have the clause.
+    - ``score``: the weight in the BM25 score, or ``None`` if the clause does not add to it.
+    - ``code``: the weight in the score of identifiers, or ``None`` if the clause is no identifier.
+    - ``is_unstemmed``: whether documents that match the clause get a higher tier.
+    - ``is_must``: whether a document must match the clause.
     """
 
     clause: Clause
@@ -127,7 +124,7 @@ def weigh(
     codes: Sequence[Clause] = (),
     unstemmed: Sequence[Clause] = (),
 ) -> list[WeightedClause]:
-    """Return each distinct clause once, except clauses with a term that the index does not have."""
+    """Weight each distinct clause; omit clauses with a term that the index does not have."""
     made: dict[tuple[Term, ...], WeightedClause] = {}
     known = statistics.frequencies
 
@@ -152,15 +149,15 @@ def weigh(
 def totals(
     tables: Tables, statistics: Statistics, clauses: Sequence[WeightedClause], must: int = 0
 ) -> Part:
-    """Return a statement that selects a row for each document with at least one clause.
+    """Return a statement that selects a row for each document that matches a clause.
 
     Its columns:
 
     - ``doc``: the number of the document.
-    - ``score``, ``code``: the scores, or null if no clause of the document adds to the score.
-    - ``exact``: whether the document has an unstemmed clause.
+    - ``score``, ``code``: the scores, or null if no matching clause has this weight.
+    - ``exact``: whether the document matches an unstemmed clause.
 
-    ``must``: how many clauses with ``is_must`` a selected document has; 0: any number.
+    ``must``: how many clauses with ``is_must`` a document must match; 0: any number.
     """
     of = statistics.frequencies
     single = [(n, each) for n, each in enumerate(clauses) if len(each.clause.terms) == 1]
@@ -221,7 +218,7 @@ def _phrase(tables: Tables, statistics: Statistics, n: int, each: WeightedClause
 
 
 def _score(clauses: Sequence[WeightedClause]) -> Part:
-    """Return the sum of scores as SQL. A clause with parts adds only what exceeds their sum."""
+    """Return the sum of scores as SQL. A clause adds only what exceeds the sum of its parts."""
     at = {each.clause.terms: n for n, each in enumerate(clauses)}
     owners = {
         n: [at[term,] for term in each.clause.parts if (term,) in at]

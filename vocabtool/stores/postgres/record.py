@@ -1,4 +1,4 @@
-"""Change the record of an index while there are several writers. No commit changes the record."""
+"""Change the record of an index, such as its fields, while there are several writers."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ MERGED: Final = (
 def change_record(
     connection: Connection, tables: Tables, where: str, change: Callable[[Manifest], Manifest]
 ) -> Manifest:
-    """Change the record and the columns of fields in a transaction of its own; return the record.
+    """Change the record of an index in one transaction; add columns for new fields.
 
-    ``change``: a function that is called with the newest record and returns the changed record.
+    ``change``: a function that gets the newest record and returns the changed one. Returns the
+    changed record.
     """
     with connection.transaction():
         lock(connection, lock_of(tables.number))
@@ -51,7 +52,7 @@ def change_record(
 def merge(held: Manifest, before: Manifest, given: Manifest) -> Manifest:
     """Apply the differences between ``before`` and ``given`` to ``held``; return the result.
 
-    Differences of fields, FILEs and searched fields are ignored: other functions apply them.
+    Differences of fields, files and searched fields are ignored.
     """
     changed = {
         name: getattr(given, name)

@@ -7,7 +7,7 @@ The index with the number N has these tables:
 
     documents_N      doc                          the row number, from a sequence; never reused
                      key                          BLAKE2b-128 of the id; an id may have 32 KB
-                     id, text, source, text_hash  as in the embedded database
+                     id, text, source, text_hash  source: the number of a file
                      words, surfaces              number of terms
                      sequence                     numbers of the terms of the field "words", in the
                                                   order of the text: " 12 15 9 "; no phrase
@@ -18,20 +18,22 @@ The index with the number N has these tables:
                                                   A field with only nulls has no column
     terms_N          term, field, text            field: w or s. Terms are never removed
     postings_N       term, doc, frequency, length length: number of words of the document
-    counts_N         term, slot, documents        document frequency: the sum over the slots
-    totals_N         slot, documents, words,      the total of the index is the sum over the slots;
-                     surfaces, commits            the sum of commits grows with each commit
+    counts_N         term, slot, documents        the document frequency of each term
+    totals_N         slot, documents, words,      the statistics of the index; the sum of commits
+                     surfaces, commits            grows with each commit
     commits_N        token, time                  the tokens of recent commits: see writer.py
     loads_N          plan, documents, finished, synced, time
     shards_N         plan, shard, documents       shards of `embed` that are loaded
-    answers_N        number, key, digest, answer
+    answers_N        number, key, digest, answer  answers to requests with a key
     facts_N          name, value                  value: bytes, a part of the model or measurements
+
+In ``counts_N`` and ``totals_N``, a value is the sum over all slots. A writer locks one slot and
+changes only its rows, so writers do not wait for each other.
 
 If an index is made from a table of the user (``user_table.py``), its table of documents is
 ``rows_N``, and ``documents_N`` is a view that takes texts and vectors from the user's table.
 
-A writer changes only the statistics of one slot, which it locks, so writers do not wait for each
-other. No text of a user becomes SQL: names of indexes and fields are values in these tables.
+No text of a user becomes SQL: names of indexes and fields are values in these tables.
 """
 
 from __future__ import annotations
@@ -136,7 +138,7 @@ MIGRATIONS: Final[tuple[LiteralString, ...]] = ()
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The names of the tables of one index, or of the common tables if ``number`` is 0.
+    """The names of the tables of an index. If ``number`` is 0: of the tables of all indexes.
 
     ``of_user``: whether the index is made from a table of the user.
     """
@@ -148,9 +150,9 @@ class Tables:
     def sql(self, statement: LiteralString, **others: Composable) -> Composed:
         """Replace ``{documents}``, ``{terms}``, ... in a statement by the names of tables.
 
-        ``{documents}`` is the table to write. ``{searched}`` is the table to read, which also has
-        the texts and vectors of a user's table. ``{source}``, ``{changes}``, ``{note}``: see
-        ``user_table.py``. ``others``: values for other names in braces.
+        ``{documents}`` is the table to write. ``{searched}`` is the table or view to read, which
+        has all columns. ``{source}``, ``{changes}``, ``{note}``: see ``user_table.py``. ``others``:
+        values for other names in braces.
         """
         from psycopg.sql import SQL, Identifier
 
@@ -163,7 +165,7 @@ class Tables:
 
 
 def key_of(id_: str) -> UUID:
-    """Return the ``key`` of a document's id."""
+    """Return the hash of a document's id for the column ``key``."""
     return UUID(bytes=blake2b(stored_text(id_).encode(), digest_size=16).digest())
 
 
@@ -199,7 +201,7 @@ def check_database(connection: Connection, where: str) -> tuple[int, ...]:
         first = "" if available else "the server does not have it: install pgvector on it. Then "
         raise VocabtoolError(
             f"{where}: the database has no extension vector (pgvector): {first}run CREATE EXTENSION"
-            " vector in this database, as a role that may (in most installations a superuser)"
+            " vector in this database (in most installations, as a superuser)"
         )
     return tuple(int(part) for part in found.split(".") if part.isdigit())
 
@@ -221,7 +223,7 @@ def version_of(connection: Connection, schema: str, where: str) -> int:
     if number > VERSION:
         raise VocabtoolError(
             f"{where}: a newer vocabtool made the tables in the schema {schema!r}: version "
-            f"{number}, expected at most {VERSION}. Use that vocabtool, or another schema"
+            f"{number}, expected at most {VERSION}. Update vocabtool, or use another schema"
         )
     return int(number)
 
@@ -251,16 +253,15 @@ def lock(connection: Connection, number: int, *, shared: bool = False) -> None:
 
 
 def limit_waits(connection: Connection) -> None:
-    """Let the next statements of the transaction fail if they wait too long for a lock.
+    """Limit how long the next statements of the transaction may wait for a lock.
 
-    A statement that waits to change a table also blocks all later statements on the table.
-    :func:`until_free` repeats a transaction that failed.
+    :func:`until_free` repeats a transaction that failed for this reason.
     """
     connection.execute("SELECT set_config('lock_timeout', %s, true)", [TABLE_WAIT])
 
 
 def until_free(work: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Return a function that repeats the transaction ``work`` while other sessions hold locks."""
+    """Make a function that tries the transaction ``work`` again while other sessions hold locks."""
 
     @wraps(work)
     def again(*given: Parameters.args, **named: Parameters.kwargs) -> Result:
@@ -284,12 +285,12 @@ def pauses() -> Iterator[float]:
 
 
 def lock_of(number: int, slot: int | None = None) -> int:
-    """Return the number of the lock of an index, of its ``slot``, or of its ``VECTORS``."""
+    """Return the number of the advisory lock of an index, or of one of its slots."""
     return number * LOCKS + (SLOTS if slot is None else slot)
 
 
 def record_of(manifest: Manifest) -> bytes:
-    """Return the record for the table ``indexes``: a manifest without what commits change."""
+    """Return the record for the table ``indexes``: the part that commits do not change."""
     empty = Manifest(index=manifest.index, configuration=manifest.configuration)
     kept = replace(
         empty,
@@ -311,7 +312,7 @@ def find_index(connection: Connection, schema: str, name: str, where: str) -> Ta
         if version < VERSION:
             raise VocabtoolError(
                 f"{where}: an earlier vocabtool made the tables in the schema {schema!r}: version "
-                f"{version}, expected {VERSION}. Create or change an index here, which migrates"
+                f"{version}, expected {VERSION}. To migrate them, create or change an index"
             )
         statement = Tables(schema).sql(
             "SELECT number, " + OF_USER + " FROM {indexes} WHERE name = %s"
@@ -325,9 +326,8 @@ def find_index(connection: Connection, schema: str, name: str, where: str) -> Ta
 def read_manifest(connection: Connection, tables: Tables, where: str) -> Manifest:
     """Return the manifest of the newest commit. Raises :class:`NotFound` if the index was removed.
 
-    ``rows`` is the number of documents. ``commit`` grows with each commit. ``load`` is an
-    unfinished load, or the newest load if all are finished. If ``synced`` is true for any load,
-    ``load.synced`` is true.
+    Its ``load`` is an unfinished load, or the newest load if all are finished. If ``synced`` is
+    true for any load, ``load.synced`` is true.
     """
     found = connection.execute(tables.sql(MANIFEST), [tables.number]).fetchone()
     if found is None:
@@ -354,7 +354,7 @@ def create_index(
 ) -> Tables:
     """Create an empty index in one transaction.
 
-    - ``files``: the files of the model by their names. The files are kept as facts.
+    - ``files``: the files of the model by their names, to be stored in the database.
     - ``of_user``: whether the index is for a table of the user. The caller attaches this table.
 
     Raises :class:`FolderNotEmpty` if there is an index with this name.
@@ -414,8 +414,8 @@ def drop_index(
 ) -> bool:
     """Wait until no transaction writes to an index, and remove the index with all its documents.
 
-    - ``name``: the index is kept if it has another name now, because it replaced another one.
-    - ``if_empty``: whether to keep an index that has documents.
+    - ``name``: remove the index only if it still has this name; ``""``: any name.
+    - ``if_empty``: remove the index only if it has no documents.
 
     Returns whether the index was removed.
     """
@@ -437,7 +437,7 @@ def drop_index(
 
 @until_free
 def replace_index(connection: Connection, new: Tables, name: str) -> None:
-    """Rename an index. Another index with this name is removed in the same transaction."""
+    """Rename ``new`` to ``name``; remove the index that had this name. All in one transaction."""
     with connection.transaction():
         lock(connection, SCHEMA_LOCK)
         statement = new.sql(
@@ -456,7 +456,7 @@ def replace_index(connection: Connection, new: Tables, name: str) -> None:
 
 
 def vacuum(connection: Connection, tables: Tables, progress: Progress | None) -> None:
-    """Run VACUUM and ANALYZE on the tables, so that index-only scans work and space is reused."""
+    """Run VACUUM and ANALYZE on the tables of an index."""
     names: list[LiteralString] = ["{documents}", "{postings}", "{terms}", "{counts}"]
     names += ["{changes}"] * tables.of_user
     for place, name in enumerate(names):

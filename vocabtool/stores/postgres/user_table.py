@@ -1,19 +1,18 @@
 """Index a table of the user: texts and vectors stay in it, and the terms are in other tables.
 
-    rows_N       as documents_N of other indexes, without text and vector; with the kept columns,
-                 and own_id: the id in the type that it has in the user's table
+    rows_N       like documents_N in schema.py, without text and vector; with the fields, and
+                 own_id: the id in the type that it has in the user's table
     changes_N    number, own_id      rows that changed since their terms were written; null: all
     source_N     a view of the user's table: own_id, id, text, vector, fields (a JSON array)
     documents_N  a view of rows_N and source_N, which searches read: without deleted rows
 
-Three triggers on the user's table call the function ``note_N``, which inserts into ``changes_N`` in
-the user's own transaction, with the rights of the role that created the index. The triggers only
-insert rows, so transactions of the user wait neither for each other nor for vocabtool.
+Three triggers on the user's table insert changed rows into ``changes_N``, in the user's own
+transaction and with the rights of the role that created the index. Because triggers only insert
+rows, transactions of the user wait neither for each other nor for vocabtool.
 
-An update first reads numbers from ``changes_N``, and then the changed rows, so it sees at least the
-changes with these numbers. It deletes the numbers in the transaction that writes the terms. Changes
-that are made meanwhile have new numbers. Only one update of an index runs at a time, so no update
-overwrites newer terms.
+An update reads numbers from ``changes_N`` before the changed rows, and deletes these numbers in the
+transaction that writes the terms. Later changes have new numbers, so none is missed. Only one
+update of an index runs at a time.
 """
 
 from __future__ import annotations
@@ -137,7 +136,7 @@ WHERE n.nspname = %s AND p.proname = %s AND t.tgenabled <> 'D'
 
 
 class UpdateCounts(NamedTuple):
-    """How many changes one transaction of an update read, and how many documents it changed."""
+    """The changes that a part of an update read (``noted``), and the documents it changed."""
 
     noted: int
     added: int
@@ -172,12 +171,10 @@ def find_table(connection: Connection, table: UserTable, where: str) -> FoundTab
             [table.name],
         ).fetchone()
     if found is None:
-        raise NotFound(
-            f'{name}: not there; a name is written as in SQL: docs, sales.docs, "My Docs"'
-        )
+        raise NotFound(f'{name}: not found; write the name as in SQL: docs, sales.docs, "My Docs"')
     oid, *parts, is_table, role, may = found
     if not is_table:
-        what = "wanted an ordinary table: no view, and not partitioned, temporary or unlogged"
+        what = "wanted an ordinary table, not a view or a partitioned, temporary or unlogged table"
         raise VocabtoolError(f"{name}: {what}")
     sql = Identifier(*parts)
     if not may:
@@ -208,7 +205,7 @@ def find_table(connection: Connection, table: UserTable, where: str) -> FoundTab
     for column in table.keep:
         check_column_name(column, name)
         if columns[column][0] in VECTORS:
-            raise VocabtoolError(f"{name}: the column {column!r} has vectors, which are no field")
+            raise VocabtoolError(f"{name}: the column {column!r} has vectors, so it cannot be kept")
         fields[column] = kind_of(*columns[column][:2])
     if len(fields) > MAX_FIELDS:
         raise VocabtoolError(f"{name}: {len(fields):,} kept columns, the limit is {MAX_FIELDS}")
@@ -216,7 +213,7 @@ def find_table(connection: Connection, table: UserTable, where: str) -> FoundTab
 
 
 def kind_of(type_: str, category: str) -> Kind:
-    """Return the kind for a column type. ``type_`` and ``category``: from ``pg_type``."""
+    """Return the kind of a field. ``type_``, ``category``: the column's type, from ``pg_type``."""
     if type_ in INTEGERS:
         return "integer"
     if type_ in NUMBERS:
@@ -242,7 +239,7 @@ def sample_of(
 
 
 def attach(connection: Connection, tables: Tables, table: UserTable, found: FoundTable) -> None:
-    """Create the views, the triggers, and the table of changes, with a change for every row."""
+    """Create the triggers, the views, and a table of changes that lists every row."""
     from psycopg.sql import SQL, Identifier, Literal
 
     n, own = tables.number, Identifier(table.id)
@@ -279,13 +276,13 @@ def attach(connection: Connection, tables: Tables, table: UserTable, found: Foun
 
 
 def check_triggers(connection: Connection, tables: Tables, where: str) -> None:
-    """Raise :class:`VocabtoolError` unless all triggers are on the user's table and enabled."""
+    """Raise :class:`VocabtoolError` if a trigger on the user's table is missing or disabled."""
     asked = [tables.schema, f"note_{tables.number}"]
     (found,) = connection.execute(TRIGGERS, asked).fetchone() or (0,)
     if found != len(NOTING):
         raise VocabtoolError(
-            f"{where}: {found} of the {len(NOTING)} triggers are on the table and enabled, so "
-            "changes may be unknown: build the index again with --force"
+            f"{where}: only {found} of the {len(NOTING)} triggers on the table are enabled, so "
+            "changes may be missing: build the index again with --force"
         )
 
 
@@ -298,7 +295,7 @@ def write_noted(
     limit: int,
     where: str,
 ) -> UpdateCounts | None:
-    """Write up to ``limit`` changes in one transaction. Return ``None`` if there are none."""
+    """Index up to ``limit`` changes in one transaction. Return ``None`` if there are none."""
     from psycopg import IsolationLevel
 
     def ask(statement: LiteralString, *values: object) -> list[tuple[Any, ...]]:
@@ -378,7 +375,7 @@ def _new_documents(
 
 
 def _text_of(value: object, name: str, kind: Kind) -> str | None:
-    """Return a value of JSON as the text of a field, or ``None`` for null, NaN and infinity."""
+    """Return a JSON value as text for a field, or ``None`` for null, NaN and infinity."""
     if kind != "string" and isinstance(value, str):
         return None
     found = as_string(value, name)

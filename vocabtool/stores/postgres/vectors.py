@@ -1,4 +1,4 @@
-"""The vector leg as SQL: candidates from pgvector's index, ranked by their exact similarity.
+"""Vector search as SQL: candidates from pgvector's index, ranked by their exact similarity.
 
 A search in an index of pgvector misses some documents. So :func:`build_vectors` measures the recall
 with synthetic queries, and chooses the fastest setting that reaches the wanted recall.
@@ -64,7 +64,7 @@ class VectorFacts:
 
     - ``setting``: the value of ``hnsw.ef_search`` or ``ivfflat.probes``.
     - ``recall``: the lowest recall@10 among the kinds of synthetic queries.
-    - ``queries``: the number of synthetic queries of all kinds.
+    - ``queries``: the number of synthetic queries.
     - ``documents``: the number of documents with a vector at that time.
     """
 
@@ -97,7 +97,7 @@ class VectorFacts:
 
 @dataclass(frozen=True, slots=True)
 class VectorSql:
-    """The statements for the vectors of an index. ``version``: the version of pgvector."""
+    """Makes SQL for the vectors of an index. ``version``: the version of pgvector."""
 
     tables: Tables
     metric: Metric
@@ -133,14 +133,14 @@ class VectorSql:
 
     @property
     def sign(self) -> str:
-        """The distance operator of the index. Its distances sort documents by similarity."""
+        """The distance operator of pgvector for the metric, such as ``<->``."""
         if self.metric == "cosine" and self.tables.of_user:
             return "<=>"  # these vectors have any length
         return "<->" if self.metric == "l2" else "<#>"
 
     @property
     def own_index(self) -> str:
-        """The operator class that an index of a user's table must have to be used."""
+        """The operator class that a user's vector index must have, such as ``vector_l2_ops``."""
         kind = {"<=>": "cosine", "<->": "l2", "<#>": "ip"}[self.sign]
         return f"{'halfvec' if self.is_half else 'vector'}_{kind}_ops"
 
@@ -151,7 +151,7 @@ class VectorSql:
         return f"d.vector IS NOT NULL{not_zero}"
 
     def vectors(self, sent: Sequence[bytes | None]) -> Vectors:
-        """Make vectors, as an index stores them, from the results of ``vector_send``."""
+        """Decode results of ``vector_send`` to vectors, shape (n, dim), scaled for the metric."""
         found = from_bytes(sent, self.dim)
         return prepare(found, self.metric) if self.tables.of_user else found
 
@@ -168,6 +168,7 @@ class VectorSql:
     ) -> Part:
         """Return a statement that selects ``doc`` and ``similarity`` of the nearest documents.
 
+        - ``among``: a condition on the documents.
         - ``facts``: the facts about the index of vectors, or ``None`` to compare all documents.
         - ``rows``: the number of documents.
         """
@@ -229,10 +230,7 @@ def from_bytes(sent: Sequence[bytes | None], dim: int) -> Vectors:
 
 @dataclass(frozen=True, slots=True)
 class _AllVectors:
-    """The vectors of all documents, in the order of the document numbers ``docs``.
-
-    The measurements use this class like :class:`~vocabtool.index.raw_vectors.RawVectors`.
-    """
+    """The vectors of all documents, in the order of the document numbers ``docs``."""
 
     connection: Connection
     sql: VectorSql
@@ -277,9 +275,9 @@ def build_vectors(
 ) -> VectorFacts:
     """Index the vectors, measure recall@10, and record the fastest setting that is good enough.
 
-    A setting is good enough if its recall is at least halfway between ``recall`` and 1, because
-    synthetic queries are easy. If no setting is good enough, the setting with the best recall is
-    recorded; see :attr:`VectorFacts.note`.
+    Synthetic queries are easy, so a good setting must reach a recall halfway between ``recall`` and
+    1. If no setting does, the setting with the best recall is recorded; see
+    :attr:`VectorFacts.note`.
     """
     from psycopg.sql import Identifier
 
@@ -331,7 +329,7 @@ def build_vectors(
 
 
 def existing_index(connection: Connection, sql: VectorSql) -> Method:
-    """Return the method of an index on the user's vectors that fits the metric, or ``"exact"``."""
+    """Return the method of the user's own vector index, or ``"exact"`` if none fits the metric."""
     found = _rows(
         connection,
         "SELECT m.amname::text FROM pg_depend p JOIN pg_rewrite r ON r.oid = p.objid"
@@ -347,14 +345,14 @@ def existing_index(connection: Connection, sql: VectorSql) -> Method:
 
 
 def chance_similarity(connection: Connection, sql: VectorSql) -> float | None:
-    """Return the similarity that unrelated vectors reach by chance: see ``raw_vectors.py``."""
+    """Return the similarity that unrelated vectors reach by chance."""
     with one_commit(connection):
         fetched: Any = _AllVectors.of(connection, sql)
         return similarity_by_chance(fetched, sql.metric)
 
 
 def _queries(fetched: _AllVectors, seed: int) -> list[QuerySample]:
-    """Return synthetic queries, whose ``rows`` are indices into ``fetched.docs``."""
+    """Return synthetic queries. Their ``rows`` are indices into ``fetched.docs``."""
     random = np.random.default_rng(seed)
     size = min(REMEASURED_SAMPLE, fetched.count)
     places = np.sort(random.choice(fetched.count, size, replace=False, shuffle=False))

@@ -1,12 +1,11 @@
 """The writer of an index in PostgreSQL: it keeps changes in memory and writes one transaction.
 
-After a conflict with another transaction or a lost connection, the transaction is written again.
-Its first statement inserts a token. If the answer to COMMIT is lost, the same token is inserted
-again. This insertion waits until the lost transaction ends, and fails if it was committed.
+After a conflict or a lost connection, the transaction is written again. Every try inserts the same
+token. If the answer to COMMIT was lost, this shows whether the first try was committed.
 
-Several writers may change an index. If two writers add documents with the same id, the document
-of the later commit remains. The columns and the record of the index are changed in short
-transactions of their own, one at a time.
+Several writers may change an index. If two writers add documents with the same id, the document of
+the later commit remains. The columns and the record of the index are changed in short transactions
+of their own, one at a time.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ class PostgresWriter:
 
     - ``manifest``: the manifest of the newest commit that this writer knows.
     - ``rows``: the number of documents when the writer was opened, plus all appended documents.
-    - ``searched_fields``: as in the manifest; may be set while there are no rows.
+    - ``searched_fields``: the fields that are searched; may be set while there are no rows.
     - ``is_shared``: whether several writers may change an index at the same time.
 
     Methods raise :class:`VocabtoolError`. After an error of :meth:`commit_changes` or
@@ -151,7 +150,7 @@ class PostgresWriter:
         )
 
     def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return a dictionary from the ids that exist after the changes so far to their rows."""
+        """Return the rows of those ``ids`` that exist, uncommitted changes included."""
         keys = {id_: key_of(id_) for id_ in ids}
         found: dict[UUID, int] = {}
         asked = [*{key for key in keys.values() if key not in self._changes.documents}]
@@ -169,7 +168,7 @@ class PostgresWriter:
         sources: Sequence[int],
         on_existing: OnExisting = "update",
     ) -> None:
-        """Add documents with their vectors, as :meth:`GenerationWriter.append` does."""
+        """Add documents with their vectors. ``sources``: the number of each document's file."""
         for name in batch.columns:
             self._kinds[name] = union(self._kinds.get(name, "null"), batch.kinds[name])
         if len(self._kinds) > MAX_FIELDS:
@@ -217,7 +216,7 @@ class PostgresWriter:
         self._changes.deleted |= gone
 
     def update_part(self, limit: int) -> UpdateCounts | None:
-        """Commit up to ``limit`` changes of the user's table. Return ``None`` if there are none."""
+        """Index and commit up to ``limit`` changes of the user's table; ``None``: no changes."""
         held = (self._tables, self._cutter, self._numbers, self.manifest.fields)
         more = limit, self._connections.where
         found = self._repeat(lambda connection: write_noted(connection, *held, *more), HALF_DONE)
@@ -225,7 +224,7 @@ class PostgresWriter:
         return found
 
     def set_source(self, rows: Rows, source: int) -> bool:
-        """Record ``source``, the number of a FILE, for rows. Returns whether any row changed."""
+        """Record the file number ``source`` for rows. Returns whether any row changed."""
         others = self._ask(
             "SELECT doc FROM {documents} WHERE doc = ANY(%s) AND source <> %s",
             rows.tolist(),
@@ -235,7 +234,7 @@ class PostgresWriter:
         return bool(others)
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """Return the sorted rows of these FILEs, except rows added after the writer was opened."""
+        """Return the sorted rows of these files; ignore rows added since the writer was opened."""
         held = self._ask(
             "SELECT doc, source FROM {documents} WHERE doc <= %s AND"
             " (source = ANY(%s) OR doc = ANY(%s::bigint[])) ORDER BY doc",
@@ -257,7 +256,7 @@ class PostgresWriter:
         return found[0] if found else None
 
     def load_of(self, plan: str | None) -> Load | None:
-        """Return the state of a load, with the documents of its shards, or ``None`` if unknown."""
+        """Return the state of a load, or ``None`` if there is no such load."""
         asked: LiteralString = (
             "SELECT greatest(documents, (SELECT coalesce(sum(documents), 0)::bigint FROM {shards} s"
             " WHERE s.plan = l.plan)), finished, synced FROM {loads} l WHERE plan = %s"
@@ -272,11 +271,11 @@ class PostgresWriter:
         return self._repeat(lambda connection: canaries_of(connection, self._tables, self.manifest))
 
     def take_shard(self, plan: str, count: int) -> int | None:
-        """Reserve a shard below ``count`` that no process loads or has loaded; return its number.
+        """Reserve a shard, 0 to ``count`` - 1, that no process loads or has loaded.
 
-        The shard is reserved until this writer is closed or its process dies. :meth:`add_shard`
-        records that the shard is loaded. While other processes load the last shards, this method
-        waits, because these processes may die. Returns ``None`` when all shards are loaded.
+        The shard is reserved until this writer is closed or its process dies. While other processes
+        load the last shards, this method waits, because they may die. Returns the number of the
+        shard, or ``None`` when all shards are loaded.
         """
         asked: LiteralString = "SELECT shard FROM {shards} WHERE plan = %s"
         for pause in pauses():
@@ -305,10 +304,9 @@ class PostgresWriter:
     def register_sources(
         self, known: Sequence[Source], sources: Sequence[Source]
     ) -> tuple[Source, ...]:
-        """Replace the ``known`` FILEs of the index by ``sources``; return the recorded FILEs.
+        """Replace the ``known`` files of the index by ``sources``; return the recorded files.
 
-        If another writer has changed the FILEs meanwhile, nothing is replaced, and the caller must
-        number its FILEs again.
+        If another writer has changed the files meanwhile, nothing is replaced.
         """
 
         def change(held: Manifest) -> Manifest:
@@ -319,7 +317,7 @@ class PostgresWriter:
         return held
 
     def flush(self) -> None:
-        """Write the changes so far; the transaction stays open. It can no longer be repeated."""
+        """Write the changes so far without a commit. A lost connection then loses them."""
         count = len(self._changes.documents)
         try:
             self._check_fields()
@@ -338,7 +336,7 @@ class PostgresWriter:
     def commit_changes(
         self, manifest: Manifest, *, codes: bool, progress: Progress | None = None
     ) -> None:
-        """Commit all changes so far, and the differences of ``manifest`` from :attr:`manifest`.
+        """Commit all changes so far, and what differs between ``manifest`` and :attr:`manifest`.
 
         ``codes``: whether to call :meth:`tidy` at the end, which takes time.
         """
@@ -377,12 +375,12 @@ class PostgresWriter:
                 raise VocabtoolError(f"{error}. {told}") from error
 
     def _check_fields(self) -> None:
-        """Raise an error if an open transaction must add a column, as this blocks all searches."""
+        """Raise an error if the open transaction has begun without one of the fields."""
         fields = self._with_fields(self.manifest).fields
         if self._slot is not None and fields != self.manifest.fields:
             raise VocabtoolError(
                 f"{self._connections.where}: a new field after {self._flushed:,} documents of one "
-                "commit: use a smaller --commit-rows (commit_rows=), or commit before it"
+                "commit: use a smaller --commit-rows (commit_rows=), or commit before adding it"
             )
 
     def close(self) -> None:
@@ -391,7 +389,7 @@ class PostgresWriter:
         self._connection.close()
 
     def _commit_changes(self, before: Load | None, load: Load | None) -> None:
-        """Write the transaction, and repeat this after a conflict until it is committed."""
+        """Write and commit the transaction. Repeat this after a conflict."""
         import psycopg
 
         count, sent = len(self._changes.documents), False
@@ -434,7 +432,7 @@ class PostgresWriter:
             time.sleep(pause)
 
     def _begin(self, *, alone: bool, again: bool = False) -> None:
-        """Begin a transaction: insert the token, take locks and a slot."""
+        """Begin a transaction: insert the token, and lock a slot of the statistics."""
         connection = self._connection
         connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # models are slow
@@ -464,7 +462,7 @@ class PostgresWriter:
         )
 
     def _change_record(self, change: Callable[[Manifest], Manifest]) -> None:
-        """Change the record of the index in a transaction of its own, if ``change`` changes it."""
+        """Change the record of the index in a transaction, if ``change`` returns another one."""
         if change(self.manifest) == self.manifest:
             return
 
@@ -479,13 +477,13 @@ class PostgresWriter:
         )
 
     def _with_fields(self, held: Manifest) -> Manifest:
-        """Return ``held`` with this writer's fields. Raises an error if a field's kind differs."""
+        """Add this writer's fields to ``held``. Raises an error if a field has another kind."""
         fields = dict(held.fields)
         for name, kind in self._kinds.items():
             known = fields.get(name, "null")
             fields[name] = union(known, kind)
             if known not in ("null", "string") and fields[name] == "string":
-                what = f"another writer gave the field {name!r} {PLAIN[known]}, got {PLAIN[kind]}"
+                what = f"field {name!r}: got {PLAIN[kind]}, but another writer added {PLAIN[known]}"
                 raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
         if len(fields) > MAX_FIELDS:
             raise VocabtoolError(f"{len(fields):,} fields in the index, the limit is {MAX_FIELDS}")
@@ -498,7 +496,7 @@ class PostgresWriter:
             return PATH_FIRST
         if ours != theirs and (held.rows or theirs != self.manifest.searched_fields):
             told, mine = (" and ".join(each) or "one field" for each in (theirs, ours))
-            what = f"another writer made the index search {told}, got {mine}"
+            what = f"wanted to search {mine}, but another writer made the index search {told}"
             raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
         return ours
 
@@ -507,7 +505,6 @@ class PostgresWriter:
         return self._repeat(lambda connection: read_manifest(connection, self._tables, where))
 
     def _take_numbers(self, count: int) -> list[int]:
-        """Return unused numbers for documents."""
         name = self._tables.sql("{documents}").as_string(None)
         found = self._ask(
             "SELECT nextval(pg_get_serial_sequence(%s, 'doc')) FROM generate_series(1, %s)",
@@ -565,7 +562,7 @@ class PostgresWriter:
 
 
 def canaries_of(connection: Connection, tables: Tables, manifest: Manifest) -> Canaries:
-    """Return some documents with their vectors, spread over the index: see ``Canaries``.
+    """Return some documents with their vectors, spread over the index.
 
     If the index has a model, documents whose vectors the user gave in Python are left out.
     """
