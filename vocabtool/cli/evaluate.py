@@ -76,12 +76,12 @@ def eval_command(
     html: str | None,
     report_format: Literal["text", "json"],
 ) -> None:
-    """Evaluate the ranking of the index in DIR: compare all fusions.
+    """Evaluate the ranking of the index in DIR for each fusion (see search --fusion).
 
-    With --queries and --qrels: nDCG@10, recall@100 and MRR@10, for all queries, and separately for
-    queries with and without a word that the model does not know. With --self-check: how often
-    documents of the index are found by their own words. The page of --html and JSON also have the
-    queries that differ most between the default fusion and --beside.
+    With --queries and --qrels: nDCG@10, recall@100 and MRR@10, for all queries, for queries with
+    unknown words, and for queries without. With --self-check: how often documents of the index are
+    found by their own words. The HTML page and JSON also show the queries that differ most between
+    the default fusion and --beside.
     """
     from vocabtool.evaluation import compare
     from vocabtool.reports.evaluation import evaluation_report, self_check_report

@@ -190,14 +190,14 @@ def index_command(
 ) -> None:
     """Create an index of the documents of FILE... in DIR, or add to it.
 
-    A FILE has one document per line, or is .jsonl, .json, .csv, .tsv, .parquet, .arrow or
-    .tfrecord, or is cut into pieces: .md, .rst, .html, .py and other code, .ipynb, .pdf, .docx or
-    .epub; also with .gz or .zst. FILE can be a folder, a quoted glob, or the output folder of embed
-    (its vectors are then used); - is standard input. DIR stores the names of FILE... and the
-    options, so that update can read the files again.
+    A FILE has one document per line, or per row (.jsonl, .json, .csv, .tsv, .parquet, .arrow,
+    .tfrecord). These FILEs are cut into pieces: .md, .rst, .html, .py and other code, .ipynb, .pdf,
+    .docx, .epub. All can be compressed (.gz, .zst). FILE can be a folder, a quoted
+    glob, or the output folder of embed (its vectors are then used); - is standard input. DIR stores
+    the names of FILE... and the options, so that update can read the files again.
 
-    With --table, the documents are the rows of a table in PostgreSQL: their texts and vectors stay
-    there, and update writes what changed.
+    With --table, the documents are the rows of a table in PostgreSQL. Their texts and vectors stay
+    in this table, and update indexes the rows that changed.
 
     FILE can also be the name of an index in a settings file. FILEs, DIR and other options then come
     from the settings.
@@ -303,15 +303,15 @@ def update_command(
 ) -> None:
     """Read FILE... again and apply the changes; without FILE, read all files of DIR.
 
-    A known FILE is read with the options and the --vectors that `vocabtool index` was given for it.
-    A new FILE is read with the options of the last known FILE. Documents with new ids are added;
-    changed ones are replaced. Only changed texts are encoded, after up to 8 documents of DIR that
-    check the model.
+    A FILE that was indexed before is read with its options and --vectors of that time. A new FILE
+    is read with the options of the last indexed FILE. New documents are added, and changed
+    documents are replaced. Only new and changed texts are encoded. Before, up to 8 documents of DIR
+    are encoded again to check that the model is the same.
 
-    If the documents are the rows of a table (index --table), write what changed in it.
+    If the documents are the rows of a table (index --table), the rows that changed are indexed.
 
-    --sync also deletes documents that came from a FILE and are no longer in it; other documents
-    stay. Every FILE must then be complete and readable. The last commit contains the deletions.
+    --sync also deletes documents that came from a FILE and are no longer in it. Every FILE must
+    then be complete and readable. The last commit contains the deletions.
     """
 
     _refuse_an_index(files)
@@ -377,11 +377,10 @@ def _open(
     read: ReadOptions,
     force: tuple[str, list[str]] | None,
 ) -> tuple[Path | str, Index | None]:
-    """Return the place to build in, a folder or an address, and the index there, if any.
+    """Return the folder or address to build in, and the index that is already there, or ``None``.
 
-    ``force``: given with --force: all options as text, and the files of model and vectors. The
-    index is then built beside the existing one. A later run with the same options resumes this
-    build, unless a FILE is a stream.
+    ``force``: with --force, all options as text, and the files of model and vectors. The new index
+    is then built in another folder. A later run with the same options resumes this build.
     """
     from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
     from vocabtool.index.engines import is_address
@@ -486,7 +485,7 @@ def _fill_from_table(
 
 
 def _of_shape(index: Index, shape: dict[str, Any]) -> Index:
-    """Refuse an option that differs from the fixed shape of an existing index."""
+    """Raise an error if an option, such as --metric, differs from that of the existing index."""
     context = click.get_current_context()
     for name, wanted in shape.items():
         held = getattr(index.configuration, name)
@@ -500,9 +499,9 @@ def _of_shape(index: Index, shape: dict[str, Any]) -> Index:
 
 @contextmanager
 def _removed_if_useless(index: Index) -> Iterator[None]:
-    """After an error, remove an engine's index that is empty or an unfinished replacement.
+    """After an error, remove a new index in a database if it is empty or an unfinished replacement.
 
-    A replacement whose load has finished takes its place: only what followed the load failed.
+    A completely loaded replacement is not removed, but replaces the old index.
     """
     from vocabtool.index.store_index import StoreIndex
 
@@ -528,8 +527,8 @@ def _calibrate(
 ) -> float:
     """Estimate the weight of keyword search; return the seconds it took.
 
-    ``wanted``: whether to estimate; ``None`` lets the growth of the index decide. ``before``: the
-    number of documents before this run.
+    ``before``: the number of documents before this run. ``wanted``: whether to estimate; ``None``:
+    only if the index has grown enough.
     """
     if wanted is None:
         wanted = report.added > 0 and index.calibration_is_due(before)

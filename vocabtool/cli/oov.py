@@ -192,11 +192,12 @@ def oov_command(
     budget: int,
     threads: int,
 ) -> int:
-    """Report which words of FILE... MODEL does not know.
+    """Report which words in FILE... are unknown to MODEL.
 
-    For a MODEL of subword pieces, also report the words that it splits, and what each costs.
+    For a MODEL of subword pieces, also report the words that it splits, and how many additional
+    pieces each word costs.
 
-    A FILE has one document per line, or is .jsonl, .csv, .tsv or .parquet, also with .gz or
+    A FILE has one document per line, or per row (.jsonl, .csv, .tsv, .parquet), also with .gz or
     .zst. FILE can be a quoted glob; - is standard input.
     """
     from vocabtool.documents.reading import BATCH_BYTES, ReadLog, left_out
@@ -316,7 +317,7 @@ def _check_suggestion(
 def _keep(
     batches: Iterator[pa.StringArray], kept: list[pa.StringArray], most: int | None
 ) -> Iterator[pa.StringArray]:
-    """Yield all batches, and append to ``kept`` as many as :func:`suggest` reads."""
+    """Yield all batches. Unless ``most`` is ``None``, append the first ones to ``kept``."""
     from vocabtool.oov.suggest import MAX_TEXT
 
     size = 0

@@ -24,7 +24,10 @@ UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) -> Decorator:
-    """Return a decorator that passes several options as one argument, ``into(name=value, ...)``."""
+    """Return a decorator that passes several options to a command as one argument.
+
+    The argument is named ``argument``. Its value is ``into(name=value, ...)``.
+    """
 
     def probe() -> None: ...
 
@@ -50,7 +53,7 @@ def _together(*options: Decorator) -> Decorator:
 
 
 def given_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that the user gave."""
+    """Return the options whose value is neither ``None`` nor ``False``."""
     return {name: each for name, each in options.items() if each is not None and each is not False}
 
 
@@ -173,7 +176,7 @@ HTTP: Final = (
 
 
 def prompt_options(prompt: str, dim: str) -> tuple[Decorator, ...]:
-    """Return the options for prompts and vector length. Arguments: defaults to show in help."""
+    """Return the options for prompts and vector length. ``prompt``, ``dim``: defaults, for help."""
     return (
         click.option(
             "--prompt-query",
@@ -198,7 +201,7 @@ def prompt_options(prompt: str, dim: str) -> tuple[Decorator, ...]:
 
 
 def vocabulary_option(files: str, default: str) -> Decorator:
-    """Return the option ``--vocabulary``; ``files`` and ``default`` complete its help."""
+    """Return the option ``--vocabulary``. ``files`` and ``default`` are parts of its help."""
     return click.option(
         "--vocabulary",
         metavar="FILE",
@@ -283,7 +286,7 @@ def encoder_options(*first: Decorator) -> Decorator:
 def _checked_fields(
     context: click.Context, option: click.Parameter, fields: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """Return the fields as given. Raises :class:`click.BadParameter` for an invalid weight."""
+    """Return ``fields``, or ``None`` if empty. Raises :class:`click.BadParameter` if invalid."""
     try:
         ReadOptions(field=fields)
     except ValueError as error:
@@ -373,7 +376,7 @@ def _read_options(**given: Any) -> ReadOptions:
 
 
 def _read_texts(**given: Any) -> ReadOptions:
-    """Return the options like :func:`_read_options`, but refuse weights of fields."""
+    """Do the same as :func:`_read_options`, but raise an error if a field has a weight."""
     options = _read_options(**given)
     try:
         options.refuse_weights()
@@ -385,8 +388,8 @@ def _read_texts(**given: Any) -> ReadOptions:
 def text_options(of: str, what: str) -> Decorator:
     """Return a decorator that passes the options for reading texts as one argument, ``read``.
 
-    The argument is a :class:`ReadOptions`. ``of`` completes the help of ``--input-format``, and
-    ``what`` completes the help of ``--on-error``.
+    The argument is a :class:`ReadOptions`. ``of`` is part of the help of ``--input-format``, and
+    ``what`` is part of the help of ``--on-error``.
     """
     return gather(
         "read",

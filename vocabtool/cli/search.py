@@ -223,9 +223,9 @@ def search_command(
     """Find the documents of the index in DIR that answer QUERY best.
 
     Keyword search gives more weight to words that the model does not know. In QUERY, "two words" is
-    a phrase, -word leaves documents out, FIELD:word asks for a word in a kept field, and a OR b for
-    one of two. If QUERY is -, each line of standard input is a query. Without QUERY, but with
-    --where, --sort or --facets, list the documents that satisfy the condition.
+    a phrase, -word excludes documents with the word, FIELD:word requires the word in this field,
+    and a OR b requires one of two words. If QUERY is -, each line of standard input is a query.
+    Without QUERY, but with --where, --sort or --facets, list the documents that satisfy --where.
     """
     from vocabtool.reports.hits import hits_report
 
@@ -289,10 +289,10 @@ def similar_command(
     html: str | None,
     report_format: Literal["text", "json"],
 ) -> None:
-    """Find the documents of the index in DIR that are like the document ID.
+    """Find the documents of the index in DIR that are similar to the document ID.
 
-    They are searched by its stored vector, and by up to 25 of its words, those with the highest
-    BM25 weights. The model is not run.
+    The query is the stored vector of this document, and up to 25 of its words with the highest BM25
+    weights. The model is not run.
     """
     from vocabtool.reports.hits import hits_report
 

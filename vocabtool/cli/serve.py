@@ -166,10 +166,10 @@ def serve_command(
 
 
 def protection_of(host: str, given: dict[str, Any], limits: dict[str, Any]) -> Protection:
-    """Return who may use the server, from the options PROTECTION and LIMITS.
+    """Return the access rules of the server, from the options PROTECTION and LIMITS.
 
-    Raises :class:`click.UsageError` for an invalid origin, and if other machines can reach ``host``
-    but neither ``--api-keys`` nor ``--no-auth`` is given.
+    Raises :class:`click.UsageError` for an invalid origin. If other machines can reach ``host``,
+    also raises it without ``--api-keys`` and ``--no-auth``.
     """
     keys, no_auth = given.pop("api_keys"), given.pop("no_auth")
     if keys and no_auth:
@@ -214,8 +214,8 @@ def is_loopback(host: str) -> bool:
 def api_key_command(file: str, name: str, write: bool) -> None:
     """Make a key for `vocabtool serve --api-keys FILE`, add it to FILE and print it.
 
-    The key is printed once; FILE has only its SHA-256. To revoke a key, delete its line: a server
-    that runs reads FILE again within a second. NAME is for the log of the server.
+    The key is printed only now; FILE stores its SHA-256. To revoke a key, delete its line: a
+    running server reads FILE again within a second. The log of the server shows NAME.
     """
     try:
         from vocabtool.serve.keys import make_key
