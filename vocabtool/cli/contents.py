@@ -157,7 +157,7 @@ def stats_command(
         with step_progress(False) as progress:
             found = index.stats(unknown=unknown, progress=progress)
         if unknown and found.tokens is None:
-            tell(f"{index.name}: created without a vocabulary, so unknown words cannot be counted")
+            tell(f"{index.name}: has no vocabulary, so unknown words cannot be counted")
         show_report(stats_report(index, found), report_format)
 
 
@@ -239,8 +239,8 @@ def copy_command(folder: str, new: str, quiet: bool) -> None:
 @click.option(
     "--whole-index",
     is_flag=True,
-    help="Instead of documents: remove the index at an address from its database, with all that "
-    "belongs to it, also if it is damaged. A table of yours stays.",
+    help="Remove the whole index at an address from its database, even if it is damaged. Your own "
+    "table (index --table) stays.",
 )
 def delete_command(
     folder: str,

@@ -82,16 +82,16 @@ RUN = gather(
         type=click.Choice(get_args(Check)),
         default="stat",
         show_default=True,
-        help="How a FILE that changed since the last run is noticed: by size and time (stat), or "
-        "by content.",
+        help="How to detect a FILE that changed since the last run: by size and time (stat), or by "
+        "content.",
     ),
     click.option("--force", is_flag=True, help="Start over, even if DIR contains another run."),
     click.option(
         "--cache",
         type=click.Path(file_okay=False),
         metavar="DIR",
-        help="Folder that keeps the vector of each text. A text is encoded only once, also if "
-        "later runs contain it.",
+        help="Folder that stores the vector of each text, so that later runs need not encode it "
+        "again.",
     ),
     click.option(
         "--runner",
@@ -246,7 +246,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
         type=click.IntRange(2),
         default=MAX_WORDS,
         show_default=True,
-        help="Give vectors to at most this many words, the most frequent ones.",
+        help="Give vectors to at most this many of the most frequent words.",
     ),
     click.option(
         "--rule",

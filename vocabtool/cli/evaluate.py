@@ -60,8 +60,8 @@ QUERIES = gather(
     "--beside",
     metavar="NAME=VALUE",
     multiple=True,
-    help="With judged queries: compare the default fusion, query by query, with a search that has "
-    "this setting. Repeat it to give that search several settings. [default: fusion=dense]",
+    help="With judged queries: compare the default fusion, query by query, with a search with this "
+    "setting. May be repeated, for a search with several settings. [default: fusion=dense]",
 )
 @HTML
 @format_option()
@@ -161,8 +161,8 @@ def calibrate_command(
                 found = calibrate(index, sample=sample, seed=queries["seed"], progress=progress)
             if found is None:
                 tell(
-                    f"fewer than {MIN_SAMPLE} documents have at least three sentences and 15 "
-                    "words: too few to calibrate"
+                    f"too few documents to calibrate: fewer than {MIN_SAMPLE} have at least three "
+                    "sentences and 15 words"
                 )
                 return 1
             calibration, report = found.calibration, calibration_report(found)

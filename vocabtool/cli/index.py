@@ -82,7 +82,7 @@ SHAPE = gather(
         metavar="NAME",
         default="english",
         show_default=True,
-        help=f"Language of stems and stop words: {', '.join(LANGUAGES)} (keep words unchanged).",
+        help=f"Language of stems and stop words: {', '.join(LANGUAGES)} (no stems or stop words).",
     ),
     click.option(
         "--recall",
@@ -138,7 +138,7 @@ CALIBRATE = click.option(
     required=True,
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="Folder of the index. If it has an index already, documents are added to it.",
+    help="Folder of the index. Documents are added to an index that exists.",
 )
 @click.option(
     "--existing",
@@ -163,8 +163,8 @@ CALIBRATE = click.option(
 @click.option(
     "--table",
     metavar="TABLE",
-    help="Instead of FILE: search a table of yours in the database of DIR, an address. Its columns "
-    "are those of --id-column, --text-column, --vector-column and --keep.",
+    help="Instead of FILE: index your own table in the database of DIR, which must be an address. "
+    "Needs --id-column, --text-column and --vector-column; also takes --keep.",
 )
 @FILLING
 @CALIBRATE
@@ -211,7 +211,7 @@ def index_command(
     began, options = time.monotonic(), encoder.given_options()
     read = replace(read, vector_field=vector_field)
     if table is None and not files:
-        raise click.UsageError("Missing argument 'FILE...', or a table with --table")
+        raise click.UsageError("Missing argument 'FILE...', or --table TABLE")
     if table is not None:
         with usage_errors(), _advice_after_a_stop(folder, force):
             made = _of_table(
@@ -353,7 +353,7 @@ def _refuse_an_index(files: Sequence[str]) -> None:
     for name in files:
         if is_index(Path(name)):
             raise VocabtoolError(
-                f"{name}: is an index, not a file of documents; name the files that its "
+                f"{name}: is an index, not a file of documents; pass the files that its "
                 "documents come from"
             )
 
@@ -425,8 +425,8 @@ def _user_table(
 
     if files or vectors is not None or read.fields or read.format is not None or read.splits_rows:
         raise click.UsageError(
-            "--table takes one --text-column, --id-column, --vector-column and --keep; no FILE, "
-            "and no other option of documents"
+            "--table cannot be combined with FILE, --vectors, --input-format, --split, or several "
+            "fields or weights in --text-column"
         )
     if read.id_field is None or read.single_field is None or read.vector_field is None:
         raise click.UsageError("--table needs --id-column, --text-column and --vector-column")
@@ -544,7 +544,7 @@ def _calibrate(
     if found is not None:
         index.store_calibration(found.calibration)
         if not quiet:
-            tell(f"calibrated: the weight of keyword search is {found.a:.2f}, an estimate")
+            tell(f"calibrated: the estimated weight of keyword search is {found.a:.2f}")
     return time.monotonic() - began
 
 
@@ -592,7 +592,7 @@ def upgrade_command(folder: str, quiet: bool) -> None:
         removed, left = upgrade(Path(folder), progress)
     if not quiet:
         deleted = plural(removed, "deleted document", "deleted documents")
-        tell(f"{plural(left, 'document', 'documents')} carried over, {deleted} skipped")
+        tell(f"{plural(left, 'document', 'documents')} converted, {deleted} left out")
 
 
 @click.command("verify")

@@ -152,19 +152,19 @@ HTTP: Final = (
         "--requests-per-minute",
         type=click.IntRange(1),
         metavar="N",
-        help="Models on a server: most requests per minute of each worker. [default: no limit]",
+        help="Models on a server: limit of each worker, in requests per minute. [default: none]",
     ),
     click.option(
         "--tokens-per-minute",
         type=click.IntRange(1),
         metavar="N",
-        help="Models on a server: most tokens per minute of each worker. [default: no limit]",
+        help="Models on a server: limit of each worker, in tokens per minute. [default: none]",
     ),
     click.option(
         "--timeout",
         type=click.FloatRange(0, min_open=True),
         metavar="SECONDS",
-        help="Models on a server: longest time of a request. [default: 120]",
+        help="Models on a server: time limit of a request, in seconds. [default: 120]",
     ),
     click.option(
         "--retries",
@@ -205,8 +205,8 @@ def vocabulary_option(files: str, default: str) -> Decorator:
     return click.option(
         "--vocabulary",
         metavar="FILE",
-        help=f"File or model whose words count as known, {files}; only for python:…, openai:… and "
-        f"given vectors. {default}",
+        help=f"File or model whose words count as known, {files}. For models python:… and "
+        f"openai:…, and for --vectors. {default}",
     )
 
 
@@ -301,8 +301,8 @@ def _field_option(metavar: str, more: str, *names: str) -> Decorator:
         multiple=True,
         callback=_checked_fields,
         metavar=metavar,
-        help="Field or column that contains the text; may be repeated: the texts of all fields, "
-        f"joined by blank lines, are the text.{more} [default: text, or the only column]",
+        help="Field or column that contains the text. May be repeated: the texts of these fields "
+        f"are joined by blank lines.{more} [default: text, or the only column]",
     )
 
 
@@ -320,8 +320,8 @@ SPLITTING: Final = (
         "--split",
         type=click.Choice(get_args(Split)),
         help="Where texts are cut into documents. [default: by the format: lines of .txt, headings "
-        "of .md, .rst and .html, definitions of .py, blank lines of other code; rows stay whole] "
-        "docstring: as heading, but of .py only the docstrings.",
+        "of .md, .rst and .html, definitions of .py, blank lines of other code; rows are not cut] "
+        "docstring: as heading, but of .py files only the docstrings.",
     ),
     click.option(
         "--split-size",
@@ -405,8 +405,9 @@ DOCUMENTS = gather(
     "read",
     _field_option(
         "FIELD[^W]",
-        " index: a word in FIELD^W, W from 1 to 9, counts W times in the keyword search; without "
-        "--field, pieces of texts with headings begin with their path (`--field text`: without).",
+        " A word in FIELD^W, with W from 1 to 9, counts W times in keyword search. Without "
+        "--field, pieces of texts with headings begin with the path of headings; `--field text` "
+        "omits it.",
         "--text-column",
     ),
     _input_format(),

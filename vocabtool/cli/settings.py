@@ -223,7 +223,9 @@ def _parse(file: Path) -> dict[str, Any]:
     with file.open("rb") as opened:
         data = opened.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise InvalidFile(f"has more than {MAX_BYTES:,} bytes, the limit of a settings file")
+        raise InvalidFile(
+            f"a settings file can have at most {MAX_BYTES:,} bytes; this one has more"
+        )
     try:
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:

@@ -127,7 +127,8 @@ def weigh(
             words = _own_words(sources[0], a), _own_words(sources[1], b)
         except VocabtoolError as error:
             notes += (
-                f"the rule {RULE} cuts the corpus for both: one has none of its own: {error}",
+                f"the rule {RULE} splits the corpus for A and B, because one has no rule of its "
+                f"own: {error}",
             )
         else:
             return replace(comparison, cuts=count_cuts(*words, texts, folds=folds, sources=files))
