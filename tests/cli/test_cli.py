@@ -108,7 +108,7 @@ def test_extract_text(model: Path) -> None:
     assert done.stdout == "the\nnaïve\na\\nb\n\\xff\\xfe\n\n".encode()
     assert done.stderr.decode().splitlines() == [
         "vocabtool: words: 5 entries (table)",
-        "vocabtool: 2 entries backslash-escaped (line breaks, or not UTF-8)",
+        "vocabtool: 2 entries written with backslash escapes (line breaks or not UTF-8)",
     ]
 
 
@@ -144,7 +144,7 @@ def test_text_says_that_it_holds_no_ids(tmp_path: Path) -> None:
     )
     (tmp_path / "saved_model.pb").write_bytes(b.saved_model(b.graph(*nodes)))
     assert run("extract", tmp_path).stderr.decode().splitlines()[-1] == (
-        "vocabtool: ids are 2..5, uneven: --format text omits them, use --format json"
+        "vocabtool: --format text omits the ids (2..5, uneven); use --format json to write them"
     )
 
 
@@ -305,7 +305,7 @@ def test_version_and_help() -> None:
     assert done.stdout == run("--version").stdout
     assert done.stdout.decode() == f"vocabtool, version {vocabtool.__version__}\n"
     told = " ".join(run("--help").stdout.decode().split())
-    assert "oov Report which words of FILE... MODEL does not know. search" in told
+    assert "oov Report which words in FILE... are unknown to MODEL. search" in told
     assert "Find the best weight of keyword search for the index in DIR, and store it." in told
 
 

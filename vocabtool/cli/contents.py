@@ -130,7 +130,7 @@ def _page(document: Document) -> bytes:
 
 
 def _tell_missing(ids: Iterable[str]) -> int:
-    """Print ``ids``, which are not in the index. Return the exit code."""
+    """Print that the index has no documents with these ids. Return the exit code."""
     from vocabtool.reports.model import safe
 
     missing = [*ids]
@@ -149,9 +149,7 @@ def _tell_missing(ids: Iterable[str]) -> int:
 def stats_command(
     folder: str, unknown: bool, model: dict[str, object], report_format: Literal["text", "json"]
 ) -> None:
-    """Print what the index in DIR contains: documents, fields, model, weight of keyword search,
-    sizes of files.
-    """
+    """Print the contents of the index in DIR: documents, fields, model, sizes of files."""
     from vocabtool.reports.index import stats_report
 
     with usage_errors():
@@ -159,7 +157,7 @@ def stats_command(
         with step_progress(False) as progress:
             found = index.stats(unknown=unknown, progress=progress)
         if unknown and found.tokens is None:
-            tell(f"{index.name}: created without a vocabulary, so unknown words cannot be counted")
+            tell(f"{index.name}: has no vocabulary, so unknown words cannot be counted")
         show_report(stats_report(index, found), report_format)
 
 
@@ -185,7 +183,7 @@ def stats_command(
 def export_command(folder: str, file: str, where: str | None, vectors: bool, quiet: bool) -> None:
     """Write the documents in DIR to FILE, with ids and all fields, in the same order as list.
 
-    `vocabtool index FILE` can make another index of them.
+    `vocabtool index FILE` builds an index from FILE.
     """
     from vocabtool.index.contents import is_of_fields
 
@@ -219,8 +217,9 @@ def copy_command(folder: str, new: str, quiet: bool) -> None:
     meanwhile.
 
     NEW is a new folder, which appears when it is complete, or an address, such as
-    postgresql://HOST/DATABASE?index=NAME. A copy from or to an address is compared at its end; if
-    it is interrupted, the same command resumes it. The model is not copied.
+    postgresql://HOST/DATABASE?index=NAME. A copy from or to an address is compared with the
+    original at the end. After an interruption, the same command resumes it. The model is not
+    copied.
     """
     with usage_errors():
         index = open_index(folder, {})
@@ -240,8 +239,8 @@ def copy_command(folder: str, new: str, quiet: bool) -> None:
 @click.option(
     "--whole-index",
     is_flag=True,
-    help="Instead of documents: remove the index at an address from its database, with all that "
-    "belongs to it, also if it is damaged. A table of yours stays.",
+    help="Remove the whole index at an address from its database, even if it is damaged. Your own "
+    "table (index --table) stays.",
 )
 def delete_command(
     folder: str,
@@ -251,11 +250,11 @@ def delete_command(
     force: bool,
     whole_index: bool,
 ) -> int:
-    """Delete documents from the index in DIR: those with these IDs, or those that satisfy a
-    condition. Exit with 1 if an ID is not in DIR.
+    """Delete documents from the index in DIR, by ID or by a condition. Exit with 1 if an ID is not
+    in DIR.
 
-    All are deleted in one commit, without a question before. The files that the documents came from
-    are not changed. If such a file changes later, update adds its deleted documents again.
+    All are deleted in one commit, without asking for confirmation. The files that the documents
+    came from are not changed. If such a file changes later, update adds its documents again.
     """
     if whole_index:
         if ids or where is not None or force:

@@ -259,7 +259,7 @@ FUSIONS: Final[dict[Fusion, str]] = {
 def draw_questions(
     documents: Sequence[Document], words: Words, index: Index, seed: int
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield triples: a query of random words of a document, its unknown word, the document's id."""
+    """Yield triples: a query of three words of a document, the unknown one, the document's id."""
     lookup = words.look_up([document.text for document in documents])
     spellings = [spelling.decode() for spelling in as_bytes(lookup.distinct)]
     texts = np.split(lookup.codes, lookup.offsets[1:-1])
@@ -315,11 +315,11 @@ def _ask(index: Index, questions: Sequence[tuple[str, str, str]], folder: Path) 
             known = "known" if word.known else "unknown to the model"
             held_by = plural(word.document_frequency or 0, "document", "documents")
             click.echo(f"    {word.surface}: {known}, in {held_by}")
-        click.echo(f"  the unknown word has {query.m or 0:.0%} of the query's weight (by idf),")
-        click.echo(f"  so keywords make up {query.weight or 0:.0%} of the score")
+        click.echo(f"  the unknown word has {query.m or 0:.0%} of the query's idf weight,")
+        click.echo(f"  so keyword search makes up {query.weight or 0:.0%} of the score")
         encoder = index.encoder
         if encoder and np.array_equal(*encoder.encode([text, text.replace(unknown, "xqzzyvw")])):
-            click.echo("  the vector is the same with any other unknown word")
+            click.echo("  any other unknown word would give the same vector")
         for fusion in SHOWN:
             place = places[fusion][at]
             where = f"not among the first {DEPTH}" if place == np.inf else f"at place {place}"

@@ -41,7 +41,7 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if name not in FOLDS:
-            raise click.BadParameter(f"expected names from {', '.join(FOLDS)}, got {name!r}")
+            raise click.BadParameter(f"expected one or more of {', '.join(FOLDS)}, got {name!r}")
     return names
 
 
@@ -52,30 +52,30 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     callback=_folds,
     default="",
     metavar="FOLDS",
-    help=f"Differences to ignore, separated by commas: {', '.join(FOLDS)}. The report shows what "
-    "each would change. [default: markers if A or B has pieces with markers, else none]",
+    help=f"Differences to ignore, separated by commas: {', '.join(FOLDS)}. The report shows the "
+    "effect of each. [default: markers if A or B has pieces with markers (## or ▁), else none]",
 )
 @click.option(
     "--as-stored",
     is_flag=True,
-    help="Compare pieces of tokenizers byte for byte, with their markers, and split the corpus by "
-    "the same rule for A and B.",
+    help="Compare pieces of tokenizers byte for byte, with their markers (## or ▁), and split the "
+    "corpus by the same rule for A and B.",
 )
 @click.option(
     "--corpus",
     multiple=True,
     metavar="FILE",
-    help="Documents whose words are counted: how many A knows, and how many B knows. If A or B has "
-    "pieces with markers, A and B each split the documents by their own rule, and the words and "
-    "pieces of each are counted. May be repeated.",
+    help="Documents in which to count the words that A and B know. If A or B has pieces with "
+    "markers, each splits the documents by its own rule, and pieces are counted too. May be "
+    "repeated.",
 )
 @text_options("the corpus", "an invalid row of the corpus.")
 @click.option(
     "--rule",
     callback=check_rule,
     metavar="RULE",
-    help=f"Rule that splits the corpus into words, for A and B: {RULES}. [default: keras, or for "
-    "pieces with markers each side's own rule]",
+    help=f"Rule that splits the corpus into words, for A and B: {RULES}. [default: keras; "
+    "if A or B has pieces with markers, the own rule of each]",
 )
 @click.option(
     "--format",
@@ -96,7 +96,7 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
 @click.option(
     "--only",
     type=click.Choice(get_args(Only)),
-    help="Print only one list, complete: a (entries only in A), b (only in B) or both (in both). "
+    help="Print one complete list: a (entries only in A), b (only in B) or both (in both). "
     "For the formats text, csv and parquet. [default: all three lists]",
 )
 def diff_command(
@@ -156,7 +156,7 @@ def diff_command(
         for label, cut in ((a, found.cuts.a), (b, found.cuts.b)):
             tell(
                 f"{label}: {cut.tokens:,} words, {cut.pieces:,} pieces, {cut.fertility:.2f} pieces "
-                f"per word, {cut.unknown:,} unknown (its own rule)"
+                f"per word, {cut.unknown:,} unknown words (by its own rule)"
             )
 
 

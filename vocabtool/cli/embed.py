@@ -82,16 +82,16 @@ RUN = gather(
         type=click.Choice(get_args(Check)),
         default="stat",
         show_default=True,
-        help="How a FILE that changed since the last run is noticed: by size and time (stat), or "
-        "by content.",
+        help="How to detect a FILE that changed since the last run: by size and time (stat), or by "
+        "content.",
     ),
     click.option("--force", is_flag=True, help="Start over, even if DIR contains another run."),
     click.option(
         "--cache",
         type=click.Path(file_okay=False),
         metavar="DIR",
-        help="Folder that keeps the vector of each text. A text is encoded only once, also if "
-        "later runs contain it.",
+        help="Folder that stores the vector of each text, so that later runs need not encode it "
+        "again.",
     ),
     click.option(
         "--runner",
@@ -156,9 +156,10 @@ def embed_command(
 ) -> None:
     """Write a vector for each document of FILE... into Parquet shards in DIR.
 
-    A FILE has one document per line, or is .jsonl, .json, .csv, .tsv, .parquet, .arrow or
-    .tfrecord, or is cut into pieces: .md, .rst, .html, .py and other code, .ipynb, .pdf, .docx or
-    .epub; also with .gz or .zst. FILE can be a folder or a quoted glob; - is standard input.
+    A FILE has one document per line, or per row (.jsonl, .json, .csv, .tsv, .parquet, .arrow,
+    .tfrecord). These FILEs are cut into pieces: .md, .rst, .html, .py and other code, .ipynb, .pdf,
+    .docx, .epub. All can be compressed (.gz, .zst). FILE can be a folder or a quoted
+    glob; - is standard input.
     """
     import pyarrow as pa
 
@@ -245,7 +246,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
         type=click.IntRange(2),
         default=MAX_WORDS,
         show_default=True,
-        help="Give vectors to at most this many words, the most frequent ones.",
+        help="Give vectors to at most this many of the most frequent words.",
     ),
     click.option(
         "--rule",
@@ -279,11 +280,11 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
 def train_command(
     files: tuple[str, ...], read: ReadOptions, file: str, settings: dict[str, Any], quiet: bool
 ) -> None:
-    """Train word vectors on the documents of FILE..., for a corpus that no model fits.
+    """Train word vectors on the documents of FILE..., if no existing model fits them.
 
-    Words are similar if they occur near the same words. A FILE has one document per line, or is
-    .jsonl, .csv, .tsv, .parquet, .arrow or .tfrecord, also with .gz or .zst. FILE can be a folder
-    or a quoted glob; - is standard input. Equal texts and options give the same bytes.
+    Words that occur near the same words get similar vectors. A FILE has one document per line, or
+    per row (.jsonl, .csv, .tsv, .parquet, .arrow, .tfrecord), also with .gz or .zst. FILE can be a
+    folder or a quoted glob; - is standard input. The same texts and options give the same bytes.
     """
     from vocabtool.documents.reading import ReadLog, left_out
     from vocabtool.encoders.train import train

@@ -60,8 +60,8 @@ QUERIES = gather(
     "--beside",
     metavar="NAME=VALUE",
     multiple=True,
-    help="With judged queries: compare the default fusion, query by query, with a search that has "
-    "this setting. Repeat it to give that search several settings. [default: fusion=dense]",
+    help="With judged queries: compare the default fusion, query by query, with a search with this "
+    "setting. May be repeated, for a search with several settings. [default: fusion=dense]",
 )
 @HTML
 @format_option()
@@ -76,12 +76,12 @@ def eval_command(
     html: str | None,
     report_format: Literal["text", "json"],
 ) -> None:
-    """Evaluate the ranking of the index in DIR: compare all fusions.
+    """Evaluate the ranking of the index in DIR for each fusion (see search --fusion).
 
-    With --queries and --qrels: nDCG@10, recall@100 and MRR@10, for all queries, and separately for
-    queries with and without a word that the model does not know. With --self-check: how often
-    documents of the index are found by their own words. The page of --html and JSON also have the
-    queries that differ most between the default fusion and --beside.
+    With --queries and --qrels: nDCG@10, recall@100 and MRR@10, for all queries, for queries with
+    unknown words, and for queries without. With --self-check: how often documents of the index are
+    found by their own words. The HTML page and JSON also show the queries that differ most between
+    the default fusion and --beside.
     """
     from vocabtool.evaluation import compare
     from vocabtool.reports.evaluation import evaluation_report, self_check_report
@@ -161,8 +161,8 @@ def calibrate_command(
                 found = calibrate(index, sample=sample, seed=queries["seed"], progress=progress)
             if found is None:
                 tell(
-                    f"fewer than {MIN_SAMPLE} documents have at least three sentences and 15 "
-                    "words: too few to calibrate"
+                    f"too few documents to calibrate: fewer than {MIN_SAMPLE} have at least three "
+                    "sentences and 15 words"
                 )
                 return 1
             calibration, report = found.calibration, calibration_report(found)

@@ -82,7 +82,7 @@ SHAPE = gather(
         metavar="NAME",
         default="english",
         show_default=True,
-        help=f"Language of stems and stop words: {', '.join(LANGUAGES)} (keep words unchanged).",
+        help=f"Language of stems and stop words: {', '.join(LANGUAGES)} (no stems or stop words).",
     ),
     click.option(
         "--recall",
@@ -138,7 +138,7 @@ CALIBRATE = click.option(
     required=True,
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="Folder of the index. If it has an index already, documents are added to it.",
+    help="Folder of the index. Documents are added to an index that exists.",
 )
 @click.option(
     "--existing",
@@ -163,8 +163,8 @@ CALIBRATE = click.option(
 @click.option(
     "--table",
     metavar="TABLE",
-    help="Instead of FILE: search a table of yours in the database of DIR, an address. Its columns "
-    "are those of --id-column, --text-column, --vector-column and --keep.",
+    help="Instead of FILE: index your own table in the database of DIR, which must be an address. "
+    "Needs --id-column, --text-column and --vector-column; also takes --keep.",
 )
 @FILLING
 @CALIBRATE
@@ -190,14 +190,14 @@ def index_command(
 ) -> None:
     """Create an index of the documents of FILE... in DIR, or add to it.
 
-    A FILE has one document per line, or is .jsonl, .json, .csv, .tsv, .parquet, .arrow or
-    .tfrecord, or is cut into pieces: .md, .rst, .html, .py and other code, .ipynb, .pdf, .docx or
-    .epub; also with .gz or .zst. FILE can be a folder, a quoted glob, or the output folder of embed
-    (its vectors are then used); - is standard input. DIR stores the names of FILE... and the
-    options, so that update can read the files again.
+    A FILE has one document per line, or per row (.jsonl, .json, .csv, .tsv, .parquet, .arrow,
+    .tfrecord). These FILEs are cut into pieces: .md, .rst, .html, .py and other code, .ipynb, .pdf,
+    .docx, .epub. All can be compressed (.gz, .zst). FILE can be a folder, a quoted
+    glob, or the output folder of embed (its vectors are then used); - is standard input. DIR stores
+    the names of FILE... and the options, so that update can read the files again.
 
-    With --table, the documents are the rows of a table in PostgreSQL: their texts and vectors stay
-    there, and update writes what changed.
+    With --table, the documents are the rows of a table in PostgreSQL. Their texts and vectors stay
+    in this table, and update indexes the rows that changed.
 
     FILE can also be the name of an index in a settings file. FILEs, DIR and other options then come
     from the settings.
@@ -211,7 +211,7 @@ def index_command(
     began, options = time.monotonic(), encoder.given_options()
     read = replace(read, vector_field=vector_field)
     if table is None and not files:
-        raise click.UsageError("Missing argument 'FILE...', or a table with --table")
+        raise click.UsageError("Missing argument 'FILE...', or --table TABLE")
     if table is not None:
         with usage_errors(), _advice_after_a_stop(folder, force):
             made = _of_table(
@@ -303,15 +303,15 @@ def update_command(
 ) -> None:
     """Read FILE... again and apply the changes; without FILE, read all files of DIR.
 
-    A known FILE is read with the options and the --vectors that `vocabtool index` was given for it.
-    A new FILE is read with the options of the last known FILE. Documents with new ids are added;
-    changed ones are replaced. Only changed texts are encoded, after up to 8 documents of DIR that
-    check the model.
+    A FILE that was indexed before is read with its options and --vectors of that time. A new FILE
+    is read with the options of the last indexed FILE. New documents are added, and changed
+    documents are replaced. Only new and changed texts are encoded. Before, up to 8 documents of DIR
+    are encoded again to check that the model is the same.
 
-    If the documents are the rows of a table (index --table), write what changed in it.
+    If the documents are the rows of a table (index --table), the rows that changed are indexed.
 
-    --sync also deletes documents that came from a FILE and are no longer in it; other documents
-    stay. Every FILE must then be complete and readable. The last commit contains the deletions.
+    --sync also deletes documents that came from a FILE and are no longer in it. Every FILE must
+    then be complete and readable. The last commit contains the deletions.
     """
 
     _refuse_an_index(files)
@@ -353,7 +353,7 @@ def _refuse_an_index(files: Sequence[str]) -> None:
     for name in files:
         if is_index(Path(name)):
             raise VocabtoolError(
-                f"{name}: is an index, not a file of documents; name the files that its "
+                f"{name}: is an index, not a file of documents; pass the files that its "
                 "documents come from"
             )
 
@@ -377,11 +377,10 @@ def _open(
     read: ReadOptions,
     force: tuple[str, list[str]] | None,
 ) -> tuple[Path | str, Index | None]:
-    """Return the place to build in, a folder or an address, and the index there, if any.
+    """Return the folder or address to build in, and the index that is already there, or ``None``.
 
-    ``force``: given with --force: all options as text, and the files of model and vectors. The
-    index is then built beside the existing one. A later run with the same options resumes this
-    build, unless a FILE is a stream.
+    ``force``: with --force, all options as text, and the files of model and vectors. The new index
+    is then built in another folder. A later run with the same options resumes this build.
     """
     from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
     from vocabtool.index.engines import is_address
@@ -426,8 +425,8 @@ def _user_table(
 
     if files or vectors is not None or read.fields or read.format is not None or read.splits_rows:
         raise click.UsageError(
-            "--table takes one --text-column, --id-column, --vector-column and --keep; no FILE, "
-            "and no other option of documents"
+            "--table cannot be combined with FILE, --vectors, --input-format, --split, or several "
+            "fields or weights in --text-column"
         )
     if read.id_field is None or read.single_field is None or read.vector_field is None:
         raise click.UsageError("--table needs --id-column, --text-column and --vector-column")
@@ -486,7 +485,7 @@ def _fill_from_table(
 
 
 def _of_shape(index: Index, shape: dict[str, Any]) -> Index:
-    """Refuse an option that differs from the fixed shape of an existing index."""
+    """Raise an error if an option, such as --metric, differs from that of the existing index."""
     context = click.get_current_context()
     for name, wanted in shape.items():
         held = getattr(index.configuration, name)
@@ -500,9 +499,9 @@ def _of_shape(index: Index, shape: dict[str, Any]) -> Index:
 
 @contextmanager
 def _removed_if_useless(index: Index) -> Iterator[None]:
-    """After an error, remove an engine's index that is empty or an unfinished replacement.
+    """After an error, remove a new index in a database if it is empty or an unfinished replacement.
 
-    A replacement whose load has finished takes its place: only what followed the load failed.
+    A completely loaded replacement is not removed, but replaces the old index.
     """
     from vocabtool.index.store_index import StoreIndex
 
@@ -528,8 +527,8 @@ def _calibrate(
 ) -> float:
     """Estimate the weight of keyword search; return the seconds it took.
 
-    ``wanted``: whether to estimate; ``None`` lets the growth of the index decide. ``before``: the
-    number of documents before this run.
+    ``before``: the number of documents before this run. ``wanted``: whether to estimate; ``None``:
+    only if the index has grown enough.
     """
     if wanted is None:
         wanted = report.added > 0 and index.calibration_is_due(before)
@@ -545,7 +544,7 @@ def _calibrate(
     if found is not None:
         index.store_calibration(found.calibration)
         if not quiet:
-            tell(f"calibrated: the weight of keyword search is {found.a:.2f}, an estimate")
+            tell(f"calibrated: the estimated weight of keyword search is {found.a:.2f}")
     return time.monotonic() - began
 
 
@@ -593,7 +592,7 @@ def upgrade_command(folder: str, quiet: bool) -> None:
         removed, left = upgrade(Path(folder), progress)
     if not quiet:
         deleted = plural(removed, "deleted document", "deleted documents")
-        tell(f"{plural(left, 'document', 'documents')} carried over, {deleted} skipped")
+        tell(f"{plural(left, 'document', 'documents')} converted, {deleted} left out")
 
 
 @click.command("verify")

@@ -120,9 +120,14 @@ def extract_command(model: str, name: str | None, output: FileFormat | None, fil
         others = f", the first of {among}; use --name for another" if among > 1 else ""
         tell(f"{vocabulary.name}: {len(vocabulary):,} entries ({vocabulary.kind}){others}")
     if escaped:
-        tell(f"{plural(escaped, 'entry', 'entries')} backslash-escaped (line breaks, or not UTF-8)")
+        tell(
+            f"{plural(escaped, 'entry', 'entries')} written with backslash escapes (line breaks or "
+            "not UTF-8)"
+        )
     if output in (None, "text") and (vocabulary.first_id or vocabulary.ids is not None):
-        tell(f"ids are {vocabulary.id_range}: --format text omits them, use --format json")
+        tell(
+            f"--format text omits the ids ({vocabulary.id_range}); use --format json to write them"
+        )
 
 
 WORDS_MODEL = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle

@@ -49,18 +49,18 @@ SUGGEST: Final = gather(
         "most",
         type=click.IntRange(1, 100_000),
         metavar="N",
-        help="Also report N words to add to MODEL: those that save most pieces. Every second "
-        "document chooses the words; the others check what they save. For word vectors: the "
-        "commonest unknown words.",
+        help="Also report N words to add to MODEL: those that save most pieces; for word vectors, "
+        "the most frequent unknown words. Half of the documents are used to choose the words, and "
+        "half to measure what they save.",
     ),
     click.option(
         "--suggest-to",
         "to",
         type=click.Path(),
         metavar="PATH",
-        help="Where to write the words of --suggest. A .json file gets tokens to add, with initial "
-        "vectors if MODEL is a folder with model.safetensors. With a static MODEL, another PATH "
-        "gets a copy of the model that has these words.",
+        help="Where to write the words of --suggest. NAME.json: tokens to add, with initial "
+        "vectors if MODEL is a folder with model.safetensors. Any other PATH: a copy of a static "
+        "MODEL that has these words.",
     ),
     click.option(
         "--suggest-vectors",
@@ -143,8 +143,8 @@ def _share(text: str, before: str = "", after: str = "") -> float:
     callback=_limits,
     help="Exit with code 1 if a figure is above its limit. 2% or 0.02: share of unknown tokens. "
     "split3=5%: share of tokens in words of three or more pieces. fertility=1.6: pieces per token. "
-    "cut=5%: share of pieces that the model cuts off (of words, for a model of whole words). "
-    "split3 and fertility are for subword models. May be repeated.",
+    "cut=5%: share of pieces (or whole words) that the model cuts off. split3 and fertility are "
+    "for subword models. May be repeated.",
 )
 @click.option(
     "--sort",
@@ -192,11 +192,12 @@ def oov_command(
     budget: int,
     threads: int,
 ) -> int:
-    """Report which words of FILE... MODEL does not know.
+    """Report which words in FILE... are unknown to MODEL.
 
-    For a MODEL of subword pieces, also report the words that it splits, and what each costs.
+    For a MODEL of subword pieces, also report the words that it splits, and how many additional
+    pieces each word costs.
 
-    A FILE has one document per line, or is .jsonl, .csv, .tsv or .parquet, also with .gz or
+    A FILE has one document per line, or per row (.jsonl, .csv, .tsv, .parquet), also with .gz or
     .zst. FILE can be a quoted glob; - is standard input.
     """
     from vocabtool.documents.reading import BATCH_BYTES, ReadLog, left_out
@@ -316,7 +317,7 @@ def _check_suggestion(
 def _keep(
     batches: Iterator[pa.StringArray], kept: list[pa.StringArray], most: int | None
 ) -> Iterator[pa.StringArray]:
-    """Yield all batches, and append to ``kept`` as many as :func:`suggest` reads."""
+    """Yield all batches. Unless ``most`` is ``None``, append the first ones to ``kept``."""
     from vocabtool.oov.suggest import MAX_TEXT
 
     size = 0
@@ -348,7 +349,7 @@ def _suggest(
     number, half = plural(len(found.words), "word", "words"), found.held_out
     unit = "pieces per word" if found.flags else "unknown words per word"
     tell(
-        f"{number} to add{f', written to {to}' * (to is not None)}: in documents held out, "
+        f"{number} to add{f', written to {to}' * (to is not None)}: in held-out documents, "
         f"{half.rate_before:.3f} {unit} before, {half.rate_after:.3f} after"
     )
     tell_notes(found.notes)
@@ -398,9 +399,8 @@ def _print_masked(
         refuse_nothing(totals.lines, sources, skipped=log.skipped.first)
     if totals.exact < totals.lines:
         aligned = totals.lines - totals.exact
-        was = "was" if aligned == 1 else "were"
         strange = plural(totals.unaligned, "unknown word", "unknown words")
         tell(
-            f"{aligned:,} of {totals.lines:,} lines {was} searched for the original spelling of "
-            f"unknown words. {strange} not found: printed as the model spells them"
+            f"in {aligned:,} of {totals.lines:,} lines, unknown words were located by their "
+            f"spelling. {strange} not found: printed as the model spells them"
         )

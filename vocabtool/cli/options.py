@@ -24,7 +24,10 @@ UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) -> Decorator:
-    """Return a decorator that passes several options as one argument, ``into(name=value, ...)``."""
+    """Return a decorator that passes several options to a command as one argument.
+
+    The argument is named ``argument``. Its value is ``into(name=value, ...)``.
+    """
 
     def probe() -> None: ...
 
@@ -50,7 +53,7 @@ def _together(*options: Decorator) -> Decorator:
 
 
 def given_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that the user gave."""
+    """Return the options whose value is neither ``None`` nor ``False``."""
     return {name: each for name, each in options.items() if each is not None and each is not False}
 
 
@@ -149,19 +152,19 @@ HTTP: Final = (
         "--requests-per-minute",
         type=click.IntRange(1),
         metavar="N",
-        help="Models on a server: most requests per minute of each worker. [default: no limit]",
+        help="Models on a server: limit of each worker, in requests per minute. [default: none]",
     ),
     click.option(
         "--tokens-per-minute",
         type=click.IntRange(1),
         metavar="N",
-        help="Models on a server: most tokens per minute of each worker. [default: no limit]",
+        help="Models on a server: limit of each worker, in tokens per minute. [default: none]",
     ),
     click.option(
         "--timeout",
         type=click.FloatRange(0, min_open=True),
         metavar="SECONDS",
-        help="Models on a server: longest time of a request. [default: 120]",
+        help="Models on a server: time limit of a request, in seconds. [default: 120]",
     ),
     click.option(
         "--retries",
@@ -173,7 +176,7 @@ HTTP: Final = (
 
 
 def prompt_options(prompt: str, dim: str) -> tuple[Decorator, ...]:
-    """Return the options for prompts and vector length. Arguments: defaults to show in help."""
+    """Return the options for prompts and vector length. ``prompt``, ``dim``: defaults, for help."""
     return (
         click.option(
             "--prompt-query",
@@ -198,12 +201,12 @@ def prompt_options(prompt: str, dim: str) -> tuple[Decorator, ...]:
 
 
 def vocabulary_option(files: str, default: str) -> Decorator:
-    """Return the option ``--vocabulary``; ``files`` and ``default`` complete its help."""
+    """Return the option ``--vocabulary``. ``files`` and ``default`` are parts of its help."""
     return click.option(
         "--vocabulary",
         metavar="FILE",
-        help=f"File or model whose words count as known, {files}; only for python:…, openai:… and "
-        f"given vectors. {default}",
+        help=f"File or model whose words count as known, {files}. For models python:… and "
+        f"openai:…, and for --vectors. {default}",
     )
 
 
@@ -283,7 +286,7 @@ def encoder_options(*first: Decorator) -> Decorator:
 def _checked_fields(
     context: click.Context, option: click.Parameter, fields: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """Return the fields as given. Raises :class:`click.BadParameter` for an invalid weight."""
+    """Return ``fields``, or ``None`` if empty. Raises :class:`click.BadParameter` if invalid."""
     try:
         ReadOptions(field=fields)
     except ValueError as error:
@@ -298,8 +301,8 @@ def _field_option(metavar: str, more: str, *names: str) -> Decorator:
         multiple=True,
         callback=_checked_fields,
         metavar=metavar,
-        help="Field or column that contains the text; may be repeated: the texts of all fields, "
-        f"joined by blank lines, are the text.{more} [default: text, or the only column]",
+        help="Field or column that contains the text. May be repeated: the texts of these fields "
+        f"are joined by blank lines.{more} [default: text, or the only column]",
     )
 
 
@@ -317,8 +320,8 @@ SPLITTING: Final = (
         "--split",
         type=click.Choice(get_args(Split)),
         help="Where texts are cut into documents. [default: by the format: lines of .txt, headings "
-        "of .md, .rst and .html, definitions of .py, blank lines of other code; rows stay whole] "
-        "docstring: as heading, but of .py only the docstrings.",
+        "of .md, .rst and .html, definitions of .py, blank lines of other code; rows are not cut] "
+        "docstring: as heading, but of .py files only the docstrings.",
     ),
     click.option(
         "--split-size",
@@ -373,7 +376,7 @@ def _read_options(**given: Any) -> ReadOptions:
 
 
 def _read_texts(**given: Any) -> ReadOptions:
-    """Return the options like :func:`_read_options`, but refuse weights of fields."""
+    """Do the same as :func:`_read_options`, but raise an error if a field has a weight."""
     options = _read_options(**given)
     try:
         options.refuse_weights()
@@ -385,8 +388,8 @@ def _read_texts(**given: Any) -> ReadOptions:
 def text_options(of: str, what: str) -> Decorator:
     """Return a decorator that passes the options for reading texts as one argument, ``read``.
 
-    The argument is a :class:`ReadOptions`. ``of`` completes the help of ``--input-format``, and
-    ``what`` completes the help of ``--on-error``.
+    The argument is a :class:`ReadOptions`. ``of`` is part of the help of ``--input-format``, and
+    ``what`` is part of the help of ``--on-error``.
     """
     return gather(
         "read",
@@ -402,8 +405,9 @@ DOCUMENTS = gather(
     "read",
     _field_option(
         "FIELD[^W]",
-        " index: a word in FIELD^W, W from 1 to 9, counts W times in the keyword search; without "
-        "--field, pieces of texts with headings begin with their path (`--field text`: without).",
+        " A word in FIELD^W, with W from 1 to 9, counts W times in keyword search. Without "
+        "--field, pieces of texts with headings begin with the path of headings; `--field text` "
+        "omits it.",
         "--text-column",
     ),
     _input_format(),

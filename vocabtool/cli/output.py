@@ -25,7 +25,7 @@ SHOWN: Final = 3  # skipped rows that are printed
 
 
 def check_files(file: str, html: str | None, output: str | None) -> None:
-    """Raise an error before any reading if an output file cannot be written."""
+    """Raise an error if an output file cannot be written."""
     if not file:
         raise click.UsageError("-o needs the name of a file")
     if html in ("", "-"):
@@ -81,7 +81,7 @@ def open_output(file: str) -> Iterator[BinaryIO]:
 
 
 def show_report(report: Report, output: Format, html: str | None = None) -> None:
-    """Print a report; text is ``FILE_WIDTH`` wide. If ``html`` is given, also write a page."""
+    """Print a report. If ``html`` is given, also write an HTML page to this file."""
     from vocabtool.reports.renderers import FILE_WIDTH, save, write
 
     if html is not None:
@@ -196,13 +196,13 @@ def read_documents(
 def refuse_nothing(
     documents: int, names: Iterable[str], what: str = "document", skipped: Sequence[Skip] = ()
 ) -> None:
-    """Raise :class:`NotFound` if nothing was read. The error names the first skipped row."""
+    """Raise :class:`NotFound` if ``documents`` is 0. The error names the first skipped row."""
     if not documents:
         raise no_documents(names, skipped, what)
 
 
 def tell_notes(notes: Iterable[str]) -> None:
-    """Print notes. Control characters are escaped: notes may contain names from files."""
+    """Print notes, with control characters escaped."""
     from vocabtool.reports.model import safe
 
     for note in notes:

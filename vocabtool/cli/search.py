@@ -84,7 +84,7 @@ REORDER: Final = (
         type=click.IntRange(1, 10_000),
         default=RERANK_DEPTH,
         show_default=True,
-        help="How many of the first hits --rerank and --mmr put into another order.",
+        help="Number of first hits that --rerank and --mmr reorder.",
     ),
     click.option(
         "--mmr",
@@ -98,15 +98,15 @@ PAGE = click.option(
     "--html",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Also write an HTML page to send on: the query's words, and why each document was found. "
-    "Sets --explain.",
+    help="Also write an HTML page: the query's words, and why each document was found. Sets "
+    "--explain.",
 )
 BESIDE = click.option(
     "--beside",
     metavar="NAME=VALUE",
     multiple=True,
     help="With --html, also search with this setting, such as fusion=dense or a=0, and show both "
-    "results side by side. Repeatable: the other search has all of these settings.",
+    "results side by side. May be repeated, for a search with several settings.",
 )
 SETTINGS = gather(
     "settings",
@@ -122,8 +122,8 @@ SETTINGS = gather(
         "--weight",
         "a",
         type=click.FloatRange(0, 1),
-        help="Weight of keyword search; vector search has the rest. [default: as calibrated, else "
-        "0.5, or 0.4 for models of subword pieces]",
+        help="Weight of keyword search; that of vector search is 1 - A. [default: as calibrated, "
+        "else 0.5, or 0.4 for models of subword pieces]",
     ),
     click.option(
         "--boost",
@@ -200,7 +200,7 @@ SETTINGS = gather(
     "--vector",
     metavar="FILE[#N]",
     help="The vector of QUERY, if your own model makes the vectors: a .npy, .npz or .parquet file "
-    "with one row, or its row N, counted from 0.",
+    "with one row. FILE#N: row N of a file with several rows, counted from 0.",
 )
 @EXPLAIN
 @ARRANGEMENT
@@ -223,9 +223,9 @@ def search_command(
     """Find the documents of the index in DIR that answer QUERY best.
 
     Keyword search gives more weight to words that the model does not know. In QUERY, "two words" is
-    a phrase, -word leaves documents out, FIELD:word asks for a word in a kept field, and a OR b for
-    one of two. If QUERY is -, each line of standard input is a query. Without QUERY, but with
-    --where, --sort or --facets, list the documents that satisfy the condition.
+    a phrase, -word excludes documents with the word, FIELD:word requires the word in this field,
+    and a OR b requires one of two words. If QUERY is -, each line of standard input is a query.
+    Without QUERY, but with --where, --sort or --facets, list the documents that satisfy --where.
     """
     from vocabtool.reports.hits import hits_report
 
@@ -289,10 +289,10 @@ def similar_command(
     html: str | None,
     report_format: Literal["text", "json"],
 ) -> None:
-    """Find the documents of the index in DIR that are like the document ID.
+    """Find the documents of the index in DIR that are similar to the document ID.
 
-    They are searched by its stored vector, and by up to 25 of its words, those with the highest
-    BM25 weights. The model is not run.
+    The query is the stored vector of this document, and up to 25 of its words with the highest BM25
+    weights. The model is not run.
     """
     from vocabtool.reports.hits import hits_report
 
@@ -335,7 +335,7 @@ def settings_beside(given: Sequence[str]) -> dict[str, Any]:
 def _check_page(page: dict[str, Any], query: str | None, arrangement: dict[str, Any]) -> None:
     check_files(STDIN, page["html"], None)
     if page["html"] is not None and query == STDIN:
-        raise click.UsageError("--html is for one QUERY, not for those of -")
+        raise click.UsageError("--html is for one QUERY, not for several on standard input")
     if page["beside"] and page["html"] is None:
         raise click.UsageError("--beside needs a page: pass --html FILE")
     if page["beside"] and arrangement["cursor"] is not None:

@@ -66,13 +66,13 @@ PROTECTION = gather(
         metavar="FILE",
         help="Answer only requests with one of these keys, made by `vocabtool api-key`.",
     ),
-    click.option("--no-auth", is_flag=True, help="Let anybody ask who can connect."),
+    click.option("--no-auth", is_flag=True, help="Let anybody who can connect use the server."),
     click.option(
         "--allowed-host",
         "allowed_hosts",
         multiple=True,
         metavar="NAME",
-        help="A name by which the server may be addressed. Repeat for several. [default: those of "
+        help="Host name that requests may use for the server. May be repeated. [default: names of "
         "this machine; with another --host, any]",
     ),
     click.option(
@@ -80,7 +80,7 @@ PROTECTION = gather(
         "origins",
         multiple=True,
         metavar="ORIGIN",
-        help="A site whose pages may ask, such as https://example.org. Repeat for several.",
+        help="Website whose pages may send requests, such as https://example.org. May be repeated.",
     ),
 )
 LIMITS = gather(
@@ -90,7 +90,8 @@ LIMITS = gather(
         type=click.FloatRange(0),
         default=1_000,
         show_default=True,
-        help="Requests a second with one key, or without keys from one address; 0: no limit.",
+        help="Limit of requests per second for each key, or for each address if there are no keys; "
+        "0: no limit.",
     ),
     click.option(
         "--max-seconds",
@@ -106,7 +107,7 @@ LIMITS = gather(
         type=click.IntRange(0),
         default=64,
         show_default=True,
-        help="Requests that may wait for a thread.",
+        help="Limit of requests that wait for a thread.",
     ),
     click.option(
         "--max-connections",
@@ -114,7 +115,7 @@ LIMITS = gather(
         type=click.IntRange(1),
         default=512,
         show_default=True,
-        help="Connections that may be open at a time.",
+        help="Limit of connections that are open at a time.",
     ),
     click.option(
         "--max-body",
@@ -123,7 +124,7 @@ LIMITS = gather(
         default="16M",
         show_default=True,
         metavar="SIZE",
-        help="Size of a request that adds documents; others have at most 1M.",
+        help="Maximum size of a request that adds documents; for other requests it is 1M.",
     ),
 )
 
@@ -166,10 +167,10 @@ def serve_command(
 
 
 def protection_of(host: str, given: dict[str, Any], limits: dict[str, Any]) -> Protection:
-    """Return who may use the server, from the options PROTECTION and LIMITS.
+    """Return the access rules of the server, from the options PROTECTION and LIMITS.
 
-    Raises :class:`click.UsageError` for an invalid origin, and if other machines can reach ``host``
-    but neither ``--api-keys`` nor ``--no-auth`` is given.
+    Raises :class:`click.UsageError` for an invalid origin. If other machines can reach ``host``,
+    also raises it without ``--api-keys`` and ``--no-auth``.
     """
     keys, no_auth = given.pop("api_keys"), given.pop("no_auth")
     if keys and no_auth:
@@ -177,7 +178,7 @@ def protection_of(host: str, given: dict[str, Any], limits: dict[str, Any]) -> P
     is_local = is_loopback(host)
     if not (is_local or keys or no_auth):
         what = f"other machines can reach {host or 'all addresses'}"
-        raise click.UsageError(f"{what}: pass --api-keys FILE, or --no-auth if anybody may ask")
+        raise click.UsageError(f"{what}: pass --api-keys FILE, or --no-auth to allow everybody")
     try:
         from vocabtool.serve.guard import LOOPBACK_HOSTS, Protection
         from vocabtool.serve.keys import KeyFile
@@ -214,8 +215,8 @@ def is_loopback(host: str) -> bool:
 def api_key_command(file: str, name: str, write: bool) -> None:
     """Make a key for `vocabtool serve --api-keys FILE`, add it to FILE and print it.
 
-    The key is printed once; FILE has only its SHA-256. To revoke a key, delete its line: a server
-    that runs reads FILE again within a second. NAME is for the log of the server.
+    The key is printed only now; FILE stores its SHA-256. To revoke a key, delete its line: a
+    running server reads FILE again within a second. The log of the server shows NAME.
     """
     try:
         from vocabtool.serve.keys import make_key
@@ -244,7 +245,9 @@ def named_folders(given: tuple[str, ...]) -> dict[str, Path | str]:
             told = f"{name}={shown}" if equals else shown
             raise click.UsageError(f"{told}: wanted DIR or NAME=DIR, with a NAME without '/'")
         if name in found:
-            raise click.UsageError(f"two indexes have the name {name!r}; name one: NAME={shown}")
+            raise click.UsageError(
+                f"two indexes have the name {name!r}; pass another name: NAME={shown}"
+            )
         found[name] = place if is_address(place) else Path(place).absolute()
     for path in found.values():
         if isinstance(path, Path) and not path.is_dir():

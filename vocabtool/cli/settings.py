@@ -1,8 +1,7 @@
-"""The settings file: commands take the name of an index for its folder, and options from a file.
+"""Read the settings file, which contains the folders and options of named indexes.
 
-``docs/reference/settings.md`` has an example and the rules. The file is data: nothing in it is run.
-Values with ``python:`` or ``openai:`` run Python, or send texts and a key to a server. So they need
---trust on the command line.
+``docs/reference/settings.md`` has an example and the rules. A model ``python:...`` runs Python, and
+a model ``openai:...`` sends texts and a key to a server. Both need --trust on the command line.
 """
 
 from __future__ import annotations
@@ -50,7 +49,10 @@ DANGERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSettings:
-    """The table of one index. ``file``: absolute path of the settings file; ``values``: by key."""
+    """The settings of one index.
+
+    ``file``: absolute path of the settings file. ``values``: the values in the file, by key.
+    """
 
     name: str
     file: Path
@@ -58,7 +60,7 @@ class IndexSettings:
 
     @property
     def folder(self) -> str:
-        """The folder, an absolute path; or the address of an engine."""
+        """The absolute path of the index's folder, or the address of the index."""
         given = str(self.values[FOLDER])
         return given if _is_address(given) else str(self.file.parent / given)
 
@@ -69,7 +71,7 @@ class IndexSettings:
         return [given] if isinstance(given, str) else [*given]
 
     def error(self, what: str, part: str = "") -> InvalidFile:
-        """Return an error about this table, or about the table ``part`` inside it."""
+        """Return an error about ``[index.NAME]``, or about ``[index.NAME.part]``."""
         name = f"{self.name}.{part}" if part else self.name
         return InvalidFile(f"[index.{name}] {what}", file=str(self.file))
 
@@ -77,8 +79,8 @@ class IndexSettings:
 def folder_of(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """Return the folder that DIR stands for: DIR itself, or the folder of the index named DIR.
 
-    Sets the defaults of the command's other options. Raises :class:`NotFound` if there is neither,
-    and :class:`InvalidFile` for an invalid settings file.
+    For a named index, also sets the defaults of the command's other options. Raises
+    :class:`NotFound` for an unknown name, and :class:`InvalidFile` for an invalid settings file.
     """
     from vocabtool.index.folder import is_index
 
@@ -107,10 +109,10 @@ def folder_of(context: click.Context, parameter: click.Parameter, value: str) ->
 def files_of(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the FILEs of ``index``: the given FILEs, or the FILEs in the settings of an index.
+    """Return the FILEs that ``vocabtool index`` reads. For the name of an index, read the settings.
 
-    For an index in the settings, sets the defaults of all options, and makes the folder of the
-    settings file the current folder. Raises the errors of :func:`folder_of`.
+    For a name, also sets the defaults of all options, and changes the current folder to the folder
+    of the settings file. Raises the errors of :func:`folder_of`.
     """
     if len(values) != 1 or values == ("-",):
         return values
@@ -133,9 +135,9 @@ def files_of(
 
 
 def new_files(context: click.Context, index: Index) -> list[str] | None:
-    """Return what ``update NAME`` reads if FILEs were added to the settings, else ``None``.
+    """Return all FILEs if some were added to the settings after the last load, else ``None``.
 
-    If there are new FILEs, the folder of the settings file becomes the current folder.
+    If some were added, change the current folder to the folder of the settings file.
     """
     from vocabtool.index.sources import Source
 
@@ -164,7 +166,7 @@ def _is_address(folder: str) -> bool:
 def _find(context: click.Context, name: str, *, or_file: bool = False) -> IndexSettings | None:
     """Return the checked settings of an index; ``None`` for a path or without a settings file.
 
-    ``or_file``: ``name`` may be a FILE. It is then no error if the settings have no such table.
+    ``or_file``: return ``None`` for an unknown name too, instead of raising :class:`NotFound`.
     """
     if set(name) & {*"/*?["}:
         return None
@@ -194,7 +196,7 @@ def _find(context: click.Context, name: str, *, or_file: bool = False) -> IndexS
 
 
 def _tables(config: str | None) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """If there is a settings file, yield its path, and its tables of indexes by name."""
+    """Yield the path of the settings file and its ``[index.NAME]`` tables, or yield nothing."""
     here = Path.cwd()
     places = [folder / name for folder in (here, *here.parents) for name in NAMES]
     for file in places if config is None else [here / config]:
@@ -221,7 +223,9 @@ def _parse(file: Path) -> dict[str, Any]:
     with file.open("rb") as opened:
         data = opened.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise InvalidFile(f"has more than {MAX_BYTES:,} bytes, the limit of a settings file")
+        raise InvalidFile(
+            f"a settings file can have at most {MAX_BYTES:,} bytes; this one has more"
+        )
     try:
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
@@ -235,7 +239,7 @@ def _check(
     table: Mapping[str, Any],
     part: str = "",
 ) -> None:
-    """Raise :class:`InvalidFile` for a wrong key or value. ``part``: name of an inner table."""
+    """Raise :class:`InvalidFile` for a wrong key or value in ``table``; ``part``: its name."""
     options, own = _options(command), () if part else (FILES,)
     for key, value in table.items():
         if any("\0" in each for each in _as_list(value) if isinstance(each, str)):
@@ -294,7 +298,7 @@ def _as_list(value: object) -> list[Any]:
 
 
 def _with_paths(found: IndexSettings) -> dict[str, Any]:
-    """Return the settings that commands share. Paths of models that exist are made absolute."""
+    """Return the settings that apply to all commands. Make existing paths of models absolute."""
     from vocabtool.formats.files import split_kind
 
     chosen = {key: found.values[key] for key in SHARED if key in found.values}
@@ -306,7 +310,7 @@ def _with_paths(found: IndexSettings) -> dict[str, Any]:
 
 
 def _set_defaults(context: click.Context, found: IndexSettings, chosen: Mapping[str, Any]) -> None:
-    """Make the ``chosen`` settings and the command's own table the defaults of the command."""
+    """Set the command's defaults to ``chosen`` and the table ``[index.NAME.COMMAND]``."""
     command = context.command
     own = found.values.get(command.name or "", {})
     _check(found, command, context, own, command.name or "index")

@@ -1,7 +1,6 @@
 """Compare vocabularies: shared entries, entries of only one, and their use in a corpus.
 
-Begin with ``compare.py``; ``diff.py`` holds its result. ``entries.py`` joins the two sets of
-entries. ``use.py`` counts the words of a corpus with the same rule for both vocabularies.
-``cuts.py`` counts them with a rule for each vocabulary. ``formats/`` reads vocabularies;
-``reports/`` renders comparisons.
+Begin with ``compare.py``; ``diff.py`` defines its result. ``entries.py`` finds the shared entries.
+``use.py`` splits a corpus by one rule for both vocabularies; ``cuts.py`` splits it by the rule of
+each. ``formats/`` reads vocabularies; ``reports/`` renders comparisons.
 """

@@ -1,8 +1,8 @@
-"""Compare two vocabularies (``diff``) and their use in a corpus, or several (``pairwise``).
+"""Compare two vocabularies and their use in a corpus (``diff``), or several (``pairwise``).
 
-If a vocabulary has pieces with markers, entries are compared by the text that they stand for
-(:func:`~vocabtool.comparison.entries.spell`); otherwise byte for byte. Only stored entries are
-compared, not the entries that a layer adds (Keras' mask and ``[UNK]``).
+If a vocabulary has pieces with markers, such as ``##`` or ``▁``, entries are compared by their text
+(:func:`~vocabtool.comparison.entries.spell`); otherwise byte for byte. Entries that a layer adds,
+such as Keras' mask and ``[UNK]``, are not compared.
 """
 
 from __future__ import annotations
@@ -65,16 +65,14 @@ def diff(
     - ``a``, ``b``: A :class:`Vocabulary`, a path, or ``FILE#NAME`` for one of several vocabularies
       in a file.
     - ``fold``: Differences to ignore: any of ``case``, ``nfkc`` and ``markers``, as names or as one
-      text (``"case,nfkc"``). If A or B has pieces with markers, ``markers`` is added, unless
-      ``as_stored`` is true.
-    - ``corpus``: Documents in which to count words and pieces. If A or B has pieces with markers,
-      each side cuts the documents by its own rule. Otherwise, one rule cuts the documents for both
-      sides, and the tokens that are known to A and to B are counted. One rule is also used if a
-      side has no rule of its own, or if ``rule`` or ``as_stored`` is given.
+      text (``"case,nfkc"``). ``markers`` is the default if A or B has pieces with markers, such as
+      ``##`` or ``▁``.
+    - ``corpus``: Documents in which to count words. By default, one rule splits them for A and B.
+      If A or B has pieces with markers, A and B each use their own rule, if both have one, and
+      pieces are counted too.
     - ``field``: The field of the documents that contains the text.
-    - ``rule``: A rule that splits the documents into words for both sides. The default is
-      ``keras``.
-    - ``as_stored``: Whether to compare entries byte for byte and to use one rule for both sides.
+    - ``rule``: The one rule that splits the documents for A and B, by default ``keras``.
+    - ``as_stored``: Whether to keep markers when comparing, and to use one rule for A and B.
 
     Raises :class:`VocabtoolError` for an unreadable input, and ``ValueError`` for an unknown fold.
     """
@@ -91,7 +89,7 @@ def diff(
 
 
 def read(source: Comparable) -> PickedVocabulary:
-    """Return the vocabulary to compare, and warnings from reading its file."""
+    """Read the vocabulary to compare. Return it with the warnings from reading."""
     return PickedVocabulary(source) if isinstance(source, Vocabulary) else pick(source)
 
 
@@ -117,7 +115,7 @@ def weigh(
     rule: str | None = None,
     as_stored: bool = False,
 ) -> Diff:
-    """Return a copy of ``comparison`` that also has counts of the words and pieces of texts.
+    """Count the words and pieces of texts. Return ``comparison`` with these counts.
 
     ``sources``, ``sides``: as for :func:`compare`. ``rule``, ``as_stored``: as for :func:`diff`.
     ``texts``: batches of texts. ``files``: the names of the files that contain the texts.
@@ -129,7 +127,8 @@ def weigh(
             words = _own_words(sources[0], a), _own_words(sources[1], b)
         except VocabtoolError as error:
             notes += (
-                f"the rule {RULE} cuts the corpus for both: one has none of its own: {error}",
+                f"the rule {RULE} splits the corpus for A and B, because one has no rule of its "
+                f"own: {error}",
             )
         else:
             return replace(comparison, cuts=count_cuts(*words, texts, folds=folds, sources=files))
@@ -193,7 +192,7 @@ def _side(
     codes: NDArray[np.uint8],
     count: int,
 ) -> tuple[Side, NDArray[np.int64], NDArray[np.uint8]]:
-    """Return a :class:`Side`, and the id and the kind of each token, shape (``count``,)."""
+    """Return a :class:`Side`, and the id and kind of each of the ``count`` tokens."""
     # ``before``, ``forms``: the entries before and after the folds ``case`` and ``nfkc``. If
     # folding makes several entries equal, the kind of the first one counts.
     different, distinct = len(before.numbers), len(forms.numbers)

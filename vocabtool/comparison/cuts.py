@@ -1,8 +1,7 @@
 """Compare how two models cut a corpus into words and pieces, each by its own rule.
 
-A word of A and a word of B are the same word if both rules give the same text, apart from a blank
-before the word. Memory grows with the vocabularies, not with the corpus. The only words that are
-stored are entries of one side that the other side cuts into pieces.
+A word of A equals a word of B if both have the same text, apart from a blank before it. Memory
+grows with the vocabularies, not with the corpus.
 """
 
 from __future__ import annotations
@@ -35,19 +34,23 @@ PIECES: Final = ("pieces_a", "pieces_b")  # columns with the entries of each sid
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """Counts of one side, whose own rule cuts the corpus.
+    """Counts of a corpus that one model, A or B, cuts by its own rule.
 
     - ``tokens``: Number of words.
     - ``split``: Number of words in two or more pieces.
     - ``unknown``: Number of words with a piece that is not an entry.
     - ``pieces``: Number of pieces.
-    - ``blanks``: Number of pieces that consist of spaces and so are not words.
-    - ``kept``: Arrow table of the words that this side keeps whole and the other side cuts, by
-      descending ``count``, ties by bytes. Column ``word`` (large_binary). Column ``count`` (int64):
-      the smaller of two numbers, how often this side keeps the word whole and how often the other
-      side cuts it. Columns ``pieces_a`` and ``pieces_b`` (lists of large_binary): the entries of A
-      and of B for the word. The side that cuts the word may do so in several ways; only the first
-      way is shown.
+    - ``blanks``: Number of pieces that consist only of spaces; they are not words.
+    - ``kept``: Arrow table of the words that are one piece for this model and several for the other
+      model, by descending ``count``, ties by bytes.
+
+    The columns of ``kept``:
+
+    - ``word``: large_binary.
+    - ``count``: int64, how often this model keeps the word whole, or how often the other model cuts
+      it, whichever is less.
+    - ``pieces_a``, ``pieces_b``: lists of large_binary, the pieces of the word in A and in B. Of
+      several ways to cut a word, only the first is shown.
     """
 
     rule: tuple[str, ...]
@@ -123,7 +126,7 @@ class _Side:
         self._totals = np.zeros(5, np.int64)  # as in `Cut`: tokens, pieces, blanks, split, unknown
 
     def count(self, texts: pa.StringArray, other: _Side) -> None:
-        """Count the words of texts. Also count in ``other`` which of its entries this side cuts."""
+        """Count the words of texts. Tell ``other`` which of its entries are cut here."""
         every = self.words.look_up(texts)
         found = without_blanks(every)
         pieces = np.ones(len(found.known), np.int64) if found.pieces is None else found.pieces

@@ -119,11 +119,10 @@ class Ranks:
         return 1 - 6 * float(np.square(apart).sum()) / (count * (count * count - 1))
 
     def largest(self, most: int, among: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
-        """Return the positions of the words whose ranks differ most; ties in A's order.
+        """Return the positions of the shared words with the largest shifts, largest first.
 
-        Positions are those in the arrays of shape (c,). Words with equal ranks are left out.
-        ``most``: the maximum number of positions. ``among``: mask of the words to consider, shape
-        (c,); by default all.
+        ``most``: the maximum number of positions. ``among``: bool, shape (c,), the words to
+        consider; by default all. Words with equal ranks are left out.
         """
         far = np.abs(self.shifts)
         if among is not None:
@@ -136,9 +135,8 @@ class Ranks:
 class Diff:
     """The result of comparing two vocabularies, A and B.
 
-    - ``fold``: Folds that were applied before comparing. ``markers`` is included if pieces were
-      compared by the text that they stand for. Kinds are determined before ``case`` and ``nfkc``.
-      If these make several entries equal, the kind of the first entry counts.
+    - ``fold``: Folds that were applied before comparing. ``markers`` means that pieces were
+      compared by their text, without markers such as ``##``.
     - ``gains``: How many more entries match after each fold, and after all folds. ``markers`` is
       left out if pieces were compared by their text.
     - ``tokens``: large_binary, length u: all distinct entries, first A's in id order, then the
@@ -147,12 +145,10 @@ class Diff:
     - ``in_a``, ``in_b``: bool, shape (u,), whether A and B contain each token.
     - ``ids_a``, ``ids_b``: int64, shape (u,), the first id of each token; 0 if the side does not
       contain the token.
-    - ``kinds_a``, ``kinds_b``: uint8, shape (u,), the kind's position in ``KINDS``; ``NONE`` if the
-      side does not contain the token.
-    - ``use``: How often a corpus uses the entries, if one rule cuts the corpus for both sides;
-      otherwise ``None``.
-    - ``cuts``: How each side cuts a corpus by its own rule; ``None`` without a corpus, or if one
-      rule cuts the corpus for both sides.
+    - ``kinds_a``, ``kinds_b``: uint8, shape (u,), the kind of each token before ``case`` and
+      ``nfkc``, as a position in ``KINDS``; ``NONE`` if the side does not contain the token.
+    - ``use``: Counts of a corpus that one rule cuts for both sides, or ``None``.
+    - ``cuts``: Counts of a corpus that each side cuts by its own rule, or ``None``.
     - ``notes``: Which parts of the files could not be read, and which vocabulary was chosen from a
       file with several.
     """
@@ -183,7 +179,7 @@ class Diff:
 
     @property
     def by_text(self) -> bool:
-        """Whether pieces were compared by the text that they stand for."""
+        """Whether pieces were compared by their text, without markers such as ``##``."""
         return "markers" in self.fold and (self.a.marker, self.b.marker) != (None, None)
 
     @property
@@ -238,11 +234,10 @@ class Diff:
     def places(
         self, part: Part, most: int | None = None, *, kind: Kind | None = None
     ) -> NDArray[np.int64]:
-        """Return the positions in ``tokens`` of the entries of a part, by ascending id.
+        """Return the positions in ``tokens`` of some entries, by ascending id.
 
-        ``part``: ``common``, ``only_a`` or ``only_b``. The ids and kinds of ``common`` entries are
-        those in A. ``kind``: return only entries of this kind. ``most``: the maximum number of
-        positions.
+        ``part``: ``common``, ``only_a`` or ``only_b``. ``common`` uses the ids and kinds of A.
+        ``most``: the maximum number of positions. ``kind``: return only entries of this kind.
         """
         mine, in_other, codes = self.union.a, self.in_b, self.kinds_a
         if part == "only_b":
@@ -253,9 +248,9 @@ class Diff:
         return places[:most]
 
     def sample(self, part: Part, most: int, *, kind: Kind | None = None) -> list[bytes]:
-        """Return the ``most`` entries of a part (see :meth:`places`) that have the lowest ids.
+        """Return the first ``most`` entries at :meth:`places`, as bytes.
 
-        Special entries are skipped unless ``kind`` requests them.
+        Special entries are skipped, except for ``kind="special"``.
         """
         places = self.places(part, kind=kind)
         if kind is None:
@@ -302,7 +297,7 @@ class Diff:
     def rank_columns(self) -> tuple[NDArray[Any], ...]:
         """Ranks in A, ranks in B and shifts of all tokens: three arrays of shape (u,).
 
-        All three are 0 for a token that only one side contains.
+        For a token that only A or only B contains, they are 0.
         """
         ranks = self.ranks
         columns = []

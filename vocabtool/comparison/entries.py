@@ -23,12 +23,11 @@ category L, numbers N, punctuation P, and symbols S.
 
 A fold removes systematic differences. ``markers`` spells the pieces of all tokenizers in the same
 way, see :func:`spell`. ``nfkc`` is Unicode's compatibility composition. ``case`` is Unicode's full
-case folding. Several folds are applied in the order ``markers``, ``nfkc``, ``case``. If both
-``nfkc`` and ``case`` are applied, ``nfkc`` is repeated at the end. Bytes that are not UTF-8 are
-kept.
-
-The conversions here avoid ``pa.array`` and ``to_numpy``, which load pandas (a third of a second).
+case folding. Folds are applied in the order ``markers``, ``nfkc``, ``case``; after ``nfkc`` and
+``case``, ``nfkc`` is repeated. Bytes that are not UTF-8 are kept.
 """
+
+# Conversions avoid ``pa.array`` and ``to_numpy``, which load pandas (a third of a second).
 
 from __future__ import annotations
 
@@ -122,7 +121,7 @@ def booleans(truths: pa.BooleanArray) -> NDArray[np.bool_]:
 
 
 def by_count(words: pa.Table) -> pa.Table:
-    """Return a table of words by descending ``count``, ties by the bytes of ``word``."""
+    """Sort a table of words by descending ``count``; sort equal counts by ``word``."""
     return words.sort_by([("count", "descending"), ("word", "ascending")]).combine_chunks()
 
 

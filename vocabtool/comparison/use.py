@@ -2,11 +2,8 @@
 
 One rule splits the texts for both vocabularies. A word is known if it is an entry. In a vocabulary
 of subword pieces, only pieces that can be a whole word are compared, without their marker. With the
-rule ``tokenizer:FILE``, the tokens are the pieces that this tokenizer makes, and these are compared
-with the unchanged entries.
-
-Memory grows with the vocabularies, not with the corpus, because words that neither vocabulary knows
-have only one common count.
+rule ``tokenizer:FILE``, the tokens are the pieces of this tokenizer, and entries are compared with
+their markers. Memory grows with the vocabularies, not with the corpus.
 """
 
 from __future__ import annotations
@@ -47,7 +44,7 @@ MANY: Final = 50  # warn if one entry in MANY has capitals and the rule makes no
 
 
 class Carriers(NamedTuple):
-    """How few words make up a large part of the tokens that only one vocabulary knows.
+    """The most frequent words that only one vocabulary knows, as three numbers.
 
     ``words``: the number of these words. ``tokens``: how often they occur. ``share``: ``tokens``
     divided by the number of all tokens that only this vocabulary knows.
@@ -101,7 +98,7 @@ class Use:
         return self.tokens - self.both - self.only_a - self.only_b
 
     def share(self, tokens: int) -> float:
-        """Return the number ``tokens`` as a share of all tokens, from 0 to 1."""
+        """Return ``tokens`` divided by the number of all tokens; 0 without tokens."""
         return tokens / self.tokens if self.tokens else 0.0
 
     def words(self, side: SideName) -> pa.Table:
@@ -109,7 +106,7 @@ class Use:
         return self.words_a if side == "a" else self.words_b
 
     def carriers(self, side: SideName, share: float = CARRYING) -> Carriers:
-        """Return how few words make up ``share`` of the tokens that only ``side`` knows."""
+        """Return the fewest words that make up ``share`` of the tokens that only ``side`` knows."""
         counts = self.words(side)["count"].to_numpy()
         covered = np.cumsum(counts)
         if not len(covered):

@@ -84,7 +84,7 @@ class BatchCounts:
 
 
 def count_batch(every: WordLookup, limit: TokenLimit | None = None) -> BatchCounts:
-    """Count the words of a batch. For a subword model, words of blanks only are skipped."""
+    """Count the words of a batch. For a subword model, skip words that are only blanks."""
     found = without_blanks(every)
     cut = None if limit is None else cut_off(every, limit)
     codes = found.codes.astype(np.intp, copy=False)  # convert once; indexing expects intp
@@ -141,11 +141,10 @@ def find_examples(
     rows: NDArray[np.int64],
     shares: NDArray[np.float64],
 ) -> list[bytes]:
-    """Return an example of each of k words: a text with the word. Long texts are clipped.
+    """Return for each of k words a text that contains the word. Long texts are clipped.
 
     - ``rows``: shape (k,), the index of the text for each word.
-    - ``shares``: shape (k,), where to search for the word in this text: a relative position from
-      0 to 1.
+    - ``shares``: shape (k,), about where the word is in its text, from 0 (start) to 1 (end).
     """
     if not words:
         return []

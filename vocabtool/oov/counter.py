@@ -2,9 +2,9 @@
 
 All counts are exact while the distinct words fit the budget. After that:
 
-- The rarest words are dropped. The highest count of a dropped word is kept as a bound.
-- A word that is stored later may have been dropped before. The stored count of such a word is too
-  low by at most this bound.
+- The rarest words are dropped, with their counts.
+- A word that is stored later may have been dropped before. Its error bound is the highest count of
+  a dropped word.
 - The number of distinct words is estimated from a sample of hashes.
 """
 
@@ -108,10 +108,10 @@ class OovCounter:
             self._add(*counted)
 
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """Yield the documents unchanged, and count them.
+        """Yield the documents unchanged, and count their words.
 
-        A document is a text or an object with a ``text`` attribute. A batch is counted when the
-        next batch begins, or when the stream ends or is closed.
+        A document is a text or an object with a ``text`` attribute. Documents are counted in
+        batches; when the stream ends or is closed, all yielded documents are counted.
         """
         if isinstance(documents, str | bytes):
             raise TypeError("expected several documents, got one text; put it in a list")
@@ -226,7 +226,7 @@ class OovCounts:
             self._merge()
 
     def _merge(self) -> None:
-        """Add all waiting batches to the words at once, because each merge hashes all words."""
+        """Add all waiting batches to the counts."""
         batches = [batch for batch, _ in self._waiting]
         if not batches:
             return
@@ -400,9 +400,9 @@ SIGMAS: Final = 3
 
 
 class Sample:
-    """Keeps a sample of the added hashes: the hashes that begin with at least k zero bits.
+    """Estimates the number of distinct hashes from a sample of bounded size.
 
-    When the sample is full, k is increased.
+    The sample contains the hashes that begin with k zero bits. When it is full, k is increased.
     """
 
     def __init__(self) -> None:
@@ -428,7 +428,7 @@ class Sample:
 
 
 def _hashes(words: list[bytes]) -> NDArray[np.uint64]:
-    """Return a hash of each word. The hashes are the same in every run."""
+    """Return a hash of each word, the same in every run."""
     low = np.fromiter(map(crc32, words), np.uint64, len(words))
     high = np.fromiter(map(google_crc32c.value, words), np.uint64, len(words))
     mixed: NDArray[np.uint64] = (high << np.uint64(32) | low) * MIX

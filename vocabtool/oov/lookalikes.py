@@ -50,7 +50,7 @@ _CHANGE: Final = re.compile(r"[a-z](?=[A-Z0-9])|[0-9](?=[A-Za-z])|[A-Z](?=[0-9])
 
 
 class Likeness(NamedTuple):
-    """The kind of a word, and the position of a similar ``entry`` in the vocabulary, or -1."""
+    """The kind of a word. ``entry``: position of a similar entry in the vocabulary, or -1."""
 
     kind: Kind
     entry: int = -1
@@ -104,11 +104,10 @@ def is_random(written: str) -> bool:
 
     Such a word is one of:
 
-    - 8 or more hexadecimal characters in which letters and digits alternate at least twice.
+    - 8 or more hexadecimal characters that change at least twice between letters and digits.
     - 16 or more digits.
-    - 12 or more characters of base64 with at least one digit. At least a quarter of the characters
-      are a small letter before a capital or digit, a capital before a digit, or a digit before a
-      letter.
+    - 12 or more base64 characters with a digit. After at least a quarter of them, the kind changes:
+      small letter, capital or digit. A change from a capital to a small letter does not count.
     """
     if written.isdigit():
         return len(written) >= LONG_NUMBER
@@ -151,9 +150,9 @@ def fold(word: bytes) -> str | None:
 def _find_similar(
     folds: Iterable[str | None], entries: Iterable[bytes], misspellings: bool
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Find the entries that are equal to a word after folding, or one edit away from it.
+    """Return two mappings from a folded word to the first similar entry.
 
-    Two words that are one edit apart become equal if at most one character is removed from each.
+    The entry is equal to the word after folding, or one edit away (only if ``misspellings``).
     """
     wanted = {folded for folded in folds if folded}
     around: dict[str, list[str]] = {}
@@ -234,7 +233,7 @@ def find_word(text: bytes, word: bytes) -> int:
 
 
 def _by_itself(text: bytes, word: bytes) -> int:
-    """Find ``word`` with no letter or digit beside it; bytes from 0x80 count as letters."""
+    """Return the position of ``word`` as a whole word, or -1. All non-ASCII bytes are letters."""
     at = text.find(word)
     while at >= 0:
         end = at + len(word)

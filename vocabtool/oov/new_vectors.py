@@ -2,8 +2,8 @@
 
 - ``mean``: The mean of the vectors of the word's pieces (Gee et al. 2022, Fast Vocabulary Transfer
   for Language Model Compression, EMNLP, Industry Track).
-- ``sum``: The sum of the vectors of the word's pieces, for static embeddings. A static embedding
-  computes a text's vector as the mean of its tokens. With the sum, this vector keeps its direction.
+- ``sum``: The sum of the vectors of the word's pieces, for static embeddings. The vector of a text
+  is the mean of its tokens' vectors. With the sum, it keeps its direction.
 - ``contexts``: A vector learned from the word's contexts (Khodak et al. 2018, A La Carte Embedding,
   ACL).
 
@@ -15,7 +15,8 @@ minimises
 
     sum over t of log(1 + count(t)) |A u(t) - v(t)|^2  +  ridge
 
-over the tokens t that have a vector v(t). The initial vector of a new word w is A u(w).
+over the tokens t that have a vector v(t). ``ridge`` is a ridge penalty. The initial vector of a new
+word w is A u(w).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ MOST_PIECES: Final = 32  # the last bin of the histogram: words of 32 or more pi
 
 
 class Header(NamedTuple):
-    """What a report is about. ``rule`` describes how a text is split, one line for each step."""
+    """The model and texts of a report. ``rule``: how texts are split, a line for each step."""
 
     model: str
     vocabulary: str
@@ -106,11 +106,10 @@ class Pieces(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """The error bound ``off_by`` of a figure that is not exact.
+    """The error bound of a figure that is not exact.
 
     - ``off_by``: The bound in words, tokens or documents. For ``curve``, a share of tokens.
-    - ``certain``: Whether the bound always holds. If false, the bound holds in 99.7 % of cases (3
-      sigma).
+    - ``certain``: Whether the bound always holds, or only in 99.7 % of cases (3 sigma).
     """
 
     figure: Figure
@@ -267,8 +266,7 @@ class OovReport:
         """Yield the unknown and split words that occur only in text that the model does not read.
 
         ``most``: the maximum number of words, by default all. Frequent words come first, and random
-        strings last. A word whose count is not exact is left out, because the model may read an
-        occurrence that was not counted.
+        strings last. Words whose counts are not exact are left out.
         """
         table = self.unknown if self.split is None else self.split.table
         table = table.filter(table["cut"])

@@ -30,15 +30,15 @@ STARTS: Final = ("▁", "Ġ", " ")  # markers of entries that begin a word
 
 @dataclass(frozen=True, slots=True)
 class SplitWord:
-    """A word in several pieces, or an unknown word.
+    """A word that the model splits into several pieces or does not know.
 
     - ``pieces``: Number of pieces. An unknown word may have one piece or none.
-    - ``count``: Number of occurrences, off by at most ``error``.
+    - ``count``: Number of occurrences, too high by at most ``error``.
     - ``documents``: Number of documents with the word. Exact if ``error`` is 0.
     - ``known``: Whether the model knows all pieces.
     - ``kind``: The class of the word; ``None`` if it was not classified.
     - ``parts``: The pieces. Empty if they are not known or depend on neighbouring words.
-    - ``example``: A part of the first document with the word; empty if none was kept.
+    - ``example``: A part of the first document with the word; empty if no example was kept.
     - ``cut``: Whether the model never reads the word, because it occurs only in cut-off text.
     """
 
@@ -55,7 +55,7 @@ class SplitWord:
 
     @property
     def cost(self) -> int:
-        """The count times the number of pieces beyond the first; 0 for less than two pieces."""
+        """``count * (pieces - 1)``; 0 for fewer than two pieces."""
         return self.count * max(self.pieces - 1, 0)
 
 
@@ -144,7 +144,7 @@ def split_table(
     vocabulary: Vocabulary | None = None,
     spell: Callable[[bytes], tuple[bytes, ...]] | None = None,
 ) -> SplitWords:
-    """Return the split words and the unknown words. The field ``languages`` is left empty."""
+    """Return the split words and the unknown words. ``languages`` of the result is empty."""
     found = words.filter(pc.or_(pc.greater(words["pieces"], 1), pc.invert(words["known"])))
     names, pieces = found["word"].to_pylist(), found["pieces"].to_numpy()
     shown = [examples.get(name, b"") for name in names]
@@ -172,7 +172,7 @@ def split_table(
 
 
 def _kinds(words: pa.Table, vocabulary: Vocabulary | None) -> list[Kind | None]:
-    """Classify split words. Only entries that begin a word count as similar to a split word."""
+    """Return the kind of each split word; only ``None`` values without a vocabulary."""
     if vocabulary is None:
         return [None] * len(words)
     entries = vocabulary.stored
@@ -293,7 +293,7 @@ def _scripts(words: pa.StringArray) -> tuple[list[str], NDArray[np.int64]]:
 
 @lru_cache(maxsize=1)
 def _common_words() -> tuple[pa.Array, NDArray[np.bool_]]:
-    """Return w common words, and whether each word belongs to each of l languages: shape (w, l)."""
+    """Return common words, and the languages of each: bool, shape (words, languages)."""
     languages = []
     for listed in LANGUAGES.values():
         bare = "".join(

@@ -5,12 +5,9 @@ matches only a whole word: a maximal run of letters, digits, marks and underscor
 regular expressions, see tokenizers/src/tokenizer/added_vocabulary.rs).
 
 Words are chosen one by one. Each step chooses the word that saves most pieces in addition to the
-words chosen before. The saving of a word is exact, because the library cuts the texts with and
-without the word. Only words with a high upper bound of the saving are measured. This bound is
-count x (pieces - 1). If pieces can contain blanks, the bound is count x (pieces + 1), because a
-word may also save one piece before it and one piece after it.
+words chosen before. The saving is exact: the library cuts the texts with and without the word.
 
-Every second document is held out. The held-out documents show what the words save in other texts.
+Half of the documents are held out. They show what the words save in other texts.
 """
 
 from __future__ import annotations
@@ -155,7 +152,7 @@ def suggest(
     model: str | Path | None = None,
     start: StartVectors | None = None,
 ) -> Suggestions:
-    """Choose at most ``most`` words whose addition to the model saves most pieces.
+    """Choose the words whose addition to the model saves most pieces, at most ``most`` words.
 
     - ``texts``: Texts or Arrow arrays of texts, not names of files. The first 256 MB are read.
     - ``model``: A folder with ``model.safetensors``, or a file of word vectors. The initial vectors
@@ -255,8 +252,8 @@ def _suggest_unknown(words: Words, texts: Texts, most: int, rows: Rows) -> Sugge
 def _number_words(words: Words, arrays: list[pa.StringArray], numbers: dict[bytes, int]) -> Cut:
     """Return the words of all texts as numbers.
 
-    The number of a known word is its position in the vocabulary. Unknown words get the numbers
-    after the last position, and are added to ``numbers``.
+    A known word has its position in the vocabulary. An unknown word has the size of the vocabulary
+    plus its position in ``numbers``, to which it is added.
     """
     size, ids, lengths = len(words.vocabulary), [EMPTY], [EMPTY]
     for array in arrays:
@@ -273,11 +270,12 @@ def _number_words(words: Words, arrays: list[pa.StringArray], numbers: dict[byte
 def token_flags(document: Json) -> Flags:
     """Return the flags of added tokens for a tokenizer.json.
 
-    - ``lstrip``: True if the tokenizer joins a blank to the next word. The added token then also
-      includes the blank before the word, because this blank would otherwise become a piece.
-    - ``normalized``: False if the normalizer marks blanks or is byte-level.
-    - ``rstrip``: True if the normalizer puts a mark before every part of the text. The added
-      token then also includes the blank behind the word.
+    - ``lstrip``: Whether the token includes the blank before it. True if the tokenizer joins blanks
+      to the next word.
+    - ``rstrip``: Whether the token includes the blank after it. True if the normalizer prepends a
+      mark, such as ``▁``, to every part of a text.
+    - ``normalized``: Whether the token matches normalized text. False if the normalizer marks
+      blanks or is byte-level.
     """
     steps = description.list_of_parts({"normalizer": document.get("normalizer")})
     kinds = {step.get("type") for step in steps}
@@ -305,7 +303,7 @@ class _Units(NamedTuple):
 
 
 def _halves(texts: Texts) -> tuple[tuple[list[pa.StringArray], ...], tuple[str, ...]]:
-    """Split the texts into two halves, alternately. Return the halves and notes for the user."""
+    """Put the texts alternately into two halves. Return the halves and notes for the user."""
     halves = list[pa.StringArray](), list[pa.StringArray]()
     size = number = 0
     arrays = isinstance(texts, Sequence) and isinstance(next(iter(texts), None), pa.Array)
@@ -359,8 +357,8 @@ class _Effect(NamedTuple):
 
     - ``saved``: Number of pieces that the word saves.
     - ``times``: Number of occurrences of the new token.
-    - ``lengths``: For each part that contains the word, its number of pieces with the new token.
-    - ``near``: The words in these parts that were already chosen when the saving was measured.
+    - ``lengths``: For each text part that contains the word, the number of pieces after the change.
+    - ``near``: The previously chosen words that occur in these parts.
     """
 
     saved: int
@@ -377,7 +375,7 @@ def _choose(
     lengths: NDArray[np.int64],
     most: int,
 ) -> list[SuggestedWord]:
-    """Choose words, and update ``lengths``, the number of pieces of each part, in place."""
+    """Choose at most ``most`` words, and update the numbers of pieces in ``lengths``."""
     places, waiting = _candidates(base, flags, units)
     inside: dict[int, list[str]] = defaultdict(list)  # the chosen words in each part
     measured: dict[str, _Effect] = {}
@@ -418,7 +416,7 @@ def _choose(
 def _candidates(
     base: Tokenizer, flags: Flags, units: _Units
 ) -> tuple[dict[str, list[int]], list[tuple[int, str]]]:
-    """Return the rows of the parts that contain each word, and a heap of (-bound, word)."""
+    """Return the rows of the texts with each word, and a heap of (-highest saving, word)."""
     import regex
 
     search = regex.compile(WORD).findall

@@ -45,8 +45,8 @@ RATES: Final = (Column("first", "share", 8), Column("top ten", "share", 8))
 def evaluation_report(found: Evaluation) -> Report:
     """Return the report of ``eval``: for each group of queries, the mean measures of each fusion.
 
-    The report also compares the nDCG@10 of each fusion with the nDCG@10 of the default fusion. An
-    HTML page also shows the queries whose results differ most between two settings.
+    It also compares the nDCG@10 of each fusion with that of the default fusion. An HTML page also
+    shows the queries whose results differ most between two settings.
     """
     return Report(
         title="How well the index ranks",
@@ -154,7 +154,8 @@ def _hit_rates(found: SelfCheck, *, page: bool) -> Iterator[Block]:
 def calibration_report(found: WeightEstimate) -> Report:
     """Return the report on an estimated weight, with the loss of each weight that was tried.
 
-    The report also shows how often each leg finds the document that a query was made from.
+    The report also shows how often vector search alone and keyword search alone find the document
+    that a query was made from.
     """
     columns = (Column("query", width=8), Column("leg", width=10), *RATES)
     rows = [(each.kind, each.leg, each.first, each.first_ten) for each in found.rates]
@@ -205,10 +206,7 @@ def tuning_report(found: TunedWeight) -> Report:
 def _curve(
     name: str, what: str, label: str, points: Sequence[tuple[float, float]], *, page: bool
 ) -> Iterator[Block]:
-    """Yield ``points``, pairs (a, value): as a plot and a table on a page, as bars in text.
-
-    The bars show by how much a value is above the lowest value.
-    """
+    """Yield a plot and a table of ``points``, pairs (a, value). In text, yield bars instead."""
     if page:
         yield Plot(partial(curve, name, points, label))
         rows = [(f"{a:.2f}", value) for a, value in points]

@@ -42,8 +42,8 @@ ROUNDING: Final = 1e-9
 def hits_report(found: Hits, *, one_of_many: bool = False, has_cursor: bool = False) -> Report:
     """Return the report of a query's hits.
 
-    ``one_of_many``: whether this is one of several queries. If true, the query is always shown.
-    ``has_cursor``: whether the cursor of the next page is shown.
+    ``one_of_many``: whether this is one of several queries; the report then shows the query.
+    ``has_cursor``: whether to show the cursor of the next page.
     """
     explained = bool(found.hits) and found.hits[0].explanation is not None
     query: Block = Paragraph(f"query: {found.query.text}")
@@ -66,7 +66,7 @@ def hits_report(found: Hits, *, one_of_many: bool = False, has_cursor: bool = Fa
 
 
 def what_was_found(found: Hits) -> Iterator[Block]:
-    """Yield a remark if there are no hits, or if the hits are guesses."""
+    """Yield a remark if nothing was found, or if the hits are only the nearest vectors."""
     if not found.hits:
         yield Paragraph("nothing found")
     if found.guesses:
@@ -117,7 +117,7 @@ def hits_html(found: Hits) -> str:
 
 
 def _weight(asked: QuerySummary, weight: float) -> str:
-    """Show the weight of the keyword leg with its formula, or say that a leg found nothing."""
+    """Show the weight of keyword search with its formula."""
     told = f"{weight:.2f}"
     if asked.a is None:
         return told
@@ -191,9 +191,9 @@ def _hit(number: int, hit: Hit, found: Hits) -> Item:
 
 
 def _field_of_extract(hit: Hit, start: int, end: int) -> str:
-    """Return ``in title: `` if the first highlight of the extract is in the field ``title``.
+    """Return, for example, ``in title: `` if the first highlight is in the field ``title``.
 
-    If there is no highlight, or if the field is at least half of the hit's text, return ``""``.
+    Return ``""`` if there is no highlight, or if the field is at least half of the text.
     """
     why = hit.explanation
     found = zip(why.highlights, why.highlight_fields, strict=False) if why is not None else ()
@@ -204,7 +204,7 @@ def _field_of_extract(hit: Hit, start: int, end: int) -> str:
 
 
 def fields_outside(hit: Hit, start: int, end: int) -> Iterator[tuple[str, str]]:
-    """Yield the name and value of each field of a hit that is not shown in the extract."""
+    """Yield the name and value of each field whose text is outside ``hit.text[start:end]``."""
     for name, value in hit.fields.items():
         shown = str(value)
         at = f"{BETWEEN}{hit.text}{BETWEEN}".find(f"{BETWEEN}{shown}{BETWEEN}")
@@ -234,8 +234,8 @@ def scores_of(hit: Hit) -> Iterator[str]:
 def extract(hit: Hit, width: int) -> tuple[int, int, list[Span]]:
     """Choose the part of a hit's text to show. Return its start, its end, and its highlights.
 
-    ``width``: the maximum length of the part, in characters. The part is chosen so that the scores
-    of the query's words in this part have the highest sum.
+    It is the part in which the words of the query have the highest sum of scores. ``width``: its
+    maximum length in characters.
     """
     why = hit.explanation
     if why is None:
@@ -246,7 +246,7 @@ def extract(hit: Hit, width: int) -> tuple[int, int, list[Span]]:
 
 
 def _start_of_extract(text: str, why: Explanation, width: int) -> int:
-    """Return the first start for which the extract's words have the highest sum of scores."""
+    """Return where the part with the highest sum of scores begins."""
     forms = [text[start:end].casefold() for start, end in why.highlights]
     words = [(word.surface.casefold(), word.score) for word in why.words]
     of_form: dict[str, tuple[str, float]] = {}  # a form and its word begin with the same letters
@@ -273,7 +273,7 @@ def _common_length(one: str, other: str) -> int:
 
 
 def why_there(why: Explanation, found: Hits) -> str:
-    """Return one line on why a hit has its rank: its ranks by vectors, by keywords and so on."""
+    """Return a line that explains a hit's rank: its rank by vectors, by keywords and so on."""
     from vocabtool.search.hits import DEEP
 
     is_dense = found.query.fusion == "dense"
@@ -302,7 +302,10 @@ def _rank(leg: LegPlace) -> str:
 
 
 def value_counts(counted: Iterable[ValueCount], form: str = "{} {:,}", width: int = LEAD) -> str:
-    """Return values and their counts on one line. ``form``: format of a value and its count."""
+    """Return values and their counts on one line, such as ``en 12, de 3``.
+
+    ``form``: format of a value and its count. ``width``: the maximum characters of a value.
+    """
     shown = []
     for each in counted:
         value = str(each.value).lower() if isinstance(each.value, bool) else str(each.value)

@@ -1,4 +1,4 @@
-"""HTML pages of searches: the query with marked words, the hits, and perhaps a second search."""
+"""HTML pages of searches: the query with marked words, its hits, and hits of a second search."""
 
 from __future__ import annotations
 
@@ -72,15 +72,14 @@ def save_hits(
 ) -> None:
     """Write the result of a search to a file, atomically.
 
-    ``format``: ``html``, ``json`` or ``text``; by default, the ending of the file decides. An HTML
-    page shows the scores of both legs and reasons if the search had ``explain=True``.
-    ``beside``: the hits of the same query with other settings. An HTML page shows this list beside
-    ``hits``, and marks the hits whose rank differs.
+    ``format``: ``html``, ``json`` or ``text``; by default, the ending of the file decides. After a
+    search with ``explain=True``, an HTML page also explains the score of each hit.
+    ``beside``: the hits of the same query with other settings. An HTML page shows both lists side
+    by side, and marks the hits whose rank differs.
     ``names``: the names of ``hits`` and ``beside`` on the page.
 
-    Raises ``ValueError`` for any other format, for ``beside`` with a format that is not ``html``,
-    and if ``hits`` and ``beside`` have different queries. Raises :class:`NotFound` if the file's
-    folder does not exist.
+    Raises ``ValueError`` for any other format, for ``beside`` without the format ``html``, and for
+    ``beside`` of another query. Raises :class:`NotFound` if the file's folder does not exist.
     """
     chosen = format or renderers.format_of(path)
     if chosen not in ("html", "json", "text"):
@@ -105,8 +104,8 @@ def hits_page(
 ) -> Report:
     """Return the report of a search, which can be written only as an HTML page.
 
-    ``beside``, ``names``: as in :func:`save_hits`. ``has_cursor``: whether the cursor of the next
-    page is shown.
+    ``beside``, ``names``: as in :func:`save_hits`. ``has_cursor``: whether to show the cursor of
+    the next page.
     """
     text = found.query.text
     if beside is not None and beside.query.text != text:
@@ -165,7 +164,7 @@ def query_blocks(
 
 
 def legend() -> MarkedText:
-    """Return the meanings of the marks of words."""
+    """Return a legend that explains the marks of words, such as unknown words."""
     text, spans = "marks: ", list[tuple[int, int, Mark]]()
     for mark, told in KINDS.items():
         spans.append((len(text), len(text) + len(told), mark))
@@ -185,10 +184,7 @@ def mark_of(word: WordSummary) -> Mark | None:
 
 
 def weighs(word: WordSummary) -> float:
-    """Return the most that a word can add to a score: idf times weight.
-
-    Return 0 if no document contains the word.
-    """
+    """Return the idf of a word times its weight; 0 if no document contains the word."""
     return 0.0 if mark_of(word) == "absent" else (word.idf or 0.0) * (word.weight or 0.0)
 
 
@@ -197,11 +193,10 @@ def hits_for_page(found: Hits) -> dict[str, Any]:
 
     The result is ``found.to_dict()`` with additional members:
 
-    - The query has ``remarks``: the restrictions of the query, and the weight of keywords.
-    - Each word has ``mark``, ``facts`` and ``weighs``.
-    - Each explanation has ``why``, ``title``, ``scores``, ``extract`` and ``other_fields``.
-      ``extract``: start and end of the part of the text to show, in characters.
-      ``other_fields``: names of the fields that are not in the extract.
+    - The query has ``remarks``: its restrictions, and the weight of keywords.
+    - Each word has ``mark`` (such as ``unknown``), ``facts`` (texts) and ``weighs`` (idf x weight).
+    - Each explanation has ``why`` (a text), ``title``, ``scores`` (texts), ``extract`` (start and
+      end of the text to show, in characters), and ``other_fields`` (fields outside the extract).
     """
     asked, answer = found.query, found.to_dict()
     codes_first = any(hit.tier for hit in found.hits)
@@ -223,10 +218,7 @@ def hits_for_page(found: Hits) -> dict[str, Any]:
 
 
 def _word_table(words: Sequence[WordSummary], fusion: str, *, codes_first: bool) -> Table:
-    """Return a table of words with facts about each word.
-
-    If the words are explained, the table also has bars that show how much each word weighs.
-    """
+    """Return a table with facts about each word and, if it is explained, its weight."""
     rows: list[list[Cell]] = []
     columns = [Column("word"), Column("what it is")]
     is_explained = any(word.document_frequency is not None for word in words)
@@ -242,7 +234,7 @@ def _word_table(words: Sequence[WordSummary], fusion: str, *, codes_first: bool)
 
 
 def _list(found: Hits, prefix: str, moves: Moves) -> Iterator[Block]:
-    """Yield an entry for each hit. ``prefix``: the beginning of the name of each entry."""
+    """Yield an entry for each hit. ``prefix``: each entry is named ``prefix-RANK``."""
     asked = found.query
     if asked.text:
         settings = f"fusion {asked.fusion}", *weight_of_keywords(asked)
@@ -258,7 +250,7 @@ def _list(found: Hits, prefix: str, moves: Moves) -> Iterator[Block]:
 
 
 def _title_of(hit: Hit) -> str:
-    """Return the headings above a piece of a document, or the document's title, or the id."""
+    """Return the path of headings above a hit's text, or else its title, or else its id."""
     title, path = (str(hit.fields.get(name) or "").strip() for name in ("title", "path"))
     return (path if path.startswith(title) else f"{title}: {path}") if path else title or hit.id
 
@@ -304,7 +296,7 @@ def _parts(why: Explanation | None) -> tuple[float, float]:
 
 
 def _rank(leg: LegPlace, absent: str) -> Cell:
-    """Return the rank of a hit in a leg, or ``absent`` if the hit has no score in this leg."""
+    """Return the rank of a hit in one search, or ``absent`` if this search did not score it."""
     return leg.rank or (absent if leg.score is None else "past the candidates")
 
 
@@ -318,7 +310,7 @@ def _move(
     """Return a block about the rank of a hit in the other list, and whether the rank differs.
 
     ``ranks``: the rank of each id in the other list. ``name``: the name of the other list.
-    ``other``: the beginning of the names of entries in the other list.
+    ``other``: its entries are named ``other-RANK``.
     """
     there = ranks.get(hit.id)
     if there is None:
@@ -335,5 +327,5 @@ def _length_note(count: int, length: int) -> Paragraph:
 
 
 def cut(text: str, most: int = PAGE_TITLE) -> str:
-    """Cut a text to ``most`` characters. A text that is cut ends with an additional ellipsis."""
+    """Cut a text after ``most`` characters, and append an ellipsis if anything was cut."""
     return text if len(text) <= most else text[:most] + "…"

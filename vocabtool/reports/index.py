@@ -185,7 +185,7 @@ def _size(size: int) -> str:
 
 
 def _weight_of(index: Index) -> str:
-    """Describe the weight of the keyword leg. May open the model, which may be missing."""
+    """Describe the weight of keyword search, and where it comes from."""
     found = index.calibration
     if found is not None and found.judged:
         return f"{found.a:.2f}, tuned on {found.judged:,} judged queries"

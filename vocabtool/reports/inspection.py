@@ -49,7 +49,7 @@ PASSED_OVER: Final = ("passed over", "size", "why", "where")
 def model_report(model: Model, *, passed_over: bool) -> Report:
     """Return the report on a model's vocabularies.
 
-    ``passed_over``: whether to show the lists that were not taken as vocabularies, too.
+    ``passed_over``: whether to also show the lists that were not taken as vocabularies.
     """
     rows = [
         (
@@ -209,8 +209,8 @@ UNKNOWN: Final = "unknown"
 class _Word(NamedTuple):
     """A word of a text.
 
-    ``split``: the number of pieces; ``None`` for a model of whole words. ``pieces``: pairs of a
-    piece and whether the model knows the piece.
+    ``split``: the number of pieces; ``None`` for a model of whole words. ``pieces``: each piece,
+    and whether the model knows it.
     """
 
     word: bytes
@@ -228,8 +228,8 @@ def words_report(
 ) -> Report:
     """Return the report: the steps of the rule, then the words of each text.
 
-    ``beside``: the names and words of other models. Each of these models has a column that
-    shows the pieces into which this model splits the texts.
+    ``beside``: pairs of another model's name and its words. For each other model, a column shows
+    the pieces into which it splits the texts.
     """
     rows = _words_of(words, texts)
     rows_beside = [_words_of(other, texts) for _, other in beside]

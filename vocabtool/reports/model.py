@@ -1,7 +1,7 @@
-"""Parts of a report: sections with facts, tables, figures, plots and notes, and complete lists.
+"""Parts of a report, such as sections, tables, plots and complete lists.
 
-The other files of this package build a :class:`Report`. ``renderers.py`` writes it. A report
-contains untrusted text, which renderers escape.
+The other files of this package build a :class:`Report`. ``renderers.py`` writes it, and escapes
+untrusted text.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Type = Literal["entry", "escaped", "flag", "integer", "number", "text"]
 
 
 class Estimate(int):
-    """A count that is estimated."""
+    """A count that is estimated, not exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,10 @@ class Column:
 class Table:
     """A table for people.
 
-    - ``bars``: name of a column that a page also draws as bars.
+    - ``bars``: name of a column that an HTML page also draws as bars.
     - ``longest``: the number with the longest bar; by default, the largest number of the column.
-    - ``small``: names of columns that a page prints small, inside the first column.
-    - ``plain``: whether the table has no lines on a terminal. In other text, tabs separate the
-      cells of a plain table.
+    - ``small``: names of columns that an HTML page prints small, inside the first column.
+    - ``plain``: whether the table has no lines on a terminal.
     """
 
     columns: Sequence[Column]
@@ -193,8 +192,8 @@ class Section:
 class Rows:
     """A complete list, for output that programs read.
 
-    ``names``: the names of the columns. ``types``: the types of the columns. A list without types
-    can only be written as text.
+    ``chunks``: a function that yields lists of rows. ``types``: the types of the columns. A list
+    without types can only be written as text.
     """
 
     names: tuple[str, ...]
@@ -274,7 +273,7 @@ def short_name(path: str) -> str:
 
 
 def short_names(a: str, b: str) -> tuple[str, str]:
-    """Return the last parts of two paths, just as many as are needed to tell the paths apart."""
+    """Return the shortest last parts of two paths that differ, such as ``x/m`` and ``y/m``."""
     short = short_name(a), short_name(b)
     parts_a, parts_b = (path.rstrip("/").split("/") for path in (a, b))
     count = 2

@@ -84,7 +84,7 @@ MIN_GAP: Final = 0.01  # share of tokens: closer lines overlap in a plot of this
 
 
 def is_one_line(curve: Sequence[CurvePoint]) -> bool:
-    """Whether the lines of all words and of known words overlap."""
+    """Whether the curves of all words and of known words would look like one line."""
     return all(point.covered - point.known < MIN_GAP for point in curve)
 
 
@@ -206,10 +206,7 @@ def kinds(counts: Sequence[KindCount]) -> str:
 
 
 def ranks(found: Ranks) -> str:
-    """Plot the common entries by their ranks in A and B.
-
-    At most ``MAX_POINTS`` are drawn, at even distances on a log scale.
-    """
+    """Plot the common entries by their ranks in A and B, at most ``MAX_POINTS`` of them."""
 
     def draw(axes: Axes) -> None:
         last = len(found)

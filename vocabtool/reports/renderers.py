@@ -2,13 +2,13 @@
 
 - CSV: if an entry is not UTF-8, its cell is empty, and the column ``base64`` contains its bytes. In
   other columns, bytes that are not UTF-8 are escaped.
-- JSON: long lists come last, with one entry per line, written one by one.
+- JSON: long lists come last, with one entry per line.
 - Parquet: if an entry is not UTF-8, its string is null, and the column ``bytes`` contains the
   entry. The metadata contains the report's other figures as JSON, under the key ``vocabtool``.
 - HTML: a page is well-formed XML. Its content security policy forbids scripts and external
   resources.
 
-Untrusted text is made printable in text and on pages, and escaped on pages.
+In text and HTML, control characters of untrusted text are escaped.
 """
 
 from __future__ import annotations
@@ -193,8 +193,8 @@ def _write_parquet(report: Report, file: BinaryIO) -> None:
 def render_text(report: Report, width: int | None) -> Iterator[str]:
     """Yield the sections as text, ``width`` characters wide.
 
-    If ``width`` is ``None`` and the report has complete lists, yield the complete lists instead,
-    with tabs between cells.
+    If ``width`` is ``None``, yield the report's complete lists instead, if it has any, with tabs
+    between cells.
     """
     if width is None and report.rows:
         yield from _tab_separated(report)
@@ -390,7 +390,7 @@ def render_page(report: Report) -> Iterator[str]:
 
 
 def render_fragment(title: str, blocks: Iterable[Block]) -> str:
-    """Return a title and blocks as HTML for a notebook. MathJax ignores this HTML."""
+    """Return a title and blocks as HTML for a notebook."""
     shown = _elements(blocks)
     for cell in ("th", "td"):  # notebooks align cells to the right
         shown = re.sub(rf'<{cell}(?: class="list")?>', f'<{cell} style="text-align:left">', shown)
