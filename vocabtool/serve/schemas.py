@@ -204,7 +204,7 @@ class WordAnswer(Answer):
     idf: float | None = Field(description="Inverse document frequency.")
     weight: float | None = Field(description="Factor by which its score is multiplied.")
     weighs: float | None = Field(None, description="idf times weight; 0 if no document has it.")
-    mark: Mark | None = Field(None, description="Its kind for display; null without a vocabulary.")
+    mark: Mark | None = Field(None, description="Its kind for display; null if that is unknown.")
     facts: list[str] = Field([], description="Facts about it, as text; only with explain.")
 
 
