@@ -153,7 +153,8 @@ class Pager:
             settings = replace(settings, rerank=None)
         # The vector that a model makes of a text may differ in its last digits the next time.
         arranged = arrangement.sort, arrangement.group_by, arrangement.vector
-        search = _hash(repr((text, where, settings, *arranged, vector is None)), 4)
+        asked = repr((text, where, settings, *arranged, vector is None))
+        search = _hash(asked.encode(), 4)
         start = 0
         if arrangement.cursor is not None:
             start, first_limit = _read_cursor(store, arrangement.cursor, search)
@@ -211,8 +212,8 @@ class Pager:
         if end < total:
             index, commit = self.store.version
             limit = min(self.limit, MAX_LIMIT)
-            packed = CURSOR.pack(VERSION, _hash(index, 6), commit, end, limit, self.search)
-            cursor = base64.urlsafe_b64encode(packed + _checksum(packed)).decode()
+            packed = CURSOR.pack(VERSION, _hash(index.encode(), 6), commit, end, limit, self.search)
+            cursor = base64.urlsafe_b64encode(packed + _hash(packed, CHECKSUM)).decode()
         return Page(places[page], scores[page], more, cursor, total)
 
     def last_note(self, page: Page, found: int = 0) -> list[str]:
@@ -231,12 +232,12 @@ def _read_cursor(store: IndexStore, cursor: str, search: bytes) -> tuple[int, in
         with suppress(ValueError):  # a character that is not ASCII, or not of base64
             data = base64.b64decode(cursor, b"-_", validate=True)
     packed, check = data[: CURSOR.size], data[CURSOR.size :]
-    if check != _checksum(packed) or packed[0] != VERSION:
+    if check != _hash(packed, CHECKSUM) or packed[0] != VERSION:
         what = f"cursor: {cursor!r:.60} is not a cursor of vocabtool, or it was cut or changed"
         raise InvalidCursor(f"{what}: copy the whole cursor of a result, or {AGAIN}")
     _, of_index, of_commit, position, limit, of_search = CURSOR.unpack(packed)
     index, commit = store.version
-    if of_index != _hash(index, 6):
+    if of_index != _hash(index.encode(), 6):
         raise InvalidCursor(f"cursor: made by another index. Search that index, or {AGAIN}")
     if of_commit > commit:
         newer = f"made at commit {of_commit:,}, but the index was opened at commit {commit:,}"
@@ -250,12 +251,8 @@ def _read_cursor(store: IndexStore, cursor: str, search: bytes) -> tuple[int, in
     return position, max(limit, 1)
 
 
-def _hash(text: str, size: int) -> bytes:
-    return blake2b(text.encode(), digest_size=size).digest()
-
-
-def _checksum(packed: bytes) -> bytes:
-    return blake2b(packed, digest_size=CHECKSUM).digest()
+def _hash(text: bytes, size: int) -> bytes:
+    return blake2b(text, digest_size=size).digest()
 
 
 def count_facets(
