@@ -245,9 +245,10 @@ def calibrate(
 ) -> WeightEstimate | None:
     """Estimate the weight ``a`` of keyword search from the documents of an index.
 
-    Two queries are made from each of ``sample`` documents. The estimate is not stored.
+    Two queries are made from each document of a random sample. The estimate is not stored.
 
-    ``progress``: a function that gets the name of a step and its finished share, 0 to 1.
+    - ``sample``: number of documents in the sample.
+    - ``progress``: a function that gets the name of a step and its finished share, 0 to 1.
 
     Returns ``None`` if fewer than ten documents have three sentences and 15 words. Raises
     :class:`VocabtoolError` for an index without an encoder, and ``ValueError`` if ``sample`` is

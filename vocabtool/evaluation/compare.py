@@ -240,7 +240,10 @@ def _two_settings(
     settings: Mapping[str, Any],
     beside: Mapping[str, Any],
 ) -> TwoSettings:
-    """Compare the results ``both`` of two settings. The second setting adds ``beside``."""
+    """Compare the results of two settings.
+
+    ``both``: the results with each setting. ``beside``: options of the second setting only.
+    """
     rankings = [[[hit.id for hit in each] for each in hits] for hits in both]
     ndcgs = np.array([list(map(ndcg, ranking, chosen.judged)) for ranking in rankings])
     apart = ndcgs[1] - ndcgs[0]

@@ -158,9 +158,9 @@ class JudgedQueries:
     def vectors(self, index: Index, vectors: NDArray[Any] | None) -> Vectors | None:
         """Return the vectors of these queries, shape (len(queries), dim).
 
-        ``vectors``: one vector for each query in the file; ``None``: the encoder of the index
-        encodes the queries. Returns ``None`` if the index has no encoder either. Raises
-        ``ValueError`` if the number of ``vectors`` is wrong.
+        ``vectors``: one vector for each query in the file. If it is ``None``, the encoder of the
+        index encodes the queries. Without an encoder, returns ``None``. Raises ``ValueError`` if
+        the number of vectors is wrong.
         """
         if vectors is None:
             encoder = index.encoder

@@ -42,7 +42,7 @@ WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, ..
 
 
 class CopyStore(MaskStore):
-    """A store that searches as if a shortened copy replaced one document.
+    """A store for searches in which one document is replaced by a shortened copy.
 
     Document frequencies stay the same. The copy matches no phrase.
     """
@@ -134,7 +134,10 @@ class LegScores:
     m: float
 
     def ranking(self, a: float, k: int | None = None) -> Rows:
-        """Return the best ``k`` rows if keyword search has the weight ``a``; all without ``k``."""
+        """Return the best rows when keyword search has the weight ``a``.
+
+        ``k``: number of rows; ``None`` for all.
+        """
         rows = self.candidates.rows
         scores, _, weight = fuse(self.candidates, replace(DEFAULTS, a=a), self.m, False)
         most, ids, alone = len(rows) if k is None else k, self.store.documents.ids, weight == 1
@@ -153,7 +156,7 @@ class LegScores:
 def score_legs(
     store: Store, text: str, vector: Vectors | None, settings: Settings = DEFAULTS
 ) -> LegScores:
-    """Search by vector and by keywords, as the fusion ``coverage`` does, without fusion."""
+    """Search by vector and by keywords, as for the fusion ``coverage``, but do not fuse."""
     query = parse_query(store, text, settings)
     used = vector if vector is not None and vector.any() else None
     candidates, tiers = store.legs(query, used, settings.limit(store.rows), store.live)

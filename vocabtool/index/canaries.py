@@ -1,6 +1,6 @@
 """Check that the model of an index is still the same: encode some documents (canaries) again.
 
-The fingerprint of an encoder does not show that a server runs another model under the same name.
+If a server runs another model under the same name, the fingerprint of the encoder stays the same.
 The agreement of a stored vector a and a new vector b is ``2 a·b / (a·a + b·b)``. It is the cosine
 if both have the same length; otherwise it is nearer to zero.
 """
@@ -44,8 +44,8 @@ class Agreement:
     """The result of a comparison of new vectors with stored vectors of the same documents.
 
     - ``documents``: number of compared documents.
-    - ``lowest``: their lowest agreement; 1 without documents. If their texts may have changed
-      since they were encoded, the lower median of the agreements.
+    - ``lowest``: their lowest agreement; 1 if there are no documents. If texts may have changed
+      since they were encoded, it is the lower median of the agreements.
     """
 
     documents: int
@@ -56,8 +56,8 @@ class Canaries(NamedTuple):
     """Documents of an index that may be encoded again, to check its model.
 
     - ``vectors``: the stored vectors, shape (n, dim); zeros for a document without a vector.
-    - ``may_be_stale``: whether a text may have changed after it was encoded. If so, the new vectors
-      of more than half of the documents must agree, otherwise of all.
+    - ``may_be_stale``: whether a text may have changed after it was encoded. If so, more than
+      half of the new vectors must agree with the stored ones; otherwise, all must agree.
     """
 
     ids: list[str]
@@ -82,9 +82,9 @@ def compare_canaries(name: str, among: Canaries, encoder: Encoder, metric: Metri
 def compare_with_given(
     name: str, among: Canaries, encoder: Encoder, metric: Metric, dim: int
 ) -> None:
-    """Check that a model makes the vectors of an index that was created without a model.
+    """Check that a model makes the same vectors as an index that was created without a model.
 
-    ``dim``: the length of these vectors. Raises :class:`OtherModel` for other vectors.
+    ``dim``: the length of the index's vectors. Raises :class:`OtherModel` if the vectors differ.
     """
     if encoder.dim != dim:
         what = f"it makes vectors of {encoder.dim:,} numbers, those of the index have {dim:,}"

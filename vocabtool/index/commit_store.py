@@ -64,7 +64,7 @@ class CommitStore(IndexStore, Protocol):
     def at_one_commit(self) -> AbstractContextManager[CommitStore]:
         """Open a store that reads one fixed commit, for exports.
 
-        This store itself may read the newest commit at each call.
+        ``self`` may read the newest commit at each call.
         """
 
     def row_of(self, id_: str) -> int | None: ...
@@ -79,7 +79,7 @@ class CommitStore(IndexStore, Protocol):
         """Return (row, [text, value of each kept field]) for each id that exists."""
 
     def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
-        """Return, for each text, a row that has this text and was read from a file, or -1."""
+        """Return one row for each text: a row that has this text and is from a file, or -1."""
 
     def canaries(self) -> Canaries: ...
 
@@ -89,5 +89,5 @@ class CommitStore(IndexStore, Protocol):
     def value_facts(self, name: str, limit: int) -> tuple[int, ValueCounts]:
         """Return how many documents have a kept field, and the most frequent values of the field.
 
-        A list counts as one value: its JSON text. Values that only one document has are left out.
+        A list counts as one value: its JSON text. Each returned value is in at least two documents.
         """

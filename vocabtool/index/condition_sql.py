@@ -109,15 +109,15 @@ class Dialect(ABC):
 
     @abstractmethod
     def has_lists(self, name: str, value: Value) -> bool:
-        """Return whether the column may have lists; if so, use :meth:`contains`."""
+        """Return whether a value of the column may be a list."""
 
     @abstractmethod
     def has_element(self, name: str, values: Sequence[Value]) -> str:
-        """Return SQL that tests whether the string is a list with at least one of the values."""
+        """Return SQL that tests whether the column has a list with at least one of the values."""
 
     @abstractmethod
     def contains(self, name: str, value: Value) -> str:
-        """Return SQL that finds a value as an element of a list, or a part of another string."""
+        """Return SQL that looks for an element of a list, or for a part of another string."""
 
     @abstractmethod
     def first_non_number(self, name: str) -> tuple[str, str] | None:
@@ -361,7 +361,7 @@ class Sqlite(Dialect):
 
 @lru_cache(MAX_REMEMBERED)
 def instant(value: bytes | None) -> int | None:
-    """Return the start of a date, in microseconds since year 1; ``None`` for another text."""
+    """Return the start of a date, in microseconds since year 1; ``None`` if it is no date."""
     if value is None or len(value) > MAX_DATE:
         return None
     try:
@@ -405,7 +405,8 @@ def plain_form(text: str) -> str:
 def may_touch(plain: str) -> tuple[bool, bool]:
     """Return whether letters may directly precede a word, and whether they may follow it.
 
-    They may if the first (or last) character is of a script without spaces, such as Chinese.
+    Letters may precede it if its first character is of a script without spaces, such as Chinese.
+    Letters may follow it if its last character is of such a script.
     """
     return plain[:1].translate(SHAPES) == "c", plain[-1:].translate(SHAPES) == "c"
 

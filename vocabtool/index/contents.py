@@ -142,7 +142,7 @@ def export(
 
 
 def _as_read(document: Document, searched: tuple[str, ...]) -> Document:
-    """If the text joins the fields ``searched``, reduce it to the field ``text``."""
+    """If the text was joined from fields, keep only the part from the field ``text``."""
     if not searched:
         return document
     places = places_of(document.text, document.fields, searched)
@@ -151,7 +151,7 @@ def _as_read(document: Document, searched: tuple[str, ...]) -> Document:
 
 
 def is_of_fields(snapshot: CommitStore, where: str | None = None) -> bool:
-    """Return whether all texts consist of joined fields. Texts added in Python may not."""
+    """Return whether all texts are joined fields; a text added in Python need not be."""
     searched = snapshot.searched_fields
     return bool(searched) and all(
         places_of(each.text, each.fields, searched)

@@ -67,7 +67,7 @@ def union(one: Kind, other: Kind) -> Kind:
 
 
 def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
-    """Replace values of a field that do not fit ``kind`` by null; return their rows too."""
+    """Set values of a field to null if they do not fit ``kind``; return their rows too."""
     if kind == "null" or union(kind, batch.kinds[name]) in (kind, "number"):
         return batch, []
     texts = batch.columns[name]

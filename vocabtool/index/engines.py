@@ -2,8 +2,8 @@
 
     postgresql://user@host/database?index=NAME
 
-The scheme of the address names the engine. A package can add an engine by an entry point in the
-group ``vocabtool.stores`` that names a class that implements :class:`Engine`.
+The scheme of the address names the engine. A package can add an engine: a class
+that implements :class:`Engine`, named in an entry point of the group ``vocabtool.stores``.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Engine(Protocol):
     - ``is_build``: whether the index will replace another index.
     - ``notes``: messages to show whenever the index is opened, such as a recall that is too low.
 
-    A class may have an attribute ``exact_below``, the default of this argument of
-    :meth:`Index.create`.
+    A class may have an attribute ``exact_below``. It is the default of the argument ``exact_below``
+    of :meth:`Index.create`.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Engine(Protocol):
         - ``files``: the content of each file of its model, by file name.
         - ``replaces``: whether :meth:`put_in_place` will replace an existing index by this one.
 
-        Raises :class:`FolderNotEmpty` if an index of this name exists that is not to be replaced.
+        Raises :class:`FolderNotEmpty` if ``replaces`` is false and an index of this name exists.
         """
 
     @classmethod
@@ -102,9 +102,10 @@ class Engine(Protocol):
     def model_file(self, name: str) -> bytes: ...
 
     def snapshot(self, model: IndexModel, cutter: Cutter) -> CommitStore:
-        """Return the store that searches read.
+        """Return the store for searches.
 
-        Each call of the store reads the newest commit, or all calls read the same commit.
+        In some engines, each call of the store reads the newest commit; in others, all calls read
+        the same commit.
         """
 
     def writer(self, cutter: Cutter, memory: int | None) -> StoreWriter: ...
@@ -164,8 +165,8 @@ class TableEngine(Engine, Protocol):
     ) -> tuple[int, int, int, tuple[str, ...]]:
         """Apply the changes of the table to the index.
 
-        Returns the numbers of added, updated and removed documents, and notes. A note is an error
-        that occurred after the last commit.
+        Returns four values: the numbers of added, updated and removed documents, and the notes. A
+        note is an error that occurred after the last commit.
         """
 
     def count_waiting(self) -> int | None:

@@ -63,7 +63,7 @@ class Configuration:
     - ``memory``: bytes that building may use; ``None`` for no limit.
     - ``encoder``, ``words``, ``vocabulary``, ``weights``: fingerprints; ``None`` for a part that
       the index does not have.
-    - ``rule``: the rule that splits texts into words, if this is possible without the model.
+    - ``rule``: the rule that splits texts into words; ``None`` if only the model can split them.
     """
 
     dim: int
@@ -107,7 +107,10 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chance:
-    """The ``similarity`` that unrelated vectors reach by chance in an index of size ``rows``."""
+    """The similarity that unrelated vectors reach by chance.
+
+    ``rows``: number of rows of the index when this was measured.
+    """
 
     similarity: float
     rows: int
@@ -330,7 +333,10 @@ def recover(path: Path, commit: Commit) -> None:
 
 
 def refuse_others(path: Path, *, allow_index: bool = False) -> None:
-    """Raise :class:`FolderNotEmpty` if a folder contains more than interrupted writers leave."""
+    """Raise :class:`FolderNotEmpty` if a folder is not empty.
+
+    Files of interrupted writers are ignored. ``allow_index``: whether an index is allowed.
+    """
     if not path.exists():
         return
     with reading(str(path)):

@@ -168,7 +168,7 @@ class Index:
           processes open the old index until :meth:`put_in_place` is called.
         - ``table``: a table of the user in the engine, whose rows are the documents of the index.
           :meth:`update` reads the rows. The table determines ``dtype``, and ``dim`` if there is no
-          ``model``. A ``model`` must make the same vectors, which is checked for up to 8 rows.
+          ``model``. A ``model`` must make the vectors of the table; up to 8 rows are checked.
 
         Raises :class:`FolderNotEmpty` if the folder is not empty; with ``force``, the folder may
         contain an index. Raises ``ValueError`` for conflicting arguments, and
@@ -317,8 +317,8 @@ class Index:
         """Open the last commit of an index. The model is opened on first use.
 
         - ``model``: the model that made the vectors, if the index cannot find it by its recorded
-          path. If the vectors are your own, up to 8 documents are encoded, and the vectors are
-          compared.
+          path. If you passed the vectors yourself, up to 8 documents are encoded to check that the
+          model makes the same vectors.
         - ``options``: options of :func:`open_encoder`, and ``vocabulary``. The vocabulary is needed
           only if the words are in the graph of a model that the index cannot find.
 
@@ -393,7 +393,8 @@ class Index:
     def calibration_is_due(self, before: int) -> bool:
         """Return whether a calibration of the weight of keyword search is due.
 
-        It is due when the index becomes large enough, and when it has doubled since the last one.
+        The first is due when the index becomes large enough. The next is due when the index has
+        doubled since then.
         ``before``: number of documents before the last change.
         """
         held = self.calibration
@@ -878,7 +879,7 @@ class Index:
         return folder.home(self.path) != self.path
 
     def put_in_place(self) -> Index:
-        """Replace the old index by this one, and return it, opened again."""
+        """Replace the old index by this one. Return this index, opened again."""
         given, vocabulary = self._model.encoder, self._model.vocabulary
         self._in_folder.commit.database.close()
         path = folder.put_in_place(self.path)

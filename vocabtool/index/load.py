@@ -361,7 +361,10 @@ class Loader:
         return self._writer.rows_of_sources(in_scope(self._sources, self._parts))
 
     def _remove(self, was_there: Rows) -> int:
-        """Delete rows of ``was_there`` that the files no longer contain; return how many."""
+        """Delete the documents that the files no longer contain; return how many.
+
+        ``was_there``: the rows that existed before the load. No other row is deleted.
+        """
         rows = self._rows_of_files()
         rows = rows[are_among(rows, was_there)]  # others may have added some since then
         gone = rows[~are_among(rows, np.concatenate(self._seen))]
@@ -456,7 +459,7 @@ class Loader:
 
     @contextmanager
     def _with_vectors(self, part: Part) -> Iterator[Callable[[Batch], Iterator[Batch]]]:
-        """Yield a function that adds the vectors that the user passed to a batch."""
+        """Yield a function that adds the user's vectors to a batch."""
         if part.vectors is None:
             yield lambda batch: iter([self._check_given(batch)])
             return
@@ -479,7 +482,7 @@ class Loader:
                 self._notes += filter(None, [matcher.finish()])
 
     def _check_order(self, part: Part, name: str) -> None:
-        """Raise an error if FILEs that share vectors without ids are missing or reordered."""
+        """Raise an error unless all FILEs with the same vectors are read, in recorded order."""
         numbers = [number for _, number in part.files.values()]
         all_known = self._sources
         paths = {all_known[number - 1].vectors_path for number in numbers}
@@ -511,7 +514,7 @@ class Loader:
     def _of_shards(
         self, shards: Shards, part: Part, shard: int | None = None
     ) -> Iterator[EncodedBatch]:
-        """Yield the documents of one shard, or by default all that are not loaded yet."""
+        """Yield the documents of one shard; by default, all documents that are not loaded yet."""
         held = self._writer.manifest.configuration
         if held.encoder not in (None, shards.plan.encoder):
             encoder = self._before.model.encoder

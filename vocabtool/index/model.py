@@ -50,7 +50,7 @@ CHANGING: Final = {"python": "The source code of the function", "openai": "The s
 class OpenedModel:
     """An encoder with its name and options, or only a vocabulary.
 
-    ``rule``: the rule that splits texts into words, if this is possible without the model.
+    ``rule``: the rule that splits texts into words; ``None`` if only the model can split them.
     ``tokenizer``: content of the FILE in a rule ``tokenizer:FILE``.
     """
 

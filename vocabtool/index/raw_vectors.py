@@ -230,9 +230,9 @@ def queries_unlike_documents(
 def mixtures(
     parts: Vectors, vectors: Vectors, metric: Metric, random: np.random.Generator
 ) -> QuerySample:
-    """Return random weighted sums of ``parts``, which have the covariance of ``parts``.
+    """Return random weighted sums of ``parts``, with the same covariance.
 
-    Their mean is the mean of ``vectors`` for ``l2``, and zero for other metrics.
+    The mean of the sums is the mean of ``vectors`` for ``l2``, and zero for other metrics.
     """
     weights = random.standard_normal((QUERIES, len(parts)), np.float32)
     weights -= weights.mean(axis=1, keepdims=True)  # removes the parts' mean

@@ -121,7 +121,7 @@ def parts_of_names(
     index: Path,
     vectors: Given | None = None,
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """Return a list of one part, which reads ``sources``, and all FILEs to record."""
+    """Return two values: a list of one part that reads ``sources``, and all FILEs to record."""
     names = names_of(sources)
     paths = {Source.from_name(name, index, options).path for name in names or ()}
     held = [replace(each.options, on_error="raise") for each in known if each.path in paths]
@@ -153,7 +153,7 @@ def parts_of_index(
     sync: bool,
     vectors: Given | None = None,
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """Return the parts that an update reads, and all FILEs to record.
+    """Return two values: the parts that an update reads, and all FILEs to record.
 
     ``sources``: the FILEs to read; ``None`` for all ``known`` FILEs. ``vectors``: vectors to use
     instead of the recorded vectors. Raises :class:`NotFound` and :class:`VocabtoolError`.

@@ -143,8 +143,8 @@ class StoreIndex(Index):
         """Do the same as :meth:`Index.update`, or apply the changes of a table of the user.
 
         For a table, only ``commit_rows`` (the number of changes in each transaction) and
-        ``progress`` are allowed. After an interruption, the same call continues; but an index that
-        is to replace another, and has not done so yet, is removed. If the answer to a COMMIT is
+        ``progress`` are allowed. After an interruption, the same call continues. But if
+        :attr:`is_build` is true, an interruption removes the index. If the answer to a COMMIT is
         lost, the changes in this transaction are not counted. An error after the last commit
         becomes a note. Raises :class:`VocabtoolError`, and ``ValueError`` for a wrong
         ``commit_rows``.

@@ -142,10 +142,12 @@ class VectorCodes:
     def candidates(
         self, queries: Vectors, count: int, probes: int = 1, allowed: Mask | None = None
     ) -> Rows:
-        """Return approximately the ``count`` nearest rows to each query, best first.
+        """Return the rows nearest to each query, approximately, best first.
 
-        Missing rows are -1. ``queries``: from :func:`prepare`, shape
-        (n, dim). ``probes``: number of lists to visit. ``allowed``: a mask, shape (rows,).
+        - ``queries``: from :func:`prepare`, shape (n, dim).
+        - ``count``: number of rows for each query. Missing rows are -1.
+        - ``probes``: number of lists to visit.
+        - ``allowed``: a mask, shape (rows,).
         """
         faiss, probes = faiss_library(), max(1, min(probes, self.lists))
         if allowed is not None:
@@ -271,7 +273,7 @@ def _pad(vectors: Vectors) -> Vectors:
 
 
 def _separate_equal_centroids(quantiser: Any) -> None:
-    """Spread out equal centroids, with which FastScan would never find some vectors."""
+    """Move equal centroids apart. Otherwise, FastScan would never find some vectors."""
     # It misses a vector if every place of its code has the lowest value of the lookup table.
     faiss = faiss_library()
     centroids = faiss.vector_to_array(quantiser.centroids).reshape(-1, CENTROIDS, WIDTH)
@@ -305,7 +307,7 @@ def one_thread() -> Iterator[None]:
 
 
 def _use_one_thread() -> None:
-    """Set FAISS to one thread. After a fork, it would wait forever for the parent's threads."""
+    """Set FAISS to one thread: a forked child has none of the threads of its parent."""
     if "faiss" in sys.modules:
         faiss_library().omp_set_num_threads(1)
 

@@ -1,6 +1,7 @@
 """Search the vectors of an index: find candidates by their codes, then compute exact scores.
 
-All rows without codes are compared exactly. If a mask allows only few rows, so are these.
+All rows without codes are compared exactly. If a mask allows only a few rows, all of them are
+compared exactly.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ SINGLE: Final = 2.0**-23  # the spacing of single precision numbers at 1
 class VectorLeg:
     """The vectors of a commit. Several threads may search at the same time.
 
-    ``codes``: compressed vectors of the first rows. ``kept_bytes``: maximum size of the cache of
-    the other vectors.
+    ``codes``: compressed vectors of the first rows. ``kept_bytes``: maximum size of the cache for
+    vectors without codes.
     """
 
     def __init__(

@@ -118,8 +118,9 @@ class StoreWriter(Protocol):
     ) -> None:
         """Commit all changes so far.
 
-        ``manifest``: its numbers of rows and terms and its checksums are updated. ``codes``:
-        whether approximate search may be built, which may take long.
+        - ``manifest``: the manifest to commit. Its numbers of rows and terms, and its checksums,
+          are updated.
+        - ``codes``: whether approximate search may be built, which may take long.
         """
 
     def close(self) -> None: ...
@@ -345,8 +346,9 @@ class Writer:
             self._changed = True
 
     def encoder(self) -> Encoder:
-        """Return the encoder of the index's model. The first call compares it with stored vectors.
+        """Return the encoder of the index's model.
 
+        The first call encodes some documents again, and compares the vectors with stored ones.
         Several threads may call this method. Raises :class:`ChangedModel` if the vectors differ,
         and :class:`VocabtoolError` if the index has no model.
         """
