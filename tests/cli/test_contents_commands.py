@@ -283,7 +283,7 @@ def test_delete_where(index: Path) -> None:
 def test_more_than_a_third_is_not_deleted(index: Path) -> None:
     """By a condition, unless forced; ids are named one by one."""
     errors = told("delete", index, "--where", "lang = 'en'", code=3)[1]
-    assert "4 of 7 documents satisfy the condition, more than a third" in errors
+    assert "4 of 7 documents satisfy the condition. This is more than a third" in errors
     assert "--force" in errors
     assert len(Index.open(index)) == 7
     errors = told("delete", index, "--where", "lang = 'en'", "--force")[1]

@@ -337,7 +337,9 @@ def test_a_weight_only_in_an_index(tmp_path: Path) -> None:
     asked: Any = {"field": ["title", "body"], "id_field": "id"}
     embed(rows, counted_letters.encode, tmp_path / "out", **asked)
     index = Index.create(tmp_path / "index", counted_letters.encode, language="none")
-    with pytest.raises(VocabtoolError, match="embed read the field title and body, wanted body "):
+    with pytest.raises(
+        VocabtoolError, match="embedded from the field title and body, wanted body "
+    ):
         index.load(str(tmp_path / "out"), field=("body", "title"))
     index.load(str(tmp_path / "out"), field=FIELDS)
     assert_weighted(index)

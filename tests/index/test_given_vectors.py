@@ -637,7 +637,7 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
     hits = named.search("text", k=1, fusion="dense")
     assert ids(hits) == [f"d{cosines.argmax()}"]
     assert hits[0].score == pytest.approx(cosines.max(), abs=1e-3)
-    with pytest.raises(OtherModel, match="vectors of 3 numbers, those of the index have 4"):
+    with pytest.raises(OtherModel, match="vectors of 3 numbers, but the index needs 4"):
         Index.open(index.path, LETTERS, dim=3).search("text")
     told = run("search", index.path, "text", "--model", LETTERS)
     assert (told.returncode, b"agrees with its given vector" in told.stderr) == (3, True)

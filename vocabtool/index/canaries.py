@@ -87,7 +87,7 @@ def compare_with_given(
     ``dim``: the length of the index's vectors. Raises :class:`OtherModel` if the vectors differ.
     """
     if encoder.dim != dim:
-        what = f"it makes vectors of {encoder.dim:,} numbers, those of the index have {dim:,}"
+        what = f"it makes vectors of {encoder.dim:,} numbers, but the index needs {dim:,}"
         raise OtherModel(name, "model", "", encoder.fingerprint, advice=f"{what}. {NAME_IT}")
     with _other_model(encoder):
         compare_canaries(name, among, encoder, metric)
@@ -117,7 +117,7 @@ def _other_model(encoder: Encoder) -> Iterator[None]:
         what = (
             f"document {found.document[:100]!r} (text {found.number} of {found.count}), encoded by "
             f"this model, agrees with its given vector by {found.agreement:.4f} (the cosine, or "
-            f"less if lengths differ), wanted {found.wanted:.4g} or more. {NAME_IT}"
+            f"less if lengths differ). It must agree by {found.wanted:.4g} or more. {NAME_IT}"
         )
         given = OtherModel(found.index, "model", "", encoder.fingerprint, advice=what)
         raise given from found

@@ -192,7 +192,7 @@ def _batches_of_items(
                 ("a text", len(text), MAX_TEXT_BYTES),
             ):
                 if length > most:
-                    raise BadRow(f"{what} has {length:,} bytes, the limit is {most:,}")
+                    raise BadRow(f"{what} has {length:,} bytes, but the limit is {most:,}")
             for name, value in others.items():
                 if name not in fields:
                     _check_name(name, len(fields))
@@ -380,6 +380,6 @@ def _check_rows(batch: Batch, place: Callable[[int], str]) -> Batch:
         lengths = byte_lengths(column)
         if len(lengths) and lengths.max() > most:
             row = int(np.argmax(lengths))
-            what = f"{name!r} has {lengths[row]:,} bytes, the limit is {most:,}"
+            what = f"{name!r} has {lengths[row]:,} bytes, but the limit is {most:,}"
             raise ValueError(f"{place(row)}: {what}")
     return batch

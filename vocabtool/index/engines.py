@@ -213,7 +213,7 @@ def engine_class(address: str) -> type[Engine]:
     if scheme not in others:
         there = ", ".join(sorted({*OURS, *others}))
         what = (
-            f"no engine for {scheme!r}, only for {there}; is the package of the engine installed?"
+            f"no engine has the name {scheme!r}; the engines are {there}. Is its package installed?"
         )
         raise UnsupportedFormat(what)
     theirs: Any = others[scheme].load()

@@ -473,7 +473,9 @@ class GenerationWriter:
             self._kinds[name] = union(self._kinds.get(name, "null"), kind)
         if len(self._kinds) > MAX_FIELDS:
             found = f"{len(self._kinds):,}"
-            raise VocabtoolError(f"{found} fields in the index, the limit is {MAX_FIELDS}")
+            raise VocabtoolError(
+                f"the index would have {found} fields, but the limit is {MAX_FIELDS}"
+            )
         if len(self._kinds) > count:
             self.database.add_columns(len(self._kinds))
         hashes = map(text_hash, batch.texts.view(pa.binary()).to_pylist())

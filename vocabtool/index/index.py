@@ -545,8 +545,8 @@ class Index:
                 if len(rows) > MAX_REMOVED * last.manifest.live and not force:
                     raise VocabtoolError(
                         f"{self.name}: {len(rows):,} of {last.manifest.live:,} documents satisfy "
-                        f"the condition, more than a third, so nothing was deleted. Check "
-                        f"{where!r}; --force (force=True) deletes them"
+                        "the condition. This is more than a third, so nothing was deleted. Check "
+                        f"{where!r}; --force (force=True) deletes the documents"
                     )
                 return writer.delete_found(rows)  # not by ids, which may have new versions
             return writer.delete(ids or ())
@@ -751,7 +751,7 @@ class Index:
         if isinstance(texts, str):
             raise ValueError("texts must be a list of texts, got one text; use search() for it")
         if vectors is not None and len(vectors) != len(texts):
-            raise ValueError(f"{len(vectors):,} vectors for {len(texts):,} texts")
+            raise ValueError(f"got {len(vectors):,} vectors for {len(texts):,} texts")
         arrangement = Arrangement.of(sort, facets, None, group_by)
         more = {"k": k, "where": where, "explain": explain}
         return self._search(snapshot, texts, vectors, threads, settings, arrangement, **more)

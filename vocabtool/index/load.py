@@ -259,7 +259,8 @@ class Loader:
             if field != names:
                 embedded = field if isinstance(field, str) else " and ".join(field or ("text",))
                 raise VocabtoolError(
-                    f"{part.shards}: embed read the field {embedded}, wanted {' and '.join(names)}"
+                    f"{part.shards}: embedded from the field {embedded}, "
+                    f"wanted {' and '.join(names)}"
                 )
         self._writer.set_searched_fields(searched)
 
@@ -377,13 +378,13 @@ class Loader:
         if len(gone) and self._log.skipped.count and not self._request.force:
             bad = self._log.skipped.first[0]
             raise VocabtoolError(
-                f"{told}, but perhaps only because their rows are invalid and were skipped (first: "
+                f"{told}. Perhaps they are in rows that were skipped as invalid (first: "
                 f"{bad.place}: {bad.reason}). Fix the rows, or use --force (force=True) to delete "
                 "these documents"
             )
         if len(gone) > MAX_REMOVED * len(rows) and not self._request.force:
             raise VocabtoolError(
-                f"{told}, more than a third, so nothing was changed. Check that no "
+                f"{told}. This is more than a third, so nothing was changed. Check that no "
                 "FILE is missing or incomplete. --force (force=True) deletes the documents"
             )
         self._writer.delete_rows(gone)
@@ -526,7 +527,7 @@ class Loader:
             raise VocabtoolError(f"{shards.path}: {what}")
         if not shards.plan.text:
             raise VocabtoolError(
-                f"{shards.path}: contains no texts (--no-text), which keyword search needs"
+                f"{shards.path}: contains no texts (--no-text), but keyword search needs them"
             )
         left = self._start if shard is None else 0
         source = next(iter(part.numbers), 0)

@@ -154,7 +154,7 @@ class StoreIndex(Index):
         if any(each is not None and each is not False for each in (sources, *more.values())):
             raise VocabtoolError(
                 f"{self.name}: its documents are the rows of {self.table.name}: name no FILE, and "
-                "no other option of the update than --commit-rows (commit_rows=)"
+                "use no option except --commit-rows (commit_rows=)"
             )
         if commit_rows < 1:
             raise ValueError(f"commit_rows must be at least 1, got {commit_rows}")

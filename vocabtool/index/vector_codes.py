@@ -229,7 +229,7 @@ def _sample_size(raw: RawVectors, lists: int, memory: int | None) -> int:
         needed = max(codes, least * row_bytes) + blocks
         raise VocabtoolError(
             f"the codes of {raw.count:,} vectors of {raw.dim:,} numbers need about "
-            f"{needed / 2**20:,.0f} MiB of memory to build and search, the limit is "
+            f"{needed / 2**20:,.0f} MiB of memory to build and search, but the limit is "
             f"{memory / 2**20:,.0f} MiB; raise --memory, or index fewer documents"
         )
     return min(wanted, fits)
