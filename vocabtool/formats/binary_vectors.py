@@ -152,7 +152,7 @@ def _floats(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
 def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Iterator[bytes]:
     """Yield ``promised`` words; append the position of each vector to ``starts``.
 
-    If records end with a newline, each word but the first begins with this newline.
+    The newline at the end of a record is part of the next word, if the file has such newlines.
     """
     row = FLOAT * dim
     window, at, pos = b"", file.tell(), 0  # ``at``: position of the window in the file
@@ -375,9 +375,9 @@ def _array_rule(data: bytes) -> str:
 
 
 def may_state(rule: str) -> bool:
-    """Return whether a tokenization rule that is stored in a file of vectors is allowed.
+    """Return whether a file of vectors may contain the tokenization rule ``rule``.
 
-    Allowed are rules that produce whole words and open no file.
+    It may if the rule produces whole words and opens no file.
     """
     return rule in NAMED or (rule.startswith("regex:") and len(rule) <= MAX_RULE)
 

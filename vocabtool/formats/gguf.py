@@ -115,7 +115,7 @@ class _Header:
                 self.values[key], pos = self._number(_letter(value_type, pos), pos)
 
     def _number(self, letter: str, pos: int) -> tuple[int, int]:
-        """Return the number at ``pos`` and its end position. ``letter``: its ``struct`` format."""
+        """Return a number and its end position. ``letter``: the number's ``struct`` format."""
         layout = self._order + letter
         end = pos + struct.calcsize(layout)
         if end > len(self._buffer):

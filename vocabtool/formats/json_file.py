@@ -90,8 +90,8 @@ def read(file: Path) -> Any:
 def parse(data: bytes) -> Any:
     """Return the value of a JSON text.
 
-    Raises :class:`InvalidFile` if the text is not JSON in UTF-8, is nested too deeply, or needs
-    more than ``MAX_GROWTH`` times its size in memory.
+    Raises :class:`InvalidFile` if the text is not JSON in UTF-8, is nested too deeply, or would
+    take too much memory for its size (``MAX_GROWTH``).
     """
     room = FREE + MAX_GROWTH * len(data)
     both = len(data) - len(data.translate(None, b"{[,"))
@@ -408,7 +408,7 @@ def _of_object(value: object, key: str) -> Any:
 
 
 def _weight(value: object) -> tuple[str, str, int]:
-    """Return the name of a weight, the dtype of its stored values, and their number."""
+    """Return the name, the stored dtype and the number of values of a weight."""
     name, dtype = _of_object(value, "name"), _of_object(value, "dtype")
     quantization = _of_object(value, "quantization")
     stored = quantization.get("dtype") if isinstance(quantization, dict) else dtype

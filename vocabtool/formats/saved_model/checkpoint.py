@@ -114,9 +114,10 @@ class Checkpoint:
     def open(cls, prefix: Path) -> Checkpoint:
         """Open a checkpoint by reading its index, ``PREFIX.index``.
 
-        ``prefix``: the path of the checkpoint, as TensorFlow's own functions accept it. Raises
-        ``NotFound`` if the index is missing, ``InvalidFile`` if the index is damaged, a link or a
-        Git LFS pointer, and ``UnsupportedFormat`` if the index is too large or of an unsupported
+        ``prefix``: the path of the checkpoint, as TensorFlow's own functions accept it.
+
+        Raises ``NotFound`` if the index is missing. Raises ``InvalidFile`` if it is damaged, a link
+        or a Git LFS pointer. Raises ``UnsupportedFormat`` if it is too large or of an unsupported
         kind.
         """
         path = Path(f"{prefix}.index")

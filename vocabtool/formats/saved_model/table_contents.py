@@ -178,7 +178,7 @@ class TableContents:
 
 
 def scalar(origin: Origin | None) -> int | bytes | None:
-    """Return the value of a constant that is one string or integer, else ``None``."""
+    """Return the string or integer in a constant of one element; otherwise ``None``."""
     if origin is None or origin.node is None or origin.node.op != b"Const":
         return None
     tensor = origin.node.tensor_of(b"value")
