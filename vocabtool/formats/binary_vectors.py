@@ -125,7 +125,7 @@ def open_word2vec(source: Source) -> VectorFile:
     least = start + promised * (1 + FLOAT * dim)
     if least > source.size:
         raise InvalidFile(
-            f"{promised:,} vectors of {dim:,} dimensions, as the header states, need at least "
+            f"the header states {promised:,} vectors of {dim:,} dimensions, which need at least "
             f"{least:,} bytes, but the file has {source.size:,}: download it again",
             offset=0,
         )
@@ -407,7 +407,7 @@ def _read_fasttext(source: Source) -> Findings:
     buffer = map_file(source.file)
     if len(buffer) < HEAD.size:
         raise InvalidFile(
-            f"a fastText model of {len(buffer):,} bytes, wanted at least {HEAD.size} (its header)",
+            f"the file has {len(buffer):,} bytes, but fastText's header alone has {HEAD.size}",
             offset=0,
         )
     _, version, *settings, _, size, words, labels, _, pruned = HEAD.unpack_from(buffer)
@@ -449,7 +449,7 @@ def _read_fasttext(source: Source) -> Findings:
     found = [Vocabulary("words", "vectors", entries, places=places, notes=tuple(notes))]
     entries, behind = _entries(buffer, behind, 1, labels)
     if labels:
-        note = ("labels that the model assigns to texts, not words",)
+        note = ("these are labels that the model assigns to texts",)
         found.append(Vocabulary("labels", "list", entries, places=places, notes=note))
     position = behind + 8 * max(pruned, 0)
     if position + MATRIX.size <= len(buffer) and buffer[position] in (0, 1):

@@ -100,8 +100,8 @@ def parse(data: bytes) -> Any:
         cost = containers * CONTAINER_COST + data.count(b",") * VALUE_COST
         if cost > room:
             raise InvalidFile(
-                f"this JSON needs about {cost >> 20:,} MB of memory, {cost // len(data)} times its "
-                f"size, wanted at most {MAX_GROWTH} times: it is not a vocabulary"
+                f"this JSON is not a vocabulary: it needs about {cost >> 20:,} MB of memory, which "
+                f"is {cost // len(data)} times its size; at most {MAX_GROWTH} times is allowed"
             )
     try:
         text = data.decode("utf-8-sig")
@@ -272,7 +272,7 @@ def _count_merges(file: Path) -> int:
             continue
         if line.count(b" ") != 1:
             raise InvalidFile(
-                f"line {number:,} is not a merge, wanted two pieces and a space between"
+                f"line {number:,} is not a merge, wanted two pieces with a space between them"
             )
         count += 1
     return count

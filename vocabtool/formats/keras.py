@@ -103,8 +103,8 @@ def parse(path: str, metadata: bytes) -> dict[str, Any]:
     keys, items = metadata.count(b":"), metadata.count(b",")
     if containers > MAX_CONTAINERS or keys > MAX_KEYS or items > MAX_ITEMS:
         raise InvalidFile(
-            f"{what} has {containers:,} lists and objects, {keys:,} keys and {items:,} items, "
-            f"wanted at most {MAX_CONTAINERS:,}, {MAX_KEYS:,} and {MAX_ITEMS:,}"
+            f"{what} has {containers:,} lists and objects (wanted at most {MAX_CONTAINERS:,}), "
+            f"{keys:,} keys (at most {MAX_KEYS:,}) and {items:,} items (at most {MAX_ITEMS:,})"
         )
     try:
         parsed = json.loads(metadata.decode())

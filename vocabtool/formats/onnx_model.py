@@ -153,7 +153,7 @@ def _graph_in(folder: Path) -> Path:
     found = [*_graphs(folder), *_graphs(folder / SUBFOLDER)]
     named = [file for file in found if file.name == MODEL]
     if not found:
-        raise UnknownFormat(f"{folder}: neither {MODEL} nor {SUBFOLDER}/{PATTERN} in it")
+        raise UnknownFormat(f"{folder}: contains neither {MODEL} nor {SUBFOLDER}/{PATTERN}")
     if not named and len(found) > 1:
         names = ", ".join(str(file.relative_to(folder)) for file in found[:MAX_LISTED])
         raise UnknownFormat(f"{folder}: several graphs, but no {MODEL}; pass one of {names}")

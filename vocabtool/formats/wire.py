@@ -319,8 +319,8 @@ class Table:
         wanted = int(lengths.sum(dtype=np.int64)) + STRING_OVERHEAD * count
         if wanted > len(buffer):
             raise InvalidFile(
-                f"{count:,} strings need {wanted:,} bytes, the buffer has {len(buffer):,}: "
-                "they overlap",
+                f"{count:,} strings need {wanted:,} bytes, but the buffer has {len(buffer):,}: "
+                "the strings overlap",
                 offset=start,
             )
         starts = heads + 4

@@ -238,7 +238,7 @@ def _parse(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
         numbers = np.zeros(0)
     if len(numbers) != dim:
         raise InvalidFile(
-            f"{line[:40]!r} ... is not {dim:,} numbers separated by spaces", offset=start
+            f"{line[:40]!r} ...: wanted {dim:,} numbers separated by spaces", offset=start
         )
     with np.errstate(over="ignore"):  # larger values become infinite
         return numbers.astype(np.float32)

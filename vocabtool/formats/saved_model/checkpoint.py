@@ -179,7 +179,7 @@ class Checkpoint:
         index, name = f"{self.prefix}.index", _quote(key)
         entry = self.entries.get(key)
         if entry is None:
-            raise NotFound(f"{index}: no tensor {name}; it lists {len(self.entries):,} tensors")
+            raise NotFound(f"{index}: no tensor {name} among {len(self.entries):,} tensors")
         if entry.dtype not in types:
             wanted = ", ".join(f"{number} ({type_})" for number, type_ in types.items())
             raise InvalidFile(
@@ -300,8 +300,7 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
     offsets += end + CHECKSUM
     if offsets[-1] != len(data):
         raise InvalidFile(
-            f"the strings end at byte {offsets[-1]:,}, wanted the end of the tensor at "
-            f"{len(data):,}",
+            f"the strings end at byte {offsets[-1]:,}, but the tensor ends at byte {len(data):,}",
             offset=entry.offset,
         )
     _check_crc("the string lengths", crc, _uint32(data, end), entry.offset + end)

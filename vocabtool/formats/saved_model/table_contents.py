@@ -203,7 +203,7 @@ def read_contents(
             with findings.warning(f"table filled by {printable(node.name)}"):
                 table = linker.table(body, node.data_input(0))
                 if table is None and (not body.name or linker.callers(body.name)):
-                    raise InvalidFile("its table cannot be determined: words not read")
+                    raise InvalidFile("it is unknown which table is filled: words not read")
                 if table is None or GROWING in table.node.op:
                     continue
                 if node.op == FROM_DATASET:

@@ -352,7 +352,7 @@ def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
     total = len(model.vector(7, "<f4"))
     if len(leaves.values) and int(leaves.values.max()) >= total:
         got = leaves.values.max()
-        raise InvalidFile(f"a piece has id {got}, wanted less than the number of scores, {total:,}")
+        raise InvalidFile(f"a piece has id {got}, but there are only {total:,} scores")
     ids = leaves.values.astype(np.int64)
     ids[ids != unknown_id] += offset  # as the tokenizer returns them
     notes = ["▁ stands for a space"]
