@@ -279,10 +279,11 @@ def numbering(ids: NDArray[np.int64]) -> tuple[int, NDArray[np.int64] | None]:
 def in_id_order(
     entries: ByteStrings, ids: NDArray[np.int64] | range | None
 ) -> tuple[ByteStrings, int, NDArray[np.int64] | None]:
-    """Sort entries by id. Return ``stored``, ``first_id`` and ``ids`` of a vocabulary.
+    """Sort entries by id; entries with the same id keep their order.
 
-    Entries with the same id keep their order. ``ids``: ``None`` if the id of each entry is its
-    position.
+    Returns the fields ``stored``, ``first_id`` and ``ids`` of a :class:`Vocabulary`.
+
+    ``ids``: ``None`` if the id of each entry is its position.
     """
     if ids is None:
         return entries, 0, None

@@ -445,7 +445,7 @@ def test_caps(tmp_path: Path) -> None:
         (1, b"\xff" * 10 + b"\1----", "the string lengths: a number is longer than 10 bytes"),
         (1, b"\x06----", "a string is longer than the 5 bytes of its tensor"),
         (2, b"\x05\x05----", r"the strings are longer than their tensor \(at byte 0\)"),
-        (1, b"\1----", "the strings end at byte 6, wanted the end of the tensor at 5"),
+        (1, b"\1----", "the strings end at byte 6, but the tensor ends at byte 5"),
         (1, b"\1----a", r"checksum of the string lengths does not match.*\(at byte 1\)"),
         (1, packed([b"a"])[0][:-1] + b"b", r"checksum of the tensor does not match.*byte 0\)"),
     ],

@@ -121,7 +121,7 @@ GOOD = model()
     ("data", "message"),
     [
         pytest.param(model(version=13), "of version 13, wanted 11 or 12", id="version"),
-        pytest.param(GOOD[:40], "a fastText model of 40 bytes, wanted at least", id="head"),
+        pytest.param(GOOD[:40], "the file has 40 bytes, but fastText's header", id="head"),
         pytest.param(GOOD[: HEAD.size + 30], "4 entries and -1 n-grams need at least", id="cut"),
         pytest.param(model(counts=(5, 4, 1))[: HEAD.size + 80], "an entry of type", id="counts"),
         pytest.param(model(ENTRIES[::-1]), "an entry of type 1, wanted 0", id="labels first"),

@@ -79,7 +79,11 @@ def test_fields() -> None:
         (72, b"\x0a\x00\x00\x00", r"a vector needs 40 bytes, but only 36 are left \(at byte 72\)"),
         (84, b"\x19\x00\x00\x00", r"a string lies outside the buffer \(at byte 109\)"),
         (104, b"\x05\x00\x00\x00", r"a string runs past the end of the buffer \(at byte 113\)"),
-        (96, b"\x53\x00\x00\x00", r"3 strings need 113 bytes, the buffer has 112: they overlap"),
+        (
+            96,
+            b"\x53\x00\x00\x00",
+            r"3 strings need 113 bytes, but the buffer has 112: the strings overlap",
+        ),
     ],
 )
 def test_malformed(position: int, data: bytes, message: str) -> None:

@@ -125,7 +125,7 @@ def open_word2vec(source: Source) -> VectorFile:
     least = start + promised * (1 + FLOAT * dim)
     if least > source.size:
         raise InvalidFile(
-            f"{promised:,} vectors of {dim:,} dimensions, as the header states, need at least "
+            f"the header states {promised:,} vectors of {dim:,} dimensions, which need at least "
             f"{least:,} bytes, but the file has {source.size:,}: download it again",
             offset=0,
         )
@@ -152,7 +152,7 @@ def _floats(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
 def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Iterator[bytes]:
     """Yield ``promised`` words; append the position of each vector to ``starts``.
 
-    If records end with a newline, each word but the first begins with this newline.
+    The newline at the end of a record is part of the next word, if the file has such newlines.
     """
     row = FLOAT * dim
     window, at, pos = b"", file.tell(), 0  # ``at``: position of the window in the file
@@ -375,9 +375,9 @@ def _array_rule(data: bytes) -> str:
 
 
 def may_state(rule: str) -> bool:
-    """Return whether a tokenization rule that is stored in a file of vectors is allowed.
+    """Return whether a file of vectors may contain the tokenization rule ``rule``.
 
-    Allowed are rules that produce whole words and open no file.
+    It may if the rule produces whole words and opens no file.
     """
     return rule in NAMED or (rule.startswith("regex:") and len(rule) <= MAX_RULE)
 
@@ -407,7 +407,7 @@ def _read_fasttext(source: Source) -> Findings:
     buffer = map_file(source.file)
     if len(buffer) < HEAD.size:
         raise InvalidFile(
-            f"a fastText model of {len(buffer):,} bytes, wanted at least {HEAD.size} (its header)",
+            f"the file has {len(buffer):,} bytes, but fastText's header alone has {HEAD.size}",
             offset=0,
         )
     _, version, *settings, _, size, words, labels, _, pruned = HEAD.unpack_from(buffer)
@@ -449,7 +449,7 @@ def _read_fasttext(source: Source) -> Findings:
     found = [Vocabulary("words", "vectors", entries, places=places, notes=tuple(notes))]
     entries, behind = _entries(buffer, behind, 1, labels)
     if labels:
-        note = ("labels that the model assigns to texts, not words",)
+        note = ("these are labels that the model assigns to texts",)
         found.append(Vocabulary("labels", "list", entries, places=places, notes=note))
     position = behind + 8 * max(pruned, 0)
     if position + MATRIX.size <= len(buffer) and buffer[position] in (0, 1):

@@ -115,7 +115,7 @@ class _Header:
                 self.values[key], pos = self._number(_letter(value_type, pos), pos)
 
     def _number(self, letter: str, pos: int) -> tuple[int, int]:
-        """Return the number at ``pos`` and its end position. ``letter``: its ``struct`` format."""
+        """Return a number and its end position. ``letter``: the number's ``struct`` format."""
         layout = self._order + letter
         end = pos + struct.calcsize(layout)
         if end > len(self._buffer):
@@ -220,7 +220,7 @@ def read_tokenizer(file: Path) -> GGUFTokenizer | None:
     types, scores = header.token_types(), header.numbers(b"scores").astype(np.float32)
     for what, count in (("types", len(types)), ("scores", len(scores))):
         if count not in (0, found.items):
-            raise InvalidFile(f"{found.items:,} tokens have {count:,} {what}, wanted one each")
+            raise InvalidFile(f"{found.items:,} tokens, but {count:,} {what}, wanted one per token")
     if not np.isfinite(scores).all():
         raise InvalidFile("a score of a token is not a number")
     prefix = b"tokenizer.ggml."

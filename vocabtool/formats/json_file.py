@@ -90,8 +90,8 @@ def read(file: Path) -> Any:
 def parse(data: bytes) -> Any:
     """Return the value of a JSON text.
 
-    Raises :class:`InvalidFile` if the text is not JSON in UTF-8, is nested too deeply, or needs
-    more than ``MAX_GROWTH`` times its size in memory.
+    Raises :class:`InvalidFile` if the text is not JSON in UTF-8, is nested too deeply, or would
+    take too much memory for its size (``MAX_GROWTH``).
     """
     room = FREE + MAX_GROWTH * len(data)
     both = len(data) - len(data.translate(None, b"{[,"))
@@ -100,8 +100,8 @@ def parse(data: bytes) -> Any:
         cost = containers * CONTAINER_COST + data.count(b",") * VALUE_COST
         if cost > room:
             raise InvalidFile(
-                f"this JSON needs about {cost >> 20:,} MB of memory, {cost // len(data)} times its "
-                f"size, wanted at most {MAX_GROWTH} times: it is not a vocabulary"
+                f"this JSON is not a vocabulary: it needs about {cost >> 20:,} MB of memory, which "
+                f"is {cost // len(data)} times its size; at most {MAX_GROWTH} times is allowed"
             )
     try:
         text = data.decode("utf-8-sig")
@@ -272,7 +272,7 @@ def _count_merges(file: Path) -> int:
             continue
         if line.count(b" ") != 1:
             raise InvalidFile(
-                f"line {number:,} is not a merge, wanted two pieces and a space between"
+                f"line {number:,} is not a merge, wanted two pieces with a space between them"
             )
         count += 1
     return count
@@ -408,7 +408,7 @@ def _of_object(value: object, key: str) -> Any:
 
 
 def _weight(value: object) -> tuple[str, str, int]:
-    """Return the name of a weight, the dtype of its stored values, and their number."""
+    """Return the name, the stored dtype and the number of values of a weight."""
     name, dtype = _of_object(value, "name"), _of_object(value, "dtype")
     quantization = _of_object(value, "quantization")
     stored = quantization.get("dtype") if isinstance(quantization, dict) else dtype

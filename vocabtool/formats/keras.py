@@ -60,8 +60,8 @@ MAX_ITEMS: Final = 1 << 20  # a model contains its vocabulary twice: 500,000 wor
 class LookupLayer:
     """A layer that looks up words or numbers.
 
-    - ``path``: in an archive, the path of the layer's asset. In a SavedModel, the path of the layer
-      in the object graph, such as ``root.layer-0``, or the path of its parent.
+    - ``path``: in an archive, the path of the layer's asset. In a SavedModel, a path in the object
+      graph, such as ``root.layer-0``: of the layer, or of the model that contains the layer.
     - ``vocabulary``: the entries without mask and unknown entries; ``None`` if the file does not
       contain them. Numbers are decimal text.
     - ``mask_token``: the entry with id 0, or ``None``. It is always ``None`` if the output mode is
@@ -103,8 +103,8 @@ def parse(path: str, metadata: bytes) -> dict[str, Any]:
     keys, items = metadata.count(b":"), metadata.count(b",")
     if containers > MAX_CONTAINERS or keys > MAX_KEYS or items > MAX_ITEMS:
         raise InvalidFile(
-            f"{what} has {containers:,} lists and objects, {keys:,} keys and {items:,} items, "
-            f"wanted at most {MAX_CONTAINERS:,}, {MAX_KEYS:,} and {MAX_ITEMS:,}"
+            f"{what} has {containers:,} lists and objects (wanted at most {MAX_CONTAINERS:,}), "
+            f"{keys:,} keys (at most {MAX_KEYS:,}) and {items:,} items (at most {MAX_ITEMS:,})"
         )
     try:
         parsed = json.loads(metadata.decode())
@@ -188,7 +188,7 @@ def _utf8(text: str) -> bytes | None:
 
 
 def _leading_specials(layer: LookupLayer, entries: Sequence[bytes] | ByteStrings) -> int:
-    """Return how many mask and unknown entries ``entries`` begins with."""
+    """Count the mask and unknown entries at the beginning of ``entries``."""
     if layer.first_id > len(entries):
         return 0
     mask, oov = _entry(layer, layer.mask_token), _entry(layer, layer.oov_token)
@@ -303,7 +303,7 @@ def _snake_case(class_name: str) -> str:
 def _read_assets(
     archive: ZipArchive, file: str, layers: dict[str, LookupLayer], findings: Findings
 ) -> set[tuple[str, str]]:
-    """Add the vocabulary of each asset to ``findings``; return the identities of their layers."""
+    """Add the vocabulary of each asset to ``findings``; return the identities of the layers."""
     adapted: set[tuple[str, str]] = set()
     for name in archive.names:
         if not name.startswith(ASSETS):

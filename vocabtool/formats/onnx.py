@@ -242,7 +242,10 @@ class _Model:
             self.findings.warnings.append(f"{where.place}: {what}: not read")
 
     def _tensor(self, span: Span, place: str, name: str | None) -> Iterator[Finding]:
-        """Yield a tensor's strings. ``name``: the name of its node; ``None`` for an initializer."""
+        """Yield the strings of a tensor.
+
+        ``name``: the name of the node that contains the tensor; ``None`` for an initializer.
+        """
         tensor = _Fields(self._buffer, span, STRING_DATA, NO_FIELD)
         if tensor.numbers.get(DATA_TYPE) != TYPE_STRING:
             return

@@ -153,7 +153,7 @@ def _graph_in(folder: Path) -> Path:
     found = [*_graphs(folder), *_graphs(folder / SUBFOLDER)]
     named = [file for file in found if file.name == MODEL]
     if not found:
-        raise UnknownFormat(f"{folder}: neither {MODEL} nor {SUBFOLDER}/{PATTERN} in it")
+        raise UnknownFormat(f"{folder}: contains neither {MODEL} nor {SUBFOLDER}/{PATTERN}")
     if not named and len(found) > 1:
         names = ", ".join(str(file.relative_to(folder)) for file in found[:MAX_LISTED])
         raise UnknownFormat(f"{folder}: several graphs, but no {MODEL}; pass one of {names}")
@@ -171,8 +171,9 @@ def _inputs(buffer: Buffer) -> list[str]:
 def check_graph(file: Path) -> Graph:
     """Check that a graph refers only to files in its own folder. The graph is not executed.
 
-    Raises :class:`InvalidFile` if the graph refers to a path, to a link outside a Hugging Face
-    cache, or to a file that is too small. Raises :class:`NotFound` if a file is missing.
+    Raises :class:`InvalidFile` if the graph refers to a file in another folder, to a link outside a
+    Hugging Face cache, or to a file that is too small. Raises :class:`NotFound` if a file is
+    missing.
     """
     buffer = map_file(file)
     stack: list[tuple[str, Span]] = [("model", (0, len(buffer)))]

@@ -63,9 +63,10 @@ class Model(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether all parts that may contain words could be read, so that there are no warnings.
+        """Whether every part that may contain words could be read.
 
-        Skipped lists and subfolders, and words inside code or custom ops, cause no warning.
+        False if there are warnings. Skipped lists and subfolders, and words inside code or custom
+        ops, cause no warning.
         """
         return not self.warnings
 

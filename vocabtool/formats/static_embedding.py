@@ -192,12 +192,14 @@ def read_header(file: Path) -> dict[str, Any]:
         if not is_safetensors(start):
             raise InvalidFile(
                 f"not safetensors: wanted a header of 2 to {MAX_HEADER:,} bytes that begins with "
-                f"'{{', got {length:,} bytes and {start[LENGTH:]!r}",
+                f"'{{', got a header of {length:,} bytes that begins with {start[LENGTH:]!r}",
                 offset=0,
             )
         data = start[LENGTH:] + opened.read(length - 1)
         if len(data) < length:
-            raise InvalidFile(f"truncated: a header of {length:,} bytes, got only {len(data):,}")
+            raise InvalidFile(
+                f"truncated: only {len(data):,} of the {length:,} bytes of the header"
+            )
         return json_file.expect(json_file.parse(data), dict, "the header")
 
 
@@ -239,7 +241,7 @@ def _tensor(
     start, end = offsets
     if end - start != math.prod(shape) * dtype.itemsize or not start <= end <= size:
         raise InvalidFile(
-            f"tensor {name!r} of shape {shape} and type {kind} cannot be bytes {start:,} to "
+            f"tensor {name!r} (shape {shape}, type {kind}) cannot be stored in bytes {start:,} to "
             f"{end:,} of {size:,}: the file is damaged or truncated, download it again",
             offset=begin + start,
         )

@@ -268,7 +268,7 @@ class _Model:
         if bounds[0] < head or bounds[-1] > len(data) or (bounds[1:] < bounds[:-1]).any():
             raise InvalidFile(
                 f"the strings extend from byte {bounds[0]:,} to {bounds[-1]:,} of a buffer of "
-                f"{len(data):,} bytes, wanted offsets in ascending order from byte {head:,} on"
+                f"{len(data):,} bytes; wanted ascending offsets, none below {head:,}"
             )
         return ByteStrings(data, bounds[:-1], bounds[1:])
 

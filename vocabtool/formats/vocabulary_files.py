@@ -98,8 +98,8 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
     notes. A vocabulary from CSV or text has the name of the file and the kind ``asset``. Text
     contains no ids, so the ids count from 0.
 
-    Raises :class:`NotFound`, :class:`UnknownFormat` for an unknown extension, and
-    :class:`InvalidFile` if the content was not written by :func:`save`.
+    Raises :class:`NotFound` for a missing file, :class:`UnknownFormat` for an unknown extension,
+    and :class:`InvalidFile` if the content was not written by :func:`save`.
     """
     path = Path(path)
     if not path.is_file():

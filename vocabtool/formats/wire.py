@@ -91,14 +91,14 @@ def fields(buffer: Buffer, pos: int, end: int) -> Iterator[tuple[int, int, int, 
 
 
 def messages(buffer: Buffer, span: Span, wanted: int) -> Iterator[Span]:
-    """Yield the span of each payload of the length-delimited field ``wanted``."""
+    """Yield the span of each payload of a length-delimited field. ``wanted``: its number."""
     for number, wire_type, start, end in fields(buffer, *span):
         if number == wanted and wire_type == LEN:
             yield start, end
 
 
 def last_bytes(buffer: Buffer, span: Span, wanted: int) -> bytes:
-    """Return the last value of the bytes field ``wanted``, or ``b""``."""
+    """Return the last value of a bytes field, or ``b""``. ``wanted``: its number."""
     value = b""
     for start, end in messages(buffer, span, wanted):
         value = buffer[start:end]
@@ -106,7 +106,7 @@ def last_bytes(buffer: Buffer, span: Span, wanted: int) -> bytes:
 
 
 def last_integer(buffer: Buffer, span: Span, wanted: int) -> int:
-    """Return the last value of the int32, int64 or bool field ``wanted``, or 0."""
+    """Return the last value of an int32, int64 or bool field, or 0. ``wanted``: its number."""
     value = 0
     for number, wire_type, start, end in fields(buffer, *span):
         if number == wanted and wire_type == VARINT:
@@ -319,8 +319,8 @@ class Table:
         wanted = int(lengths.sum(dtype=np.int64)) + STRING_OVERHEAD * count
         if wanted > len(buffer):
             raise InvalidFile(
-                f"{count:,} strings need {wanted:,} bytes, the buffer has {len(buffer):,}: "
-                "they overlap",
+                f"{count:,} strings need {wanted:,} bytes, but the buffer has {len(buffer):,}: "
+                "the strings overlap",
                 offset=start,
             )
         starts = heads + 4

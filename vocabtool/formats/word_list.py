@@ -72,9 +72,9 @@ def read_columns(
 ) -> tuple[Column, Column]:
     """Return the keys and values of a table; see ``InitializeTableFromTextFileV2`` (TensorFlow).
 
-    - ``key_index``, ``value_index``: what to return. A number returns the text of the column with
-      this number, counted from 0. ``WHOLE_LINE`` returns whole lines. ``LINE_NUMBER`` returns a
-      ``range`` of line numbers.
+    - ``key_index``, ``value_index``: where the keys and the values are. 0 is the first column, 1
+      the second. ``WHOLE_LINE``: they are whole lines. ``LINE_NUMBER``: they are line numbers,
+      returned as a ``range``.
     - ``vocab_size``: the number of lines to read; ``None`` or -1 for all.
     - ``offset``: the first line number.
     """
@@ -214,7 +214,10 @@ def why_not_words(head: bytes, size: int) -> str | None:
 
 
 def _are_merges(lines: list[bytes]) -> bool:
-    """Return whether lines are merges (BPE) of two pieces, each a character or merged before."""
+    """Return whether lines are BPE merges.
+
+    Each line has two pieces. A piece is a character, or the result of an earlier line.
+    """
     joined: set[bytes] = set()
     used = 0
     for line in lines:
@@ -288,7 +291,7 @@ def note_escaped(lines: ByteStrings) -> list[str]:
     if ESCAPE.search(lines.data) is None:
         return []
     count = sum(ESCAPE.search(line) is not None for line in lines)
-    what = "lines look backslash-escaped, as extract writes them; they are not unescaped"
+    what = "lines look backslash-escaped, as extract writes them; they are read as they are"
     return [f"{count:,} {what}"] if count else []
 
 
@@ -297,8 +300,8 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None]
 
     The numbers are ``None`` if a number has a fraction. Blank lines at the end are ignored.
 
-    Returns ``None`` for a line of another form, for a single line, which may be a phrase, and for
-    lines that mostly repeat words, such as ``class 0``, ``class 1``.
+    Returns ``None`` if any line has another form, if there is only one line, which may be a phrase,
+    or if most words are repeated, as in ``class 0``, ``class 1``.
     """
     if data.endswith((b"\n\n", b"\n\r\n")):
         data = data.rstrip(b"\r\n")

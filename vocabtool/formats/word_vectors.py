@@ -1,4 +1,4 @@
-"""Read word vector files: the words, and their vectors row by row or as one memory map.
+"""Read files of word vectors. Vectors are read one by one, or all are memory-mapped.
 
 This file reads the text formats: GloVe (no header), word2vec and fastText ``.vec`` (a header ``n
 dim``). ``binary_vectors.py`` reads the binary formats.
@@ -125,8 +125,8 @@ class WordVectors:
     def matrix(self, folder: str | Path | None = None) -> NDArray[np.float32]:
         """Return all vectors as a read-only memory map, shape (n, dim), shared by all processes.
 
-        A file that cannot be mapped as float32 is converted to a ``.npy`` file, which later calls
-        open. The file is converted again only if its size or modification time changes.
+        A file that cannot be mapped as float32 is converted to a ``.npy`` file. Later calls reuse
+        this file, unless the size or modification time of the original file has changed.
 
         ``folder``: the folder of the ``.npy`` file; by default, the folder of the original file.
         """
@@ -238,7 +238,7 @@ def _parse(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
         numbers = np.zeros(0)
     if len(numbers) != dim:
         raise InvalidFile(
-            f"{line[:40]!r} ... is not {dim:,} numbers separated by spaces", offset=start
+            f"{line[:40]!r} ...: wanted {dim:,} numbers separated by spaces", offset=start
         )
     with np.errstate(over="ignore"):  # larger values become infinite
         return numbers.astype(np.float32)

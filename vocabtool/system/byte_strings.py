@@ -138,7 +138,7 @@ class ByteStrings:
         return digest.hexdigest()
 
     def equal_to(self, entry: bytes) -> NDArray[np.bool_]:
-        """Return whether each entry equals ``entry``: bool, shape (n,)."""
+        """Compare each entry with ``entry``: bool, shape (n,), true where they are equal."""
         equal = self.lengths == len(entry)
         same_length = np.flatnonzero(equal)
         if len(entry) and len(same_length):

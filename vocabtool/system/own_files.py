@@ -112,7 +112,7 @@ _OURS: Final = (
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock an existing folder until the block ends. Raises :class:`FolderInUse` if locked."""
+    """Lock a folder until the block ends. Raises :class:`FolderInUse` if it is already locked."""
     with reading(str(folder)):
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     file = os.fstat(handle)

@@ -104,7 +104,10 @@ def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 @contextlib.contextmanager
 def closed_after(items: Iterable[T]) -> Iterator[Iterator[T]]:
-    """Pass an iterator over the items to a ``with`` block, and close a generator afterwards."""
+    """Pass an iterator over ``items`` to a ``with`` block.
+
+    If the iterator is a generator, it is closed at the end of the block.
+    """
     iterator = iter(items)
     try:
         yield iterator

@@ -46,7 +46,7 @@ class RankedRows(NamedTuple):
 
 
 def are_among(rows: Rows, others: Rows) -> Mask:
-    """Return whether each row occurs in ``others``, as ``np.isin``; faster for short arrays."""
+    """Do the same as ``np.isin(rows, others)``, but faster for short arrays."""
     if not len(others):
         return np.zeros(len(rows), np.bool_)
     ascending = np.sort(others)

@@ -114,9 +114,10 @@ class Checkpoint:
     def open(cls, prefix: Path) -> Checkpoint:
         """Open a checkpoint by reading its index, ``PREFIX.index``.
 
-        ``prefix``: the path of the checkpoint, as TensorFlow's own functions accept it. Raises
-        ``NotFound`` if the index is missing, ``InvalidFile`` if the index is damaged, a link or a
-        Git LFS pointer, and ``UnsupportedFormat`` if the index is too large or of an unsupported
+        ``prefix``: the path of the checkpoint, as TensorFlow's own functions accept it.
+
+        Raises ``NotFound`` if the index is missing. Raises ``InvalidFile`` if it is damaged, a link
+        or a Git LFS pointer. Raises ``UnsupportedFormat`` if it is too large or of an unsupported
         kind.
         """
         path = Path(f"{prefix}.index")
@@ -178,7 +179,7 @@ class Checkpoint:
         index, name = f"{self.prefix}.index", _quote(key)
         entry = self.entries.get(key)
         if entry is None:
-            raise NotFound(f"{index}: no tensor {name}; it lists {len(self.entries):,} tensors")
+            raise NotFound(f"{index}: no tensor {name} among {len(self.entries):,} tensors")
         if entry.dtype not in types:
             wanted = ", ".join(f"{number} ({type_})" for number, type_ in types.items())
             raise InvalidFile(
@@ -299,8 +300,7 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
     offsets += end + CHECKSUM
     if offsets[-1] != len(data):
         raise InvalidFile(
-            f"the strings end at byte {offsets[-1]:,}, wanted the end of the tensor at "
-            f"{len(data):,}",
+            f"the strings end at byte {offsets[-1]:,}, but the tensor ends at byte {len(data):,}",
             offset=entry.offset,
         )
     _check_crc("the string lengths", crc, _uint32(data, end), entry.offset + end)

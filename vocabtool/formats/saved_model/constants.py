@@ -153,9 +153,9 @@ def _use(
 def unwrap(entries: ByteStrings) -> ByteStrings:
     """Return the string in each entry, if every entry is a protobuf message {1: string}.
 
-    Otherwise, the entries are returned unchanged. Universal Sentence Encoder Lite contains such
-    messages: serialised SentencePiece pieces. A score (field 2, five bytes with its tag) and a type
-    (field 3, two bytes) may follow the string.
+    A score (field 2, five bytes with its tag) and a type (field 3, two bytes) may follow the
+    string. Universal Sentence Encoder Lite stores its SentencePiece pieces as such messages. All
+    other entries are returned unchanged.
     """
     if len(entries) < 2 or int(entries.lengths.min()) < 2:
         return entries

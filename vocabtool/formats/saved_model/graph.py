@@ -1,8 +1,8 @@
 """Read GraphDef and FunctionDef; each node is parsed only when it is needed.
 
 Layouts: tensorflow/core/framework/{graph,function,node_def,attr_value,op_def}.proto. At first, only
-the positions of nodes are read. To find nodes, their bytes are searched for the name of an op or
-node.
+the positions of nodes are read. To find a node, the bytes of the graph are searched for the name of
+the node or of its op.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Node(NamedTuple):
         return next(self.functions_of(b"f"), b"")
 
     def called_functions(self) -> set[bytes]:
-        """Return the op and all function names in attributes. The op may be a function, too."""
+        """Return the names of all functions in attributes, and the op, which may be a function."""
         names = {name for key in self.attributes for name in self.functions_of(key)}
         return names | {self.op}
 

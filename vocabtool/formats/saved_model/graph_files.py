@@ -146,8 +146,10 @@ def path_of(model: str | Path) -> Path:
     """Return the path of a model.
 
     ``model``: a path, a TensorFlow Hub handle, or the name of a model in another local cache. A
-    prefix such as ``static:`` is ignored. For a static embedding or an ONNX model with a tokenizer,
-    the result is the path of the tokenizer, or ``model`` itself if it is the tokenizer's folder.
+    prefix such as ``static:`` is ignored.
+
+    For a static embedding or an ONNX model with a tokenizer, the result is the path of the
+    tokenizer. If the tokenizer is at the top of the folder ``model``, the result is that folder.
     """
     kind, name = files.split_kind(model) if isinstance(model, str) else ("", "")
     if kind:

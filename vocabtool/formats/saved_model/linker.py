@@ -65,7 +65,8 @@ class Linker:
     def origin(self, body: Body, reference: Reference) -> Origin | None:
         """Return the origin of a reference in ``body``; ``None`` if it cannot be determined.
 
-        Raises :class:`InvalidFile` if all calls for a graph take more than ``MAX_ALL_STEPS`` steps.
+        Raises :class:`InvalidFile` if all searches in a graph together take more than
+        ``MAX_ALL_STEPS`` steps.
         """
         key = (body.name, reference)
         if key in self._origins:
@@ -183,7 +184,10 @@ class Linker:
         return table._replace(object_id=object_id) if table else None
 
     def made_by(self, object_id: int) -> tuple[Body, Reference] | None:
-        """Return the function that creates a saved resource, and its first output, or ``None``."""
+        """Return the function that creates a saved resource, and the function's first output.
+
+        Returns ``None`` if there is no such function.
+        """
         objects = self.graph.objects
         in_use = 0 <= object_id < len(objects.objects)
         for child, name in objects.objects[object_id].children if in_use else ():

@@ -178,7 +178,7 @@ class TableContents:
 
 
 def scalar(origin: Origin | None) -> int | bytes | None:
-    """Return the value of a constant that is one string or integer, else ``None``."""
+    """Return the string or integer in a constant of one element; otherwise ``None``."""
     if origin is None or origin.node is None or origin.node.op != b"Const":
         return None
     tensor = origin.node.tensor_of(b"value")
@@ -203,7 +203,7 @@ def read_contents(
             with findings.warning(f"table filled by {printable(node.name)}"):
                 table = linker.table(body, node.data_input(0))
                 if table is None and (not body.name or linker.callers(body.name)):
-                    raise InvalidFile("its table cannot be determined: words not read")
+                    raise InvalidFile("it is unknown which table is filled: words not read")
                 if table is None or GROWING in table.node.op:
                     continue
                 if node.op == FROM_DATASET:

@@ -1,13 +1,14 @@
-"""Turn table contents into vocabularies: id order, name, unknown words, Keras's special tokens.
+"""Turn table contents into vocabularies: sort by id, find unknown ids and Keras's special tokens.
 
 A table does not state which id an unknown word gets. The ops around the lookup show this: a default
 value, a hash beside the lookup (``num_oov_buckets`` of TensorFlow, ``num_oov_indices`` of Keras), a
 comparison with Keras's mask token, or a WordPiece op.
 
 Keras 2 also describes its lookup layers in ``keras_metadata.pb``. Layout: ``SavedMetadata`` in
-tf_keras/protobuf/saved_metadata.proto, one JSON configuration per object (``python_properties`` in
-tf_keras/src/saving/legacy/saved_model/layer_serialization.py). A vocabulary is in this file only if
-it was passed to a layer's constructor; it is in the configuration of the layer's parent model.
+tf_keras/protobuf/saved_metadata.proto. Each object has a JSON configuration (``python_properties``
+in tf_keras/src/saving/legacy/saved_model/layer_serialization.py). If a vocabulary was passed to a
+layer's constructor, the configuration of the layer's parent model contains the vocabulary. No other
+vocabularies are in this file.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def _positions(tensor: Tensor, present: int) -> NDArray[np.int64] | None:
     if wanted > max(MAX_REPEATED, MAX_GROWTH * present):
         raise InvalidFile(
             f"the tensor's shape has {wanted:,} elements, but the file stores only {present:,}; "
-            "repeating the last one so often is not supported",
+            "repeating the last element so often is not supported",
             offset=tensor.span[0],
         )
     return np.minimum(np.arange(wanted), max(present - 1, 0))

@@ -81,7 +81,7 @@ class Leaves:
     - ``lengths``: the length of each value's key in bytes, int32, shape (n,).
     - ``nodes``: the index of each value's node in its level, int32, shape (n,).
     - ``levels``: the levels from depth 1 on.
-    - ``max_bytes``: the largest number of bytes that all keys together may have.
+    - ``max_bytes``: the limit for the size of all keys together.
     """
 
     values: NDArray[np.int32]
@@ -91,9 +91,9 @@ class Leaves:
     max_bytes: int
 
     def keys(self, chosen: NDArray[np.bool_] | None = None, prefix: bytes = b"") -> ByteStrings:
-        """Return the keys of all values, or of the values in the mask ``chosen``, shape (n,).
+        """Return the keys of all values, each with ``prefix`` at the beginning.
 
-        Each key begins with ``prefix``.
+        ``chosen``: a mask of the values, shape (n,), if only some keys are wanted.
         """
         kept = np.flatnonzero(np.ones(len(self.values), np.bool_) if chosen is None else chosen)
         lengths = self.lengths[kept]
@@ -261,7 +261,10 @@ def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
 
 
 def vocabulary_of(op: bytes, data: bytes, name: str, place: Place) -> Vocabulary:
-    """Return the vocabulary of an op in :data:`KINDS` whose model is ``data``."""
+    """Return the vocabulary of a tokenizer op.
+
+    ``op``: a key of :data:`KINDS`. ``data``: the model of the op.
+    """
     return _pieces(op, data).vocabulary(name, KINDS[op], place)
 
 
@@ -274,7 +277,9 @@ def _pieces(op: bytes, data: bytes) -> Pieces:
 
 
 def read_wordpiece(buffer: bytes) -> Pieces:
-    """Read the model of ``FastWordpieceTokenizeWithOffsets`` (also BERT's fast tokenizer).
+    """Read the model of the op ``FastWordpieceTokenizeWithOffsets``.
+
+    FastBertTokenizer uses this op, too.
 
     Pieces that continue a word begin with the suffix indicator (``##``).
     """
@@ -347,7 +352,7 @@ def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
     total = len(model.vector(7, "<f4"))
     if len(leaves.values) and int(leaves.values.max()) >= total:
         got = leaves.values.max()
-        raise InvalidFile(f"a piece has id {got}, wanted less than the number of scores, {total:,}")
+        raise InvalidFile(f"a piece has id {got}, but there are only {total:,} scores")
     ids = leaves.values.astype(np.int64)
     ids[ids != unknown_id] += offset  # as the tokenizer returns them
     notes = ["▁ stands for a space"]
