@@ -259,7 +259,7 @@ class Encoder(ABC):
         )
 
     def with_words(self, words: Words) -> Self:
-        """Return a copy of this encoder whose attribute ``words`` is replaced."""
+        """Return a copy of this encoder with other words."""
         encoder = object.__new__(type(self))
         vars(encoder).update(vars(self), words=words, _notes=(*self._notes, *words.notes))
         encoder.options = replace(self.options, vocabulary=words)

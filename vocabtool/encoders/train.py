@@ -196,8 +196,8 @@ def train(
 class _NumberedTexts:
     """Writes the words of all texts to a temporary file, as int32 numbers. 0 means no word.
 
-    ``window`` zeros are written after each text, so that no window reaches the next text. If the
-    distinct words need more than ``budget`` bytes, the rarest words are dropped, and the remaining
+    Zeros are written after each text, so that no window reaches the next text. If the distinct
+    words need more than ``budget`` bytes, the rarest words are dropped, and the remaining
     words get new numbers.
     """
 

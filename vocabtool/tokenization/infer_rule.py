@@ -203,10 +203,10 @@ def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node]
 
 
 class LookupPath(NamedTuple):
-    """A vocabulary in which a model looks words up, and the rule from a text to these words.
+    """A vocabulary in which a model looks words up, and the rule that splits texts into words.
 
     - ``text``: The name of the model's text input.
-    - ``sites``: The ops that look words up in this way; several if functions have copies.
+    - ``sites``: The ops that look words up in this way. Copies of a function have one op each.
     """
 
     vocabulary: Vocabulary
@@ -338,7 +338,10 @@ def notes_on_unclear(paths: Sequence[LookupPath], chosen: LookupPath) -> tuple[s
 
 
 def choose(paths: Sequence[LookupPath], found: Model, name: str | None) -> LookupPath:
-    """Return the first lookup in the vocabulary ``name``; ``None`` means any vocabulary."""
+    """Return the first of ``paths`` whose vocabulary has a given name.
+
+    ``name``: The name of the vocabulary; ``None`` allows any vocabulary.
+    """
     wanted = [path for path in paths if name is None or path.vocabulary.name == name]
     if wanted:
         return wanted[0]

@@ -319,7 +319,7 @@ def _gather_nd(op: OpOnWay) -> StepsOfOp:
 
 
 def _strided_slice(op: OpOnWay) -> StepsOfOp:
-    """Accept only a slice that keeps everything, only adds an axis, or takes the only row."""
+    """Accept a slice that keeps everything, adds an axis, or takes the row of a single text."""
     node, steps = op.node, op.tensor(3)
     begins, ends, axes = map(node.integer_of, (b"begin_mask", b"end_mask", b"new_axis_mask"))
     drops = node.integer_of(b"shrink_axis_mask") or node.integer_of(b"ellipsis_mask")

@@ -265,7 +265,7 @@ def _pattern_of(file: Path) -> str | None:
 def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:
     """Describe a tokenizer of tiktoken without its special tokens.
 
-    As in ``tekken.json``, special tokens have lower ids than all byte tokens.
+    Tokens with lower ids than all byte tokens are special, as in ``tekken.json``.
     """
     numbers = vocabulary.id_array().tolist()
     ids = {
