@@ -255,7 +255,7 @@ class Encoder(ABC):
         """
         raise VocabtoolError(
             f"an encoder of kind {self.kind!r} cannot report exact words (those that its model "
-            "looks up); only a TensorFlow model opened with exact_words=True can"
+            "looks up). Use a TensorFlow model, opened with exact_words=True"
         )
 
     def with_words(self, words: Words) -> Self:

@@ -161,7 +161,7 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
     if encoder.exact:
         raise VocabtoolError(
             "--exact-words cannot be combined with --prompt-query, --prompt-document or --dim; "
-            "leave out one or the others"
+            "leave out --exact-words, or leave out the others"
         )
     notes: tuple[str, ...] = ()
     for whom, prompt in (("each query", prompts.query), ("each document", prompts.document)):

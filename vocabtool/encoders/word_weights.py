@@ -145,8 +145,8 @@ class FittedWeights:
         last = int(self.positions[-1])
         if last >= count or (self.component is not None and self.component.shape != (dim,)):
             raise InvalidFile(
-                f"fitted weights do not match a matrix of shape ({count:,}, {dim:,}): last row "
-                f"{last:,}, component of length "
+                f"fitted weights do not match a matrix of shape ({count:,}, {dim:,}): their last "
+                f"row number is {last:,}, and their component has the length "
                 f"{0 if self.component is None else len(self.component):,}"
             )
         if self.weights == "none":

@@ -269,7 +269,7 @@ def _join(op: OpOnWay) -> StepsOfOp:
         else:
             raise op.refuse("it joins two texts")
     if text is None:
-        raise op.refuse("its words are constants, not from a text")
+        raise op.refuse("its words are constants and do not come from a text")
     return (Join(before, after),), text
 
 
@@ -375,7 +375,7 @@ def _list_item(op: OpOnWay) -> StepsOfOp:
 def _refuse_constant(op: OpOnWay) -> StepsOfOp:
     tensor = op.node.tensor_of(b"value")
     what = "words" if tensor is not None and tensor.dtype == DT_STRING else "numbers"
-    raise op.refuse(f"its {what} are constants, not from a text")
+    raise op.refuse(f"its {what} are constants and do not come from a text")
 
 
 # The name and the number of the output with the words, for ops with several outputs.

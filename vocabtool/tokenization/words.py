@@ -366,8 +366,8 @@ def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> Non
             for each, count in zip(vocabularies, counts, strict=True)
         )
         raise VocabtoolError(
-            f"{file}: not the tokenizer of this model: the file has {len(pieces):,} pieces, only "
-            f"{shares}; choose another file, or another vocabulary with --name"
+            f"{file}: not the tokenizer of this model: the file has {len(pieces):,} pieces, but "
+            f"only {shares}; choose another file, or another vocabulary with --name"
         )
 
 
