@@ -314,7 +314,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
     "no numbers": (tensors(embeddings=ROWS > 0), InvalidFile, "wanted a matrix.*bool"),
     "no rows": (embeddings(shape=[0, 4], data_offsets=[0, 0]), InvalidFile, "wanted a matrix"),
     "no columns": (embeddings(shape=[1 << 61, 0], data_offsets=[0, 0]), InvalidFile, "matrix"),
-    "few rows": (tensors(embeddings=ROWS[1:]), InvalidFile, "need 16 rows, the matrix has 15"),
+    "few rows": (tensors(embeddings=ROWS[1:]), InvalidFile, "need 16 rows, but the matrix has 15"),
     "no matrix": (tensors(embeddings=None, other=ROWS), InvalidFile, "wanted a matrix"),
     "short mapping": (tensors(mapping=np.zeros(3, np.int64)), InvalidFile, "'mapping' is int64"),
     "real mapping": (tensors(mapping=np.zeros(16)), InvalidFile, "'mapping' is float64"),

@@ -65,7 +65,7 @@ def refused(folder: Path, *nodes: bytes, functions: Sequence[bytes] = ()) -> str
     with pytest.raises(VocabtoolError, match="--exact-words") as caught:
         words_of(folder, *nodes, functions=functions)
     told = str(caught.value)
-    start = "words: the rule from text to words cannot be read from the model: "
+    start = "words: the model does not show how it splits texts into words: "
     assert told.startswith(start)
     return told.removeprefix(start).partition("; use --exact-words")[0]
 
@@ -99,7 +99,7 @@ def y(op: bytes, *inputs: bytes, **attributes: bytes) -> bytes:
 # Reasons and the nodes that cause them; the op comes first.
 UNKNOWN = "vocabtool does not support this op"
 PART = "it might leave out words"
-CONSTANTS = "its words are constants, not from a text"
+CONSTANTS = "its words are constants and do not come from a text"
 UTF8 = {"output_encoding": b"UTF-8"}
 ENDLESS = "the path from the lookup to the text does not end"
 REFUSED: list[tuple[str, Nodes]] = [
@@ -269,7 +269,7 @@ FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
     "a loop that hands its texts on": (*loop(returns=b"x"), ("the whole text is one word",)),
     "a loop that changes them": (*loop(LOWER_ARGUMENT, returns=RETURNED), CHANGES),
     "a loop that returns a circle": (*loop(*CIRCLE, returns=b"a:output:0"), CHANGES),
-    "a branch": ([BRANCH], [FINDING], "the op If: it may choose its branch by the text"),
+    "a branch": ([BRANCH], [FINDING], "the op If: the text may decide which branch runs"),
     "a function that calls itself": (
         [],
         [function(b"f", [b"x"], AGAIN, *find(b"x"))],

@@ -255,11 +255,11 @@ class Encoder(ABC):
         """
         raise VocabtoolError(
             f"an encoder of kind {self.kind!r} cannot report exact words (those that its model "
-            "looks up); only a TensorFlow model opened with exact_words=True can"
+            "looks up). Use a TensorFlow model, opened with exact_words=True"
         )
 
     def with_words(self, words: Words) -> Self:
-        """Return a copy of this encoder whose attribute ``words`` is replaced."""
+        """Return a copy of this encoder with other words."""
         encoder = object.__new__(type(self))
         vars(encoder).update(vars(self), words=words, _notes=(*self._notes, *words.notes))
         encoder.options = replace(self.options, vocabulary=words)

@@ -111,7 +111,7 @@ class Model2VecEncoder(Encoder):
         matrix = next((tensors[name] for name in EMBEDDINGS if name in tensors), None)
         if matrix is None or matrix.ndim != 2 or not matrix.size or matrix.dtype.kind not in "fi":
             got = "none" if matrix is None else f"{matrix.dtype} of shape {matrix.shape}"
-            raise InvalidFile(f"wanted a matrix of numbers, {' or '.join(EMBEDDINGS)}, got {got}")
+            raise InvalidFile(f"wanted a matrix of numbers ({' or '.join(EMBEDDINGS)}), got {got}")
         self._matrix = matrix
         self._mapping, self._weights = tensors.get(MAPPING), tensors.get(TOKEN_WEIGHTS)
         for name, array, kinds in (
@@ -122,8 +122,9 @@ class Model2VecEncoder(Encoder):
                 continue
             if array.ndim != 1 or len(array) < self._entries or array.dtype.kind not in kinds:
                 raise InvalidFile(
-                    f"tensor {name!r} is {array.dtype} of shape {array.shape}, wanted numbers for "
-                    f"the {self._entries:,} entries of {self._files.tokenizer.name}"
+                    f"tensor {name!r} is {array.dtype} of shape {array.shape}, but must have one "
+                    f"number for each of the {self._entries:,} entries of "
+                    f"{self._files.tokenizer.name}"
                 )
         rows = self._entries
         if self._mapping is not None:
@@ -132,8 +133,8 @@ class Model2VecEncoder(Encoder):
                 raise InvalidFile(f"tensor {MAPPING!r} contains a row number below 0")
         if rows > len(matrix):
             raise InvalidFile(
-                f"{self._files.tokenizer.name} and {MAPPING!r} need {rows:,} rows, the matrix has "
-                f"{len(matrix):,}: they belong to different models"
+                f"{self._files.tokenizer.name} and {MAPPING!r} need {rows:,} rows, but the "
+                f"matrix has {len(matrix):,}: they belong to different models"
             )
 
     @cached_property

@@ -268,7 +268,8 @@ def _input_types(session: Any) -> dict[str, type[Any]]:
         if each.name not in INPUTS or each.type not in NUMBERS or len(each.shape) != 2:
             raise UnsupportedFormat(
                 f"the input {each.name!r} of type {each.type} and shape {each.shape} is not "
-                f"supported, wanted {', '.join(INPUTS)} of int64 or int32, shape (texts, tokens). "
+                f"supported. Supported are {', '.join(INPUTS)} of int64 or int32, with the shape "
+                "(texts, tokens). "
                 "Export the model for feature extraction, without a cache of keys and values"
             )
         if any(type(size) is int for size in each.shape):

@@ -89,14 +89,14 @@ def open_encoder(
 ) -> Encoder:
     """Open an encoder from a path, a TensorFlow Hub handle, a name with a prefix, or a callable.
 
-    ``model``: may also be an open encoder. A callable gets a list of texts and returns an array
+    ``model``: may also be an :class:`Encoder`. A callable gets a list of texts and returns an array
     with one row per text.
     ``options``: see :class:`EncoderOptions`. Keyword arguments replace its fields.
     ``kind``: by default, the prefix of the name, as in ``static:glove.txt``. Without a prefix, the
     kind is recognised by the content of the model.
     ``vocabulary``: the words that the model knows, only for a model that has no vocabulary.
 
-    :attr:`Encoder.options` of an open encoder opens the same encoder again.
+    To open the same encoder again, use its attribute :attr:`Encoder.options`.
 
     Raises :class:`VocabtoolError` for:
 
@@ -350,8 +350,8 @@ class PythonEncoder(Encoder):
 def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
     """Import ``package.module:attribute``. The current folder is appended to ``sys.path``.
 
-    Returns the attribute and ``None``. A class, or a function without parameters, is called first:
-    then its result and the attribute are returned.
+    Returns the attribute and ``None``. If the attribute is a class or a function without
+    parameters, it is called: the result of the call and the attribute are returned.
     """
     module_name, colon, path = name.partition(":")
     if not (module_name and colon and path):

@@ -263,12 +263,12 @@ class OpenAIEncoder(Encoder):
         key = os.getenv(name, "").strip()
         if not key:
             if self.options.api_key_env:
-                raise VocabtoolError(f"{name}: no such environment variable; wanted a key in it")
+                raise VocabtoolError(f"{name}: no such environment variable; set it to the key")
             return {}
         if not re.fullmatch("[!-~]+", key):
             raise VocabtoolError(
                 f"{name}: the key in this environment variable contains blanks, or characters that "
-                "are not ASCII; wanted a key that an HTTP header can contain"
+                "are not ASCII; an HTTP header cannot contain these"
             )
         return {"Authorization": f"Bearer {key}"}
 
@@ -286,7 +286,7 @@ class OpenAIEncoder(Encoder):
         }
         if len(found) != texts or max(found) >= texts:
             raise VocabtoolError(
-                f"{self._url}: wanted each `index` from 0 to {texts - 1:,} once in `data`, got "
+                f"{self._url}: `data` must contain each `index` from 0 to {texts - 1:,} once, got "
                 f"{self._show(data)}"
             )
         dim = self._served.dim if self._served else None
@@ -310,15 +310,15 @@ class OpenAIEncoder(Encoder):
     def _check_model(self, name: Any, dim: int) -> None:
         if name is not None and not (isinstance(name, str) and len(name) <= MAX_NAME):
             raise VocabtoolError(
-                f"{self._url}: wanted the name of a model, at most {MAX_NAME} characters, got "
+                f"{self._url}: wanted the name of a model (at most {MAX_NAME} characters), got "
                 f"{self._show(repr(name).encode('utf-8', 'replace'))}"
             )
         if self._served is None:
             self._served = ModelFacts(name, dim)
         if name != self._served.model:
             raise VocabtoolError(
-                f"{self._url}: the server changed its model: it was {self._served.model!r}, is "
-                f"{name!r}; vectors of two models cannot be mixed"
+                f"{self._url}: the server changed its model: it was {self._served.model!r} "
+                f"and is now {name!r}; vectors of two models cannot be mixed"
             )
 
     def _show(self, data: bytes) -> str:
@@ -380,7 +380,7 @@ def parse_address(address: str) -> tuple[str, str]:
         raise VocabtoolError(f"openai:{parts[1]}: the URL has no valid host and port; {FORM}")
     if url.username is not None or url.password is not None or url.query or url.fragment:
         raise VocabtoolError(
-            f"openai:{parts[1]}: the URL contains credentials, a query or a fragment, wanted none: "
+            f"openai:{parts[1]}: the URL must not contain credentials, a query or a fragment: "
             f"put the key into the environment variable {KEY}, or name another (--api-key-env)"
         )
     shown = f"[{host}]" if ":" in host else host
@@ -402,7 +402,7 @@ def connections(url: str, count: int) -> urllib3.PoolManager:
     except exceptions.HTTPError:
         name = f"{parts.scheme.upper()}_PROXY"
         raise VocabtoolError(
-            f"{name}: wanted the URL of a proxy, http://HOST:PORT, in this environment variable"
+            f"{name}: this environment variable must be the URL of a proxy, http://HOST:PORT"
         ) from None  # its text contains the URL
 
 

@@ -161,7 +161,7 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
     if encoder.exact:
         raise VocabtoolError(
             "--exact-words cannot be combined with --prompt-query, --prompt-document or --dim; "
-            "leave out one or the others"
+            "leave out --exact-words, or leave out the others"
         )
     notes: tuple[str, ...] = ()
     for whom, prompt in (("each query", prompts.query), ("each document", prompts.document)):
@@ -183,7 +183,7 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
 def same_for_documents(encoder: Encoder) -> set[str]:
     """Return the fingerprints of encoders that differ from ``encoder`` only in the query prompt.
 
-    The query prompts are: none, and the one in the settings of the model.
+    One encoder has no query prompt. The other has the query prompt in the settings of the model.
     """
     plain, document = encoder, ""
     if isinstance(encoder, PromptEncoder):

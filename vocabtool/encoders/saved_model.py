@@ -169,7 +169,7 @@ class TensorFlowEncoder(Encoder):
             return TextInput(Entry.of(function, shape))
         if self.options.rule is None:
             raise UnsupportedFormat(
-                f"the input of {function} is ids, {function.wants}, so the model does not define "
+                f"the input of {function} is ids ({function.wants}), so the model does not define "
                 f"how texts are split into words: give --rule ({', '.join(RULE_NAMES)}) and, if "
                 "the model has several vocabularies, --name"
             )
@@ -306,8 +306,8 @@ class TensorFlowEncoder(Encoder):
     def _check(self, vectors: Vectors, texts: Sequence[bytes]) -> Vectors:
         if vectors.shape[1] != self.dim:
             raise UnsupportedFormat(
-                f"the model returned vectors of length {vectors.shape[1]:,}, wanted {self.dim:,} "
-                "as for earlier texts"
+                f"the model returned vectors of length {vectors.shape[1]:,}, but of length "
+                f"{self.dim:,} for earlier texts"
             )
         is_finite = np.isfinite(vectors)
         if not is_finite.all():

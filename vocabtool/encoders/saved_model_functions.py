@@ -42,7 +42,7 @@ class Output:
 
     ``leaf``: the index of this output in the flattened result of the function.
     ``spec``: the dtype and shape of this output.
-    ``per_text``: whether the function accepts only one text.
+    ``per_text``: whether the function accepts only one text per call.
     """
 
     function: ModelFunction
@@ -253,7 +253,7 @@ class IdInput:
         self._lock = Lock()
 
     def calls(self, texts: Sequence[bytes]) -> Iterator[Call]:
-        """Yield calls of the model that together contain each text once. There must be texts."""
+        """Yield calls that together contain each text once. ``texts`` must not be empty."""
         return self.calls_of_judged(self.words.look_up(string_array(texts)))
 
     def calls_of_judged(self, judged: WordLookup) -> Iterator[Call]:

@@ -158,8 +158,9 @@ class StaticEncoder(Encoder):
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def fit(self, texts: Iterable[str | bytes], *, most: int = MAX_TEXTS) -> StaticEncoder:
-        """Return an encoder whose word weights are fitted on the first ``most`` texts.
+        """Return an encoder whose word weights are fitted on a sample of texts.
 
+        ``most``: maximum number of texts in the sample. The first texts are taken.
         Equal texts give bit-identical weights. Needs 4 bytes of memory per word of the texts.
         """
         weights, component = self.options.weights, bool(self.options.remove_component)

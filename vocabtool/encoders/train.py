@@ -149,8 +149,8 @@ def train(
         raise ValueError(f"window must be 1 to {MAX_WINDOW}, got {window}")
     if not may_state(rule):
         raise VocabtoolError(
-            f"the rule {rule[:80]!r} cannot be used: train needs whole words, not pieces of words, "
-            f"and a rule that the file can state: {RULES}"
+            f"the rule {rule[:80]!r} cannot be used: train needs a rule for whole words whose "
+            f"name can be stored in the file: {RULES}"
         )
     split = Rule(parse_rule(rule)).token_codes
     show = progress or (lambda step, share: None)
@@ -177,8 +177,8 @@ def train(
     del above, below
     if not matrix.nnz:
         raise VocabtoolError(
-            "no two words are nearer to each other than by chance, so there is nothing to learn: "
-            "train on more texts, or lower --min-count"
+            "no two words are near each other more often than by chance, so there is nothing to "
+            "learn: train on more texts, or lower --min-count"
         )
     if dropped:
         notes += (
@@ -196,8 +196,8 @@ def train(
 class _NumberedTexts:
     """Writes the words of all texts to a temporary file, as int32 numbers. 0 means no word.
 
-    ``window`` zeros are written after each text, so that no window reaches the next text. If the
-    distinct words need more than ``budget`` bytes, the rarest words are dropped, and the remaining
+    Zeros are written after each text, so that no window reaches the next text. If the distinct
+    words need more than ``budget`` bytes, the rarest words are dropped, and the remaining
     words get new numbers.
     """
 
@@ -276,7 +276,7 @@ class _NumberedTexts:
         order = sorted(frequent, key=lambda at: (-counts[at], words[at]))[:max_words]
         if len(order) < 2:
             raise VocabtoolError(
-                "expected at least 2 distinct words that occur at least "
+                "at least 2 different words must occur at least "
                 f"{plural(min_count, 'time', 'times')}, got {len(order)} among {self.tokens:,} "
                 "words: train on more texts, or lower --min-count"
             )

@@ -145,8 +145,8 @@ class FittedWeights:
         last = int(self.positions[-1])
         if last >= count or (self.component is not None and self.component.shape != (dim,)):
             raise InvalidFile(
-                f"fitted weights do not match a matrix of shape ({count:,}, {dim:,}): last row "
-                f"{last:,}, component of length "
+                f"fitted weights do not match a matrix of shape ({count:,}, {dim:,}): their last "
+                f"row number is {last:,}, and their component has the length "
                 f"{0 if self.component is None else len(self.component):,}"
             )
         if self.weights == "none":
@@ -232,8 +232,9 @@ def fit_weights(
     rule: str,
     most: int = MAX_TEXTS,
 ) -> FittedWeights:
-    """Fit weights on the first ``most`` texts. Stop early at :data:`MAX_WORDS` known words.
+    """Fit weights on a sample: the first texts, with at most about :data:`MAX_WORDS` known words.
 
+    ``most``: maximum number of texts in the sample.
     ``vectors``, ``rule``: the fingerprints to store in the result.
     """
     chosen = islice(texts, most)
@@ -272,7 +273,7 @@ def fit_weights(
 
 
 def _first_component(blocks: Iterable[NDArray[np.float64]]) -> NDArray[np.float32]:
-    """Return the first right singular vector of all rows, not centred: float32, shape (dim,)."""
+    """Return the first right singular vector of all rows, which are not centred: shape (dim,)."""
     gram: NDArray[np.float64] = sum((block.T @ block for block in blocks), np.zeros(()))
     if not np.isfinite(gram).all() or not gram.any():
         raise VocabtoolError(

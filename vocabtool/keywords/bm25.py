@@ -53,14 +53,18 @@ B: Final = 0.75
 
 
 def idf(documents: int, frequency: int) -> float:
-    """Return the inverse document frequency of a term that ``frequency`` documents contain.
+    """Return the inverse document frequency of a term.
 
-    ``frequency`` may exceed ``documents``, because it includes deleted documents.
+    ``frequency``: the number of documents that contain the term. It may exceed ``documents``,
+    because it includes deleted documents.
     """
     frequency = min(frequency, documents)
     return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))
 
 
 def term_score(idf: float, count: int, length: float, mean_length: float) -> float:
-    """Return the BM25 score of ``count`` occurrences in a text of ``length`` words."""
+    """Return the BM25 score of a term in a text.
+
+    ``count``: the number of occurrences of the term. ``length``: the number of words of the text.
+    """
     return idf * count * (K1 + 1) / (count + K1 * (1 - B + B * length / mean_length))

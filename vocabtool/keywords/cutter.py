@@ -104,7 +104,8 @@ class QueryWord:
 
     - ``words``: the terms of the field "words", at least one (``SKU-48007-H``: sku, 48007, h).
     - ``humps``: more terms of "words", for parts of mixed-case runs (``parseHttp``: pars, http).
-    - ``unstemmed``: the mixed-case runs that stemming changes, folded (``DataFrame``: dataframe).
+    - ``unstemmed``: mixed-case runs, folded but not stemmed (``DataFrame``: dataframe). Runs that
+      stemming does not change are left out.
     - ``surfaces``: the terms of the field "surfaces", beginning with the whole identifier. Empty
       for a plain word.
     - ``stop``: whether the word is a stop word.
@@ -251,7 +252,8 @@ class Cutter:
     def _cut_mixed(self, run: str) -> tuple[list[str], list[str]]:
         """Return the stemmed parts of a mixed-case run, and the whole run in lower case.
 
-        The second list is empty if stemming does not change the run. Without parts, both are empty.
+        The second list is empty if stemming does not change the run. If the run has no parts, both
+        lists are empty.
         """
         found = humps(run)
         if not found:

@@ -28,10 +28,11 @@ def places_of(
 ) -> list[FieldPlace]:
     """Return the places of the ``searched`` fields in the text of a document.
 
-    ``values``: the values of the document's fields, by name. ``text`` consists of these values. The
-    part that no other field covers is the field ``text``.
-    Returns an empty list if ``text`` does not consist of the values. This is possible for documents
-    that are added in Python.
+    ``text``: the text of the document, which consists of the values of its fields.
+    ``values``: the values of the document's fields, by name.
+
+    The part that no other field covers is the field named "text". Returns an empty list if the text
+    does not consist of the values. This is possible for documents that are added in Python.
     """
     names, held = [*weights_of(searched)], dict[str, str]()
     for name in names:
@@ -66,11 +67,12 @@ def weighted_terms(
     searched: tuple[str, ...],
     removed: Sequence[tuple[int, int]] = (),
 ) -> list[Terms]:
-    """Return the terms of texts, with the terms of each field repeated by the field's weight.
+    """Return the terms of texts. Each term of a field with weight W is repeated W times.
 
     ``values``, ``searched``: as in :func:`places_of`.
     ``removed``: for each text, the start and the exclusive end of a span that is left out.
-    Repetitions are separate strings, so that no phrase is found across two of them.
+
+    The repeated terms are separate strings, because a phrase must not match across two of them.
     """
     gaps, weights = removed or [(0, 0)] * len(texts), weights_of(searched)
     left = [text[:first] + text[last:] for text, (first, last) in zip(texts, gaps, strict=True)]

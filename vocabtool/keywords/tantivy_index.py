@@ -59,8 +59,8 @@ def check_files(
 ) -> frozenset[str]:
     """Compare the files of a commit with their checksums. Return the names of its segment files.
 
-    ``noted``: the result of :func:`checksums`. ``whole``: the names of files that are not compared.
-    Raises :class:`InvalidFile` for a damaged or missing file, and :class:`NotFound` without an
+    ``noted``: the result of :func:`checksums`. ``whole``: the names of files to skip.
+    Raises :class:`InvalidFile` for a damaged or missing file, and :class:`NotFound` if there is no
     index.
     """
     content, ids = _description(folder)  # read once: a writer may replace the file
@@ -118,7 +118,7 @@ _KEPT: Final = np.uint32(0xFFFF_FF00)
 
 
 class TantivyWriter:
-    """Adds documents to a keyword index, and can remove all documents from a row number on.
+    """Adds documents to a keyword index, and can remove the documents of the last rows.
 
     ``memory``: bytes of unwritten data, for all threads together. Raises :class:`FolderInUse` if
     the folder has another writer, and :class:`InvalidFile` if the index is damaged.

@@ -18,7 +18,7 @@ Everything else separates tokens, such as brackets, quotation marks, and the ful
 sentence. So ``foo.bar()`` has the token ``foo.bar``, and ``didn't`` has the tokens ``didn`` and
 ``t``. In scripts without spaces, a run is always a token of its own.
 
-The patterns match the *shape* of a text, in which an ASCII character replaces each character:
+The patterns match the *shape* of a text. There, each character is replaced by an ASCII character:
 
 | shape  | stands for                                                            |
 |--------|-----------------------------------------------------------------------|
@@ -31,7 +31,7 @@ The patterns match the *shape* of a text, in which an ASCII character replaces e
 
 Categories and scripts come from ``unicodedataplus``, so they do not depend on Python's version.
 
-*Folding* gives spellings of a word that differ in case, width, ligatures or accents the same form.
+*Folding* removes differences of case, width, ligatures and accents: ``Café`` becomes ``cafe``.
 NFKC and case folding come before stemming, because the rules of Snowball use accents. After
 stemming, marks that modify a letter are removed: accents, Arabic vowel signs, Hebrew points.
 Vowel signs of Indic scripts stay. Latin letters that Unicode does not decompose (``ł``, ``ø``,
@@ -163,7 +163,7 @@ def humps(run: str) -> list[Span]:
 
 
 def surfaces_of(token: str) -> tuple[str, ...]:
-    """Return a compound token and those of its parts that are compound, folded.
+    """Fold a compound token; return it, and also its compound parts.
 
     For ``/usr/lib/python3.11/os.py``: the whole token, ``python3.11`` and ``os.py``.
     """

@@ -92,9 +92,10 @@ PRINT_STREAMS: Final = frozenset((b"", b"stderr", b"stdout")) | {
 
 
 def dangerous_ops(graphs: Sequence[MetaGraph]) -> tuple[str, ...]:
-    """Return why the served graph is dangerous: its dangerous ops, and assets outside the model.
+    """Return one line for each dangerous op of the served graph, and each asset outside the model.
 
-    An op is listed with its first place, such as ``ReadFile at function __inference_f_12/read``.
+    The line of an op says where the op is, such as ``ReadFile at function __inference_f_12/read``.
+    An op in several places is listed once.
     """
     graph = graphs[pick_serving([graph.tags for graph in graphs])]
     found: dict[bytes, str] = {}

@@ -79,7 +79,7 @@ class TracePoint(NamedTuple):
     def callers(self) -> list[tuple[Body, Node]]:
         """Return the calls that may supply the value of this function argument.
 
-        If ``calls`` is not empty, only its last call.
+        If ``calls`` is not empty, the result is the last of ``calls``.
         """
         if self.reference.name not in self.body.arguments:
             raise NotUnderstood(b"", "no op produces this tensor")
@@ -165,7 +165,7 @@ class TracePoint(NamedTuple):
 
 
 def function_of(node: Node) -> bytes:
-    """Return the function that a ``PartitionedCall`` calls; for another node, its op."""
+    """Return the function that a ``PartitionedCall`` calls. For other nodes, return the op."""
     return node.function() if node.op.endswith(b"PartitionedCall") else node.op
 
 

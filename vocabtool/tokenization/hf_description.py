@@ -82,7 +82,7 @@ def blank_mark(document: Json) -> str | None:
 
 
 def is_mark_before_all(document: Json) -> bool:
-    """Return whether words without a blank before them also get ``▁``, such as the first word."""
+    """Return whether ``▁`` begins every word, also words that follow no blank (the first)."""
     return any(
         part.get("type") == "Prepend"
         or (part.get("type") == METASPACE and _scheme(part) == "always")

@@ -86,7 +86,7 @@ class HFWordTokenizer:
     """Splits texts into words, and each distinct word into pieces, with the ``tokenizers`` library.
 
     - ``data``: The content of a tokenizer.json.
-    - ``document``: The parsed ``data``. Entries and merges are deleted from it.
+    - ``document``: The parsed ``data``, without entries and merges.
     - ``raw``: Whether the entries of the vocabulary are plain bytes, not byte-level characters.
     - ``fingerprint``: Hexadecimal SHA-256 of the parts of the file that determine words and pieces.
     - ``special_tokens``: The number of special tokens that the tokenizer adds to a text.

@@ -122,7 +122,7 @@ def _step_back(here: _Progress) -> TextSteps | list[_Progress]:
     callers = point.callers()
     if not callers:
         if point.linker.is_captured(point.body, point.reference.name):
-            raise NotUnderstood(b"Const", "its words are constants, not from a text")
+            raise NotUnderstood(b"Const", "its words are constants and do not come from a text")
         return here.end(point.reference.name)
     for caller, call in callers:
         if call.op in BRANCHES:
@@ -140,7 +140,7 @@ def _check_branch(condition: TracePoint, branch: Node, body: Body) -> None:
             if body.name in branch.functions_of(b"then_branch"):
                 return
             raise NotUnderstood(branch.op, NO_TEXTS)
-    raise NotUnderstood(branch.op, "it may choose its branch by the text")
+    raise NotUnderstood(branch.op, "the text may decide which branch runs")
 
 
 def _is_size(number: TracePoint) -> bool:
@@ -203,10 +203,10 @@ def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node]
 
 
 class LookupPath(NamedTuple):
-    """A vocabulary in which a model looks words up, and the rule from a text to these words.
+    """A vocabulary in which a model looks words up, and the rule that splits texts into words.
 
     - ``text``: The name of the model's text input.
-    - ``sites``: The ops that look words up in this way; several if functions have copies.
+    - ``sites``: The ops that look words up in this way. Copies of a function have one op each.
     """
 
     vocabulary: Vocabulary
@@ -232,7 +232,7 @@ class LookupPath(NamedTuple):
         if isinstance(self.rule, Unclear):
             op = f"the op {self.rule.op}: " if self.rule.op else ""
             raise VocabtoolError(
-                f"{vocabulary.name}: the rule from text to words cannot be read from the model: "
+                f"{vocabulary.name}: the model does not show how it splits texts into words: "
                 f"{op}{self.rule.why}; {RUN_IT}"
             )
         match site.kind:
@@ -338,7 +338,10 @@ def notes_on_unclear(paths: Sequence[LookupPath], chosen: LookupPath) -> tuple[s
 
 
 def choose(paths: Sequence[LookupPath], found: Model, name: str | None) -> LookupPath:
-    """Return the first lookup in the vocabulary ``name``; ``None`` means any vocabulary."""
+    """Return the first of ``paths`` whose vocabulary has a given name.
+
+    ``name``: The name of the vocabulary; ``None`` allows any vocabulary.
+    """
     wanted = [path for path in paths if name is None or path.vocabulary.name == name]
     if wanted:
         return wanted[0]

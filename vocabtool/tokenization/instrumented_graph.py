@@ -238,7 +238,7 @@ def _add_queue(
 
 
 def _keep_calls(meta_graph: Proto, reporting: set[str]) -> None:
-    """Make all calls that lead to functions in ``reporting`` stateful: TensorFlow keeps these."""
+    """Make the calls that lead to functions in ``reporting`` stateful, so that they are kept."""
     library = meta_graph.graph_def.library.function
     calls: dict[str, list[Proto]] = defaultdict(list)
     callers: dict[str, set[str]] = defaultdict(set)

@@ -1,4 +1,4 @@
-"""Run a model and record which words it looks up: the exact words. Needs TensorFlow."""
+"""Run a model and record the words that it looks up ("exact words"). Needs TensorFlow."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class InstrumentedModel:
     def run(self, texts: Sequence[bytes]) -> tuple[OpTrace, ...]:
         """Run the model on texts; return the traces of its ops, in the order of ``ops``.
 
-        Ops that this function of the model never runs are left out. Raises
+        Ops that the entry function of the model cannot run are left out. Raises
         :class:`UnsupportedFormat` if the model fails on a text.
         """
         batches = list(_batches(texts))
@@ -199,7 +199,7 @@ class InstrumentedModel:
             ]
 
     def _learn(self) -> bool:
-        """Return whether a text has the same traces in a batch as alone."""
+        """Return whether a text has the same traces in a batch as in a run of its own."""
         texts, runs = [], []
         for text in PROBES:
             try:
@@ -373,7 +373,7 @@ class ExactTokenizer:
         return words, unknown
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        """Return no pieces, because they may depend on the text around the word."""
+        """Return ``()``: the pieces of a word may depend on the text around it."""
         return ()
 
     def describe(self) -> tuple[str, ...]:
@@ -388,10 +388,10 @@ class ExactTokenizer:
 
 
 def trace_by_word(trace: OpTrace, pieces: Pieces) -> tuple[OpTrace, Pieces]:
-    """Return the words and pieces of a trace whose op splits whole texts into pieces.
+    """Group the pieces of a FastWordpiece op by word, because this op splits whole texts.
 
-    The trace of any other op is returned unchanged. A piece continues a word if it begins with
-    ``##`` and starts where the previous piece ends.
+    Traces of other ops are returned unchanged. A piece continues a word if it begins with ``##``
+    and starts where the previous piece ends.
     """
     values, begins, ends = pieces.values, pieces.starts, pieces.ends
     if trace.op.op != FAST_WORDPIECE or values is None or begins is None or ends is None:

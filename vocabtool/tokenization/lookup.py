@@ -64,8 +64,8 @@ class WordPiece:
     - ``max_bytes_per_word``: The largest length of a known word, in bytes.
     - ``max_chars_per_token``: The largest length of a piece without the indicator, in characters; 0
       means no limit.
-    - ``unknown_token``: The only piece of a word that cannot be split into entries. If it is
-      ``None``, this piece is the word itself.
+    - ``unknown_token``: A word that cannot be split into entries becomes this one piece. If
+      ``None``, such a word is left as it is.
     - ``split_unknown_characters``: Whether each character that begins no entry becomes
       ``unknown_token``. If false, the whole word becomes ``unknown_token``.
     - ``unknown_id``: The id of pieces that are not entries.
@@ -236,7 +236,7 @@ class Tokenizer(Protocol):
         """Return the subword pieces of a word; empty for a model of whole words."""
 
     def describe(self) -> tuple[str, ...]:
-        """Return the steps from a text to its words, one line for each step."""
+        """Describe the steps that split a text into words, one line for each step."""
 
     @property
     def fingerprint(self) -> str:

@@ -4,10 +4,12 @@ A line is split into *surface words*, which are printed or masked. A surface wor
 :func:`is_code`) or the text between two of Unicode's word boundaries (UAX #29). The model may split
 the line into other words, so its words are aligned with the surface words:
 
-1. Each chunk (text between ASCII whitespace) is split into the smallest parts that together have
-   the same words as the chunk.
-2. If the words of all chunks are the words of the line, the alignment is *exact*. Words that the
-   model adds to every text (``[START]``, ``[END]``) are removed first.
+1. Each chunk (text between ASCII whitespace) is split into surface words. The split is used only
+   if the model makes the same words from the parts as from the chunk. If it does not, coarser
+   splits are tried (:func:`cuts`).
+2. The model's words for the line are compared with its words for the chunks. If they are equal,
+   the alignment is *exact*. Words that the model adds to every text (``[START]``, ``[END]``) are
+   removed first.
 3. Otherwise, chunks are matched with words from both ends of the line. The remaining words are
    searched from left to right, without regard to case and accents (``cafe`` in ``Café``).
 4. A word that is not found is *stray*. If it is unknown, the surface words between its two
@@ -75,8 +77,8 @@ def mask(
     """Mask the known or the unknown words of each line.
 
     - ``judge``: A function that looks up the words of lines.
-    - ``mode``: ``known`` prints only the words of a line that are unknown to the model. ``unknown``
-      replaces these words by ``[UNK]``.
+    - ``mode``: Which words are masked. ``known`` removes the known words, and ``unknown`` replaces
+      the unknown words by ``[UNK]``.
     - ``totals``: Counts to which the counts of these lines are added.
 
     A word of the model that is not found in its line is printed as the model spells it.
@@ -243,7 +245,10 @@ def _without_white_space(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _count_matches(words: tuple[Word, ...], chunks: Sequence[tuple[Word, ...]]) -> tuple[int, int]:
-    """Return with how many chunks ``words`` begins, and how many words these chunks have."""
+    """Compare ``words`` with the words of the chunks, from the first chunk on.
+
+    Returns the number of chunks before the first difference, and the number of their words.
+    """
     taken = 0
     for count, own in enumerate(chunks):
         if words[taken : taken + len(own)] != own:
@@ -263,9 +268,10 @@ def _place_parts(chunks: list[tuple[int, _Chunk]]) -> list[SurfaceWord]:
 def _align_words(
     line: str, parts: list[SurfaceWord], words: Sequence[Word], place: int
 ) -> list[SurfaceWord]:
-    """Return surface words that are known if the model knows all words found in them.
+    """Find the model's words in a line, and return surface words.
 
-    The search for the words begins at the character ``place``.
+    A surface word is known if the model knows all words that are found in it. The search begins
+    at the character ``place``.
     """
     surface = [Span(part.start - place, part.end - place) for part in parts]
     starts, ends = [span.start for span in surface], [span.end for span in surface]

@@ -269,7 +269,7 @@ def _join(op: OpOnWay) -> StepsOfOp:
         else:
             raise op.refuse("it joins two texts")
     if text is None:
-        raise op.refuse("its words are constants, not from a text")
+        raise op.refuse("its words are constants and do not come from a text")
     return (Join(before, after),), text
 
 
@@ -319,7 +319,7 @@ def _gather_nd(op: OpOnWay) -> StepsOfOp:
 
 
 def _strided_slice(op: OpOnWay) -> StepsOfOp:
-    """Accept only a slice that keeps everything, only adds an axis, or takes the only row."""
+    """Accept a slice that keeps everything, adds an axis, or takes the row of a single text."""
     node, steps = op.node, op.tensor(3)
     begins, ends, axes = map(node.integer_of, (b"begin_mask", b"end_mask", b"new_axis_mask"))
     drops = node.integer_of(b"shrink_axis_mask") or node.integer_of(b"ellipsis_mask")
@@ -375,7 +375,7 @@ def _list_item(op: OpOnWay) -> StepsOfOp:
 def _refuse_constant(op: OpOnWay) -> StepsOfOp:
     tensor = op.node.tensor_of(b"value")
     what = "words" if tensor is not None and tensor.dtype == DT_STRING else "numbers"
-    raise op.refuse(f"its {what} are constants, not from a text")
+    raise op.refuse(f"its {what} are constants and do not come from a text")
 
 
 # The name and the number of the output with the words, for ops with several outputs.

@@ -102,9 +102,9 @@ class SentencePieces:
 
 
 def readable_word(spelled: bytes) -> bytes:
-    """Return a word with blanks for ``▁``, and without blanks at its ends.
+    """Replace ``▁`` by blanks, and remove the blanks at both ends.
 
-    The blanks of a word that has only blanks are kept.
+    A word of only blanks keeps them.
     """
     text = spelled.replace(SPACE, b" ")
     return text.strip(b" ") or text

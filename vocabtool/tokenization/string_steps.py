@@ -167,7 +167,7 @@ class SplitWhitespace(SplitStep):
         return parts.filter(filled), starts_of(filled)[offsets]
 
     def split(self, text: bytes) -> list[bytes]:
-        """Split a text at most ``most`` times. The last part is the rest, even if it is empty."""
+        """Split a text. After the last allowed split, the rest is a part, even if it is empty."""
         if self.most == 0:
             return [text]
         parts = text.lstrip(WHITESPACE).split(None, self.most)

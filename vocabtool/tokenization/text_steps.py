@@ -235,7 +235,7 @@ def _compile(pattern: str) -> Any:
 
 @cache
 def _matches_whitespace_apart(pattern: str) -> bool:
-    """Return whether no match of a pattern has both whitespace and other characters."""
+    """Return whether each match of a pattern is only whitespace or has no whitespace."""
     found = _ALTERNATIVES.fullmatch(pattern)
     if found is None or (pattern[0] == "(") != (pattern[-1] == ")"):
         return False
@@ -256,9 +256,9 @@ def _matches_whitespace_apart(pattern: str) -> bool:
 class ScriptSplit(SplitStep):
     """UnicodeScriptTokenizeWithOffsets on decoded text: each run of one script is a word.
 
-    With ``keep_whitespace``, runs of whitespace are words. Otherwise, whitespace has the script of
-    punctuation and is removed after the split: ``a b`` becomes ``a`` and ``b``, but ``! ?`` is one
-    run and becomes ``!?``.
+    With ``keep_whitespace``, runs of whitespace are words. Otherwise, whitespace and punctuation
+    count as one script, and whitespace is removed after the split: ``a b`` becomes ``a`` and ``b``.
+    ``! ?`` is one run and becomes ``!?``.
     """
 
     keep_whitespace: bool = False
@@ -292,8 +292,8 @@ def _script(character: str) -> str:
 class WhitespaceSplit(SplitStep):
     """WhitespaceTokenizeWithOffsets: the non-empty text between Unicode whitespace.
 
-    Version 2 has a flaw: if a blank of several bytes follows a word, all bytes of the blank but the
-    last are added to the word.
+    Version 2 has a flaw: if a blank of n bytes follows a word, the first n - 1 bytes of the blank
+    are added to the word.
     """
 
     version: Literal[1, 2] = 1

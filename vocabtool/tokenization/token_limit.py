@@ -1,6 +1,6 @@
-"""How many tokens of a text a model reads, and what it does not read of longer texts.
+"""How many tokens of a text a model reads, and how much of a longer text is cut off.
 
-The limit is the first of these settings that a file beside the tokenizer states:
+The limit is in one of the files beside the tokenizer. The first setting that exists is used:
 
 1. ``sentence_bert_config.json``: ``max_seq_length`` (huggingface/sentence-transformers,
    base/modules/transformer.py).
@@ -193,7 +193,7 @@ class CutTexts(NamedTuple):
     - ``texts``: The number of texts that are too long.
     - ``tokens``: The number of tokens that are cut off.
     - ``all_tokens``: The number of tokens of all texts before they are cut.
-    - ``read``: Whether each distinct word is read completely at least once.
+    - ``read``: For each distinct word, whether the model reads it completely in at least one text.
     """
 
     texts: int
@@ -203,7 +203,7 @@ class CutTexts(NamedTuple):
 
 
 def cut_off(found: WordLookup, limit: TokenLimit) -> CutTexts:
-    """Count what is cut off of texts. ``found``: The words of the texts, blanks included."""
+    """Count the tokens that are cut off. ``found``: The words of the texts, blanks included."""
     ends, bounds, cut = _tokens(found, limit.tokens)
     start = np.repeat(bounds[:-1] + cut * limit.cuts_start, np.diff(found.offsets))
     whole = (ends[:-1] >= start) & (ends[1:] <= start + limit.tokens)
@@ -213,7 +213,10 @@ def cut_off(found: WordLookup, limit: TokenLimit) -> CutTexts:
 
 
 def count_cut(found: WordLookup, most: int | None) -> tuple[int, int]:
-    """Return how many texts have more than ``most`` tokens, and how many tokens are cut off."""
+    """Return how many texts are too long, and how many tokens are cut off.
+
+    ``most``: The largest number of tokens that the model reads; ``None`` means no limit.
+    """
     if most is None:
         return 0, 0
     cut = _tokens(found, most)[2]
@@ -222,7 +225,10 @@ def count_cut(found: WordLookup, most: int | None) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class CountTokens:
-    """Counts the tokens of texts. ``most``: the number that a model reads; ``None`` means all."""
+    """Counts the tokens of texts.
+
+    ``most``: The largest number of tokens that a model reads; ``None`` means no limit.
+    """
 
     words: Words
     most: int | None
@@ -264,7 +270,9 @@ def _tokens(found: WordLookup, most: int) -> tuple[Integers, Integers, Integers]
 
     - the count before each word, then the total: shape (m + 1,)
     - the count before each text, then the total: shape (n + 1,)
-    - the count in each text beyond the first ``most`` tokens: shape (n,)
+    - the count of tokens that are cut off from each text: shape (n,)
+
+    ``most``: The largest number of tokens that are not cut off.
     """
     ends = np.arange(len(found.codes) + 1)
     if found.pieces is not None:

@@ -265,7 +265,7 @@ def _pattern_of(file: Path) -> str | None:
 def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:
     """Describe a tokenizer of tiktoken without its special tokens.
 
-    As in ``tekken.json``, special tokens have lower ids than all byte tokens.
+    Tokens with lower ids than all byte tokens are special, as in ``tekken.json``.
     """
     numbers = vocabulary.id_array().tolist()
     ids = {
@@ -275,8 +275,8 @@ def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:
     }
     if missing := sum(character not in ids for character in ALPHABET):
         raise VocabtoolError(
-            f"{vocabulary.name}: not the ranks of tiktoken: {missing:,} of the 256 byte "
-            "values are not entries"
+            f"{vocabulary.name}: not ranks of tiktoken, because {missing:,} of the 256 "
+            "byte values are not entries"
         )
     first = min(map(ids.__getitem__, ALPHABET))
     ids = {token: number for token, number in ids.items() if number >= first}

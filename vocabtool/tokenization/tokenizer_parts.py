@@ -2,9 +2,9 @@
 
 Patterns have the syntax of Oniguruma, which the ``tokenizers`` library uses.
 
-- The patterns for GGUF have the names that ``tokenizer.ggml.pre`` has in ``src/llama-vocab.cpp``
-  (ggml-org/llama.cpp). Each pattern is taken from the model's own ``tokenizer.json``, but English
-  contractions (``'s``) and capital letters match as in llama.cpp.
+- The name of a pattern for GGUF is the value of ``tokenizer.ggml.pre``, as in
+  ``src/llama-vocab.cpp`` (ggml-org/llama.cpp). Each pattern is taken from the model's own
+  ``tokenizer.json``, but English contractions (``'s``) and capital letters match as in llama.cpp.
 - For ``kimi-k2`` and ``afmoe``, llama.cpp has code instead of a pattern (``src/unicode.cpp``). The
   patterns here do what that code does.
 - The patterns of tiktoken are those of ``tiktoken_ext/openai_public.py`` in openai/tiktoken.
@@ -237,7 +237,7 @@ def added_tokens(ids: Mapping[str, int], contents: Iterable[str], **flags: bool)
 
 
 def pairs(rank_of: Mapping[str, float]) -> list[str]:
-    """Return all pairs of tokens that join to a token, ordered by the rank of that token."""
+    """Return each pair of tokens that are a token when joined, by rank of the joined token."""
     longest = max(map(len, rank_of), default=0)
     if longest > MAX_PIECE:
         raise InvalidFile(f"a token of {longest:,} characters, wanted at most {MAX_PIECE:,}")

@@ -75,12 +75,12 @@ class Words:
     """The words that one model makes from texts, and which of these words it knows.
 
     - ``vocabulary``: The vocabulary in which the words are looked up.
-    - ``how``: Where the rule from text to words comes from: the model (``"recovered"``), the caller
+    - ``how``: The source of the rule that splits texts: the model (``"recovered"``), the caller
       (``"named"``), the running model (``"exact"``), or a guess for word vectors (``"guessed"``).
     - ``others``: The model's other lookups of the same text, for example of n-grams.
     - ``notes``: Warnings for the user.
-    - ``rule``: The rule that :meth:`of` needs to make the same words from the vocabulary. ``None``
-      if the rule is in the graph of a model.
+    - ``rule``: The name of the rule, as :meth:`of` accepts it. ``None`` if the rule is in the graph
+      of a model.
     - ``source``: The model and the name that were passed to :meth:`of`. ``None`` for exact words,
       and if a vocabulary was passed.
     """
@@ -107,7 +107,7 @@ class Words:
 
         - ``name``: The name of the vocabulary, as ``inspect`` prints it. The default is the largest
           vocabulary in which the model looks words up.
-        - ``rule``: The rule from text to words, for files that do not define one: ``whitespace``,
+        - ``rule``: How to split texts into words, for files that do not say it: ``whitespace``,
           ``lower``, ``keras``, ``ptb``, ``words``, ``regex:PATTERN``, ``bert-uncased``,
           ``bert-cased``, ``tiktoken:ENCODING`` or ``tokenizer:FILE``.
         - ``exact``: Whether to run the model and record its words. This needs TensorFlow.
@@ -196,7 +196,9 @@ class Words:
         return [decode(word) for word in as_bytes(judged.distinct.take(missing))]
 
     def split_words(self, text: str | bytes, pieces: int = 3) -> list[str]:
-        """Return the words of a text that consist of at least ``pieces`` pieces, in order.
+        """Return the words of a text that the model splits into several pieces, in order.
+
+        ``pieces``: The smallest number of pieces of a returned word.
 
         The list is empty for a model of whole words.
         """
@@ -215,7 +217,7 @@ class Words:
         return [decode(piece) for piece in self.tokenizer.pieces(key)]
 
     def describe(self) -> tuple[str, ...]:
-        """Return the steps from a text to its words, one line for each step."""
+        """Describe the steps that split a text into words, one line for each step."""
         return self.tokenizer.describe()
 
     @property
@@ -225,7 +227,7 @@ class Words:
 
     @property
     def fingerprint(self) -> str:
-        """Hexadecimal SHA-256 of the rule from a text to its words."""
+        """Hexadecimal SHA-256 of the rule that splits texts into words."""
         return self.tokenizer.fingerprint
 
 
@@ -238,9 +240,9 @@ def words_of(given: GivenWords, rule: str | None = None) -> Words:
     """Return the words for an encoder that has no vocabulary.
 
     - ``given``: The words, a vocabulary, entries, or a file. A string may be ``FILE#NAME``.
-    - ``rule``: The rule from text to words. The default for a vocabulary or entries is ``keras``.
+    - ``rule``: How to split texts into words. The default for a vocabulary or entries is ``keras``.
 
-    Raises :class:`VocabtoolError` if ``given`` are :class:`Words` with another rule.
+    Raises :class:`VocabtoolError` if ``given`` is a :class:`Words` object with another rule.
     """
     if isinstance(given, Words):
         if rule not in (None, given.rule):
@@ -364,8 +366,8 @@ def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> Non
             for each, count in zip(vocabularies, counts, strict=True)
         )
         raise VocabtoolError(
-            f"{file}: not the tokenizer of this model: the file has {len(pieces):,} pieces, only "
-            f"{shares}; choose another file, or another vocabulary with --name"
+            f"{file}: not the tokenizer of this model: the file has {len(pieces):,} pieces, but "
+            f"only {shares}; choose another file, or another vocabulary with --name"
         )
 
 
