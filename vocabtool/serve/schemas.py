@@ -1,4 +1,4 @@
-"""Models of requests and answers, by which FastAPI checks requests and describes both."""
+"""Models of requests and answers. FastAPI uses them to check requests and to write OpenAPI."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ class QueryAnswer(Answer):
 
 
 class LegAnswer(Answer):
-    """The rank and the score of a document by vectors, or by keywords."""
+    """The rank and score of a document in the vector search or in the keyword search."""
 
     rank: int | None = Field(description="From 1; null if it is not among the candidates.")
     score: float | None = Field(description="Similarity or BM25.")
@@ -286,7 +286,7 @@ class SuggestionAnswer(Answer):
 
 
 class ValueAnswer(Answer):
-    """A value of a field, and in how many documents it is."""
+    """A value of a field, and the number of documents that have it."""
 
     value: str | int | float | bool = Field(description="The value.")
     count: int = Field(description="Number of documents.")

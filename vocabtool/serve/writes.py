@@ -121,7 +121,10 @@ Id = Annotated[str, Path(min_length=1, max_length=MAX_NAME, description="The doc
 
 
 class Row(NamedTuple):
-    """A document to write. ``line``: its line in the body, from 1; 0 if it is the whole body."""
+    """A document to write.
+
+    ``line``: the number of its line, from 1. If the body is a single document, 0.
+    """
 
     line: int
     id: str
@@ -136,7 +139,9 @@ class Row(NamedTuple):
 def rows_of(body: bytes, on_existing: OnExisting) -> tuple[list[Row], int]:
     """Return the documents in JSON lines, and the number of lines that are left out.
 
-    Of lines with the same id, only the last is returned, or the first with ``on_existing="skip"``.
+    If several lines have the same id, only the last is returned. With ``on_existing="skip"``, only
+    the first is returned.
+
     Raises :class:`ServeError` if a line is invalid. With ``on_existing="error"``, also raises
     :class:`ServeError` if two lines have the same id.
     """
