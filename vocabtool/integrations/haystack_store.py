@@ -151,7 +151,7 @@ class VocabtoolDocumentStore:
                 **options,
             )
         if dim not in (None, index.configuration.dim):
-            what = f"vectors have {index.configuration.dim} numbers, embedding_dim is {dim}"
+            what = f"vectors have {index.configuration.dim} numbers, but embedding_dim is {dim}"
             raise ValueError(f"{self.path}: {what}")
         return index
 

@@ -159,7 +159,7 @@ class Guard:
                 content += piece
                 self._held += len(piece)
                 if self._held > limits.bodies:
-                    raise Busy("the bodies of all requests are too large together; try again")
+                    raise Busy("all request bodies together are too large; try again")
             if content and scope["method"] in HAVE_BODIES:
                 kind = headers.get(b"content-type", "")
                 if not JSON.fullmatch(kind):

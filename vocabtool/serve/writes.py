@@ -96,7 +96,7 @@ class WriteAnswer(Answer):
     added: int = Field(description="Number of new documents.")
     replaced: int = Field(description="Number of documents that replaced one with the same id.")
     skipped: int = Field(
-        description="Number of lines not written, because the index or another line has their id."
+        description="Number of skipped lines. Their ids are in the index or in other lines."
     )
     commit: int = Field(description="The number of the commit that has the changes.")
 
@@ -257,7 +257,7 @@ def addition(
         fields = {*writer.manifest.fields, *names}
         if len(fields) > MAX_FIELDS:
             raise ServeError(
-                f"the index would have {len(fields):,} fields, the limit is {MAX_FIELDS}"
+                f"the index would have {len(fields):,} fields, but the limit is {MAX_FIELDS}"
             )
         there = writer.find_existing([row.id for row in rows])
         if there and on_existing == "error":
