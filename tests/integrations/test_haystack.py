@@ -440,7 +440,7 @@ def test_stores_that_cannot_be_opened(tmp_path: Path) -> None:
         missing.count_documents()
     path = str(tmp_path / "index")
     Index.create(path, dim=4)
-    with pytest.raises(ValueError, match="4 numbers, embedding_dim is 3"):
+    with pytest.raises(ValueError, match="4 numbers, but embedding_dim is 3"):
         VocabtoolDocumentStore(path, embedding_dim=3).count_documents()
     with pytest.raises(TypeError, match="VocabtoolDocumentStore"):
         VocabtoolHybridRetriever(path)  # type: ignore[arg-type]

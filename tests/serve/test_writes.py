@@ -557,7 +557,10 @@ def test_too_many_fields(writer: httpx.Client) -> None:
     """Fields of the index and the batch are counted together."""
     assert send(writer, row(10, **{f"f{n}": n for n in range(254)})) == wrote(1, 0, 0, 2)
     status, problem = send(writer, row(11, new=1))
-    assert (status, problem["detail"]) == (400, "the index would have 257 fields, the limit is 256")
+    assert (status, problem["detail"]) == (
+        400,
+        "the index would have 257 fields, but the limit is 256",
+    )
 
 
 def test_many_clients(writer: httpx.Client, folder: Path) -> None:

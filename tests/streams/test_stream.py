@@ -239,7 +239,7 @@ def test_cache_in_a_folder(tmp_path: Path) -> None:
     never = Stream.of([Document("other", "")]).cache(folder, key="first")
     assert list(never) == held
     assert list(never.skip(2500)) == held[2500:]
-    with pytest.raises(VocabtoolError, match="has the key 'first', wanted 'b'"):
+    with pytest.raises(VocabtoolError, match="key of the cache is 'first', not 'b'"):
         list(Stream.of(documents(1)).cache(folder, key="b"))
     assert list(Stream.of([]).cache(tmp_path / "empty")) == []
     assert list(Stream.of(documents(1)).cache(tmp_path / "empty")) == []

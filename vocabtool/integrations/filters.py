@@ -1,6 +1,6 @@
 """Convert the filters of frameworks to conditions on fields (see ``search/conditions.py``).
 
-Conditions are strings. Names of fields and values are quoted in them. A comparison with a missing
+Conditions are strings, in which field names and strings are quoted. A comparison with a missing
 field is unknown, as in SQL: neither the comparison nor its negation is true.
 """
 
@@ -95,7 +95,7 @@ def quote_field(name: object) -> str:
 
 
 def join(word: Literal["and", "or"], parts: Sequence[str]) -> str:
-    """Join conditions with ``word``. Raises :class:`InvalidCondition` if ``parts`` is empty."""
+    """Join conditions. Raises :class:`InvalidCondition` if there are no conditions."""
     if not parts:
         refuse(f"{word!r} needs at least one condition", list(parts))
     return parts[0] if len(parts) == 1 else f"({f' {word} '.join(parts)})"
@@ -106,19 +106,31 @@ def negate(condition: str) -> str:
 
 
 def check_operator(operator: object, there: Iterable[str], given: object) -> None:
-    """Raise :class:`InvalidCondition` for ``given`` if its operator is not in ``there``."""
+    """Raise :class:`InvalidCondition` if the operator of a filter is not allowed.
+
+    - ``there``: the allowed operators.
+    - ``given``: the filter, for the message.
+    """
     if operator not in (names := [*there]):
         refuse(f"the operator must be one of {', '.join(names)}, got {operator!r}", given)
 
 
 def check_depth(depth: int, given: object, most: int = MAX_DEPTH) -> None:
-    """Raise :class:`InvalidCondition` for ``given`` if its depth exceeds ``most``."""
+    """Raise :class:`InvalidCondition` if a filter is nested too deeply.
+
+    - ``given``: the filter, for the message.
+    - ``most``: the maximum depth.
+    """
     if depth > most:
         refuse(f"more than {most} nested filters", given)
 
 
 def refuse_where(given: Iterable[str], instead: str) -> None:
-    """Raise ``TypeError`` if ``given`` contains ``where``. ``instead``: the argument to use."""
+    """Raise ``TypeError`` if the argument ``where`` was passed.
+
+    - ``given``: the names of the passed arguments.
+    - ``instead``: the argument to use, for the message.
+    """
     if "where" in given:
         raise TypeError(f"where: pass the condition as {instead}")
 

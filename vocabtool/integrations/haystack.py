@@ -39,8 +39,8 @@ class VocabtoolHybridRetriever:
     - ``filters``: the filters of every run.
     - ``filter_policy``: whether the filters of a run replace ``filters`` or are added to them.
     - ``top_k``: the number of documents.
-    - ``explain``: whether the ``meta`` of each document get the key ``_vocabtool`` with the facts
-      that :func:`~vocabtool.integrations.metadata.explanation` lists.
+    - ``explain``: whether to add the key ``_vocabtool`` to the ``meta`` of each document. Its value
+      is described at :func:`~vocabtool.integrations.metadata.explanation`.
     - ``return_embedding``: whether to return the documents with their embeddings.
     - ``settings``: fields of :class:`~vocabtool.search.settings.Settings`, such as
       ``{"fusion": "rrf"}``.

@@ -1,7 +1,7 @@
 """Convert filters of Haystack to conditions on fields that have the same meaning.
 
-A missing field equals ``None`` and no other value. Comparisons such as ``<`` with it are false.
-Texts that are dates are compared as points in time. A time without an offset is in UTC.
+A missing field equals ``None`` and no other value. Comparisons such as ``<`` are false if the field
+is missing. Dates in strings are compared as points in time. A time without an offset is in UTC.
 """
 
 from __future__ import annotations
@@ -105,7 +105,11 @@ def _comparison(asked: Mapping[str, Any], fields: Mapping[str, Kind]) -> str:
 
 
 def _equals(field: str, name: str, value: object) -> str:
-    """Return the condition that a field equals a value. ``field``: its name in Haystack."""
+    """Return the condition that a field equals a value.
+
+    - ``field``: the name of the field in Haystack.
+    - ``name``: the name of the field in the index.
+    """
     if value is None:
         return comparison(name, "=", "" if field == "content" else None)
     tests = [comparison(name, "=", value)] if not isinstance(value, date) else []

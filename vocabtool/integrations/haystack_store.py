@@ -151,7 +151,7 @@ class VocabtoolDocumentStore:
                 **options,
             )
         if dim not in (None, index.configuration.dim):
-            what = f"vectors have {index.configuration.dim} numbers, embedding_dim is {dim}"
+            what = f"vectors have {index.configuration.dim} numbers, but embedding_dim is {dim}"
             raise ValueError(f"{self.path}: {what}")
         return index
 
@@ -347,7 +347,10 @@ class VocabtoolDocumentStore:
 
 
 def _check(document: object, place: int) -> None:
-    """Raise an error if an index cannot store the document. ``place``: its number in the list."""
+    """Raise an error if an index cannot store the document.
+
+    ``place``: the position of the document in the list.
+    """
     if not isinstance(document, Document):
         raise ValueError(f"documents[{place}]: wanted a Document, got {type(document).__name__}")
     for name in ("blob", "sparse_embedding"):
@@ -358,7 +361,7 @@ def _check(document: object, place: int) -> None:
 
 
 def _record(document: Document, vector: NDArray[Any] | None) -> dict[str, str]:
-    """Return the field ``_haystack``, which stores a missing content and the length of a vector.
+    """Return the field ``_haystack``: whether the content is missing, and the length of a vector.
 
     ``vector``: the embedding if the index will scale it to length 1, otherwise ``None``.
     """

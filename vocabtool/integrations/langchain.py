@@ -332,9 +332,8 @@ class VocabtoolRetriever(BaseRetriever):
     - ``k``, ``filter``, ``explain``, ``search_kwargs``: the arguments of every search. Arguments
       of ``invoke`` replace them.
 
-    If no word of a query is known to the model or occurs in a document, the result is empty. With
-    ``search_kwargs={"empty": "nearest"}``, the result is the documents with the nearest
-    vectors.
+    If the model knows no word of a query and no document contains one, the result is empty. With
+    ``search_kwargs={"empty": "nearest"}``, the documents with the nearest vectors are returned.
 
     The metadata of each document have the key ``_vocabtool``, see :func:`documents_of`.
     """
@@ -425,8 +424,8 @@ def _parts(name: str, value: object, depth: int) -> list[str]:
 def documents_of(hits: Hits, explained: bool) -> list[Document]:
     """Return hits as documents of LangChain.
 
-    ``explained``: whether the metadata of each document get the key ``_vocabtool`` with the facts
-    that :func:`~vocabtool.integrations.metadata.explanation` lists.
+    ``explained``: whether to add the key ``_vocabtool`` to the metadata of each document. Its value
+    is described at :func:`~vocabtool.integrations.metadata.explanation`.
     """
     found = []
     for hit in hits:

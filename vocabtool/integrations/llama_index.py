@@ -358,7 +358,7 @@ def _condition(filters: MetadataFilters, fields: Mapping[str, Kind], depth: int)
 
 
 def _test(asked: MetadataFilter, fields: Mapping[str, Kind]) -> str:
-    """Return one filter as a condition, which is not unknown even if the field is missing."""
+    """Return one filter as a condition that is true or false even if the field is missing."""
     name, operator, value = field_of(asked.key), asked.operator, asked.value
     quote_field(asked.key)  # raises if it is no name
     if (kind := fields.get(name, "null")) == "null":

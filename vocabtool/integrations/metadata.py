@@ -59,9 +59,9 @@ def as_json(metadata: Mapping[str, Any], id_: str) -> str:
 def fields_of(
     metadatas: Sequence[Mapping[str, Any]], known: Mapping[str, Kind], *, nested: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the fields of documents, made from the metadata of each document.
+    """Convert the metadata of each document to fields.
 
-    Strings, numbers, booleans and lists of such values become fields if their names are allowed.
+    Strings, numbers, booleans and lists of such values become fields if their keys are allowed.
 
     - ``known``: the fields of the index, with their kinds.
     - ``nested``: whether keys of nested dictionaries become fields such as ``author.name``. If so,
@@ -90,7 +90,10 @@ def fields_of(
 
 
 def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata in ``fields``. Fields without metadata are returned unchanged."""
+    """Return the metadata from which :func:`fields_of` made these fields.
+
+    If the fields were not made by :func:`fields_of`, return them unchanged.
+    """
     with suppress(ValueError, TypeError, RecursionError):  # else the field is not ours
         if isinstance(exact := json.loads(fields.get(EXACT, "")), dict):
             return exact

@@ -177,7 +177,7 @@ class ExplainResult(Result):
 
 
 class FieldInfo(BaseModel):
-    """A field that conditions can test."""
+    """A field that can be used in conditions."""
 
     name: str
     kind: str = Field(description="Type of its values.")
@@ -338,7 +338,7 @@ def index_info(name: str, index: Index) -> IndexInfo:
 
 
 def short_fields(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Value]:
-    """Return the first ``MAX_FIELDS`` of the named fields. Long values are cut."""
+    """Return the named fields, at most ``MAX_FIELDS``. Long values are cut."""
     return {name: cut_value(fields[name]) for name in islice(names, MAX_FIELDS)}
 
 

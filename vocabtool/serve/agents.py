@@ -114,7 +114,7 @@ def answer(result: Result) -> CallToolResult:
 
 @dataclass(frozen=True)
 class Tools:
-    """Methods that agents call as tools. Agents see their docstrings and types of arguments."""
+    """Methods that agents call as tools. Agents see the docstrings and argument types."""
 
     catalog: Catalog
 

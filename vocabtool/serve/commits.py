@@ -52,7 +52,7 @@ class CannotWrite(ServeError):
 
 
 class RequestKey(NamedTuple):
-    """A hash of what a request asks for, and the request's idempotency key, or ``None``."""
+    """A hash of what a request asks for, and its idempotency key, if it has one."""
 
     digest: bytes
     key: str | None
@@ -177,14 +177,14 @@ def _commit(index: Index, changes: Sequence[Change]) -> None:
 
 
 def _newest_commit(index: Index, writer: Writer) -> int:
-    """Return the number of the newest commit that can be the writer's."""
+    """Return the number of the newest commit, without later commits of other clients."""
     # Other clients may commit to an engine, too.
     is_shared = isinstance(index, StoreIndex)
     return (writer.manifest if is_shared else read_manifest(index.path)).commit
 
 
 def _refuse(index: Index, changes: Sequence[Change], error: Exception) -> None:
-    """Commit several changes again, one by one. Answer a single change with the error."""
+    """If there are several changes, commit each alone. Answer a single change with the error."""
     if len(changes) > 1:
         for each in changes:
             _commit(index, [each])

@@ -71,7 +71,7 @@ class Protection:
 
 
 def must_write(method: str, path: str) -> bool:
-    """Return whether a request needs a key for writing, because it may change an index."""
+    """Return whether a request may change an index. Such a request needs a key for writing."""
     reads = method in ("GET", "HEAD", "OPTIONS")
     return not (reads or (method == "POST" and READING.fullmatch(path)))
 
@@ -159,7 +159,7 @@ class Guard:
                 content += piece
                 self._held += len(piece)
                 if self._held > limits.bodies:
-                    raise Busy("the bodies of all requests are too large together; try again")
+                    raise Busy("all request bodies together are too large; try again")
             if content and scope["method"] in HAVE_BODIES:
                 kind = headers.get(b"content-type", "")
                 if not JSON.fullmatch(kind):
@@ -247,7 +247,7 @@ class _Exchange:
 
 
 def _headers_of(scope: Scope) -> dict[bytes, str]:
-    """Return headers by name. Raises :class:`ServeError` if one such as ``host`` occurs twice."""
+    """Return headers by name. Raises :class:`ServeError` if, for example, ``host`` occurs twice."""
     found: dict[bytes, str] = {}
     for name, value in scope["headers"]:
         if name in found and name in ONCE:

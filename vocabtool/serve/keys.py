@@ -1,4 +1,4 @@
-"""Random keys of a server. A file has a JSON line with the SHA-256 of each key:
+"""Random keys of a server. A file stores the SHA-256 of each key, one JSON object per line:
 
     {"name": "team", "access": "read", "sha256": "5e88..."}
 
@@ -123,8 +123,10 @@ def decode_keys(content: bytes) -> tuple[Key, ...]:
 class KeyFile:
     """The keys of a file. The file is read again when it changes, so that keys can be revoked.
 
-    ``clock``: a function that returns the time in seconds. The constructor raises
-    :class:`NotFound` if the file cannot be read, and :class:`InvalidFile` if it is damaged.
+    ``clock``: a function that returns the time in seconds.
+
+    The constructor raises :class:`NotFound` if the file cannot be read, and :class:`InvalidFile`
+    if it is damaged.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:

@@ -26,11 +26,12 @@ class Limits:
 
     - ``body``: bytes of the body of a request.
     - ``documents_body``: bytes of the body of a request that adds documents.
-    - ``bodies``: bytes of all bodies in memory, except those with documents to add.
+    - ``bodies``: bytes of all bodies in memory. Bodies with documents to add are not counted.
     - ``header_bytes``: bytes of a request before its body.
     - ``connections``: number of open connections.
     - ``waiting``: number of requests that wait for a thread.
-    - ``rate``: requests per second with one key; without keys, from one address. 0: no limit.
+    - ``rate``: requests per second for each key, or for each address if the server has no keys.
+      0: no limit.
     - ``seconds``: time of a request that only reads.
     - ``writing_seconds``: time of a request that writes.
     - ``header_seconds``: time until the headers of a request are complete.
@@ -53,10 +54,11 @@ class Limits:
 
 
 class Rates:
-    """Limits each client to ``rate`` requests per second, with a token bucket.
+    """Limits the requests of each client, with a token bucket.
 
-    After a pause, a client may send ``rate`` requests at once. ``rate`` 0: no limit. ``clock``: a
-    function that returns the time in seconds.
+    - ``rate``: requests per second; 0: no limit. After a pause, a client may send this number of
+      requests at once.
+    - ``clock``: a function that returns the time in seconds.
     """
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -175,7 +175,7 @@ class Observer:
 class JsonLines(logging.Formatter):
     """Formats a log record as one line of JSON.
 
-    If the record has an exception, the line contains its type and traceback. Its message may quote
+    The line contains the type and traceback of an exception. The message of the exception may quote
     a query or document, so it is included only if ``log_texts`` is true.
     """
 

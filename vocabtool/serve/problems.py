@@ -114,7 +114,7 @@ STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
 def told_outside(error: Exception) -> str:
     """Return the message of an error, without paths and addresses of the server.
 
-    If the message of an error about files was shortened, the full message is logged.
+    If a path was removed from an error about files, the full message is logged.
     """
     told = str(error)
     is_of_files = isinstance(error, (*STATUSES, OSError))

@@ -200,14 +200,17 @@ async def facts_of(catalog: Catalog, served: ServedIndex, kept: FactCache) -> di
 
 
 def members(value: object, answer: type[schemas.Answer]) -> dict[str, Any] | None:
-    """Return the attributes of ``value`` that ``answer`` also has, or ``None`` for ``None``."""
+    """Return the attributes of ``value`` that are members of ``answer``.
+
+    If ``value`` is ``None``, return ``None``.
+    """
     if value is None:
         return None
     return {name: getattr(value, name) for name in answer.model_fields}
 
 
 def words_of(words: Words, text: str) -> dict[str, Any]:
-    """Return the words of a text for JSON, with their places in the text where possible."""
+    """Return the words of a text and, where possible, their places, as data for JSON."""
     found = without_blanks(words.look_up([text]))
     distinct = as_bytes(found.distinct)
     pieces: list[list[str] | None] = [None] * len(distinct)
@@ -243,9 +246,9 @@ def surface_words(text: str) -> list[Span]:
 
 @dataclass(frozen=True)
 class SortedVocabulary:
-    """A vocabulary sorted by its entries without their piece markers, such as ``##``.
+    """A vocabulary whose entries are sorted. Piece markers such as ``##`` are ignored.
 
-    ``order``: the positions of the entries in the vocabulary, in this order, int64, shape (n,).
+    ``order``: positions in the vocabulary, in the order of the sorted entries, int64, shape (n,).
     """
 
     vocabulary: Vocabulary
@@ -261,7 +264,11 @@ class SortedVocabulary:
         return cls(vocabulary, order.to_numpy().astype(np.int64))
 
     def page(self, prefix: str, offset: int, limit: int) -> dict[str, Any]:
-        """Skip ``offset`` entries with a prefix. Return the next ``limit`` for JSON."""
+        """Return entries with a prefix, as data for JSON.
+
+        - ``offset``: number of entries to skip.
+        - ``limit``: maximum number of entries.
+        """
         held, wanted = self.vocabulary, prefix.encode()
 
         def start(place: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Models of requests and answers, by which FastAPI checks requests and describes both."""
+"""Models of requests and answers. FastAPI uses them to check requests and to write OpenAPI."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ class SearchSettings(Strict):
         None,
         ge=1,
         le=MAX_DEPTH,
-        description="Candidates of each search, by vectors and by keywords; null: 100, or all of "
-        "up to 2,000 documents.",
+        description="Candidates of the vector search and of the keyword search; null: 100, or all "
+        "if the index has at most 2,000 documents.",
     )
     guarantee: bool = Field(
         DEFAULT.guarantee, description="Rank documents with an identifier of the query first."
@@ -147,7 +147,7 @@ class SearchRequest(SearchSettings):
     facets: Names = Field([], description="Fields whose values are counted.")
     cursor: Name | None = Field(None, description="The cursor of the previous page.")
     group_by: Name | None = Field(
-        None, description="A field; of documents with the same value, only the best is a hit."
+        None, description="A field; only the best hit with each value is returned."
     )
 
     def arguments(self) -> dict[str, Any]:
@@ -215,7 +215,7 @@ class QueryAnswer(Answer):
     words: list[WordAnswer] = Field(description="Its words.")
     fusion: str = Field(description="How vector and keyword hits were combined.")
     a: float | None = Field(description="Weight of keyword search, as set or by default.")
-    m: float | None = Field(description="Share of idf from unknown words that are in documents.")
+    m: float | None = Field(description="Share of idf that unknown words in documents have.")
     weight: float | None = Field(description="Final weight of keyword search.")
     excluded: list[str] = Field(description="Excluded words, as written.")
     fields: list[str] = Field(description="Fields with a required value, as written.")
@@ -226,7 +226,7 @@ class QueryAnswer(Answer):
 
 
 class LegAnswer(Answer):
-    """The rank and the score of a document by vectors, or by keywords."""
+    """The rank and score of a document in the vector search or in the keyword search."""
 
     rank: int | None = Field(description="From 1; null if it is not among the candidates.")
     score: float | None = Field(description="Similarity or BM25.")
@@ -286,7 +286,7 @@ class SuggestionAnswer(Answer):
 
 
 class ValueAnswer(Answer):
-    """A value of a field, and in how many documents it is."""
+    """A value of a field, and the number of documents that have it."""
 
     value: str | int | float | bool = Field(description="The value.")
     count: int = Field(description="Number of documents.")
@@ -374,8 +374,12 @@ class IndexAnswer(Answer):
         None, description="How the weight was found; null: it is the default."
     )
     weight: float | None = Field(None, description="Weight a of keyword search by default.")
-    can_encode: bool | None = Field(None, description="Whether a model makes queries' vectors.")
-    has_vocabulary: bool | None = Field(None, description="Whether the words of a model are known.")
+    can_encode: bool | None = Field(
+        None, description="Whether a model makes the vectors of queries."
+    )
+    has_vocabulary: bool | None = Field(
+        None, description="Whether the index has a vocabulary of known words."
+    )
     searched_fields: list[str] | None = Field(
         None, description="Fields that are joined to texts, with weights; empty for one field."
     )
@@ -415,7 +419,7 @@ class WordsAnswer(Answer):
     """The words of a text."""
 
     words: list[ModelWordAnswer] = Field(description="The words in their order.")
-    rule: list[str] = Field(description="The steps from a text to its words.")
+    rule: list[str] = Field(description="The steps that split a text into words.")
 
 
 class RatesAnswer(Answer):
@@ -430,10 +434,8 @@ class OovAnswer(Answer):
     """The report of unknown words, as ``vocabtool oov --format json`` prints it."""
 
     model: str = Field(description="The name of the model.")
-    vocabulary: dict[str, Any] = Field(
-        description="Name and size of the vocabulary, and used entries."
-    )
-    rule: dict[str, Any] = Field(description="The steps from a text to its words.")
+    vocabulary: dict[str, Any] = Field(description="Name, size and used entries of the vocabulary.")
+    rule: dict[str, Any] = Field(description="The steps that split a text into words.")
     sources: list[str] = Field(description="Always empty: the texts are not from files.")
     documents: RatesAnswer = Field(description="Texts, and those with unknown words.")
     tokens: RatesAnswer = Field(description="All words, with repetitions.")

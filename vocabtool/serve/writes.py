@@ -96,7 +96,7 @@ class WriteAnswer(Answer):
     added: int = Field(description="Number of new documents.")
     replaced: int = Field(description="Number of documents that replaced one with the same id.")
     skipped: int = Field(
-        description="Number of lines not written, because the index or another line has their id."
+        description="Number of skipped lines. Their ids are in the index or in other lines."
     )
     commit: int = Field(description="The number of the commit that has the changes.")
 
@@ -121,7 +121,10 @@ Id = Annotated[str, Path(min_length=1, max_length=MAX_NAME, description="The doc
 
 
 class Row(NamedTuple):
-    """A document to write. ``line``: its line in the body, from 1; 0 if it is the whole body."""
+    """A document to write.
+
+    ``line``: the number of its line, from 1. If the body is a single document, 0.
+    """
 
     line: int
     id: str
@@ -136,7 +139,9 @@ class Row(NamedTuple):
 def rows_of(body: bytes, on_existing: OnExisting) -> tuple[list[Row], int]:
     """Return the documents in JSON lines, and the number of lines that are left out.
 
-    Of lines with the same id, only the last is returned, or the first with ``on_existing="skip"``.
+    If several lines have the same id, only the last is returned. With ``on_existing="skip"``, only
+    the first is returned.
+
     Raises :class:`ServeError` if a line is invalid. With ``on_existing="error"``, also raises
     :class:`ServeError` if two lines have the same id.
     """
@@ -252,7 +257,7 @@ def addition(
         fields = {*writer.manifest.fields, *names}
         if len(fields) > MAX_FIELDS:
             raise ServeError(
-                f"the index would have {len(fields):,} fields, the limit is {MAX_FIELDS}"
+                f"the index would have {len(fields):,} fields, but the limit is {MAX_FIELDS}"
             )
         there = writer.find_existing([row.id for row in rows])
         if there and on_existing == "error":

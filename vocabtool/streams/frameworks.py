@@ -198,7 +198,7 @@ class InFolder:
             found = metadata.get(CACHE_KEY, b"").decode("utf-8", "replace")
             if found != self.key:
                 raise VocabtoolError(
-                    f"{self.folder}: the cache has the key {found!r}, wanted {self.key!r}, so it "
+                    f"{self.folder}: the key of the cache is {found!r}, not {self.key!r}, so it "
                     "may contain other documents. Use another folder, or delete this one"
                 )
             for number in range(reader.num_record_batches):

@@ -89,7 +89,7 @@ class Stream(Generic[T]):
 
     @classmethod
     def of(cls, items: Iterable[T] | Indexable) -> Stream[T]:
-        """Return a stream of the elements of a list or another iterable or sequence, in order.
+        """Return a stream of the elements of an iterable or a sequence, in order.
 
         An iterator allows one pass; a second pass raises :class:`VocabtoolError`.
         Raises ``TypeError`` for a single text and for an object that cannot be iterated or indexed.
@@ -142,13 +142,18 @@ class Stream(Generic[T]):
         return Stream(FromStart(partial(operators.filter_elements, self.start, fn)))
 
     def take(self, most: int) -> Stream[T]:
-        """Keep the first ``most`` elements; the elements after them are not read."""
+        """Keep the first elements. The other elements are not read.
+
+        ``most``: number of elements to keep.
+        """
         _check("take", most, 0)
         start = partial(operators.take, self.start, most)
         return Stream(start, partial(operators.part, self.size, 0, most))
 
     def skip(self, left_out: int) -> Stream[T]:
-        """Drop the first ``left_out`` elements.
+        """Drop the first elements.
+
+        ``left_out``: number of elements to drop.
 
         The dropped elements are not read if two conditions hold:
 
@@ -161,7 +166,10 @@ class Stream(Generic[T]):
         return Stream(start, partial(operators.part, self.size, left_out, None))
 
     def repeat(self, times: int | None = None) -> Stream[T]:
-        """Repeat the stream ``times`` times. With ``None``, only an empty pass ends it."""
+        """Repeat the stream.
+
+        ``times``: number of passes. With ``None``, the stream ends only after an empty pass.
+        """
         if times is not None:
             _check("repeat", times, 0)
         rows = partial(operators.exact_rows, self.size)
@@ -171,7 +179,9 @@ class Stream(Generic[T]):
         return Stream(start, partial(operators.times, self.size, times))
 
     def shuffle(self, buffer: int, *, seed: int, reshuffle: bool = False) -> Stream[T]:
-        """Shuffle within a buffer of ``buffer`` elements.
+        """Shuffle within a buffer.
+
+        ``buffer``: number of elements in the buffer.
 
         A random element of the buffer is yielded and replaced by the next element of the stream,
         until the stream ends. No element is yielded more than ``buffer - 1`` places earlier than in
@@ -231,7 +241,10 @@ class Stream(Generic[T]):
         return Stream(cast("Start[T]", start), self.size)
 
     def batch(self, size: int) -> Stream[list[T]]:
-        """Group the elements into lists of ``size`` in order; only the last list may be shorter."""
+        """Group the elements into lists, in order.
+
+        ``size``: length of each list. Only the last list may be shorter.
+        """
         _check("batch", size, 1)
         return Stream(
             partial(operators.lists, self.start, size), partial(operators.in_lists, self.size, size)
@@ -247,11 +260,12 @@ class Stream(Generic[T]):
         """Group elements of similar length into lists, for encoders that pad their batches.
 
         In each list, the longest length times the number of elements is at most ``tokens``. An
-        element longer than ``tokens`` forms its own list. ``buffer`` elements at a time are read,
-        sorted by length (shortest first, stable) and cut into lists.
+        element longer than ``tokens`` forms its own list. Elements are read into a buffer, sorted
+        by length (shortest first, stable) and cut into lists.
 
         ``length``: a function that returns the length of an element; by default the number of
         characters.
+        ``buffer``: number of elements in the buffer.
         """
         _check("batch_by_length: tokens", tokens, 1)
         _check("batch_by_length: buffer", buffer, 1)
@@ -390,7 +404,8 @@ def mix(
 
     Each stream's elements keep their order. The same ``seed`` gives the same draws in every pass.
     Raises ``ValueError`` unless the numbers are positive, one for each stream. With ``"size"``,
-    raises ``ValueError`` if the size of a stream is unknown, in some cases only during iteration.
+    raises ``ValueError`` if the size of a stream is unknown. Sometimes this is noticed only during
+    iteration.
     """
     mixed = [each if isinstance(each, Stream) else Stream.of(each) for each in streams]
     numbers: tuple[float, ...] | None = None

@@ -32,7 +32,7 @@ TEXTS: Final = (
 class EncoderContract:
     """Tests of an encoder. Derive a class from this one and implement :meth:`new_encoder`.
 
-    ``tolerance``: how much the vector of a text may differ, in any number, between two batches.
+    ``tolerance``: how much each number in the vector of a text may differ between two batches.
     """
 
     tolerance = 1e-5
@@ -91,7 +91,7 @@ class EncoderContract:
                 self._near(found, wanted)
 
     def test_words(self, encoder: Encoder) -> None:
-        """If the encoder has ``words``, looking up texts gives the same result each time."""
+        """Looking up the same texts twice gives the same result, if the encoder has ``words``."""
         words = encoder.words
         if words is None:
             pytest.skip("no words: open it with vocabulary= to weigh unknown ones")

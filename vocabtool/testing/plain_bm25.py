@@ -44,7 +44,11 @@ class PlainBM25:
     def search(
         self, query: KeywordQuery, limit: int, among: Iterable[int] | None = None
     ) -> RankedRows:
-        """Return the ``limit`` best rows. ``among``: the rows to search; ``None``: all rows."""
+        """Return the best rows.
+
+        - ``limit``: the maximum number of rows.
+        - ``among``: the rows to search; ``None``: all rows.
+        """
         rows = range(len(self._words)) if among is None else among
         found = [row for row in rows if self._matches(row, query)]
         scores = [self.score(row, query) for row in found]

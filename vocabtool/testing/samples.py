@@ -101,7 +101,10 @@ Meaning = Callable[[Doc], bool]
 
 
 def _has(name: str, test: Callable[[Any], bool]) -> Meaning:
-    """Return a function that tells whether a document has a field whose value passes a test."""
+    """Return a function that tells whether a document has a value that passes a test.
+
+    ``name``: the name of the field with the value.
+    """
     return lambda doc: doc.fields.get(name) is not None and test(doc.fields[name])
 
 
