@@ -87,7 +87,8 @@ class Progress:
     - ``seconds``: elapsed time.
     - ``read``: number of bytes read so far.
     - ``to_do``: number of bytes to read in total; ``None`` for a stream.
-    - ``passed``, ``passed_read``: ``seconds`` and ``read`` after the first documents were encoded.
+    - ``passed``: elapsed time when the first documents had been encoded.
+    - ``passed_read``: number of bytes read by then.
     """
 
     counts: Counts

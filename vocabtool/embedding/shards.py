@@ -301,7 +301,7 @@ class Folder:
     ) -> Manifest:
         """Write the manifest, which marks the run as finished.
 
-        First reads the ``resumed`` shards. A damaged shard raises an error.
+        ``resumed``: numbers of the shards to read first. A damaged shard raises an error.
         """
         for number in resumed:
             for _ in read_row_groups(self.path / shards[number].file):
