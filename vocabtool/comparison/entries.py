@@ -348,7 +348,7 @@ def parse_folds(folds: str | Iterable[str]) -> tuple[Fold, ...]:
     names = folds.split(",") if isinstance(folds, str) else folds
     wanted = {name.strip() for name in names} - {""}
     if unknown := sorted(wanted.difference(FOLDS)):
-        raise ValueError(f"fold: expected some of {', '.join(FOLDS)}, got {unknown[0]!r}")
+        raise ValueError(f"fold: expected names from {', '.join(FOLDS)}, got {unknown[0]!r}")
     return tuple(fold for fold in FOLDS if fold in wanted)
 
 

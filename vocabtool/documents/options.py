@@ -183,8 +183,8 @@ class ReadOptions:
         for name, weight in weights_of(self.searched_fields).items():
             if weight > 1:
                 raise ValueError(
-                    f"field: a weight counts only in the keyword search of an index; use {name!r}, "
-                    f"got '{name}^{weight}'"
+                    f"field: a weight counts only in the keyword search of an index; use {name!r} "
+                    f"instead of '{name}^{weight}'"
                 )
 
     @property
@@ -203,7 +203,7 @@ def weights_of(searched: tuple[str, ...]) -> Mapping[str, int]:
             raise ValueError(f"field: wanted {wanted}, got {each!r}")
         name = match["name"]
         if name in found:
-            raise ValueError(f"field: name a field only once, got {name!r} again")
+            raise ValueError(f"field: a field may be named only once, got {name!r} again")
         found[name] = int(match["weight"] or 1)
     return found
 

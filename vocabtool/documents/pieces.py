@@ -311,7 +311,7 @@ def read_pieces(
         )
     if (name := request.options.field_of_rows) is not None:
         raise InvalidFile(
-            f"has no field {name!r}: it is read as text, and its pieces get ids by headings. "
+            f"has no field {name!r}: it is read as text, and its pieces get ids made of headings. "
             "Read it in a separate run, without --field and --id-field"
         )
     try:

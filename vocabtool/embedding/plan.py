@@ -223,7 +223,7 @@ class Plan:
     def from_json(cls, data: bytes) -> Plan:
         record = json_file.parse(data)
         if not isinstance(record, dict) or record.pop("vocabtool_run", None) != VERSION:
-            raise InvalidFile(f"wanted the plan of a run, version {VERSION}")
+            raise InvalidFile(f"wanted the plan of a run (version {VERSION})")
         plan: Plan = from_json(cls, record, "run")
         return plan
 

@@ -289,8 +289,8 @@ class Folder:
             shard = read_shard(self.path / name)
             if shard.run != run:
                 raise InvalidFile(
-                    f"a shard of another run ({shard.run[:16]}, wanted {run[:16]}): remove it and "
-                    "run again to make it anew",
+                    f"a shard of another run ({shard.run[:16]}, not {run[:16]}): remove the "
+                    "file, then run again to make the shard anew",
                     file=str(self.path / name),
                 )
             shards[shard.number] = shard
