@@ -113,7 +113,7 @@ def test_a_fold_is_applied_when_asked_for() -> None:
         assert (again.fold, again.common) == (("case", "nfkc", "markers"), 1)
     assert diff(a, b, fold="", as_stored=True).fold == ()
     for wrong in (["stem"], "case,stem"):
-        with pytest.raises(ValueError, match="expected some of case, nfkc, markers, got 'stem'"):
+        with pytest.raises(ValueError, match="expected names from case, nfkc, markers, got 'stem'"):
             diff(a, b, fold=wrong)
 
 

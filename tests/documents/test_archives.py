@@ -116,7 +116,7 @@ def test_pdf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer.write(locked)
     assert "password" in refused(locked)
     monkeypatch.setattr(archives, "MAX_PAGES", 2)
-    assert "3 pages, wanted at most 2" in refused(path)
+    assert "3 pages (expected at most 2)" in refused(path)
     monkeypatch.setattr(archives, "MAX_PAGES", 3)
     monkeypatch.setattr(archives, "MAX_CHARACTERS", 12)
     assert "more than 12 characters" in refused(path)

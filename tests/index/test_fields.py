@@ -332,7 +332,7 @@ def test_a_weight_only_in_an_index(tmp_path: Path) -> None:
         lambda: stream(rows, field=FIELDS),
         lambda: embed(rows, counted_letters.encode, tmp_path / "out", field=FIELDS),
     ):
-        with pytest.raises(ValueError, match=r"use 'title', got 'title\^3'"):
+        with pytest.raises(ValueError, match=r"use 'title' instead of 'title\^3'"):
             act()
     asked: Any = {"field": ["title", "body"], "id_field": "id"}
     embed(rows, counted_letters.encode, tmp_path / "out", **asked)
@@ -407,7 +407,7 @@ def test_commands(tmp_path: Path) -> None:
     np.save(tmp_path / "one.npy", np.ones((1, 2), np.float32))
     cost = ("index", "cost.jsonl", "-o", "cost", "--vectors", "one.npy")
     assert "1 document" in told(*cost, "--field", "cost^eur")
-    assert "use 'title', got 'title^3'" in told("oov", "v.npy", "rows.jsonl", *fields, code=2)
+    assert "use 'title' instead of 'title^3'" in told("oov", "v.npy", "rows.jsonl", *fields, code=2)
     shutil.rmtree(tmp_path / "index")
     written = (
         '[index.x]\nfolder = "index"\nfiles = "rows.jsonl"\nid-field = "id"\nlanguage = "none"\n'

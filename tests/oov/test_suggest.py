@@ -536,7 +536,7 @@ def test_damaged_matrices(here: Path, tmp_path: Path) -> None:
     """They are named."""
     words, folder = Words.of(here / "bert.json"), tmp_path / "model"
     model_folder(folder, "wte.weight", extra=-140)
-    with pytest.raises(InvalidFile, match=r"rows, wanted one for id \d+: matrix and tokenizer"):
+    with pytest.raises(InvalidFile, match=r"rows, but none for id \d+: matrix and tokenizer"):
         suggest(words, ["numpy of numpy"] * 3, 2, model=folder)
     content = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(content[:-40])

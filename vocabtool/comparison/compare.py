@@ -192,7 +192,7 @@ def _side(
     codes: NDArray[np.uint8],
     count: int,
 ) -> tuple[Side, NDArray[np.int64], NDArray[np.uint8]]:
-    """Return a :class:`Side`, and the id and kind of each of the ``count`` tokens."""
+    """Return a :class:`Side`, and the id and kind of each token. ``count``: number of tokens."""
     # ``before``, ``forms``: the entries before and after the folds ``case`` and ``nfkc``. If
     # folding makes several entries equal, the kind of the first one counts.
     different, distinct = len(before.numbers), len(forms.numbers)

@@ -147,8 +147,8 @@ class Diff:
       contain the token.
     - ``kinds_a``, ``kinds_b``: uint8, shape (u,), the kind of each token before ``case`` and
       ``nfkc``, as a position in ``KINDS``; ``NONE`` if the side does not contain the token.
-    - ``use``: Counts of a corpus that one rule cuts for both sides, or ``None``.
-    - ``cuts``: Counts of a corpus that each side cuts by its own rule, or ``None``.
+    - ``use``: Counts of a corpus, split by one rule for both sides, or ``None``.
+    - ``cuts``: Counts of a corpus, split by the rule of each side, or ``None``.
     - ``notes``: Which parts of the files could not be read, and which vocabulary was chosen from a
       file with several.
     """
@@ -248,7 +248,7 @@ class Diff:
         return places[:most]
 
     def sample(self, part: Part, most: int, *, kind: Kind | None = None) -> list[bytes]:
-        """Return the first ``most`` entries at :meth:`places`, as bytes.
+        """Return the first entries of a part, as bytes. For arguments see :meth:`places`.
 
         Special entries are skipped, except for ``kind="special"``.
         """
@@ -260,7 +260,10 @@ class Diff:
         return entries
 
     def shifts(self, most: int) -> list[Shift]:
-        """Return up to ``most`` shared entries, largest shift first, without special entries."""
+        """Return shared entries, largest shift first, without special entries.
+
+        ``most``: the maximum number of entries.
+        """
         ranks = self.ranks
         places = ranks.largest(most, self.kinds_a[ranks.numbers] != CODES["special"])
         tokens = take(self.tokens, ranks.numbers[places]).to_pylist()
@@ -268,8 +271,9 @@ class Diff:
         return list(map(Shift, tokens, *(column.tolist() for column in columns)))
 
     def to_arrow(self, places: NDArray[np.int64] | None = None) -> pa.Table:
-        """Return a table with a row for each distinct entry, or only for entries at ``places``.
+        """Return a table with a row for each distinct entry.
 
+        ``places``: positions in ``tokens`` of the entries to return, by default all.
         Columns: ``token`` (large_binary); ``in_a``, ``in_b``; ``id_a``, ``id_b``; ``kind_a``,
         ``kind_b`` (dictionary of string); ``rank_a``, ``rank_b``, ``shift`` as in :class:`Ranks`.
         Values that a side does not have are null.

@@ -23,8 +23,9 @@ category L, numbers N, punctuation P, and symbols S.
 
 A fold removes systematic differences. ``markers`` spells the pieces of all tokenizers in the same
 way, see :func:`spell`. ``nfkc`` is Unicode's compatibility composition. ``case`` is Unicode's full
-case folding. Folds are applied in the order ``markers``, ``nfkc``, ``case``; after ``nfkc`` and
-``case``, ``nfkc`` is repeated. Bytes that are not UTF-8 are kept.
+case folding. Folds are applied in the order ``markers``, ``nfkc``, ``case``. If both
+``nfkc`` and ``case`` are chosen, ``nfkc`` is applied again at the end. Bytes that are not UTF-8 are
+kept.
 """
 
 # Conversions avoid ``pa.array`` and ``to_numpy``, which load pandas (a third of a second).
@@ -131,8 +132,8 @@ def by_count(words: pa.Table) -> pa.Table:
 class Members(NamedTuple):
     """The entries of a :class:`Union` that one vocabulary contains, in id order.
 
-    ``numbers``: int64, shape (d,), position in :attr:`Union.tokens` of each distinct entry.
-    ``positions``: int64, shape (d,), first position in the vocabulary of each distinct entry.
+    ``numbers``: int64, shape (d,), position of each distinct entry in :attr:`Union.tokens`.
+    ``positions``: int64, shape (d,), first position of each distinct entry in the vocabulary.
     """
 
     numbers: Numbers
@@ -347,7 +348,7 @@ def parse_folds(folds: str | Iterable[str]) -> tuple[Fold, ...]:
     names = folds.split(",") if isinstance(folds, str) else folds
     wanted = {name.strip() for name in names} - {""}
     if unknown := sorted(wanted.difference(FOLDS)):
-        raise ValueError(f"fold: expected some of {', '.join(FOLDS)}, got {unknown[0]!r}")
+        raise ValueError(f"fold: expected names from {', '.join(FOLDS)}, got {unknown[0]!r}")
     return tuple(fold for fold in FOLDS if fold in wanted)
 
 

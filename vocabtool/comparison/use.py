@@ -44,7 +44,7 @@ MANY: Final = 50  # warn if one entry in MANY has capitals and the rule makes no
 
 
 class Carriers(NamedTuple):
-    """The most frequent words that only one vocabulary knows, as three numbers.
+    """Counts of the most frequent words that only one vocabulary knows.
 
     ``words``: the number of these words. ``tokens``: how often they occur. ``share``: ``tokens``
     divided by the number of all tokens that only this vocabulary knows.
@@ -98,7 +98,7 @@ class Use:
         return self.tokens - self.both - self.only_a - self.only_b
 
     def share(self, tokens: int) -> float:
-        """Return ``tokens`` divided by the number of all tokens; 0 without tokens."""
+        """Return a number of tokens divided by the number of all tokens; 0 for an empty corpus."""
         return tokens / self.tokens if self.tokens else 0.0
 
     def words(self, side: SideName) -> pa.Table:
@@ -106,7 +106,11 @@ class Use:
         return self.words_a if side == "a" else self.words_b
 
     def carriers(self, side: SideName, share: float = CARRYING) -> Carriers:
-        """Return the fewest words that make up ``share`` of the tokens that only ``side`` knows."""
+        """Return counts of the most frequent words that only one side knows.
+
+        ``share``: at least this share of the tokens that only this side knows. As few words as
+        possible are counted.
+        """
         counts = self.words(side)["count"].to_numpy()
         covered = np.cumsum(counts)
         if not len(covered):

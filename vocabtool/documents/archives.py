@@ -87,7 +87,9 @@ def pdf(file: Readable) -> MarkedText:
         if reader.is_encrypted and not reader.decrypt(""):
             raise BadRow("the PDF needs a password")
         if len(reader.pages) > MAX_PAGES:
-            raise BadRow(f"the PDF has {len(reader.pages):,} pages, wanted at most {MAX_PAGES:,}")
+            raise BadRow(
+                f"the PDF has {len(reader.pages):,} pages (expected at most {MAX_PAGES:,})"
+            )
         for number, page in enumerate(reader.pages, 1):
             # A lone surrogate, from a damaged font, cannot be stored.
             text = page.extract_text().encode("utf-8", "replace").decode()

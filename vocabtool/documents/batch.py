@@ -98,7 +98,7 @@ class Batch:
         return replace(self, source=source, columns=columns)
 
     def part(self, start: int, end: int) -> Batch:
-        """Return the rows from ``start`` to ``end`` (exclusive) without a copy of the texts."""
+        """Return the rows from ``start`` to ``end`` (exclusive) without copying the texts."""
         return self._with(
             lambda column: column.slice(start, end - start), np.arange(start, min(end, len(self)))
         )
@@ -134,7 +134,7 @@ class Skip(NamedTuple):
 
 @dataclass(slots=True)
 class SkipCounter:
-    """Counts skipped rows, and keeps the ``first`` few of them."""
+    """Counts skipped rows. ``first``: the first few of these rows."""
 
     count: int = 0
     first: list[Skip] = field(default_factory=list)
@@ -160,7 +160,7 @@ class Repeat(NamedTuple):
 
 @dataclass(slots=True)
 class DuplicateCounter:
-    """Counts documents with a repeated id, and keeps the ``first`` few of them."""
+    """Counts documents with a repeated id. ``first``: the first few of these."""
 
     count: int = 0
     first: list[Repeat] = field(default_factory=list)
@@ -188,14 +188,15 @@ class BadRow(ValueError):
 class Ahead:
     """How many documents at the start are still to be skipped.
 
-    ``left``: their number. ``unread``: whether they can be skipped without reading them.
+    ``left``: number of these documents. ``unread``: whether they can be skipped without reading
+    them.
     """
 
     left: int
     unread: bool
 
     def skip_unread(self, rows: int) -> bool:
-        """Return whether the next ``rows`` rows are skipped unread, and count them if so."""
+        """Return whether rows can be skipped without reading them. If so, count them as skipped."""
         if not self.unread or rows > self.left:
             return False
         self.left -= rows
@@ -205,7 +206,7 @@ class Ahead:
 class Measure(Protocol):
     """A function that returns the number of words or tokens of each text.
 
-    ``most``: the largest number that a model reads in a text. ``None``: no limit.
+    ``most``: maximum number of words or tokens that a model reads of a text. ``None``: no limit.
     """
 
     @property
@@ -278,9 +279,10 @@ def names_of(fields: Sequence[str] | Mapping[str, object]) -> str:
 
 
 def text_column(names: Sequence[str], wanted: str | None) -> int:
-    """Return the index of the column ``wanted``. Default: the only column, or else ``text``.
+    """Return the index of the text column.
 
-    Raises :class:`BadRow` if no column, or more than one, has this name.
+    ``wanted``: its name. By default, it is the only column or, among several, the one named
+    ``text``. Raises :class:`BadRow` if no column, or more than one, has this name.
     """
     if wanted is None and len(names) == 1:
         return 0

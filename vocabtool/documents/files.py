@@ -74,7 +74,7 @@ class Readable(Protocol):
 
 
 class ArrowStream:
-    """A stream for Arrow: the bytes ``held``, then the rest of ``file``, then ``last``.
+    """A stream for Arrow that returns ``held``, then the rest of ``file``, then ``last``.
 
     After :meth:`close` it returns no bytes, so that the threads of Arrow stop reading ``file``.
     """
@@ -135,7 +135,7 @@ def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
 
 @contextmanager
 def reading_documents(name: str) -> Iterator[None]:
-    """Add the file ``name`` to the errors of the ``with`` block.
+    """Put the name of a file into the errors that the ``with`` block raises.
 
     If there is no such file and ``name`` contains a blank, the message says it may be a text.
     """
@@ -157,7 +157,7 @@ def reading_documents(name: str) -> Iterator[None]:
 def left_out(
     sources: Sources, options: ReadOptions = DEFAULTS, own: Path | None = None
 ) -> tuple[str, ...]:
-    """Return a note for each folder in ``sources`` whose files are not all read.
+    """Return a note for each folder in which some files are not read.
 
     The note counts the unread files by suffix. ``own``: the output folder, which is not counted.
     """

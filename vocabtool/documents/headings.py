@@ -94,7 +94,7 @@ class Heading(NamedTuple):
     """A heading, which begins a section.
 
     - ``at``: offset of the heading, in characters.
-    - ``body``: offset of the text after the title; ``at``, if the title is not in the text.
+    - ``body``: offset of the text after the title. Equal to ``at`` if the title is not in the text.
     - ``level``: 1 for the highest.
     - ``title``: ``""`` for text that belongs to no section.
     """
@@ -195,7 +195,10 @@ def _end_of_fence(padded: str, at: int, fence: str) -> int:
 
 
 def _from_labels(text: str, at: int) -> int:
-    """Return the offset of the labels right above a heading at ``at``, or ``at`` without labels."""
+    """Return the offset of the labels right above a heading.
+
+    ``at``: offset of the heading, returned if the heading has no labels.
+    """
     while True:
         first = max(at - MAX_LABEL, 0)
         before = text[first:at].rstrip()

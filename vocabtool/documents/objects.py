@@ -126,7 +126,7 @@ def gather(
 
 
 def batch_of(rows: Sequence[Row], request: Request, *, are_pieces: bool = False) -> Batch:
-    """Make a batch. A row is invalid if the length of its vector is not the most frequent one."""
+    """Make a batch. A row is invalid if its vector does not have the most frequent length."""
     keep, vectors = request.options.kept_fields, None
     if request.options.vector_field is not None:
         rows, vectors = _with_vectors(rows, request)

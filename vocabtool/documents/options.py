@@ -87,9 +87,9 @@ class ReadOptions:
     - ``rules``: the version of the rules by which files are found and read. Version 1 (before
       vocabtool 0.2.0) reads Markdown, code, HTML and unknown formats line by line. In folders, it
       skips files of these formats and does not use ``.gitignore``.
-    - ``path_first``: whether each piece of a text that is cut at headings begins with its path of
-      headings, such as ``Install > Linux``. Has no effect if ``field`` is given. An index sets
-      this option, except when vectors are given.
+    - ``path_first``: whether each piece begins with its path of headings, such as
+      ``Install > Linux``. Applies only to texts that are cut at headings. Has no effect if
+      ``field`` is given. An index sets this option, except when vectors are given.
 
     Raises ``ValueError`` for an invalid value.
     """
@@ -158,14 +158,14 @@ class ReadOptions:
 
     @property
     def kept_fields(self) -> tuple[str, ...]:
-        """The fields to keep: those of ``keep`` and, if there are several, the text fields."""
+        """The fields to keep: ``keep``, and the text fields if there are several of them."""
         if self.field is None or isinstance(self.field, str):
             return (*self.keep,)
         return (*self.keep, *(name for name in self.fields if name not in (TEXT, *self.keep)))
 
     @property
     def field_of_rows(self) -> str | None:
-        """The first field that the options require but plain text lacks, or ``None``."""
+        """The first field in the options that plain text cannot have. ``None``: there is none."""
         lacking = self.fields[:1] if TEXT not in self.fields else ()
         single = None if self.path_first and self.field == TEXT else self.single_field
         asked = (*lacking, single, self.id_field)
@@ -183,8 +183,8 @@ class ReadOptions:
         for name, weight in weights_of(self.searched_fields).items():
             if weight > 1:
                 raise ValueError(
-                    f"field: a weight counts only in the keyword search of an index; use {name!r}, "
-                    f"got '{name}^{weight}'"
+                    f"field: a weight counts only in the keyword search of an index; use {name!r} "
+                    f"instead of '{name}^{weight}'"
                 )
 
     @property
@@ -203,7 +203,7 @@ def weights_of(searched: tuple[str, ...]) -> Mapping[str, int]:
             raise ValueError(f"field: wanted {wanted}, got {each!r}")
         name = match["name"]
         if name in found:
-            raise ValueError(f"field: name a field only once, got {name!r} again")
+            raise ValueError(f"field: a field may be named only once, got {name!r} again")
         found[name] = int(match["weight"] or 1)
     return found
 

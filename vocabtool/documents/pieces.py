@@ -97,7 +97,7 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(request: Request) -> Sizes:
-    """Return the sizes of the options, but at most as many tokens as the model reads."""
+    """Return the sizes from the options. A piece is never longer than the model reads."""
     options, measure = request.options, request.measure or WORDS
     size = options.split_size or SPLIT_SIZE
     if measure.most is not None:
@@ -257,7 +257,7 @@ def _with_overlaps(
 
 
 def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
-    """Drop the overlap of pieces that are too long, then halve pieces that still are."""
+    """Drop the overlap of pieces that are too long. Halve pieces that are too long without it."""
     spans = [_trim(text, (first, body[1])) or body for first, body in pieces]  # not blank
     if isinstance(sizes.measure, CountWords) and not sizes.overlap:  # then parts add up
         return [[span] for span in spans]
@@ -303,7 +303,7 @@ def read_pieces(
 ) -> Iterator[Batch]:
     """Read a file as pieces; ``mark`` returns the text and the headings of the file.
 
-    If the options name several text fields, ``text`` is the name of the piece's own text.
+    If the options name several text fields, the field ``text`` is the piece's own text.
     """
     for place in NOT_JOINED.intersection(request.options.fields):
         raise InvalidFile(
@@ -311,7 +311,7 @@ def read_pieces(
         )
     if (name := request.options.field_of_rows) is not None:
         raise InvalidFile(
-            f"has no field {name!r}: it is read as text, and its pieces get ids by headings. "
+            f"has no field {name!r}: it is read as text, and its pieces get ids made of headings. "
             "Read it in a separate run, without --field and --id-field"
         )
     try:

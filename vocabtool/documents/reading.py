@@ -133,7 +133,7 @@ def batches(
     ``log``: counts invalid rows, repeated ids and bytes read. Required if the options allow rows or
     documents to be skipped.
     ``size``: approximate bytes of text in a batch; a longer text is a batch of its own.
-    ``rows``: maximum number of documents of an iterable or a queue in a batch.
+    ``rows``: maximum number of documents in a batch, if the source is an iterable or a queue.
     ``start``: number of documents to skip at the start.
     ``measure``: counts the tokens of texts that are split into pieces. Default: words are counted.
 
@@ -143,8 +143,8 @@ def batches(
 
     Raises:
 
-    - :class:`InvalidFile` for damaged files and, with file and line, for invalid rows and repeated
-      ids
+    - :class:`InvalidFile` for damaged files, invalid rows and repeated ids. For rows and ids, the
+      message contains the file and the line.
     - :class:`NotFound`
     - :class:`UnsupportedFormat`
     - :class:`VocabtoolError` for ``on_duplicate="last"`` with a source that can be read only once
@@ -302,7 +302,7 @@ INSERT: Final = "INSERT INTO ids VALUES (?, ?, ?, ?, ?) ON CONFLICT DO "
 
 
 class SeenIds:
-    """Stores the first row of each id and, if ``last`` is true, its last row."""
+    """Stores the first row with each id. ``last``: whether to store the last row too."""
 
     def __init__(self, *, last: bool = False) -> None:
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
@@ -418,12 +418,13 @@ def extent(
     format: Format | None = None,  # noqa: A002 - as in ReadOptions
     options: ReadOptions = DEFAULTS,
 ) -> Extent:
-    """Return the number of rows and bytes of all ``sources``, the argument of :func:`batches`.
+    """Return the total number of rows and bytes of ``sources``.
 
     The number of rows is known for Parquet, Arrow IPC files and objects with ``len``. The number of
     bytes is known for regular files. Neither number is known if a file is missing or damaged.
 
-    ``options``: how the files are read. ``format``: overrides ``options.format``.
+    ``sources``: as for :func:`batches`. ``options``: how the files are read. ``format``: overrides
+    ``options.format``.
     """
     options = options if format is None else replace(options, format=format)
     parts: list[Extent] = []

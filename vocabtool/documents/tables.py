@@ -43,7 +43,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names of the columns to read. ``kept``: the fields to keep that the table has."""
+    """Names of the columns to read. ``kept``: only the fields that the table has."""
 
     texts: tuple[str, ...]
     id: str | None

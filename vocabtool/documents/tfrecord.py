@@ -48,7 +48,8 @@ BYTES_TAG: Final = BYTES << 3 | wire.LEN  # also the tag of the values in a Byte
 def read(file: Readable, request: Request) -> Iterator[Batch]:
     """Read each record as a document.
 
-    Raises :class:`InvalidFile` for a damaged length or a truncated file, also with ``"skip"``.
+    A damaged length or a truncated file always raises :class:`InvalidFile`, even if ``on_error``
+    is ``"skip"``.
     """
     return gather(_rows(file, request), request, MAX_ROWS)
 
@@ -125,7 +126,7 @@ def _row(
 def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, object]:
     """Return the features of an ``Example`` by name.
 
-    A feature with one value is this value, any other feature is a list. Values are ``bytes``,
+    A feature with one value is returned as this value, any other as a list. Values are ``bytes``,
     ``float`` (from 32 bits) or ``int``. ``wanted``: the names to read; others get ``None``.
     """
     found: dict[str, object] = {}
@@ -157,7 +158,10 @@ def _entry(
 
 
 def _content_start(data: bytes, start: int, end: int, tag: int) -> int:
-    """Return the start of the content if ``data[start:end]`` is one field ``tag``, else 0."""
+    """Return where the content of a field begins.
+
+    Returns 0 unless ``data[start:end]`` is a single field with this ``tag``.
+    """
     if end - start < 2 or data[start] != tag:
         return 0
     length, at = data[start + 1], start + 2

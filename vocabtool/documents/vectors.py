@@ -305,7 +305,7 @@ def _map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]
 
 
 class Matcher:
-    """Adds its vector to each document. ``start``: number of documents that were read before."""
+    """Adds vectors to documents. ``start``: number of documents that were read before."""
 
     def __init__(self, given: GivenVectors, start: int = 0) -> None:
         self._given = given

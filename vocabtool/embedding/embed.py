@@ -87,7 +87,8 @@ class Progress:
     - ``seconds``: elapsed time.
     - ``read``: number of bytes read so far.
     - ``to_do``: number of bytes to read in total; ``None`` for a stream.
-    - ``passed``, ``passed_read``: ``seconds`` and ``read`` after the first documents were encoded.
+    - ``passed``: elapsed time when the first documents had been encoded.
+    - ``passed_read``: number of bytes read by then.
     """
 
     counts: Counts
@@ -222,7 +223,7 @@ def embed(
                 "only one of the two options"
             )
         if runner == "ray" and (files is None or STDIN in files):
-            raise VocabtoolError("the runner ray reads files by name: wanted files, got a stream")
+            raise VocabtoolError("the runner ray reads files by name, so it cannot read a stream")
         if force or not _resumes(folder, plan, files, batch_size):
             folder.begin(plan, encoder.fitted if isinstance(encoder, StaticEncoder) else None)
         redone, shards = folder.remove_unfinished(), folder.shards(plan)
@@ -248,8 +249,8 @@ def embed(
                 shards[result.shard.number] = result.shard
             if changed := changes(watched, facts_of((each.name for each in watched), "stat")):
                 raise VocabtoolError(
-                    f"{folder.path}: not finished, an input changed while it was read: "
-                    f"{changed[0]}. Start over with --force"
+                    f"{folder.path}: the run is not finished, because an input changed while it "
+                    f"was read: {changed[0]}. Start over with --force"
                 )
             redone += folder.remove_unfinished()  # left by killed workers
             if not shards:

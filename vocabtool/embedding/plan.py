@@ -134,7 +134,7 @@ def changes(
 
 
 def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
-    """Yield texts for fitting word weights: the same number of first texts from each file."""
+    """Yield texts for fitting word weights: equally many from the start of each file."""
     options = replace(options, id_field=None, keep=(), on_error="skip", on_duplicate="error")
     is_empty = True
     for file in files:
@@ -223,14 +223,14 @@ class Plan:
     def from_json(cls, data: bytes) -> Plan:
         record = json_file.parse(data)
         if not isinstance(record, dict) or record.pop("vocabtool_run", None) != VERSION:
-            raise InvalidFile(f"wanted the plan of a run, version {VERSION}")
+            raise InvalidFile(f"wanted the plan of a run (version {VERSION})")
         plan: Plan = from_json(cls, record, "run")
         return plan
 
     def differences(self, now: Plan, *, batch_size_given: bool = True) -> tuple[str, ...]:
         """Return a line for each difference between this plan and ``now``.
 
-        If the model differs, differences that it causes are not listed.
+        If the models differ, differences that follow from the model are not listed.
         """
         implied = set()
         if self.encoder != now.encoder:

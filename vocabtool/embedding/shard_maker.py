@@ -1,7 +1,7 @@
 """Make one shard from its documents, in a thread, a process or an actor.
 
-Documents are cut into shards, and shards into slabs, which are encoded as a whole. Slabs depend
-only on the documents, so a batch of the encoder contains the same texts in every run.
+The documents are divided into shards, and each shard into slabs. A slab is encoded as a whole.
+Slabs depend only on the documents, so a batch of the encoder contains the same texts in every run.
 """
 
 from __future__ import annotations

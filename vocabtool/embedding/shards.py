@@ -289,8 +289,8 @@ class Folder:
             shard = read_shard(self.path / name)
             if shard.run != run:
                 raise InvalidFile(
-                    f"a shard of another run ({shard.run[:16]}, wanted {run[:16]}): remove it and "
-                    "run again to make it anew",
+                    f"a shard of another run ({shard.run[:16]}, not {run[:16]}): remove the "
+                    "file, then run again to make the shard anew",
                     file=str(self.path / name),
                 )
             shards[shard.number] = shard
@@ -301,7 +301,7 @@ class Folder:
     ) -> Manifest:
         """Write the manifest, which marks the run as finished.
 
-        First reads the ``resumed`` shards. A damaged shard raises an error.
+        ``resumed``: numbers of the shards to read first. A damaged shard raises an error.
         """
         for number in resumed:
             for _ in read_row_groups(self.path / shards[number].file):

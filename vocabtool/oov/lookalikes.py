@@ -106,8 +106,9 @@ def is_random(written: str) -> bool:
 
     - 8 or more hexadecimal characters that change at least twice between letters and digits.
     - 16 or more digits.
-    - 12 or more base64 characters with a digit. After at least a quarter of them, the kind changes:
-      small letter, capital or digit. A change from a capital to a small letter does not count.
+    - 12 or more base64 characters with a digit. At least a quarter of them are followed by one of
+      another kind (small letter, capital or digit). A capital followed by a small letter does not
+      count.
     """
     if written.isdigit():
         return len(written) >= LONG_NUMBER
@@ -152,7 +153,8 @@ def _find_similar(
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return two mappings from a folded word to the first similar entry.
 
-    The entry is equal to the word after folding, or one edit away (only if ``misspellings``).
+    In the first mapping, the entry is equal to the word after folding. In the second, it is one
+    edit away; without ``misspellings``, this mapping is empty.
     """
     wanted = {folded for folded in folds if folded}
     around: dict[str, list[str]] = {}
@@ -233,7 +235,7 @@ def find_word(text: bytes, word: bytes) -> int:
 
 
 def _by_itself(text: bytes, word: bytes) -> int:
-    """Return the position of ``word`` as a whole word, or -1. All non-ASCII bytes are letters."""
+    """Return the position of ``word`` as a whole word, or -1. Non-ASCII bytes count as letters."""
     at = text.find(word)
     while at >= 0:
         end = at + len(word)

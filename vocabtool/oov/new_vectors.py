@@ -2,8 +2,9 @@
 
 - ``mean``: The mean of the vectors of the word's pieces (Gee et al. 2022, Fast Vocabulary Transfer
   for Language Model Compression, EMNLP, Industry Track).
-- ``sum``: The sum of the vectors of the word's pieces, for static embeddings. The vector of a text
-  is the mean of its tokens' vectors. With the sum, it keeps its direction.
+- ``sum``: The sum of the vectors of the word's pieces, for static embeddings. There the vector of a
+  text is the mean of its tokens' vectors. With ``sum``, a new word does not change the direction of
+  a text's vector.
 - ``contexts``: A vector learned from the word's contexts (Khodak et al. 2018, A La Carte Embedding,
   ACL).
 
@@ -134,7 +135,7 @@ def open_rows(model: str | Path) -> Rows | None:
             scales = np.float32(1) if weights is None else weights[ids].astype(np.float32)[:, None]
         except IndexError as error:
             raise InvalidFile(
-                f"tensor {name!r} has {size:,} rows, wanted one for id {ids.max(initial=0):,}: "
+                f"tensor {name!r} has {size:,} rows, but none for id {ids.max(initial=0):,}: "
                 "matrix and tokenizer belong to different models",
                 file=str(file),
             ) from error
@@ -239,8 +240,8 @@ def check_static(model: str | Path, to: str | Path) -> tuple[Path, EmbeddingFile
     if not (is_text or path.suffix == ".npz") or path.suffix != Path(to).suffix:
         raise VocabtoolError(
             f"{to}: cannot write a copy of {model} with new words. The model must be a static "
-            "embedding, or word vectors in a .npz or text file; then the copy needs the same "
-            "ending. To write only the tokens, name a file that ends in .json"
+            "embedding, or word vectors in a .npz or text file. Word vectors need a copy with "
+            "the same ending. To write only the tokens, name a file that ends in .json"
         )
     return path, None
 

@@ -84,7 +84,7 @@ class CurvePoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FragmentedWord:
-    """A word that a subword model splits into ``pieces`` pieces."""
+    """A word that a subword model splits. ``pieces``: number of its pieces."""
 
     word: bytes
     pieces: int
@@ -134,7 +134,7 @@ class CutWord:
 
 
 class CutOff(NamedTuple):
-    """What a model does not read of the documents.
+    """The parts of the documents that a model does not read.
 
     A token is a piece for a subword model, and a word for a model of whole words.
 
@@ -235,9 +235,9 @@ class OovReport:
         return _share(self.split.documents_split3 if self.split else 0, self.documents)
 
     def split_rate(self, pieces: int = 3) -> float:
-        """Return the share of the tokens that have ``pieces`` or more pieces, from 0 to 1.
+        """Return the share of the tokens that are split into many pieces, from 0 to 1.
 
-        ``pieces`` can be at most 32. For a model of whole words, the share is 0.
+        ``pieces``: minimum number of pieces, up to 32. For a model of whole words, the share is 0.
         """
         return _share(sum(self.pieces.histogram[pieces:]) if self.pieces else 0, self.tokens)
 
@@ -256,7 +256,10 @@ class OovReport:
         return next((one for one in self.estimated if one.figure == figure), None)
 
     def commonest(self, most: int | None = None) -> Iterator[UnknownWord]:
-        """Yield at most ``most`` unknown words, by default all. Frequent words come first."""
+        """Yield the unknown words. Frequent words come first.
+
+        ``most``: the maximum number of words, by default all.
+        """
         table = self.unknown.select(COLUMNS).slice(0, most)
         for batch in table.to_batches(max_chunksize=4096):
             columns = [column.to_pylist() for column in batch.columns]

@@ -127,7 +127,10 @@ class SplitWords:
         return sum(language.documents_split3 for language in self.languages)
 
     def words(self, start: int = 0, most: int | None = None) -> Iterator[SplitWord]:
-        """Yield at most ``most`` rows of the table, by default all, from row ``start`` on."""
+        """Yield rows of the table.
+
+        ``start``: the first row. ``most``: the maximum number of rows, by default all.
+        """
         for batch in self.table.slice(start, most).to_batches(max_chunksize=4096):
             columns = [column.to_pylist() for column in batch.columns]
             parts = COLUMNS.index("parts")
@@ -172,7 +175,7 @@ def split_table(
 
 
 def _kinds(words: pa.Table, vocabulary: Vocabulary | None) -> list[Kind | None]:
-    """Return the kind of each split word; only ``None`` values without a vocabulary."""
+    """Return the kind of each split word. Without a vocabulary, every kind is ``None``."""
     if vocabulary is None:
         return [None] * len(words)
     entries = vocabulary.stored

@@ -152,9 +152,10 @@ def suggest(
     model: str | Path | None = None,
     start: StartVectors | None = None,
 ) -> Suggestions:
-    """Choose the words whose addition to the model saves most pieces, at most ``most`` words.
+    """Choose the words whose addition to the model saves the most pieces.
 
     - ``texts``: Texts or Arrow arrays of texts, not names of files. The first 256 MB are read.
+    - ``most``: Maximum number of words.
     - ``model``: A folder with ``model.safetensors``, or a file of word vectors. The initial vectors
       of the new words are computed from its vectors. ``None`` means that no vectors are computed.
     - ``start``: How an initial vector is computed: as the ``mean`` or ``sum`` of the vectors of the
@@ -310,7 +311,7 @@ def _halves(texts: Texts) -> tuple[tuple[list[pa.StringArray], ...], tuple[str, 
     for array in map(texts_array, texts if arrays else in_batches(texts, BATCH)):
         size += array.nbytes
         if size > MAX_TEXT:
-            note = f"words to add: chosen on the first {number:,} documents ({MAX_TEXT >> 20} MB)"
+            note = f"the words were chosen on the first {number:,} documents ({MAX_TEXT >> 20} MB)"
             return halves, (note,)
         for half in (0, 1):
             rows = np.arange((half - number) % 2, len(array), 2)
@@ -375,7 +376,10 @@ def _choose(
     lengths: NDArray[np.int64],
     most: int,
 ) -> list[SuggestedWord]:
-    """Choose at most ``most`` words, and update the numbers of pieces in ``lengths``."""
+    """Choose words, and update the numbers of pieces in ``lengths``.
+
+    ``most``: maximum number of words.
+    """
     places, waiting = _candidates(base, flags, units)
     inside: dict[int, list[str]] = defaultdict(list)  # the chosen words in each part
     measured: dict[str, _Effect] = {}
@@ -416,7 +420,10 @@ def _choose(
 def _candidates(
     base: Tokenizer, flags: Flags, units: _Units
 ) -> tuple[dict[str, list[int]], list[tuple[int, str]]]:
-    """Return the rows of the texts with each word, and a heap of (-highest saving, word)."""
+    """Return the rows of the texts that contain each word, and a heap of words.
+
+    The items of the heap are (-highest saving, word).
+    """
     import regex
 
     search = regex.compile(WORD).findall
