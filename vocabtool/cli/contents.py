@@ -218,8 +218,8 @@ def copy_command(folder: str, new: str, quiet: bool) -> None:
 
     NEW is a new folder, which appears when it is complete, or an address, such as
     postgresql://HOST/DATABASE?index=NAME. A copy from or to an address is compared with the
-    original at the end. After an interruption, the same command resumes it. The model is not
-    copied.
+    original at the end. After an interruption, the same command resumes the copy. The model is
+    not copied.
     """
     with usage_errors():
         index = open_index(folder, {})

@@ -317,7 +317,10 @@ def _check_suggestion(
 def _keep(
     batches: Iterator[pa.StringArray], kept: list[pa.StringArray], most: int | None
 ) -> Iterator[pa.StringArray]:
-    """Yield all batches. Unless ``most`` is ``None``, append the first ones to ``kept``."""
+    """Yield all batches, and append the first ``MAX_TEXT`` bytes or a little more to ``kept``.
+
+    If ``most`` is ``None``, append nothing.
+    """
     from vocabtool.oov.suggest import MAX_TEXT
 
     size = 0

@@ -176,7 +176,10 @@ HTTP: Final = (
 
 
 def prompt_options(prompt: str, dim: str) -> tuple[Decorator, ...]:
-    """Return the options for prompts and vector length. ``prompt``, ``dim``: defaults, for help."""
+    """Return the options for prompts and vector length.
+
+    ``prompt``, ``dim``: the defaults that the help states.
+    """
     return (
         click.option(
             "--prompt-query",
