@@ -235,7 +235,9 @@ def copy_command(folder: str, new: str, quiet: bool) -> None:
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @CONDITION
 @click.option("--dry-run", is_flag=True, help="Only print how many documents would be deleted.")
-@click.option("--force", is_flag=True, help="Let --where delete over a third of the documents.")
+@click.option(
+    "--force", is_flag=True, help="Let --where delete more than a third of the documents."
+)
 @click.option(
     "--whole-index",
     is_flag=True,

@@ -84,8 +84,8 @@ def documentation(library: Path | None = None) -> tuple[Document, ...]:
     if len(documents) < MIN_DOCUMENTS:
         raise NotFound(
             f"{library}: expected at least {MIN_DOCUMENTS:,} texts of Python's own documentation, "
-            f"got {len(documents):,}; run the demo with a Python whose library is .py files "
-            "(python.org, pyenv, conda)"
+            f"got {len(documents):,}; run the demo with a Python whose library consists of "
+            ".py files (python.org, pyenv, conda)"
         )
     return tuple(documents[:MAX_DOCUMENTS])
 

@@ -95,7 +95,7 @@ SHAPE = gather(
         "--exact-below",
         type=click.IntRange(0),
         help="Compare every vector (exact search) if there are at most this many documents. "
-        "[default: 20,000, in PostgreSQL 5,000]",
+        "[default: 20,000; 5,000 in PostgreSQL]",
     ),
 )
 FILLING = gather(
@@ -163,8 +163,8 @@ CALIBRATE = click.option(
 @click.option(
     "--table",
     metavar="TABLE",
-    help="Instead of FILE: index your own table in the database of DIR, which must be an address. "
-    "Needs --id-column, --text-column and --vector-column; also takes --keep.",
+    help="Index your own table, instead of FILE. DIR must be an address in the database of this "
+    "table. Needs --id-column, --text-column and --vector-column; also takes --keep.",
 )
 @FILLING
 @CALIBRATE

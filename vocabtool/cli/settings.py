@@ -189,7 +189,7 @@ def _find(context: click.Context, name: str, *, or_file: bool = False) -> IndexS
         own = {key: each for key, each in table.items() if not isinstance(each, dict)}
         for key in table.keys() - own.keys():
             if root.get_command(context, key) is None:
-                raise found.error(f"{key}: a table, but vocabtool has no command of this name")
+                raise found.error(f"{key}: is a table, but vocabtool has no command of this name")
         index_command = root.get_command(context, "index")
         assert index_command is not None  # noqa: S101 - it is in the table of commands
         _check(found, index_command, context, own)
