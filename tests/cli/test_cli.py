@@ -108,7 +108,8 @@ def test_extract_text(model: Path) -> None:
     assert done.stdout == "the\nnaïve\na\\nb\n\\xff\\xfe\n\n".encode()
     assert done.stderr.decode().splitlines() == [
         "vocabtool: words: 5 entries (table)",
-        "vocabtool: 2 entries written with backslash escapes (line breaks or not UTF-8)",
+        "vocabtool: 2 entries written with backslash escapes, because of line breaks or "
+        "invalid UTF-8",
     ]
 
 
@@ -192,7 +193,8 @@ def test_incomplete_is_said(tmp_path: Path) -> None:
         (
             ["extract", "data/sentence_encoder", "-o", "words.foo"],
             2,
-            "-o words.foo: expected a file that ends in .json, .csv, .parquet or .txt, or --format",
+            "-o words.foo: expected a file that ends in .json, .csv, .parquet or .txt; "
+            "or pass --format",
         ),
     ],
 )

@@ -252,7 +252,7 @@ CASES = [
     (f"[index.x]\n{FOLDER}metric = 'l3'", "[index.x] metric: 'l3' is not one of"),
     (f"[index.x]\n{FOLDER}memory = '1K'", "[index.x] memory: the minimum is 16M"),
     (f"[index.x]\n{FOLDER}rule = 'no-rule'", "[index.x] rule: "),
-    (f"[index.x]\n{FOLDER}[index.x.find]\nk = 1", "[index.x] find: a table, but vocabtool has"),
+    (f"[index.x]\n{FOLDER}[index.x.find]\nk = 1", "[index.x] find: is a table, but vocabtool has"),
     (f"[index.x]\n{FOLDER}[index.x.list]\nfolder = 'g'", "[index.x.list] folder: unknown key"),
     (f"[index.x]\n{FOLDER}[index.x.list]\nk = 'all'", "[index.x.list] k: wanted an integer"),
 ]

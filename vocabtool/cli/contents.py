@@ -218,8 +218,8 @@ def copy_command(folder: str, new: str, quiet: bool) -> None:
 
     NEW is a new folder, which appears when it is complete, or an address, such as
     postgresql://HOST/DATABASE?index=NAME. A copy from or to an address is compared with the
-    original at the end. After an interruption, the same command resumes it. The model is not
-    copied.
+    original at the end. After an interruption, the same command resumes the copy. The model is
+    not copied.
     """
     with usage_errors():
         index = open_index(folder, {})
@@ -235,7 +235,9 @@ def copy_command(folder: str, new: str, quiet: bool) -> None:
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @CONDITION
 @click.option("--dry-run", is_flag=True, help="Only print how many documents would be deleted.")
-@click.option("--force", is_flag=True, help="Let --where delete over a third of the documents.")
+@click.option(
+    "--force", is_flag=True, help="Let --where delete more than a third of the documents."
+)
 @click.option(
     "--whole-index",
     is_flag=True,

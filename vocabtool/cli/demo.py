@@ -84,8 +84,8 @@ def documentation(library: Path | None = None) -> tuple[Document, ...]:
     if len(documents) < MIN_DOCUMENTS:
         raise NotFound(
             f"{library}: expected at least {MIN_DOCUMENTS:,} texts of Python's own documentation, "
-            f"got {len(documents):,}; run the demo with a Python whose library is .py files "
-            "(python.org, pyenv, conda)"
+            f"got {len(documents):,}; run the demo with a Python whose library consists of "
+            ".py files (python.org, pyenv, conda)"
         )
     return tuple(documents[:MAX_DOCUMENTS])
 
@@ -259,7 +259,10 @@ FUSIONS: Final[dict[Fusion, str]] = {
 def draw_questions(
     documents: Sequence[Document], words: Words, index: Index, seed: int
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield triples: a query of three words of a document, the unknown one, the document's id."""
+    """Yield triples: a query, the unknown word in the query, and the id of a document.
+
+    The query consists of three words of this document.
+    """
     lookup = words.look_up([document.text for document in documents])
     spellings = [spelling.decode() for spelling in as_bytes(lookup.distinct)]
     texts = np.split(lookup.codes, lookup.offsets[1:-1])

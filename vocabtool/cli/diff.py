@@ -75,7 +75,7 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     callback=check_rule,
     metavar="RULE",
     help=f"Rule that splits the corpus into words, for A and B: {RULES}. [default: keras; "
-    "if A or B has pieces with markers, the own rule of each]",
+    "if A or B has pieces with markers, each uses its own rule]",
 )
 @click.option(
     "--format",
@@ -151,7 +151,7 @@ def diff_command(
     use = found.use
     if use is not None:
         known = ", ".join(f"{name} {percent(use.share(tokens))}" for name, tokens in known_to(use))
-        tell(f"{use.tokens:,} tokens, known to: {known} (rule for both: {use.rule_name})")
+        tell(f"{use.tokens:,} tokens; share known to: {known} (rule for both: {use.rule_name})")
     if found.cuts is not None:
         for label, cut in ((a, found.cuts.a), (b, found.cuts.b)):
             tell(

@@ -1,4 +1,4 @@
-"""The commands that compute vectors: ``embed`` of documents, ``train`` of words."""
+"""The commands that compute vectors: ``embed`` for documents, ``train`` for words."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
 def train_command(
     files: tuple[str, ...], read: ReadOptions, file: str, settings: dict[str, Any], quiet: bool
 ) -> None:
-    """Train word vectors on the documents of FILE..., if no existing model fits them.
+    """Train word vectors on the documents of FILE..., for texts that no existing model fits.
 
     Words that occur near the same words get similar vectors. A FILE has one document per line, or
     per row (.jsonl, .csv, .tsv, .parquet, .arrow, .tfrecord), also with .gz or .zst. FILE can be a

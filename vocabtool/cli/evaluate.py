@@ -60,8 +60,9 @@ QUERIES = gather(
     "--beside",
     metavar="NAME=VALUE",
     multiple=True,
-    help="With judged queries: compare the default fusion, query by query, with a search with this "
-    "setting. May be repeated, for a search with several settings. [default: fusion=dense]",
+    help="With judged queries: a setting of a second search, which is compared query by query with "
+    "the default fusion. May be repeated, for several settings of the second search. "
+    "[default: fusion=dense]",
 )
 @HTML
 @format_option()

@@ -95,7 +95,7 @@ SHAPE = gather(
         "--exact-below",
         type=click.IntRange(0),
         help="Compare every vector (exact search) if there are at most this many documents. "
-        "[default: 20,000, in PostgreSQL 5,000]",
+        "[default: 20,000; 5,000 in PostgreSQL]",
     ),
 )
 FILLING = gather(
@@ -163,8 +163,8 @@ CALIBRATE = click.option(
 @click.option(
     "--table",
     metavar="TABLE",
-    help="Instead of FILE: index your own table in the database of DIR, which must be an address. "
-    "Needs --id-column, --text-column and --vector-column; also takes --keep.",
+    help="Index your own table, instead of FILE. DIR must be an address in the database of this "
+    "table. Needs --id-column, --text-column and --vector-column; also takes --keep.",
 )
 @FILLING
 @CALIBRATE
@@ -301,12 +301,12 @@ def update_command(
     quiet: bool,
     report_format: Literal["text", "json"],
 ) -> None:
-    """Read FILE... again and apply the changes; without FILE, read all files of DIR.
+    """Read FILE... again and apply the changes; without FILE, read every indexed FILE.
 
-    A FILE that was indexed before is read with its options and --vectors of that time. A new FILE
-    is read with the options of the last indexed FILE. New documents are added, and changed
-    documents are replaced. Only new and changed texts are encoded. Before, up to 8 documents of DIR
-    are encoded again to check that the model is the same.
+    A FILE that was indexed before is read with the options and --vectors that were used then. A new
+    FILE is read with the options of the last indexed FILE. New documents are added, and changed
+    documents are replaced. Only new and changed texts are encoded. Before that, up to 8 documents
+    of DIR are encoded again to check that the model is the same.
 
     If the documents are the rows of a table (index --table), the rows that changed are indexed.
 
@@ -379,8 +379,9 @@ def _open(
 ) -> tuple[Path | str, Index | None]:
     """Return the folder or address to build in, and the index that is already there, or ``None``.
 
-    ``force``: with --force, all options as text, and the files of model and vectors. The new index
-    is then built in another folder. A later run with the same options resumes this build.
+    ``force``: ``None`` without --force. With --force, a pair: all options as text, and the paths of
+    the model and the vectors, if they are files. The new index is then built in another folder. A
+    later run with the same options resumes this build.
     """
     from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
     from vocabtool.index.engines import is_address

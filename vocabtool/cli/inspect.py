@@ -121,8 +121,8 @@ def extract_command(model: str, name: str | None, output: FileFormat | None, fil
         tell(f"{vocabulary.name}: {len(vocabulary):,} entries ({vocabulary.kind}){others}")
     if escaped:
         tell(
-            f"{plural(escaped, 'entry', 'entries')} written with backslash escapes (line breaks or "
-            "not UTF-8)"
+            f"{plural(escaped, 'entry', 'entries')} written with backslash escapes, because of "
+            "line breaks or invalid UTF-8"
         )
     if output in (None, "text") and (vocabulary.first_id or vocabulary.ids is not None):
         tell(

@@ -109,10 +109,10 @@ def cli() -> None:
 def demo_command(folder: str, seed: int) -> None:
     """Demonstrate all steps offline, in under a minute, on Python's own documentation.
 
-    The demo trains a small sentence encoder, extracts its vocabulary, reports which words it does
-    not know, builds an index, and searches it, with vectors alone and with keywords too. The
-    encoder is a TensorFlow model, or a file of word vectors if TensorFlow is not installed. All
-    files are written to DIR [default: vocabtool-demo].
+    The demo trains a small sentence encoder, extracts its vocabulary, and reports which words the
+    encoder does not know. Then it builds an index, and searches the index with vectors alone and
+    with keywords too. The encoder is a TensorFlow model, or a file of word vectors if TensorFlow is
+    not installed. All files are written to DIR [default: vocabtool-demo].
     """
 
     from vocabtool.cli.demo import tell_story

@@ -17,7 +17,9 @@ NEEDED: Final = "serving agents needs the MCP SDK: pip install '.[mcp]'"
 @click.command("mcp")
 @click.argument("indexes", nargs=-1, required=True, metavar="[NAME=]DIR...")
 @click.option(
-    "--http", is_flag=True, help="Serve streamable HTTP at /mcp, not standard input and output."
+    "--http",
+    is_flag=True,
+    help="Serve streamable HTTP at /mcp, instead of standard input and output.",
 )
 @PLACE
 @PROTECTION

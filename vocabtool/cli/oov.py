@@ -60,7 +60,7 @@ SUGGEST: Final = gather(
         metavar="PATH",
         help="Where to write the words of --suggest. NAME.json: tokens to add, with initial "
         "vectors if MODEL is a folder with model.safetensors. Any other PATH: a copy of a static "
-        "MODEL that has these words.",
+        "MODEL, with these words added.",
     ),
     click.option(
         "--suggest-vectors",
@@ -99,7 +99,7 @@ def _fertility(text: str) -> float:
         pieces = 0.0
     if not 1 <= pieces < inf:
         raise click.BadParameter(
-            f"fertility: expected a mean number of pieces, at least 1, such as 1.6, got {text!r}"
+            f"fertility: expected the pieces per token, at least 1, such as 1.6, got {text!r}"
         )
     return pieces
 
@@ -158,8 +158,9 @@ def _share(text: str, before: str = "", after: str = "") -> float:
     "--limit",
     type=click.IntRange(1),
     metavar="N",
-    help="Maximum number of tokens that the model reads of a text, including the special tokens "
-    "that it adds; N must be larger than their number. [default: as the model's files state]",
+    help="Maximum number of tokens that the model reads of a text. The special tokens that the "
+    "model adds are included, so N must be larger than their number. "
+    "[default: as the model's files state]",
 )
 @click.option(
     "--budget",
@@ -317,7 +318,10 @@ def _check_suggestion(
 def _keep(
     batches: Iterator[pa.StringArray], kept: list[pa.StringArray], most: int | None
 ) -> Iterator[pa.StringArray]:
-    """Yield all batches. Unless ``most`` is ``None``, append the first ones to ``kept``."""
+    """Yield all batches, and append the first ``MAX_TEXT`` bytes or a little more to ``kept``.
+
+    If ``most`` is ``None``, append nothing.
+    """
     from vocabtool.oov.suggest import MAX_TEXT
 
     size = 0
@@ -402,5 +406,5 @@ def _print_masked(
         strange = plural(totals.unaligned, "unknown word", "unknown words")
         tell(
             f"in {aligned:,} of {totals.lines:,} lines, unknown words were located by their "
-            f"spelling. {strange} not found: printed as the model spells them"
+            f"spelling. {strange} could not be found. The model's spelling is printed instead"
         )

@@ -176,7 +176,10 @@ HTTP: Final = (
 
 
 def prompt_options(prompt: str, dim: str) -> tuple[Decorator, ...]:
-    """Return the options for prompts and vector length. ``prompt``, ``dim``: defaults, for help."""
+    """Return the options for prompts and vector length.
+
+    ``prompt``, ``dim``: the defaults that the help states.
+    """
     return (
         click.option(
             "--prompt-query",
@@ -205,8 +208,8 @@ def vocabulary_option(files: str, default: str) -> Decorator:
     return click.option(
         "--vocabulary",
         metavar="FILE",
-        help=f"File or model whose words count as known, {files}. For models python:… and "
-        f"openai:…, and for --vectors. {default}",
+        help=f"File or model whose words count as known, {files}. Use it with models "
+        f"python:… and openai:…, and with --vectors. {default}",
     )
 
 
@@ -321,14 +324,14 @@ SPLITTING: Final = (
         type=click.Choice(get_args(Split)),
         help="Where texts are cut into documents. [default: by the format: lines of .txt, headings "
         "of .md, .rst and .html, definitions of .py, blank lines of other code; rows are not cut] "
-        "docstring: as heading, but of .py files only the docstrings.",
+        "docstring: like heading, but only the docstrings of .py files.",
     ),
     click.option(
         "--split-size",
         type=click.IntRange(1),
         metavar="N",
-        help="Longest piece, in tokens of MODEL; in words if MODEL counts no tokens. Never longer "
-        f"than MODEL reads. [default: {SPLIT_SIZE}]",
+        help="Maximum length of a piece, in tokens of MODEL; in words if MODEL counts no tokens. "
+        f"No piece is longer than MODEL can read. [default: {SPLIT_SIZE}]",
     ),
     click.option(
         "--overlap",
@@ -436,8 +439,8 @@ VECTORS = click.option(
     "--vectors",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Vectors of the documents: .npy, .npz (arrays vectors, ids) or .parquet (a column of "
-    "lists, a column id). Without ids, row N belongs to document N.",
+    help="Vectors of the documents: .npy, .npz (arrays `vectors` and `ids`) or .parquet (a "
+    "column of lists, and a column `id`). Without ids, row N belongs to document N.",
 )
 
 # Indexes.

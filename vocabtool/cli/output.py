@@ -44,7 +44,7 @@ def check_ending(file: str, endings: Iterable[str] = REPORT_ENDINGS) -> None:
     if Path(file).suffix.lower() not in (*others, "", ".txt"):
         wanted = ", ".join(others)
         raise click.UsageError(
-            f"-o {file}: expected a file that ends in {wanted} or .txt, or --format"
+            f"-o {file}: expected a file that ends in {wanted} or .txt; or pass --format"
         )
 
 

@@ -62,7 +62,7 @@ ARRANGEMENT = gather(
         "--group-by",
         metavar="FIELD",
         help="Show only the best document with each value of this kept field, and count the "
-        "others; -k counts values.",
+        "others. -k is then the number of values.",
     ),
 )
 K = click.option(
@@ -131,7 +131,7 @@ SETTINGS = gather(
         type=click.FloatRange(0),
         default=0.5,
         show_default=True,
-        help="Give words that the model does not know the weight 1 + X in keyword search.",
+        help="In keyword search, words that the model does not know have the weight 1 + X.",
     ),
     click.option(
         "--code-boost",

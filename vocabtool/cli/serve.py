@@ -169,8 +169,8 @@ def serve_command(
 def protection_of(host: str, given: dict[str, Any], limits: dict[str, Any]) -> Protection:
     """Return the access rules of the server, from the options PROTECTION and LIMITS.
 
-    Raises :class:`click.UsageError` for an invalid origin. If other machines can reach ``host``,
-    also raises it without ``--api-keys`` and ``--no-auth``.
+    Raises :class:`click.UsageError` if an origin is invalid, if both ``--api-keys`` and
+    ``--no-auth`` are given, or if neither is given and other machines can reach ``host``.
     """
     keys, no_auth = given.pop("api_keys"), given.pop("no_auth")
     if keys and no_auth:

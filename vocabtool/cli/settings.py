@@ -109,10 +109,11 @@ def folder_of(context: click.Context, parameter: click.Parameter, value: str) ->
 def files_of(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the FILEs that ``vocabtool index`` reads. For the name of an index, read the settings.
+    """Return the FILEs that ``vocabtool index`` reads.
 
-    For a name, also sets the defaults of all options, and changes the current folder to the folder
-    of the settings file. Raises the errors of :func:`folder_of`.
+    If the argument is the name of an index, they come from the settings. Then this function also
+    sets the defaults of all options, and changes the current folder to the folder of the settings
+    file. Raises the errors of :func:`folder_of`.
     """
     if len(values) != 1 or values == ("-",):
         return values
@@ -164,8 +165,9 @@ def _is_address(folder: str) -> bool:
 
 
 def _find(context: click.Context, name: str, *, or_file: bool = False) -> IndexSettings | None:
-    """Return the checked settings of an index; ``None`` for a path or without a settings file.
+    """Return the checked settings of an index.
 
+    Return ``None`` if ``name`` is a path, or if there is no settings file.
     ``or_file``: return ``None`` for an unknown name too, instead of raising :class:`NotFound`.
     """
     if set(name) & {*"/*?["}:
@@ -187,7 +189,7 @@ def _find(context: click.Context, name: str, *, or_file: bool = False) -> IndexS
         own = {key: each for key, each in table.items() if not isinstance(each, dict)}
         for key in table.keys() - own.keys():
             if root.get_command(context, key) is None:
-                raise found.error(f"{key}: a table, but vocabtool has no command of this name")
+                raise found.error(f"{key}: is a table, but vocabtool has no command of this name")
         index_command = root.get_command(context, "index")
         assert index_command is not None  # noqa: S101 - it is in the table of commands
         _check(found, index_command, context, own)
@@ -239,7 +241,10 @@ def _check(
     table: Mapping[str, Any],
     part: str = "",
 ) -> None:
-    """Raise :class:`InvalidFile` for a wrong key or value in ``table``; ``part``: its name."""
+    """Raise :class:`InvalidFile` for a wrong key or value in ``table``.
+
+    ``part``: ``COMMAND`` for the table ``[index.NAME.COMMAND]``, empty for ``[index.NAME]``.
+    """
     options, own = _options(command), () if part else (FILES,)
     for key, value in table.items():
         if any("\0" in each for each in _as_list(value) if isinstance(each, str)):

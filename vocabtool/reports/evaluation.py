@@ -43,7 +43,7 @@ RATES: Final = (Column("first", "share", 8), Column("top ten", "share", 8))
 
 
 def evaluation_report(found: Evaluation) -> Report:
-    """Return the report of ``eval``: for each group of queries, the mean measures of each fusion.
+    """Return the report of ``eval``: the mean of each measure, by fusion and group of queries.
 
     It also compares the nDCG@10 of each fusion with that of the default fusion. An HTML page also
     shows the queries whose results differ most between two settings.

@@ -78,8 +78,9 @@ def save_hits(
     by side, and marks the hits whose rank differs.
     ``names``: the names of ``hits`` and ``beside`` on the page.
 
-    Raises ``ValueError`` for any other format, for ``beside`` without the format ``html``, and for
-    ``beside`` of another query. Raises :class:`NotFound` if the file's folder does not exist.
+    Raises ``ValueError`` for any other format, if ``beside`` is given without the format ``html``,
+    and if ``beside`` has another query. Raises :class:`NotFound` if the file's folder does not
+    exist.
     """
     chosen = format or renderers.format_of(path)
     if chosen not in ("html", "json", "text"):
@@ -310,7 +311,7 @@ def _move(
     """Return a block about the rank of a hit in the other list, and whether the rank differs.
 
     ``ranks``: the rank of each id in the other list. ``name``: the name of the other list.
-    ``other``: its entries are named ``other-RANK``.
+    ``other``: the entries in the other list are named ``other-RANK``.
     """
     there = ranks.get(hit.id)
     if there is None:
@@ -327,5 +328,5 @@ def _length_note(count: int, length: int) -> Paragraph:
 
 
 def cut(text: str, most: int = PAGE_TITLE) -> str:
-    """Cut a text after ``most`` characters, and append an ellipsis if anything was cut."""
+    """Cut a text, and append an ellipsis if anything was cut. ``most``: characters to keep."""
     return text if len(text) <= most else text[:most] + "…"

@@ -228,7 +228,7 @@ def words_report(
 ) -> Report:
     """Return the report: the steps of the rule, then the words of each text.
 
-    ``beside``: pairs of another model's name and its words. For each other model, a column shows
+    ``beside``: the names and ``Words`` of other models. For each of these models, a column shows
     the pieces into which it splits the texts.
     """
     rows = _words_of(words, texts)
@@ -341,9 +341,9 @@ def _pieces(word: _Word) -> str:
 
 
 def _cells_beside(rows: Sequence[list[_Word]]) -> list[list[str]]:
-    """Return table rows with a column of pieces for each model.
+    """Return table rows with a column of pieces for each model. The last row has the totals.
 
-    A row ends where a word ends in all models.
+    A row ends at each place where all models end a word.
     """
     for keep in (lambda c: not c.isspace(), str.isalnum):
         lengths = [[sum(map(keep, _plain(word.word))) for word in row] for row in rows]

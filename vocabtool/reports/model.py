@@ -273,7 +273,7 @@ def short_name(path: str) -> str:
 
 
 def short_names(a: str, b: str) -> tuple[str, str]:
-    """Return the shortest last parts of two paths that differ, such as ``x/m`` and ``y/m``."""
+    """Return the ends of two paths, long enough to differ, such as ``x/m`` and ``y/m``."""
     short = short_name(a), short_name(b)
     parts_a, parts_b = (path.rstrip("/").split("/") for path in (a, b))
     count = 2

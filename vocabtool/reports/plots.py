@@ -89,7 +89,10 @@ def is_one_line(curve: Sequence[CurvePoint]) -> bool:
 
 
 def coverage(curve: Sequence[CurvePoint]) -> str:
-    """Draw the share of tokens that the most frequent words cover, for all and for known words."""
+    """Draw which share of tokens the most frequent words cover.
+
+    One curve counts all of these words, and one only the words that the model knows.
+    """
 
     def draw(axes: Axes) -> None:
         words = [point.words for point in curve]

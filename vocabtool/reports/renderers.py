@@ -193,7 +193,7 @@ def _write_parquet(report: Report, file: BinaryIO) -> None:
 def render_text(report: Report, width: int | None) -> Iterator[str]:
     """Yield the sections as text, ``width`` characters wide.
 
-    If ``width`` is ``None``, yield the report's complete lists instead, if it has any, with tabs
+    If ``width`` is ``None`` and the report has complete lists, yield these lists instead, with tabs
     between cells.
     """
     if width is None and report.rows:

@@ -1,4 +1,4 @@
-"""The part of a report on unknown words that lists words to add to the model.
+"""A part of the report on unknown words: the words to add to the model.
 
 ``docs/reference/formats.md`` lists the keys of its JSON object.
 """
