@@ -45,7 +45,7 @@ def open_reranker(model: str | Path | Reranker) -> Reranker:
 
     - A folder is opened with sentence-transformers if it has weights for it, else as ONNX
       (``model.onnx`` and ``tokenizer.json``).
-    - A name is that of a model in the local Hugging Face cache.
+    - A name refers to a model in the local Hugging Face cache.
     - The prefix ``onnx:`` or ``sentence-transformers:`` chooses the library.
     - ``python:module:attribute`` imports the module, which runs its code. Name only modules that
       you trust.
@@ -160,8 +160,9 @@ def score(reranker: Reranker, query: str, texts: list[str]) -> Fused:
 class BestHits(NamedTuple):
     """The hits, best first: their places among the candidates, and their scores by the fusion.
 
-    ``reranked``: the score of each hit by ``rerank``, or ``None`` if it has none.
-    ``fused_ranks``: the rank of each hit before ``rerank`` and ``mmr``, or ``None`` without both.
+    - ``reranked``: the score of each hit by ``rerank``, or ``None`` if it has none.
+    - ``fused_ranks``: the rank of each hit before ``rerank`` and ``mmr`` changed the order;
+      ``None`` if neither was used.
     """
 
     places: Places
