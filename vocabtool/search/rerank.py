@@ -115,7 +115,7 @@ class _SentenceTransformersReranker:
             str(head).endswith(HEADS) for head in (heads if isinstance(heads, list) else ())
         ):  # sentence-transformers would add a head of random numbers
             wanted = " or ".join(f"*{head}" for head in HEADS)
-            what = f"not a cross-encoder: its architectures are {heads!s:.80}, wanted {wanted}"
+            what = f"not a cross-encoder: its architectures are {heads!s:.80}, not {wanted}"
             raise UnsupportedFormat(what, file=str(folder))
         # The model may name any function of torch as its activation: none is looked up.
         self._model = load(folder, "CrossEncoder", trust=False, activation_fn=lambda logits: logits)

@@ -350,7 +350,7 @@ def _delete_locked(connection: Connection, tables: Tables, docs: list[int]) -> R
         [held.term.tolist(), held.doc.tolist()],
     ).rowcount
     if removed != len(held.term):
-        what = f"found {removed:,} postings of {len(docs):,} documents, expected {len(held.term):,}"
+        what = f"{len(docs):,} documents should have {len(held.term):,} postings, got {removed:,}"
         raise InvalidFile(f"damaged: {what}; run `vocabtool verify`")
     connection.execute(tables.sql("DELETE FROM {documents} WHERE doc = ANY(%s)"), [docs])
     words, surfaces = (sum(each[at] for each in found) for at in (0, 1))

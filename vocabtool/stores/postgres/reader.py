@@ -232,7 +232,7 @@ class PostgresStore(PostgresDocuments):
 
         text, values = sql_of(condition, self.fields, f"documents_{self.tables.number:d}", fetch)
         if self.tables.of_user and COMPANION.search(text):
-            what = "ilike, has word and dates do not read the text of your table; like, contains do"
+            what = "ilike, has word and dates cannot test texts of your table; use like or contains"
             raise InvalidCondition(what, condition.text, 0)
         return Part(text, tuple(values))
 

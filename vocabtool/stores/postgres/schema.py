@@ -187,7 +187,7 @@ def check_database(connection: Connection, where: str) -> tuple[int, ...]:
     """Return the version of pgvector. Raises :class:`VocabtoolError` for an unusable database."""
     if connection.info.server_version < MIN_SERVER:
         found = connection.info.parameter_status("server_version")
-        raise VocabtoolError(f"{where}: PostgreSQL {found}, wanted 14 or later")
+        raise VocabtoolError(f"{where}: vocabtool needs PostgreSQL 14 or later, got {found}")
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise VocabtoolError(
@@ -220,7 +220,7 @@ def version_of(connection: Connection, schema: str, where: str) -> int:
         return 0
     found = connection.execute(tables.sql("SELECT number FROM {version}")).fetchall()
     if len(found) != 1:
-        raise InvalidFile(f"damaged: {len(found)} rows in {schema}.version, wanted 1", file=where)
+        raise InvalidFile(f"damaged: {schema}.version has {len(found)} rows, wanted 1", file=where)
     (number,) = found[0]
     if number > VERSION:
         raise VocabtoolError(

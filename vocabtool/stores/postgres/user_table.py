@@ -189,7 +189,7 @@ def find_table(connection: Connection, table: UserTable, where: str) -> FoundTab
     for purpose, column in (*named.items(), *(("kept", each) for each in table.keep)):
         if column not in columns:
             there = ", ".join(columns)
-            raise NotFound(f"{name}: no column {column!r} ({purpose}); there are {there}")
+            raise NotFound(f"{name}: no column {column!r} ({purpose}); the columns are {there}")
     *_, is_never_null, is_unique = columns[table.id]
     if not (is_unique and is_never_null):
         raise VocabtoolError(
@@ -209,7 +209,8 @@ def find_table(connection: Connection, table: UserTable, where: str) -> FoundTab
             raise VocabtoolError(f"{name}: the column {column!r} has vectors, so it cannot be kept")
         fields[column] = kind_of(*columns[column][:2])
     if len(fields) > MAX_FIELDS:
-        raise VocabtoolError(f"{name}: {len(fields):,} kept columns, the limit is {MAX_FIELDS}")
+        kept = f"{len(fields):,}"
+        raise VocabtoolError(f"{name}: you keep {kept} columns, but the limit is {MAX_FIELDS}")
     return FoundTable(oid, SQL("{}").format(sql), dim, STORED[type_], fields)
 
 
@@ -349,11 +350,13 @@ def _new_documents(
 ) -> list[NewDocument]:
     for id_, text, _ in rows:
         for what, size, most in (
-            ("an id", len(id_.encode()), MAX_ID_BYTES),
-            ("a text", len(text.encode()), MAX_TEXT_BYTES),
+            ("the id", len(id_.encode()), MAX_ID_BYTES),
+            ("the text", len(text.encode()), MAX_TEXT_BYTES),
         ):
             if size > most:
-                told = f"{where}: row {id_[:50]!r}: {what} of {size:,} bytes, the limit is {most:,}"
+                told = (
+                    f"{where}: row {id_[:50]!r}: {what} has {size:,} bytes, the limit is {most:,}"
+                )
                 raise VocabtoolError(f"{told}: shorten it, then run `vocabtool update` again")
     terms = cutter.terms([text for _, text, _ in rows])
     return [

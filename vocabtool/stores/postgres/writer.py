@@ -176,7 +176,7 @@ class PostgresWriter:
             self._kinds[name] = union(self._kinds.get(name, "null"), batch.kinds[name])
         if len(self._kinds) > MAX_FIELDS:
             found = f"{len(self._kinds):,}"
-            raise VocabtoolError(f"{found} fields in the index, the limit is {MAX_FIELDS}")
+            raise VocabtoolError(f"the index would have {found} fields, the limit is {MAX_FIELDS}")
         columns = {name: _texts(values) for name, values in batch.columns.items()}
         values = [
             dict(zip(columns, each, strict=True)) for each in zip(*columns.values(), strict=True)
@@ -388,8 +388,9 @@ class PostgresWriter:
         fields = self._with_fields(self.manifest).fields
         if self._slot is not None and fields != self.manifest.fields:
             raise VocabtoolError(
-                f"{self._connections.where}: a new field after {self._flushed:,} documents of one "
-                "commit: use a smaller --commit-rows (commit_rows=), or commit before adding it"
+                f"{self._connections.where}: a new field came after {self._flushed:,} documents of "
+                "the same commit: use a smaller --commit-rows (commit_rows=), or commit "
+                "before adding it"
             )
 
     def close(self) -> None:
@@ -492,10 +493,12 @@ class PostgresWriter:
             known = fields.get(name, "null")
             fields[name] = union(known, kind)
             if known not in ("null", "string") and fields[name] == "string":
-                what = f"field {name!r}: got {PLAIN[kind]}, but another writer added {PLAIN[known]}"
+                what = f"field {name!r} has {PLAIN[kind]} here, but another writer added it with "
+                what += PLAIN[known]
                 raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
         if len(fields) > MAX_FIELDS:
-            raise VocabtoolError(f"{len(fields):,} fields in the index, the limit is {MAX_FIELDS}")
+            found = f"{len(fields):,}"
+            raise VocabtoolError(f"the index would have {found} fields, the limit is {MAX_FIELDS}")
         return replace(held, fields=fields, searched_fields=self._searched_with(held))
 
     def _searched_with(self, held: Manifest) -> tuple[str, ...]:
@@ -505,7 +508,7 @@ class PostgresWriter:
             return PATH_FIRST
         if ours != theirs and (held.rows or theirs != self.manifest.searched_fields):
             told, mine = (" and ".join(each) or "one field" for each in (theirs, ours))
-            what = f"wanted to search {mine}, but another writer made the index search {told}"
+            what = f"wanted to search {mine}, but another writer chose {told}"
             raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
         return ours
 
