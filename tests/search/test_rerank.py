@@ -344,7 +344,7 @@ def test_a_model_that_is_no_cross_encoder(index: Index, tmp_path: Path) -> None:
     (tmp_path / "damaged" / "model.safetensors").write_bytes(b"\0" * 9)
     for folder, told in (
         (three, "it returns 3 numbers"),
-        (bare, r"its architectures are \['BertModel'\], wanted \*ForSequenceClassification"),
+        (bare, r"its architectures are \['BertModel'\], not \*ForSequenceClassification"),
         (code, r"'mine\.Module'; to allow it, load it in a function of your own"),
         (pickled, "pickled weights.*python:MODULE:NAME"),
         (tmp_path / "damaged", "its architectures are 17"),

@@ -150,7 +150,7 @@ def test_the_last_writer_wins(connections: Connections) -> None:
     put(one, [Document("b", "text", {"y": 5, "z": 1})])
     put(other, [Document("c", "text", {"z": "no number"})])
     commit(one)  # its 5 is text, as the field is now
-    with pytest.raises(VocabtoolError, match=r"'z': got strings, .*whole numbers") as caught:
+    with pytest.raises(VocabtoolError, match=r"'z' has strings here, .*whole numbers") as caught:
         commit(other)
     assert "Nothing of this commit was written" in str(caught.value)
     assert fetch(connections, "SELECT id, field_1 FROM {documents} ORDER BY id")[-1] == ("b", "5")
@@ -313,7 +313,7 @@ def test_a_new_field_after_a_flush(connections: Connections) -> None:
     changes = open_writer(connections, buffer_bytes=10_000)
     put(changes, [Document(f"d{at}", "amber") for at in range(20)])
     put(changes, [Document("e", "birch", {"year": 1})])
-    told = r"a new field after 20 .*Nothing of this commit was written \(21 documents to add"
+    told = r"a new field came after 20 .*Nothing of this commit was written \(21 documents to add"
     with pytest.raises(VocabtoolError, match=told):
         commit(changes)
     changes.close()

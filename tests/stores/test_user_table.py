@@ -714,7 +714,7 @@ def test_a_replacement_that_fails(database: Database, monkeypatch: pytest.Monkey
     database.insert([(2, "x" * 200)])
     monkeypatch.setattr("vocabtool.stores.postgres.user_table.MAX_TEXT_BYTES", 100)
     new = Index.create(database.address, table=PLAIN, force=True, in_place=False)
-    with pytest.raises(VocabtoolError, match=r"^postgresql://.*a text of"):
+    with pytest.raises(VocabtoolError, match=r"^postgresql://.*the text has"):
         new.update()
     assert database.do("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == [(3,)]
     assert database.do("SELECT name FROM vocabtool.indexes") == [("docs",)]

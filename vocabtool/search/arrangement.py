@@ -98,7 +98,7 @@ BY_SCORE: Final = Arrangement()
 class Page(NamedTuple):
     """A page of hits, in order.
 
-    - ``places``: the index of each hit in the candidates.
+    - ``places``: the place of each hit among the candidates.
     - ``further``: for each hit, the number of other candidates in its group; ``None`` without
       groups.
     - ``total``: number of all candidates; with groups, the number of all groups.

@@ -105,8 +105,10 @@ Value: TypeAlias = str | int | float | bool | Moment
 class Test:
     """A test of one field.
 
-    ``position`` and ``positions`` are offsets in the condition, in characters: of the field, and of
-    each value. What some operators test:
+    - ``position``: where the field begins in the condition, in characters.
+    - ``positions``: where each value begins.
+
+    What some operators test:
 
     - ``contains``: whether a list has the value as an element, or a text contains the value.
     - ``has``: whether a list has at least one of the values as an element.
@@ -156,7 +158,7 @@ def _where(text: str) -> Where:
 class Token(NamedTuple):
     """A token of a condition.
 
-    ``kind``: a keyword in lower case (``and``), a sign (``<=``), or a kind of token (``string``).
+    ``kind``: a keyword in lower case (``and``), a sign (``<=``), or a name such as ``string``.
     """
 
     kind: str

@@ -196,10 +196,9 @@ class Hits(Sequence[Hit]):
 
     - ``hits``: the documents found, best first.
     - ``notes``: notes for the user.
-    - ``guesses``: whether the hits are only the nearest vectors. The model knows no word of the
-      query, and no document contains any.
-    - ``suggestions``: similar spellings for words of the query, if no document contains any of its
-      words.
+    - ``guesses``: whether the hits are only the nearest vectors, because the model knows no word of
+      the query and no document contains one.
+    - ``suggestions``: words with similar spellings, if no document contains a word of the query.
     - ``facets``: for each field named in the argument ``facets``, the most frequent values.
     - ``cursor``: the argument ``cursor`` for the next page; ``None`` on the last page.
     - ``seconds``: ``encode`` is the time to encode all queries of the call, ``search`` is the time
@@ -372,7 +371,7 @@ def explain_hits(
 ) -> tuple[Hit, ...]:
     """Return the hits with explanations.
 
-    ``parts``: the result of ``leg_parts``. ``best``: where ``hits`` are in the candidates.
+    ``parts``: the result of ``leg_parts``. ``best``: the places of ``hits`` among the candidates.
     """
     if not query.counted:  # keywords were not searched: explain with plain BM25
         words = [word for word in query.words if word.counts]

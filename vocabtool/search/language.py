@@ -14,8 +14,8 @@ text is searched as words, so every query is valid:
   number, and the value of a boolean field is ``true`` or ``false``. A value is a phrase, or begins
   with a letter, a digit or the sign of a number. ``std::vector`` and ``http://x`` are words.
 - ``OR`` is in capitals. Both of its parts must have a word that is not a stop word.
-- A bracket is an operator at the start or end of a part, if it is one of a pair. ``foo()`` is a
-  word.
+- A pair of brackets is an operator if it opens where a part begins and closes where a part ends.
+  ``foo()`` is a word.
 - A query that contains nothing but exclusions is searched as words.
 
 Operators restrict the documents of vector search and of keyword search. A document must satisfy all

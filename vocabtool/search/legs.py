@@ -71,9 +71,9 @@ class SteppedLegs:
     ) -> tuple[RankedRows, int, Rows]:
         """Run the keyword leg.
 
-        Return the documents found, the number of those that have a rank (they come first), and the
-        rows that contain an identifier of the query. Documents with an identifier are searched
-        separately, so that other documents do not displace them.
+        Returns the documents found, how many of them have a rank, and the rows that contain an
+        identifier of the query. Documents with a rank come first. Documents with an identifier are
+        searched separately, so that other documents do not displace them.
         """
         search, none = self.keywords.search, RankedRows.none()
         if not query.should:

@@ -1,4 +1,4 @@
-"""A query: its words, which of them the model does not know, and their weights."""
+"""The words of a query, their weights, and whether the model knows them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WeighedWord(NamedTuple):
     - ``unknown``: whether the model does not know the word. False for single characters and
       numbers.
     - ``exact``: the term of the whole word.
-    - ``in_a_row``: the terms that are next to each other in a document with the whole word.
+    - ``in_a_row``: a document that has these terms in a row contains the whole word.
     - ``parts``: the stems of the word's parts, such as ``foo`` and ``bar`` for ``foo_bar``.
     - ``terms``: all terms that are searched for the word.
     - ``telling``: the terms whose idf :func:`unknown_share` sums.
@@ -252,7 +252,7 @@ def term_clauses(
 def unknown_share(
     words: Sequence[WeighedWord], store: Store, frequencies: Mapping[Term, int]
 ) -> float:
-    """Return m: the part of a query's idf, 0 to 1, that unknown words of the corpus have.
+    """Return m, 0 to 1: the share of a query's idf that comes from unknown words of the corpus.
 
     It is 0 for models with subword pieces, and if the vocabulary is not available.
     """

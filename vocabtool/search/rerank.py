@@ -45,7 +45,7 @@ def open_reranker(model: str | Path | Reranker) -> Reranker:
 
     - A folder is opened with sentence-transformers if it has weights for it, else as ONNX
       (``model.onnx`` and ``tokenizer.json``).
-    - A name is that of a model in the local Hugging Face cache.
+    - A name refers to a model in the local Hugging Face cache.
     - The prefix ``onnx:`` or ``sentence-transformers:`` chooses the library.
     - ``python:module:attribute`` imports the module, which runs its code. Name only modules that
       you trust.
@@ -115,7 +115,7 @@ class _SentenceTransformersReranker:
             str(head).endswith(HEADS) for head in (heads if isinstance(heads, list) else ())
         ):  # sentence-transformers would add a head of random numbers
             wanted = " or ".join(f"*{head}" for head in HEADS)
-            what = f"not a cross-encoder: its architectures are {heads!s:.80}, wanted {wanted}"
+            what = f"not a cross-encoder: its architectures are {heads!s:.80}, not {wanted}"
             raise UnsupportedFormat(what, file=str(folder))
         # The model may name any function of torch as its activation: none is looked up.
         self._model = load(folder, "CrossEncoder", trust=False, activation_fn=lambda logits: logits)
@@ -160,8 +160,9 @@ def score(reranker: Reranker, query: str, texts: list[str]) -> Fused:
 class BestHits(NamedTuple):
     """The hits, best first: their places among the candidates, and their scores by the fusion.
 
-    ``reranked``: the score of each hit by ``rerank``, or ``None`` if it has none.
-    ``fused_ranks``: the rank of each hit before ``rerank`` and ``mmr``, or ``None`` without both.
+    - ``reranked``: the score of each hit by ``rerank``, or ``None`` if it has none.
+    - ``fused_ranks``: the rank of each hit before ``rerank`` and ``mmr`` changed the order;
+      ``None`` if neither was used.
     """
 
     places: Places

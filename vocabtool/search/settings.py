@@ -130,7 +130,7 @@ class Settings:
         return A_OF_PIECES if subword else A_OF_WORDS
 
     def limit(self, documents: int) -> int:
-        """Return ``depth``, or its default for an index of so many ``documents``."""
+        """Return ``depth``, or its default for this number of documents."""
         if self.depth is not None:
             return self.depth
         return max(documents, 1) if documents <= MAX_SMALL else DEPTH

@@ -1,6 +1,6 @@
 """Find documents that are similar to a given document, by its vector and some of its words.
 
-As in the MoreLikeThis of Lucene, these are up to 25 words with the highest BM25 weights.
+The words are those with the highest BM25 weights, at most 25, as in Lucene's MoreLikeThis.
 """
 
 from __future__ import annotations

@@ -36,8 +36,9 @@ MAX_REMEMBERED_LENGTH: Final = 100  # characters; longer words rarely repeat
 class WordStatus:
     """The result of looking up a word.
 
-    ``known``: whether the model's vocabulary contains all keys that its rule makes from the word.
-    ``pieces``: number of subword pieces, or ``None``.
+    - ``known``: whether the model's vocabulary contains all keys that the model's rule makes from
+      the word.
+    - ``pieces``: number of subword pieces, or ``None``.
     """
 
     known: bool
@@ -132,7 +133,7 @@ class FieldColumn:
         return cls(codes, tuple(values), tuple(parts), owners, elements)
 
     def count(self, rows: Rows, limit: int) -> ValueCounts:
-        """Count the parts in ``rows``, and return the ``limit`` most frequent parts."""
+        """Return the counts of the most frequent parts in ``rows``, at most ``limit`` of them."""
         of_value = np.bincount(self.codes[rows] + 1, minlength=len(self.values) + 1)[1:]
         weights = of_value[self.owners]
         counts = np.bincount(self.elements, weights, len(self.parts)).astype(np.int64)
@@ -219,9 +220,12 @@ class VectorStore(Protocol):
     """The part of a store that searches by vector."""
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Selection) -> Near:
-        """Return the ``limit`` documents nearest to a vector, and the similarities of ``rows``.
+        """Return the documents nearest to a vector, and the similarities of ``rows``.
 
-        ``vector``: shape (dim,). ``among``: the documents to search; ``rows`` may contain others.
+        - ``vector``: shape (dim,).
+        - ``limit``: maximum number of nearest documents.
+        - ``among``: the documents to search; ``rows`` may contain others.
+
         Documents without a vector are never among the nearest.
         """
 
@@ -253,12 +257,12 @@ class Store(Protocol):
 
     A query calls :meth:`KeywordStore.document_frequencies`, :meth:`select`, :meth:`legs`, and
     :meth:`DocumentStore.fetch_documents`. An engine behind a network answers each of these calls in
-    one round trip. It caches document frequencies. If it had to ask for some, it may return the
-    best documents with the candidates, so that a query still needs only two round trips.
+    one round trip. It caches document frequencies. If some were not in the cache, :meth:`legs` may
+    return the best documents with the candidates, so that a query still needs only two round trips.
 
     ``rows``: number of rows, the N in the formula of the idf. ``live``: the selection of all
     documents. ``known_words``: the words that the model knows, or ``None``.
-    ``searched_fields``: the fields that texts consist of; empty for one field.
+    ``searched_fields``: the fields that texts consist of; empty if texts have one field.
     """
 
     @property

@@ -102,7 +102,7 @@ class Changes:
 
     - ``documents``: new documents by their keys.
     - ``deleted``: the numbers of documents to delete.
-    - ``sources``: for document numbers, the number of the file that now contains the document.
+    - ``sources``: maps the number of a document to the number of the file that now contains it.
     - ``answers``: a list of (key of a request, hash of the request, answer).
     - ``shards``: a list of (load, shard number, number of documents) of the loaded shards.
     """
@@ -181,7 +181,7 @@ class Postings:
 
     @classmethod
     def of(cls, docs: Sequence[int], lengths: Sequence[int], terms: Sequence[Ints]) -> Postings:
-        """Make postings from the term numbers of each document, which may repeat."""
+        """Make postings. ``terms``: the term numbers of each document, with repetitions."""
         counts = [len(each) for each in terms]
         places = np.repeat(np.arange(len(docs)), counts)
         flat = np.concatenate([np.zeros(0, np.int64), *terms])
@@ -296,7 +296,7 @@ class Removal:
 
 
 def _keep(connection: Connection, tables: Tables, changes: Changes) -> set[UUID]:
-    """Return the keys of new documents not to write, because another writer added them."""
+    """Return the keys of new documents to leave out, because another writer added them."""
     strict = [key for key, each in changes.documents.items() if each.on_existing != "update"]
     if not strict:
         return set()
@@ -350,7 +350,7 @@ def _delete_locked(connection: Connection, tables: Tables, docs: list[int]) -> R
         [held.term.tolist(), held.doc.tolist()],
     ).rowcount
     if removed != len(held.term):
-        what = f"found {removed:,} postings of {len(docs):,} documents, expected {len(held.term):,}"
+        what = f"{len(docs):,} documents should have {len(held.term):,} postings, got {removed:,}"
         raise InvalidFile(f"damaged: {what}; run `vocabtool verify`")
     connection.execute(tables.sql("DELETE FROM {documents} WHERE doc = ANY(%s)"), [docs])
     words, surfaces = (sum(each[at] for each in found) for at in (0, 1))
@@ -457,9 +457,10 @@ def write_load(
 ) -> None:
     """Record the state of a load. ``opened``: when the writer of this load was opened.
 
-    Other loads that were finished before ``opened`` are removed. However, if only
-    :attr:`Load.synced` has become false since ``before``, this sets it to false for all loads and
-    does nothing else.
+    Other loads that were finished before ``opened`` are removed.
+
+    But if the only difference between ``before`` and ``load`` is that :attr:`Load.synced` became
+    false, ``synced`` is set to false for all loads, and no load is removed.
     """
     if before is not None and before.synced and load == replace(before, synced=False):
         connection.execute(tables.sql("UPDATE {loads} SET synced = false WHERE synced"))

@@ -9,16 +9,16 @@ A field has a column whose type depends on the kind of the field:
 
 The companion columns have values that PostgreSQL cannot compute in the same way in every locale:
 
-    _folded   case-folded text; null if it is the text with A-Z replaced by a-z
+    _folded   case-folded text; null if replacing A-Z by a-z gives the same
     _words    plain text with marks at the edges of words; null if all words are ASCII
     _instant  bigint: the start of the date or time in the text; null if the text is no date or time
     _items    text[]: the elements of a JSON list; null if the text is no JSON list
 
 Ids and texts have the same companions, except ``_items``. A field without values (``null``) has no
-column. A null in ``_folded`` and ``_words``, as for every ASCII text, takes no space.
+column. For an ASCII text, ``_folded`` and ``_words`` are null. A null takes no space.
 
 PostgreSQL stores neither U+0000 nor invalid UTF-8, so :func:`storable` replaces them by U+FFFD.
-No text equals or contains a value with U+0000.
+If the value in a condition contains U+0000, no text equals or contains it.
 """
 
 from __future__ import annotations

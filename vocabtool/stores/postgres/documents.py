@@ -32,7 +32,11 @@ Answers = list[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class DocumentColumns:
-    """The names of the columns that have a document's text and the values of its ``fields``."""
+    """The columns that have the text and the fields of a document.
+
+    - ``names``: the columns in SQL, the text first.
+    - ``fields``: the names of the fields, in the same order.
+    """
 
     names: Sequence[str]
     fields: Sequence[str]

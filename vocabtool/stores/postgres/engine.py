@@ -238,7 +238,9 @@ class PostgresEngine:
         try:
             return UserTable(**orjson.loads(bytes(found[0][0])))
         except (IndexError, TypeError, ValueError) as error:
-            raise InvalidFile("damaged: the description of your table", file=self.name) from error
+            raise InvalidFile(
+                "damaged: the description of your table cannot be read", file=self.name
+            ) from error
 
     def close(self) -> None:
         self.connections.close()
@@ -448,8 +450,8 @@ def _parse(address: str) -> tuple[Connections, str]:
     ):
         wanted = f"1 to {MAX_NAME - len(BUILD)} printable characters that do not end in {BUILD!r}"
         raise VocabtoolError(
-            f"the address needs index=NAME, {wanted}; got {index[:50]!r}. For example: "
-            "postgresql://user@host/database?index=articles"
+            f"the address needs index=NAME; NAME must be {wanted}, got {index[:50]!r}. For "
+            "example: postgresql://user@host/database?index=articles"
         )
     conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, others, ""))
     return Connections(conninfo, schema=own.get("schema", SCHEMA)), index

@@ -154,7 +154,7 @@ def totals(
     Its columns:
 
     - ``doc``: the number of the document.
-    - ``score``, ``code``: the scores, or null if no matching clause has this weight.
+    - ``score``, ``code``: the scores, or null if no matching clause adds to this score.
     - ``exact``: whether the document matches an unstemmed clause.
 
     ``must``: how many clauses with ``is_must`` a document must match; 0: any number.
@@ -218,7 +218,10 @@ def _phrase(tables: Tables, statistics: Statistics, n: int, each: WeightedClause
 
 
 def _score(clauses: Sequence[WeightedClause]) -> Part:
-    """Return the sum of scores as SQL. A clause adds only what exceeds the sum of its parts."""
+    """Return the sum of scores as SQL.
+
+    The scores of a clause's parts are subtracted from its own score, which stays at least 0.
+    """
     at = {each.clause.terms: n for n, each in enumerate(clauses)}
     owners = {
         n: [at[term,] for term in each.clause.parts if (term,) in at]

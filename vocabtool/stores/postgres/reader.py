@@ -232,12 +232,11 @@ class PostgresStore(PostgresDocuments):
 
         text, values = sql_of(condition, self.fields, f"documents_{self.tables.number:d}", fetch)
         if self.tables.of_user and COMPANION.search(text):
-            what = "ilike, has word and dates do not read the text of your table; like, contains do"
+            what = "ilike, has word and dates cannot test texts of your table; use like or contains"
             raise InvalidCondition(what, condition.text, 0)
         return Part(text, tuple(values))
 
     def best_without(self, parts: tuple[Clause, ...], whole: Term, limit: int) -> float:
-        """Return the best score that ``parts`` give a document without the term ``whole``."""
         terms = [term for each in parts for term in each.terms]
         statistics = self._statistics([*terms, whole])
         bests, key = self._state.bests, (parts, whole)
@@ -287,8 +286,8 @@ class PostgresStore(PostgresDocuments):
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return candidates and tiers, in one round trip; see :meth:`SteppedLegs.legs`.
 
-        If this thread has read statistics since its last call, the best documents of each leg are
-        returned too. A search then needs two round trips in all, like one with known statistics.
+        If this thread had to read statistics since it last called this method, the best documents
+        of each leg are returned too. So a search usually needs two round trips.
         """
         statistics = self._statistics(query_terms(query))
         clauses = weigh(statistics, query.should, codes=query.codes, unstemmed=query.unstemmed)
@@ -360,7 +359,9 @@ class PostgresStore(PostgresDocuments):
         - whether the keyword leg ranks the candidate; null if this leg does not have the candidate
         - whether the candidate is in the vector leg
         - whether any document has a code
-        - ``columns`` of the ``ahead`` best documents of each leg; null for other documents
+        - ``columns``; null except for the best documents of each leg
+
+        ``ahead``: how many best documents of each leg get their ``columns``.
         """
         n = self.tables.number
         none = "SELECT NULL::bigint AS doc, NULL::float4 AS score, NULL::float4 AS code, FALSE"
@@ -444,7 +445,7 @@ class PostgresStore(PostgresDocuments):
         return start.then(Part(" ORDER BY score DESC, doc LIMIT %s", (limit,)))
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
-        """Return stems that are spelled like ``word``, a folded stem; the most similar first."""
+        """Return stems with a similar spelling, most similar first. ``word``: a folded stem."""
         n = self.tables.number
         statement = (
             "SELECT e.text, sum(c.documents)::bigint AS documents"

@@ -32,9 +32,9 @@ MERGED: Final = (
 def change_record(
     connection: Connection, tables: Tables, where: str, change: Callable[[Manifest], Manifest]
 ) -> Manifest:
-    """Change the record of an index in one transaction; add columns for new fields.
+    """Change the record of an index in one transaction, and return the changed record.
 
-    ``change``: a function that gets the newest record and returns the changed one. Returns the
+    New fields get columns. ``change``: a function that takes the newest record and returns the
     changed record.
     """
     with connection.transaction():

@@ -1,7 +1,8 @@
 """The tables of the indexes in a PostgreSQL database, and how they are created and migrated.
 
     version          number                       the version of this layout
-    indexes          number, name, record         record: the manifest, without what commits change
+    indexes          number, name, record         record: the manifest, except the parts that
+                                                  commits change
 
 The index with the number N has these tables:
 
@@ -19,8 +20,8 @@ The index with the number N has these tables:
     terms_N          term, field, text            field: w or s. Terms are never removed
     postings_N       term, doc, frequency, length length: number of words of the document
     counts_N         term, slot, documents        the document frequency of each term
-    totals_N         slot, documents, words,      the statistics of the index; the sum of commits
-                     surfaces, commits            grows with each commit
+    totals_N         slot, documents, words,      the statistics of the index. Each commit adds 1
+                     surfaces, commits            to "commits" of one slot
     commits_N        token, time                  the tokens of recent commits: see writer.py
     loads_N          plan, documents, finished, synced, time
     shards_N         plan, shard, documents       shards of `embed` that are loaded
@@ -138,9 +139,10 @@ MIGRATIONS: Final[tuple[LiteralString, ...]] = ()
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The names of the tables of an index. If ``number`` is 0: of the tables of all indexes.
+    """The names of the tables of an index.
 
-    ``of_user``: whether the index is made from a table of the user.
+    - ``number``: the number of the index; 0 for only the tables ``version`` and ``indexes``.
+    - ``of_user``: whether the index is made from a table of the user.
     """
 
     schema: str
@@ -185,7 +187,7 @@ def check_database(connection: Connection, where: str) -> tuple[int, ...]:
     """Return the version of pgvector. Raises :class:`VocabtoolError` for an unusable database."""
     if connection.info.server_version < MIN_SERVER:
         found = connection.info.parameter_status("server_version")
-        raise VocabtoolError(f"{where}: PostgreSQL {found}, wanted 14 or later")
+        raise VocabtoolError(f"{where}: vocabtool needs PostgreSQL 14 or later, got {found}")
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise VocabtoolError(
@@ -218,7 +220,7 @@ def version_of(connection: Connection, schema: str, where: str) -> int:
         return 0
     found = connection.execute(tables.sql("SELECT number FROM {version}")).fetchall()
     if len(found) != 1:
-        raise InvalidFile(f"damaged: {len(found)} rows in {schema}.version, wanted 1", file=where)
+        raise InvalidFile(f"damaged: {schema}.version has {len(found)} rows, wanted 1", file=where)
     (number,) = found[0]
     if number > VERSION:
         raise VocabtoolError(
@@ -290,7 +292,7 @@ def lock_of(number: int, slot: int | None = None) -> int:
 
 
 def record_of(manifest: Manifest) -> bytes:
-    """Return the record for the table ``indexes``: the part that commits do not change."""
+    """Return the record for the table ``indexes``: the manifest, except what commits change."""
     empty = Manifest(index=manifest.index, configuration=manifest.configuration)
     kept = replace(
         empty,
@@ -326,8 +328,8 @@ def find_index(connection: Connection, schema: str, name: str, where: str) -> Ta
 def read_manifest(connection: Connection, tables: Tables, where: str) -> Manifest:
     """Return the manifest of the newest commit. Raises :class:`NotFound` if the index was removed.
 
-    Its ``load`` is an unfinished load, or the newest load if all are finished. If ``synced`` is
-    true for any load, ``load.synced`` is true.
+    Its ``load`` is an unfinished load. If all loads are finished, it is the newest load. If
+    ``synced`` is true for any load, ``load.synced`` is true.
     """
     found = connection.execute(tables.sql(MANIFEST), [tables.number]).fetchone()
     if found is None:
@@ -393,7 +395,10 @@ def create_index(
 def add_fields(
     connection: Connection, tables: Tables, fields: Mapping[str, Kind], held: Mapping[str, Kind]
 ) -> None:
-    """Add columns for all ``fields`` that are not in ``held`` or whose kind in ``held`` is null."""
+    """Add columns for those ``fields`` that have no column yet.
+
+    ``held``: the fields of the index. Those of the kind null have no column.
+    """
     from psycopg.sql import SQL
 
     for at, (name, kind) in enumerate(fields.items()):

@@ -1,17 +1,18 @@
 """Index a table of the user: texts and vectors stay in it, and the terms are in other tables.
 
-    rows_N       like documents_N in schema.py, without text and vector; with the fields, and
-                 own_id: the id in the type that it has in the user's table
-    changes_N    number, own_id      rows that changed since their terms were written; null: all
+    rows_N       like documents_N in schema.py, but without text and vector, and with own_id: the id
+                 in the type that it has in the user's table
+    changes_N    number, own_id      rows that changed since their terms were written. If own_id is
+                                     null, all rows may have changed
     source_N     a view of the user's table: own_id, id, text, vector, fields (a JSON array)
-    documents_N  a view of rows_N and source_N, which searches read: without deleted rows
+    documents_N  a view for searches: rows_N and source_N, without deleted rows
 
 Three triggers on the user's table insert changed rows into ``changes_N``, in the user's own
 transaction and with the rights of the role that created the index. Because triggers only insert
 rows, transactions of the user wait neither for each other nor for vocabtool.
 
-An update reads numbers from ``changes_N`` before the changed rows, and deletes these numbers in the
-transaction that writes the terms. Later changes have new numbers, so none is missed. Only one
+An update first reads numbers from ``changes_N``, then the changed rows. The transaction that writes
+the terms also deletes these numbers. Later changes have new numbers, so none is missed. Only one
 update of an index runs at a time.
 """
 
@@ -136,7 +137,7 @@ WHERE n.nspname = %s AND p.proname = %s AND t.tgenabled <> 'D'
 
 
 class UpdateCounts(NamedTuple):
-    """The changes that a part of an update read (``noted``), and the documents it changed."""
+    """How many documents a part of an update changed. ``noted``: how many changes it read."""
 
     noted: int
     added: int
@@ -188,7 +189,7 @@ def find_table(connection: Connection, table: UserTable, where: str) -> FoundTab
     for purpose, column in (*named.items(), *(("kept", each) for each in table.keep)):
         if column not in columns:
             there = ", ".join(columns)
-            raise NotFound(f"{name}: no column {column!r} ({purpose}); there are {there}")
+            raise NotFound(f"{name}: no column {column!r} ({purpose}); the columns are {there}")
     *_, is_never_null, is_unique = columns[table.id]
     if not (is_unique and is_never_null):
         raise VocabtoolError(
@@ -208,7 +209,8 @@ def find_table(connection: Connection, table: UserTable, where: str) -> FoundTab
             raise VocabtoolError(f"{name}: the column {column!r} has vectors, so it cannot be kept")
         fields[column] = kind_of(*columns[column][:2])
     if len(fields) > MAX_FIELDS:
-        raise VocabtoolError(f"{name}: {len(fields):,} kept columns, the limit is {MAX_FIELDS}")
+        kept = f"{len(fields):,}"
+        raise VocabtoolError(f"{name}: you keep {kept} columns, but the limit is {MAX_FIELDS}")
     return FoundTable(oid, SQL("{}").format(sql), dim, STORED[type_], fields)
 
 
@@ -239,7 +241,7 @@ def sample_of(
 
 
 def attach(connection: Connection, tables: Tables, table: UserTable, found: FoundTable) -> None:
-    """Create the triggers, the views, and a table of changes that lists every row."""
+    """Create the triggers, the views and the table of changes, which at first lists all rows."""
     from psycopg.sql import SQL, Identifier, Literal
 
     n, own = tables.number, Identifier(table.id)
@@ -348,11 +350,13 @@ def _new_documents(
 ) -> list[NewDocument]:
     for id_, text, _ in rows:
         for what, size, most in (
-            ("an id", len(id_.encode()), MAX_ID_BYTES),
-            ("a text", len(text.encode()), MAX_TEXT_BYTES),
+            ("the id", len(id_.encode()), MAX_ID_BYTES),
+            ("the text", len(text.encode()), MAX_TEXT_BYTES),
         ):
             if size > most:
-                told = f"{where}: row {id_[:50]!r}: {what} of {size:,} bytes, the limit is {most:,}"
+                told = (
+                    f"{where}: row {id_[:50]!r}: {what} has {size:,} bytes, the limit is {most:,}"
+                )
                 raise VocabtoolError(f"{told}: shorten it, then run `vocabtool update` again")
     terms = cutter.terms([text for _, text, _ in rows])
     return [

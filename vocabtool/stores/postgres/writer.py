@@ -150,7 +150,10 @@ class PostgresWriter:
         )
 
     def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the rows of those ``ids`` that exist, uncommitted changes included."""
+        """Return a dictionary from the ids that exist to their rows.
+
+        Uncommitted changes are included.
+        """
         keys = {id_: key_of(id_) for id_ in ids}
         found: dict[UUID, int] = {}
         asked = [*{key for key in keys.values() if key not in self._changes.documents}]
@@ -173,7 +176,7 @@ class PostgresWriter:
             self._kinds[name] = union(self._kinds.get(name, "null"), batch.kinds[name])
         if len(self._kinds) > MAX_FIELDS:
             found = f"{len(self._kinds):,}"
-            raise VocabtoolError(f"{found} fields in the index, the limit is {MAX_FIELDS}")
+            raise VocabtoolError(f"the index would have {found} fields, the limit is {MAX_FIELDS}")
         columns = {name: _texts(values) for name, values in batch.columns.items()}
         values = [
             dict(zip(columns, each, strict=True)) for each in zip(*columns.values(), strict=True)
@@ -216,7 +219,10 @@ class PostgresWriter:
         self._changes.deleted |= gone
 
     def update_part(self, limit: int) -> UpdateCounts | None:
-        """Index and commit up to ``limit`` changes of the user's table; ``None``: no changes."""
+        """Index and commit up to ``limit`` changes of the user's table.
+
+        Returns ``None`` if there are no changes.
+        """
         held = (self._tables, self._cutter, self._numbers, self.manifest.fields)
         more = limit, self._connections.where
         found = self._repeat(lambda connection: write_noted(connection, *held, *more), HALF_DONE)
@@ -271,11 +277,12 @@ class PostgresWriter:
         return self._repeat(lambda connection: canaries_of(connection, self._tables, self.manifest))
 
     def take_shard(self, plan: str, count: int) -> int | None:
-        """Reserve a shard, 0 to ``count`` - 1, that no process loads or has loaded.
+        """Reserve a shard that is not loaded, and that no other process is loading.
 
+        Returns the number of the shard, 0 to ``count`` - 1, or ``None`` when all shards are loaded.
         The shard is reserved until this writer is closed or its process dies. While other processes
-        load the last shards, this method waits, because they may die. Returns the number of the
-        shard, or ``None`` when all shards are loaded.
+        load the last shards, this method waits. If one of these
+        processes dies, its shard becomes free.
         """
         asked: LiteralString = "SELECT shard FROM {shards} WHERE plan = %s"
         for pause in pauses():
@@ -304,9 +311,10 @@ class PostgresWriter:
     def register_sources(
         self, known: Sequence[Source], sources: Sequence[Source]
     ) -> tuple[Source, ...]:
-        """Replace the ``known`` files of the index by ``sources``; return the recorded files.
+        """Record ``sources`` as the files of the index; return the files recorded afterwards.
 
-        If another writer has changed the files meanwhile, nothing is replaced.
+        ``known``: the files recorded until now. If another writer has changed them meanwhile,
+        nothing is recorded.
         """
 
         def change(held: Manifest) -> Manifest:
@@ -336,9 +344,10 @@ class PostgresWriter:
     def commit_changes(
         self, manifest: Manifest, *, codes: bool, progress: Progress | None = None
     ) -> None:
-        """Commit all changes so far, and what differs between ``manifest`` and :attr:`manifest`.
+        """Commit all changes so far, and a changed manifest.
 
-        ``codes``: whether to call :meth:`tidy` at the end, which takes time.
+        - ``manifest``: :attr:`PostgresWriter.manifest` with the changes to commit.
+        - ``codes``: whether to call :meth:`tidy` at the end, which takes time.
         """
         before = self.manifest
         try:
@@ -375,12 +384,13 @@ class PostgresWriter:
                 raise VocabtoolError(f"{error}. {told}") from error
 
     def _check_fields(self) -> None:
-        """Raise an error if the open transaction has begun without one of the fields."""
+        """Raise an error if the fields changed after the open transaction began."""
         fields = self._with_fields(self.manifest).fields
         if self._slot is not None and fields != self.manifest.fields:
             raise VocabtoolError(
-                f"{self._connections.where}: a new field after {self._flushed:,} documents of one "
-                "commit: use a smaller --commit-rows (commit_rows=), or commit before adding it"
+                f"{self._connections.where}: a new field came after {self._flushed:,} documents of "
+                "the same commit: use a smaller --commit-rows (commit_rows=), or commit "
+                "before adding it"
             )
 
     def close(self) -> None:
@@ -462,7 +472,7 @@ class PostgresWriter:
         )
 
     def _change_record(self, change: Callable[[Manifest], Manifest]) -> None:
-        """Change the record of the index in a transaction, if ``change`` returns another one."""
+        """Change the record of the index in a transaction, unless ``change`` changes nothing."""
         if change(self.manifest) == self.manifest:
             return
 
@@ -483,10 +493,12 @@ class PostgresWriter:
             known = fields.get(name, "null")
             fields[name] = union(known, kind)
             if known not in ("null", "string") and fields[name] == "string":
-                what = f"field {name!r}: got {PLAIN[kind]}, but another writer added {PLAIN[known]}"
+                what = f"field {name!r} has {PLAIN[kind]} here, but another writer added it with "
+                what += PLAIN[known]
                 raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
         if len(fields) > MAX_FIELDS:
-            raise VocabtoolError(f"{len(fields):,} fields in the index, the limit is {MAX_FIELDS}")
+            found = f"{len(fields):,}"
+            raise VocabtoolError(f"the index would have {found} fields, the limit is {MAX_FIELDS}")
         return replace(held, fields=fields, searched_fields=self._searched_with(held))
 
     def _searched_with(self, held: Manifest) -> tuple[str, ...]:
@@ -496,7 +508,7 @@ class PostgresWriter:
             return PATH_FIRST
         if ours != theirs and (held.rows or theirs != self.manifest.searched_fields):
             told, mine = (" and ".join(each) or "one field" for each in (theirs, ours))
-            what = f"wanted to search {mine}, but another writer made the index search {told}"
+            what = f"wanted to search {mine}, but another writer chose {told}"
             raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
         return ours
 
