@@ -272,7 +272,7 @@ def test_conditions(three: Index, condition: str, ids: str | None) -> None:
         ("3 = year", "the name of a field, got '3'", 0),
         ("not " * (DEEPEST + 2) + "open", "more than 20 nested conditions", 4 * DEEPEST + 4),
         ("(" * 9000, "more than 20 nested conditions", DEEPEST + 1),
-        ("x" * (LONGEST + 1), "10,001 characters, the limit is 10,000", LONGEST),
+        ("x" * (LONGEST + 1), "10,001 characters, but the limit is 10,000", LONGEST),
         ("lang = '\udcff'", "not valid UTF-8", 8),
     ],
 )

@@ -153,8 +153,8 @@ class Pager:
             settings = replace(settings, rerank=None)
         # The vector that a model makes of a text may differ in its last digits the next time.
         arranged = arrangement.sort, arrangement.group_by, arrangement.vector
-        asked = repr((text, where, settings, *arranged, vector is None))
-        search = _hash(asked.encode(), 4)
+        searched = repr((text, where, settings, *arranged, vector is None))
+        search = _hash(searched.encode(), 4)
         start = 0
         if arrangement.cursor is not None:
             start, first_limit = _read_cursor(store, arrangement.cursor, search)

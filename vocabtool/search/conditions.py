@@ -168,7 +168,7 @@ class Token(NamedTuple):
 
 def parse(condition: str) -> Condition:
     if len(condition) > MAX_CHARACTERS:
-        what = f"where: the condition has {len(condition):,} characters, the limit is "
+        what = f"where: the condition has {len(condition):,} characters, but the limit is "
         what += f"{MAX_CHARACTERS:,}"
         raise InvalidCondition(what, condition, MAX_CHARACTERS)
     try:

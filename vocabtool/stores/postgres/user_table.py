@@ -354,10 +354,10 @@ def _new_documents(
             ("the text", len(text.encode()), MAX_TEXT_BYTES),
         ):
             if size > most:
-                told = (
-                    f"{where}: row {id_[:50]!r}: {what} has {size:,} bytes, the limit is {most:,}"
+                told = f"{where}: row {id_[:50]!r}: {what} has {size:,} bytes, but the limit is"
+                raise VocabtoolError(
+                    f"{told} {most:,}: shorten it, then run `vocabtool update` again"
                 )
-                raise VocabtoolError(f"{told}: shorten it, then run `vocabtool update` again")
     terms = cutter.terms([text for _, text, _ in rows])
     return [
         NewDocument(

@@ -176,7 +176,9 @@ class PostgresWriter:
             self._kinds[name] = union(self._kinds.get(name, "null"), batch.kinds[name])
         if len(self._kinds) > MAX_FIELDS:
             found = f"{len(self._kinds):,}"
-            raise VocabtoolError(f"the index would have {found} fields, the limit is {MAX_FIELDS}")
+            raise VocabtoolError(
+                f"the index would have {found} fields, but the limit is {MAX_FIELDS}"
+            )
         columns = {name: _texts(values) for name, values in batch.columns.items()}
         values = [
             dict(zip(columns, each, strict=True)) for each in zip(*columns.values(), strict=True)
@@ -498,7 +500,9 @@ class PostgresWriter:
                 raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
         if len(fields) > MAX_FIELDS:
             found = f"{len(fields):,}"
-            raise VocabtoolError(f"the index would have {found} fields, the limit is {MAX_FIELDS}")
+            raise VocabtoolError(
+                f"the index would have {found} fields, but the limit is {MAX_FIELDS}"
+            )
         return replace(held, fields=fields, searched_fields=self._searched_with(held))
 
     def _searched_with(self, held: Manifest) -> tuple[str, ...]:
