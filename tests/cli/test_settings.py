@@ -132,7 +132,7 @@ def test_an_existing_folder_comes_first(project: Path) -> None:
     assert told("list", "notes", cwd=project / "deep")[0] == "a\nb\nc\n"
     (project / "deep" / "notes").mkdir()
     errors = told("list", "notes", cwd=project / "deep", code=3)[1]
-    assert f"has the name of [index.notes] in {project / 'vocabtool.toml'}" in errors
+    assert f"is named like [index.notes] in {project / 'vocabtool.toml'}" in errors
     assert str(project / "build" / "notes-index") in errors
     errors = told("index", "notes", cwd=project / "deep", code=2)[1]
     assert f"and also [index.notes] in {project / 'vocabtool.toml'}" in errors

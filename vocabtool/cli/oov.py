@@ -67,8 +67,8 @@ SUGGEST: Final = gather(
         "start",
         type=click.Choice(get_args(StartVectors)),
         help="Initial vectors of the words of --suggest: the mean or sum of a word's pieces, or "
-        "learned from its contexts. Word vectors always use contexts. [default: sum for static "
-        "embeddings of tokens, else mean]",
+        "learned from its contexts. For a file of word vectors, only contexts are possible. "
+        "[default: sum for static embeddings of tokens, else mean]",
     ),
 )
 

@@ -92,7 +92,7 @@ def folder_of(context: click.Context, parameter: click.Parameter, value: str) ->
         return value
     if is_folder:
         raise NotFound(
-            f"{value}: this folder has no index, but it has the name of [index.{value}] in "
+            f"{value}: this folder has no index, but is named like [index.{value}] in "
             f"{found.file}. Rename one of them, or pass "
             + ("its address" if _is_address(found.folder) else quote(found.folder))
         )

@@ -183,7 +183,8 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
 def same_for_documents(encoder: Encoder) -> set[str]:
     """Return the fingerprints of encoders that differ from ``encoder`` only in the query prompt.
 
-    One encoder has no query prompt. The other has the query prompt in the settings of the model.
+    There are two: of the encoder without a query prompt, and of the encoder with the query prompt
+    in the settings of the model.
     """
     plain, document = encoder, ""
     if isinstance(encoder, PromptEncoder):

@@ -267,7 +267,7 @@ class _NumberedTexts:
     def choose(
         self, min_count: int, max_words: int
     ) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int32]]:
-        """Return the most frequent words, their counts, and an array that maps numbers to rows.
+        """Return the most frequent words, their counts, and a row for the number of each word.
 
         A row is the position among the chosen words, or -1 for a word that is not chosen.
         """

@@ -464,7 +464,7 @@ def settings_of(document: Any) -> Settings | None:
         got = "empty" if split == "" else json_file.kind(split)
         raise InvalidFile(f"split is {got}, wanted a text to split at")
     if split.encode("utf-8", "ignore").decode() != split:
-        raise InvalidFile("split has a lone surrogate, which no text contains")
+        raise InvalidFile("the value of 'split' has a lone surrogate, so no text can contain it")
     return Settings(filters, lower, split, char_level=False)
 
 

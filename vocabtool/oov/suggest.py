@@ -253,8 +253,9 @@ def _suggest_unknown(words: Words, texts: Texts, most: int, rows: Rows) -> Sugge
 def _number_words(words: Words, arrays: list[pa.StringArray], numbers: dict[bytes, int]) -> Cut:
     """Return the words of all texts as numbers.
 
-    A known word has its position in the vocabulary. An unknown word has the size of the vocabulary
-    plus its position in ``numbers``, to which it is added.
+    The number of a known word is its position in the vocabulary. The number of an unknown word is
+    the size of the vocabulary plus its position in ``numbers``. New unknown words are added to
+    ``numbers``.
     """
     size, ids, lengths = len(words.vocabulary), [EMPTY], [EMPTY]
     for array in arrays:

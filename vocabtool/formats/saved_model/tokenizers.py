@@ -18,12 +18,12 @@ A value in the trie of WordPiece encodes id, length, suffix flag (fast_wordpiece
 A trie is a darts-clone double array (github.com/s-yata/darts-clone, include/darts.h). Each unit of
 32 bits is
 
-    a node   bits 0-7 its label, the last byte of the key so far; bit 8: a key ends here;
-             bit 9 and bits 10-30: the offset, 256 times larger when bit 9 is set
-    a value  bit 31 set, the value in bits 0-30
+    a node   bits 0-7: its label, the last byte of the key so far; bit 8: a key ends here;
+             bits 10-30: the offset, to be multiplied by 256 if bit 9 is set
+    a value  bit 31 is set; bits 0-30: the value
 
-The base of node ``n`` is ``n ^ offset``. The value of the node is unit ``base``. The node's child
-for byte ``c`` is unit ``base ^ c``, if the label of this unit is ``c``.
+The node in unit ``n`` has the number ``base = n ^ offset``. If a key ends at the node, unit
+``base`` is its value. Unit ``base ^ c`` is the child for byte ``c``, if its label is ``c``.
 """
 
 from __future__ import annotations

@@ -227,7 +227,7 @@ def write_changes(
 ) -> None:
     """Write changes in the open transaction. ``fields``: the fields, in the order of their columns.
 
-    Raises :class:`VocabtoolError` if another writer added a document that must not exist.
+    Raises :class:`VocabtoolError` if an id must be new, but another writer has added it.
     """
     kept = _keep(connection, tables, changes)
     documents = {key: each for key, each in changes.documents.items() if key not in kept}
