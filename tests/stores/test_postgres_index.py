@@ -87,6 +87,22 @@ def test_reads_while_others_delete(
     assert left == []
 
 
+def test_the_first_search_finds_what_later_ones_find(address: str) -> None:
+    """Its hits come with the candidates, unless their texts are long."""
+    made = Index.create(address, dim=DIM)
+    lengthy = np.random.default_rng(1).bytes(50_000).hex()  # compressed, it is still long
+    fields: list[dict[str, Any]] = [{"n": 1, "at": "x"}, {"n": 2.5}, {}]
+    texts = ["amber word", f"amber {lengthy}", "amber"]
+    given = [Document(f"d{at}", texts[at], fields[at]) for at in range(len(texts))]
+    put(made, given)
+    index = Index.open(address)
+    for _ in range(2):
+        hits = index.search("amber", vector=VECTORS[0])
+        assert {hit.id: (hit.text, hit.fields) for hit in hits} == {
+            each.id: (each.text, each.fields) for each in given
+        }
+
+
 def open_connections(database: Any) -> int:
     """Those of the index to its database, which the server closes a moment after us."""
     told = "application_name = 'vocabtool' AND datname = current_database()"

@@ -1,7 +1,8 @@
 """Read an index in PostgreSQL, with both legs of a query in one round trip.
 
 A search sees the newest commit. The statistics for BM25, such as the number of documents that have
-a term, are kept in memory for ten seconds, or until a search notices a new commit.
+a term, are kept in memory for ten seconds, or until a search notices a new commit. A search makes
+two round trips: for the legs and the documents, or for statistics and the legs with documents.
 """
 
 from __future__ import annotations
