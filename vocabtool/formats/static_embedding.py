@@ -147,7 +147,7 @@ def _read_modules(folder: Path) -> tuple[Path, bool]:
 
 
 def folders_of(folder: Path) -> tuple[Path, ...]:
-    """Return the folders that may have the settings of a model, its own folder first."""
+    """Return the folders that may have the settings of a model; ``folder`` is the first."""
     return (folder, folder.parent) if folder.name == SUBFOLDER else (folder,)
 
 

@@ -6,8 +6,8 @@ HashtableOptions) and tensorflow/lite/string_util.h (strings in a buffer). Weigh
 - The words of a table get their ids. Other strings are constants of unknown purpose.
 - A TensorFlow operator (``Flex...``) contains its NodeDef in a FlexBuffer vector
   (tensorflow/lite/delegates/flex/kernel.cc). The NodeDef of SentencepieceOp contains the tokenizer.
-- Operators of tensorflow-text and tflite-support (custom_ops/kernel/sentencepiece) have their model
-  in a constant of bytes.
+- An operator of tensorflow-text or tflite-support (custom_ops/kernel/sentencepiece) reads its
+  tokenizer from a constant of bytes.
 - tflite-support appends a zip archive of vocabularies and labels to the model.
 """
 
