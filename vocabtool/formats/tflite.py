@@ -232,7 +232,9 @@ class _Model:
     def _value(self, tensor: _Tensor) -> bytes:
         holder = self._buffers[tensor.buffer]
         if holder.has(BUFFER_OFFSET):
-            raise InvalidFile("the tensor's value is stored after the flatbuffer: not read")
+            raise InvalidFile(
+                "the tensor's value was not read, because it is stored after the flatbuffer"
+            )
         return self._bytes(holder, BUFFER_DATA)
 
     def _bytes(self, table: Table, field: int) -> bytes:
@@ -267,8 +269,8 @@ class _Model:
         bounds = np.frombuffer(data, "<i4", count + 1, 4).astype(np.int32)
         if bounds[0] < head or bounds[-1] > len(data) or (bounds[1:] < bounds[:-1]).any():
             raise InvalidFile(
-                f"the strings extend from byte {bounds[0]:,} to {bounds[-1]:,} of a buffer of "
-                f"{len(data):,} bytes; wanted ascending offsets, none below {head:,}"
+                f"the offsets of the strings go from {bounds[0]:,} to {bounds[-1]:,}; wanted "
+                f"ascending offsets between {head:,} and {len(data):,}"
             )
         return ByteStrings(data, bounds[:-1], bounds[1:])
 

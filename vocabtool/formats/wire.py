@@ -248,7 +248,7 @@ def length_list(data: bytes, count: int) -> ByteStrings:
     """
     lengths, pos = varint_run(data, count)
     if count and not 0 <= int(lengths.min()) <= int(lengths.max()) <= len(data):
-        raise InvalidFile(f"one string is longer than the {len(data):,} bytes of all strings")
+        raise InvalidFile(f"a string is longer than the whole list, which has {len(data):,} bytes")
     filled = pos + int(lengths.sum())
     if filled != len(data):
         raise InvalidFile(f"the strings need {filled:,} bytes, got {len(data):,}")

@@ -291,7 +291,7 @@ def note_escaped(lines: ByteStrings) -> list[str]:
     if ESCAPE.search(lines.data) is None:
         return []
     count = sum(ESCAPE.search(line) is not None for line in lines)
-    what = "lines look backslash-escaped, as extract writes them; they are read as they are"
+    what = "lines look backslash-escaped, as extract writes them; the backslashes are kept"
     return [f"{count:,} {what}"] if count else []
 
 
