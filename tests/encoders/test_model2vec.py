@@ -297,7 +297,11 @@ ROWS = np.ones((len(PIECES), 2), np.float32)
 DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
     "no bytes": (header(b"", b""), InvalidFile, "not safetensors"),
     "long header": (header(b"{", length=1 << 40), InvalidFile, "1,099,511,627,776 bytes"),
-    "cut header": (header(b"{}", length=100), InvalidFile, "only 2 of the 100 bytes of the header"),
+    "cut header": (
+        header(b"{}", length=100),
+        InvalidFile,
+        "the header needs 100 bytes, but only 2 are left",
+    ),
     "no JSON": (header(b"{]"), InvalidFile, "not JSON"),
     "no object": (header(b"{" * 200_000, length=200_000), InvalidFile, "JSON"),
     "text": (header({"embeddings": "x"}), InvalidFile, "'embeddings' is a text"),

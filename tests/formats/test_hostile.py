@@ -123,7 +123,7 @@ def test_chunked_saved_model(tmp_path: Path) -> None:
         (strings(b.field(4, b"\x01" * 12), 40), "wanted 40 numbers, got only 12 bytes"),
         (
             strings(b.field(4, b"\xff\xff\xff\xff\x0f" + b"\x01" * 20), 12),
-            "one string is longer than the 25 bytes",
+            "a string is longer than the whole list, which has 25 bytes",
         ),
     ],
 )

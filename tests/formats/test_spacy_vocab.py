@@ -124,7 +124,11 @@ def test_a_level_too_high(tmp_path: Path) -> None:
         ("key2row", b"\x81\x01\xa1x", "wanted a non-negative integer as a key or row (at byte 2)"),
         ("key2row", b"\x81\x01\xff", "wanted a non-negative integer as a key or row (at byte 2)"),
         ("key2row", b"\x81\x01\x02\x03", "1 bytes follow the map (at byte 3)"),
-        ("key2row", b"\x81\1\xcd\xff\xff", "the array has shape SHAPE; key2row needs row 65,535"),
+        (
+            "key2row",
+            b"\x81\1\xcd\xff\xff",
+            "key2row needs row 65,535, but the array has shape SHAPE",
+        ),
         ("vectors", b"nothin", "not a NumPy array: it begins with 6e 6f 74 68 69 6e (at byte 0)"),
         ("vectors.cfg", b"{", "not JSON: "),
     ],

@@ -152,7 +152,7 @@ def _floats(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
 def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Iterator[bytes]:
     """Yield ``promised`` words; append the position of each vector to ``starts``.
 
-    The newline at the end of a record is part of the next word, if the file has such newlines.
+    If the records end with a newline, the next word begins with this newline.
     """
     row = FLOAT * dim
     window, at, pos = b"", file.tell(), 0  # ``at``: position of the window in the file
@@ -377,7 +377,7 @@ def _array_rule(data: bytes) -> str:
 def may_state(rule: str) -> bool:
     """Return whether a file of vectors may contain the tokenization rule ``rule``.
 
-    It may if the rule produces whole words and opens no file.
+    True if the rule produces whole words and opens no file.
     """
     return rule in NAMED or (rule.startswith("regex:") and len(rule) <= MAX_RULE)
 

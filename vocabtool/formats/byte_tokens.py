@@ -14,8 +14,8 @@ next higher rank.
 lists tokens and their ranks, from 0. The model uses only the first ``default_vocab_size -
 default_num_special_tokens`` of these tokens. Special tokens get the lowest ids. The id of any other
 token is its rank plus ``default_num_special_tokens``. Up to version 7, ``special_tokens`` may be
-missing; the special tokens are :data:`IMPLIED` in this case. A special token without a name is
-named by its number, such as ``<SPECIAL_20>``.
+missing. In this case, :data:`IMPLIED` lists them. A special token without a name is named by its
+number, such as ``<SPECIAL_20>``.
 
 RWKV (``TRIE_TOKENIZER`` in BlinkDL/ChatRWKV, rwkv_pip_package/src/rwkv/rwkv_tokenizer.py): a line
 has an id, a token as a Python literal (``'text'`` or ``b'bytes'``), and the token's length in

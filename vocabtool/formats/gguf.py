@@ -1,9 +1,9 @@
 """Read the tokens in the header of a GGUF file (llama.cpp); the weights are never read.
 
 Layout: ggml-org/ggml, docs/gguf.md. A header has a magic number, a version, the number of tensors,
-the number of keys, and the keys with typed values. These numbers have 32 bits in version 1 and 64
-bits in later versions. Version 3 may be big-endian. Only keys ``tokenizer.ggml.*`` are read. Arrays
-of arrays are refused: no known program writes them.
+the number of keys, and the keys with typed values. Counts and lengths have 32 bits in version 1 and
+64 bits in later versions. Version 3 may be big-endian. Only keys ``tokenizer.ggml.*`` are read.
+Arrays of arrays are refused: no known program writes them.
 """
 
 from __future__ import annotations

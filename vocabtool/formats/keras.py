@@ -60,10 +60,11 @@ MAX_ITEMS: Final = 1 << 20  # a model contains its vocabulary twice: 500,000 wor
 class LookupLayer:
     """A layer that looks up words or numbers.
 
-    - ``path``: in an archive, the path of the layer's asset. In a SavedModel, a path in the object
-      graph, such as ``root.layer-0``: of the layer, or of the model that contains the layer.
-    - ``vocabulary``: the entries without mask and unknown entries; ``None`` if the file does not
-      contain them. Numbers are decimal text.
+    - ``path``: in an archive, the path of the layer's asset. In a SavedModel, the path of the layer
+      in the object graph, such as ``root.layer-0``, or the path of the model that contains the
+      layer.
+    - ``vocabulary``: all entries except mask and unknown entries; ``None`` if the file does not
+      contain the entries. Numbers are decimal text.
     - ``mask_token``: the entry with id 0, or ``None``. It is always ``None`` if the output mode is
       not ``int``.
     - ``inverse``: whether the layer maps ids to words.
@@ -303,7 +304,10 @@ def _snake_case(class_name: str) -> str:
 def _read_assets(
     archive: ZipArchive, file: str, layers: dict[str, LookupLayer], findings: Findings
 ) -> set[tuple[str, str]]:
-    """Add the vocabulary of each asset to ``findings``; return the identities of the layers."""
+    """Add the vocabulary of each asset to ``findings``.
+
+    Returns the identities of the layers whose vocabularies were added.
+    """
     adapted: set[tuple[str, str]] = set()
     for name in archive.names:
         if not name.startswith(ASSETS):

@@ -278,7 +278,7 @@ def _string_mapping(texts: Texts, name: str, place: Place) -> Iterator[Finding]:
 
 
 def _vector_mapping(texts: Texts, name: str, place: Place, inverse: bool) -> Vocabulary:
-    """Read a table of words and vectors. A vector that is a single number is the word's id.
+    """Read a table of words and vectors. If a vector is a single number, it is the word's id.
 
     ``inverse``: whether the table maps vectors to words.
     """

@@ -1,4 +1,4 @@
-"""Refuse pickles and files without words; say how to get the words in another file.
+"""Refuse pickles and files without words. The message says how to export the words.
 
 A pickle is a program that runs when it is loaded. So pickles are never loaded, not even pickles
 inside files of PyTorch, joblib and NumPy. Layouts: CPython, Lib/pickletools.py; PyTorch,

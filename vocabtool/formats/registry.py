@@ -243,7 +243,7 @@ def vocabularies(model: str | Path) -> tuple[Vocabulary, ...]:
 def inspect(model: str | Path, *, small: bool = False) -> Model:
     """Return the vocabularies of a model, its skipped lists, and the parts that cannot be read.
 
-    ``small``: also return unused string constants of fewer than ten entries as vocabularies.
+    ``small``: whether the vocabularies include unused string constants of fewer than ten entries.
     """
     path, result = read(model)
     return result.model(path, small=small)

@@ -124,7 +124,7 @@ def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocab
             shape = read_array_head(file).shape
         last = max(rows.values())
         if len(shape) != 2 or last >= shape[0]:
-            raise InvalidFile(f"the array has shape {shape}; {KEYS} needs row {last:,}")
+            raise InvalidFile(f"{KEYS} needs row {last:,}, but the array has shape {shape}")
     keys = hashes(strings)
     order = np.argsort(keys)
     wanted = np.fromiter(rows, np.uint64, len(rows))

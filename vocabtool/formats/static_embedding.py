@@ -114,7 +114,7 @@ def _in_folder(folder: Path) -> EmbeddingFiles:
         if len(files) != 1:
             names = ", ".join(file.name for file in files) or "none"
             raise UnknownFormat(
-                f"{folder / weights}: wanted one file of safetensors, found {names}; pass one"
+                f"{folder / weights}: wanted one file of safetensors, found {names}; pass one file"
             )
         tokenizer = folder / tokenizers / (files[0].stem.rpartition("_")[0] + ending)
         if not tokenizer.is_file():
@@ -147,7 +147,7 @@ def _read_modules(folder: Path) -> tuple[Path, bool]:
 
 
 def folders_of(folder: Path) -> tuple[Path, ...]:
-    """Return the folders that may have the settings of a model, its own folder first."""
+    """Return the folders that may have the settings of a model; ``folder`` is the first."""
     return (folder, folder.parent) if folder.name == SUBFOLDER else (folder,)
 
 
@@ -198,7 +198,7 @@ def read_header(file: Path) -> dict[str, Any]:
         data = start[LENGTH:] + opened.read(length - 1)
         if len(data) < length:
             raise InvalidFile(
-                f"truncated: only {len(data):,} of the {length:,} bytes of the header"
+                f"truncated: the header needs {length:,} bytes, but only {len(data):,} are left"
             )
         return json_file.expect(json_file.parse(data), dict, "the header")
 

@@ -6,8 +6,8 @@ HashtableOptions) and tensorflow/lite/string_util.h (strings in a buffer). Weigh
 - The words of a table get their ids. Other strings are constants of unknown purpose.
 - A TensorFlow operator (``Flex...``) contains its NodeDef in a FlexBuffer vector
   (tensorflow/lite/delegates/flex/kernel.cc). The NodeDef of SentencepieceOp contains the tokenizer.
-- Operators of tensorflow-text and tflite-support (custom_ops/kernel/sentencepiece) have their model
-  in a constant of bytes.
+- An operator of tensorflow-text or tflite-support (custom_ops/kernel/sentencepiece) reads its
+  tokenizer from a constant of bytes.
 - tflite-support appends a zip archive of vocabularies and labels to the model.
 """
 
@@ -232,7 +232,9 @@ class _Model:
     def _value(self, tensor: _Tensor) -> bytes:
         holder = self._buffers[tensor.buffer]
         if holder.has(BUFFER_OFFSET):
-            raise InvalidFile("the tensor's value is stored after the flatbuffer: not read")
+            raise InvalidFile(
+                "the tensor's value was not read, because it is stored after the flatbuffer"
+            )
         return self._bytes(holder, BUFFER_DATA)
 
     def _bytes(self, table: Table, field: int) -> bytes:
@@ -267,8 +269,8 @@ class _Model:
         bounds = np.frombuffer(data, "<i4", count + 1, 4).astype(np.int32)
         if bounds[0] < head or bounds[-1] > len(data) or (bounds[1:] < bounds[:-1]).any():
             raise InvalidFile(
-                f"the strings extend from byte {bounds[0]:,} to {bounds[-1]:,} of a buffer of "
-                f"{len(data):,} bytes; wanted ascending offsets, none below {head:,}"
+                f"the offsets of the strings go from {bounds[0]:,} to {bounds[-1]:,}; wanted "
+                f"ascending offsets between {head:,} and {len(data):,}"
             )
         return ByteStrings(data, bounds[:-1], bounds[1:])
 

@@ -317,7 +317,7 @@ def _read_json(data: bytes, _: str) -> Vocabulary:
     tokens, beside = document.pop("tokens", None), document.pop("base64", {})
     ids = document.pop("ids", None)
     if not isinstance(tokens, list) or not isinstance(beside, dict):
-        raise InvalidFile("'tokens' must be an array, and 'base64', if present, an object")
+        raise InvalidFile("'tokens' must be an array; 'base64' must be an object or absent")
     if ids is not None and (not isinstance(ids, list) or set(map(type, ids)) - {int}):
         raise InvalidFile("'ids' must be an array of integers")
     try:

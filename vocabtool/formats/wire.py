@@ -91,14 +91,14 @@ def fields(buffer: Buffer, pos: int, end: int) -> Iterator[tuple[int, int, int, 
 
 
 def messages(buffer: Buffer, span: Span, wanted: int) -> Iterator[Span]:
-    """Yield the span of each payload of a length-delimited field. ``wanted``: its number."""
+    """Yield the span of each payload of a length-delimited field. ``wanted``: the field number."""
     for number, wire_type, start, end in fields(buffer, *span):
         if number == wanted and wire_type == LEN:
             yield start, end
 
 
 def last_bytes(buffer: Buffer, span: Span, wanted: int) -> bytes:
-    """Return the last value of a bytes field, or ``b""``. ``wanted``: its number."""
+    """Return the last value of a bytes field, or ``b""``. ``wanted``: the field number."""
     value = b""
     for start, end in messages(buffer, span, wanted):
         value = buffer[start:end]
@@ -106,7 +106,10 @@ def last_bytes(buffer: Buffer, span: Span, wanted: int) -> bytes:
 
 
 def last_integer(buffer: Buffer, span: Span, wanted: int) -> int:
-    """Return the last value of an int32, int64 or bool field, or 0. ``wanted``: its number."""
+    """Return the last value of an int32, int64 or bool field, or 0.
+
+    ``wanted``: the field number.
+    """
     value = 0
     for number, wire_type, start, end in fields(buffer, *span):
         if number == wanted and wire_type == VARINT:
@@ -245,7 +248,7 @@ def length_list(data: bytes, count: int) -> ByteStrings:
     """
     lengths, pos = varint_run(data, count)
     if count and not 0 <= int(lengths.min()) <= int(lengths.max()) <= len(data):
-        raise InvalidFile(f"one string is longer than the {len(data):,} bytes of all strings")
+        raise InvalidFile(f"a string is longer than the whole list, which has {len(data):,} bytes")
     filled = pos + int(lengths.sum())
     if filled != len(data):
         raise InvalidFile(f"the strings need {filled:,} bytes, got {len(data):,}")

@@ -72,9 +72,9 @@ def read_columns(
 ) -> tuple[Column, Column]:
     """Return the keys and values of a table; see ``InitializeTableFromTextFileV2`` (TensorFlow).
 
-    - ``key_index``, ``value_index``: where the keys and the values are. 0 is the first column, 1
-      the second. ``WHOLE_LINE``: they are whole lines. ``LINE_NUMBER``: they are line numbers,
-      returned as a ``range``.
+    - ``key_index``, ``value_index``: the column of the keys, and the column of the values. 0 is the
+      first column of the file. ``WHOLE_LINE`` is a column of whole lines. ``LINE_NUMBER`` is a
+      column of line numbers, returned as a ``range``.
     - ``vocab_size``: the number of lines to read; ``None`` or -1 for all.
     - ``offset``: the first line number.
     """
@@ -291,7 +291,7 @@ def note_escaped(lines: ByteStrings) -> list[str]:
     if ESCAPE.search(lines.data) is None:
         return []
     count = sum(ESCAPE.search(line) is not None for line in lines)
-    what = "lines look backslash-escaped, as extract writes them; they are read as they are"
+    what = "lines look backslash-escaped, as extract writes them; the backslashes are kept"
     return [f"{count:,} {what}"] if count else []
 
 
@@ -300,8 +300,11 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None]
 
     The numbers are ``None`` if a number has a fraction. Blank lines at the end are ignored.
 
-    Returns ``None`` if any line has another form, if there is only one line, which may be a phrase,
-    or if most words are repeated, as in ``class 0``, ``class 1``.
+    Returns ``None`` in these cases:
+
+    - A line has another form.
+    - There is only one line. It may be a phrase.
+    - Most words are repeated, as in ``class 0``, ``class 1``.
     """
     if data.endswith((b"\n\n", b"\n\r\n")):
         data = data.rstrip(b"\r\n")

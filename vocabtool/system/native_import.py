@@ -1,7 +1,7 @@
 """Import TensorFlow and PyTorch so that both work in one process.
 
-If ``TF_CPP_MIN_LOG_LEVEL`` is 3, the import prints nothing. TensorFlow itself prints some messages
-before it reads this variable.
+If ``TF_CPP_MIN_LOG_LEVEL`` is 3, standard error is muted during the import, because TensorFlow
+prints some messages before it reads this variable.
 """
 
 from __future__ import annotations

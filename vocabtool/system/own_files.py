@@ -152,10 +152,10 @@ def encode_record(record: object, *, kind: str, version: int) -> bytes:
 def decode_record(
     data: bytes, record_type: type[Record], *, kind: str, version: int, advice: str = ""
 ) -> Record:
-    """Return the record in ``data``, the content of a file of this kind and version.
+    """Return the record in a file of this kind and version.
 
-    Raises :class:`InvalidFile` for any other file. ``advice`` is added to the message if only the
-    version differs.
+    ``data``: the content of the file. Raises :class:`InvalidFile` for any other file. If only the
+    version differs, ``advice`` is added to the message.
     """
     try:
         held = json.loads(data)

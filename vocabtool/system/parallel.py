@@ -45,8 +45,8 @@ def parallel_map(
 ) -> Iterator[R]:
     """Yield ``fn(item)`` for each item, with ``workers`` calls running at a time.
 
-    At most ``ahead`` items (default ``2 * workers``) are read ahead, in the caller's thread.
-    Processes are spawned, so ``fn``, items and results are pickled.
+    ``ahead``: maximum number of items to read ahead; by default, ``2 * workers``. Items are read in
+    the caller's thread. Processes are spawned, so ``fn``, items and results are pickled.
 
     - If ``ordered``: results are in the order of ``items``. An error is raised after the results of
       all earlier items.
@@ -82,8 +82,8 @@ def pipe_rows(
 ) -> Iterator[R]:
     """Pass batches of items to ``batch_fn``, and yield the rows that it returns, one per item.
 
-    ``workers`` threads each process one batch at a time. At most ``2 * workers`` batches are read
-    ahead.
+    ``workers``: number of threads. A thread handles one batch at a time. At most ``2 * workers``
+    batches are read ahead.
     """
 
     def row_each(batch: list[T]) -> Sequence[R]:
