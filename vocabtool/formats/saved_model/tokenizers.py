@@ -22,8 +22,9 @@ A trie is a darts-clone double array (github.com/s-yata/darts-clone, include/dar
              bits 10-30: the offset, to be multiplied by 256 if bit 9 is set
     a value  bit 31 is set; bits 0-30: the value
 
-The node in unit ``n`` has the number ``base = n ^ offset``. If a key ends at the node, unit
-``base`` is its value. Unit ``base ^ c`` is the child for byte ``c``, if its label is ``c``.
+For the node in unit ``n``, let ``base = n ^ offset``. If a key ends at the node, the value of the
+key is in unit ``base``. The child of the node for byte ``c`` is in unit ``base ^ c``. If that unit
+does not have the label ``c``, there is no such child.
 """
 
 from __future__ import annotations
