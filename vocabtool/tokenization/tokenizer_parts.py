@@ -243,7 +243,7 @@ def pairs(rank_of: Mapping[str, float]) -> list[str]:
     """
     longest = max(map(len, rank_of), default=0)
     if longest > MAX_PIECE:
-        raise InvalidFile(f"a token of {longest:,} characters, wanted at most {MAX_PIECE:,}")
+        raise InvalidFile(f"a token has {longest:,} characters; wanted at most {MAX_PIECE:,}")
     found = [
         (rank, at, f"{token[:at]} {token[at:]}")
         for token, rank in rank_of.items()

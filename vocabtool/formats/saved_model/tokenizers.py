@@ -123,7 +123,7 @@ class DoubleArray:
 
     def __init__(self, units: NDArray[np.uint32]) -> None:
         if not 0 < len(units) <= MAX_UNITS:
-            raise InvalidFile(f"a trie of {len(units):,} units, wanted 1 to {MAX_UNITS:,}")
+            raise InvalidFile(f"a trie has {len(units):,} units; wanted 1 to {MAX_UNITS:,}")
         self.units = units
         labels = units & np.uint32(LABEL)
         children = np.flatnonzero((labels > 0) & (labels < 256)).astype(np.uint32)
@@ -344,7 +344,7 @@ def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
     model = wire.flatbuffer_root(buffer)
     if version := model.byte(0):
         raise UnsupportedFormat(
-            f"version {version} of TensorFlow Text's SentencePiece encoder, wanted 0: "
+            f"TensorFlow Text's SentencePiece encoder has version {version}, wanted 0; "
             "pass the original SentencePiece model instead"
         )
     unknown_id = model.integer(3, -1)
