@@ -332,7 +332,7 @@ EMPTY = entry(INT32, [0], 0, 0, masked(b""))
         (index_of(pair(b"a", b"\x12\x7f")), "tensor 'a': field 2 runs 127 bytes past the end"),
         (
             index_of(pair(b"a", entry(3, [-1], 0, 0, 0))),
-            "dimension 0 has size -1; wanted a size of 0 or more",
+            "dimension 0 has size -1; wanted at most 254 dimensions, each of size 0 or more",
         ),
         (
             index_of(pair(b"a", entry(3, [1] * 255, 0, 0, 0))),

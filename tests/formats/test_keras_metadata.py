@@ -150,7 +150,7 @@ def warning(metadata: bytes) -> str:
         (b"", "contains no object: not a keras_metadata.pb, or truncated near its beginning"),
         (b"\x08\x01\x12\x00", "contains no object: not a keras_metadata.pb"),
         (b"\x0a\x05\x1a", r"field 1 runs 4 bytes past the end of its message \(at byte 2\)"),
-        (node("a" * 4097, LAYER), r"a path of 4,097 bytes, wanted 4,096 at most \(at byte 3\)"),
+        (node("a" * 4097, LAYER), r"a path has 4,097 bytes; wanted at most 4,096 \(at byte 3\)"),
         (node("root", b'["StringLookup"'), "the configuration of 'root' is not JSON: Expecting"),
         (node("root", b'"StringLookup\xff"'), "of 'root' is not JSON: 'utf-8' codec can't decode"),
         (node("root", b'["StringLookup"]'), "the configuration of 'root' is a list, wanted an"),

@@ -290,7 +290,7 @@ def test_refused_gguf(case: str, tmp_path: Path) -> None:
     [
         ([b"a", b"a"], "1 tokens occur twice"),
         ([b"\xff"], "not UTF-8"),
-        ([b"a" * 1_000], "a token of 1,000 characters, wanted at most 512"),
+        ([b"a" * 1_000], "a token has 1,000 characters; wanted at most 512"),
     ],
 )
 def test_refused_tokens(tokens: list[bytes], message: str, tmp_path: Path) -> None:

@@ -92,7 +92,9 @@ PRINT_STREAMS: Final = frozenset((b"", b"stderr", b"stdout")) | {
 
 
 def dangerous_ops(graphs: Sequence[MetaGraph]) -> tuple[str, ...]:
-    """Return one line for each dangerous op of the served graph, and each asset outside the model.
+    """Return one line for each dangerous op of the served graph.
+
+    Each asset outside the model also has a line.
 
     The line of an op says where the op is, such as ``ReadFile at function __inference_f_12/read``.
     An op in several places is listed once.
@@ -373,7 +375,10 @@ def methods_of(loaded: Any, name: str) -> Iterator[ModelFunction]:
 
 
 def _call_method(method: Any, concrete: Any, texts: Tensor) -> Any:
-    """Call a method with texts. Other arguments get the values with which it was traced."""
+    """Call a method with texts.
+
+    ``concrete``: The trace that supplies the values of all other arguments.
+    """
     tensorflow = import_tensorflow()
     args, keywords = tensorflow.nest.map_structure(
         lambda leaf: texts if isinstance(leaf, tensorflow.TypeSpec) else leaf,

@@ -64,9 +64,10 @@ class TracePoint(NamedTuple):
         return self._replace(reference=node.data_input(position))
 
     def inside(self, node: Node) -> TracePoint | None:
-        """Return this value as a tensor in the function that ``node`` calls.
+        """Follow this output of ``node`` into the function that ``node`` calls.
 
-        ``None`` if ``node`` calls no function.
+        Returns the tensor that the function returns as this output; ``None`` if ``node`` calls no
+        function.
         """
         called = self.linker.graph.functions.get(function_of(node))
         if called is None:

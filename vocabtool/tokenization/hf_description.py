@@ -59,7 +59,7 @@ BEHAVIOURS: Final = {
 
 
 def list_of_parts(document: Json) -> list[Json]:
-    """Return all normalizers, then all pre-tokenizers, also those in a ``Sequence``."""
+    """Return all normalizers, then all pre-tokenizers. A ``Sequence`` is replaced by its parts."""
     return [part for key in BEFORE for part in _parts(document.get(key))]
 
 
@@ -82,7 +82,7 @@ def blank_mark(document: Json) -> str | None:
 
 
 def is_mark_before_all(document: Json) -> bool:
-    """Return whether ``▁`` begins every word, also words that follow no blank (the first)."""
+    """Return whether ``▁`` begins every word, even the first word of a text."""
     return any(
         part.get("type") == "Prepend"
         or (part.get("type") == METASPACE and _scheme(part) == "always")

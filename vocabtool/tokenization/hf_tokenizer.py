@@ -1,8 +1,8 @@
 """Split texts into words with the ``tokenizers`` library, and look up the words.
 
-- A word is a pre-token: a part of the text that the model splits into pieces without looking at
-  the rest of the text. If a pre-token contains several words, each piece that begins with ``▁``
-  begins a word.
+- A word is usually a pre-token: a part of the text that the model splits into pieces without
+  looking at the rest of the text. If a later piece of a pre-token begins with ``▁``, a new word
+  begins there.
 - A word is unknown if one of its pieces is the unknown piece, or if the model skips a part of it.
 - Words are readable text: byte-level characters are decoded, and ``▁`` is replaced by a blank. If
   the tokenizer adds a blank before every word, blanks at the ends of words are removed.
@@ -320,7 +320,7 @@ class HFWordTokenizer:
     def _words(
         self, text: str, cuts: Pieces, at: int, known: NDArray[np.bool_]
     ) -> Iterator[SpelledWord]:
-        """Yield the words of a pre-token. Each piece that begins with the marker begins a word."""
+        """Yield the words of a pre-token. A later piece with the marker begins a new word."""
         first, last = cuts.offsets[at : at + 2].tolist()
         mark = self._mark or description.META
         # If the model skips unknown characters, the position of a piece is uncertain.

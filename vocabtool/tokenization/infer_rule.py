@@ -206,7 +206,8 @@ class LookupPath(NamedTuple):
     """A vocabulary in which a model looks words up, and the rule that splits texts into words.
 
     - ``text``: The name of the model's text input.
-    - ``sites``: The ops that look words up in this way. Copies of a function have one op each.
+    - ``sites``: The ops that look words up in this way. There are several if, for example, the
+      model contains copies of a function.
     """
 
     vocabulary: Vocabulary

@@ -190,7 +190,7 @@ def _instrument_body(body: _Body, traced: list[TracedOp], shared_name: str) -> d
 
 
 def _split_of(body: _Body, node: Proto, by_name: Mapping[str, Proto]) -> list[str]:
-    """Return references to the indices and the input of the op that split a node's strings."""
+    """Find the op that split texts into a node's strings; return its indices and its input."""
     reference = _inputs(node)[SIGNATURES[node.op].strings]
     split = None
     for _ in range(MAX_CHAIN):

@@ -159,7 +159,7 @@ class WordLookup(NamedTuple):
     - ``known``: shape (d,), whether the model knows the word.
     - ``ids``: shape (d,). The id is -1 if a hash bucket determines it, or if the word has several
       pieces.
-    - ``positions``: shape (d,), position in the vocabulary's ``stored``; -1 if absent.
+    - ``positions``: shape (d,), the word's position among the stored entries; -1 if absent.
     - ``pieces``: shape (d,), number of subword pieces; ``None`` for a model of whole words.
     - ``unique``: Whether ``distinct`` is certain to contain no duplicates.
     - ``spelled``: The pieces of each distinct word; ``None`` for a model of whole words.
@@ -177,7 +177,7 @@ class WordLookup(NamedTuple):
 
 
 def without_blanks(lookup: WordLookup) -> WordLookup:
-    """Remove words of only blanks from the lookup of a subword model."""
+    """Remove the words that consist only of blanks from the lookup of a subword model."""
     if lookup.pieces is None:
         return lookup
     lengths = pc.binary_length(lookup.distinct).to_numpy()

@@ -11,7 +11,7 @@ the line into other words, so its words are aligned with the surface words:
    the alignment is *exact*. Words that the model adds to every text (``[START]``, ``[END]``) are
    removed first.
 3. Otherwise, chunks are matched with words from both ends of the line. The remaining words are
-   searched from left to right, without regard to case and accents (``cafe`` in ``Café``).
+   looked for from left to right, without regard to case and accents (``cafe`` in ``Café``).
 4. A word that is not found is *stray*. If it is unknown, the surface words between its two
    neighbours count as unknown.
 """
@@ -79,7 +79,7 @@ def mask(
     - ``judge``: A function that looks up the words of lines.
     - ``mode``: Which words are masked. ``known`` removes the known words, and ``unknown`` replaces
       the unknown words by ``[UNK]``.
-    - ``totals``: Counts to which the counts of these lines are added.
+    - ``totals``: Counts that are increased by the counts of these lines.
 
     A word of the model that is not found in its line is printed as the model spells it.
     """
@@ -143,7 +143,7 @@ class SurfaceWord(NamedTuple):
     """A part of a text: the characters from ``start`` to ``end``.
 
     - ``known``: Whether the model knows all words in this part; ``None`` if the part has no words.
-    - ``stray``: Words that the model made from this part, but that it does not contain literally.
+    - ``stray``: The words of this part that were not found in its text.
     """
 
     start: int
@@ -247,7 +247,7 @@ def _without_white_space(words: tuple[Word, ...]) -> tuple[Word, ...]:
 def _count_matches(words: tuple[Word, ...], chunks: Sequence[tuple[Word, ...]]) -> tuple[int, int]:
     """Compare ``words`` with the words of the chunks, from the first chunk on.
 
-    Returns the number of chunks before the first difference, and the number of their words.
+    Returns two numbers: the chunks before the first difference, and the words in these chunks.
     """
     taken = 0
     for count, own in enumerate(chunks):
@@ -302,10 +302,10 @@ def _align_words(
 
 
 def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[SurfaceWord]:
-    """Return the surface words for ``parts``, in which no word was found.
+    """Return the surface words for ``parts``, a stretch in which no word of the line was found.
 
-    If a ``stray`` word is unknown, the parts that have words are joined into one unknown surface
-    word.
+    If a ``stray`` word is unknown, the parts whose ``known`` is not ``None`` are joined into one
+    unknown surface word.
     """
     silent = [part._replace(known=None) for part in parts]
     if all(word.known for word in stray):

@@ -219,8 +219,8 @@ def _ngrams(op: OpOnWay) -> Step:
     )
     if len(step.widths) > MAX_NGRAM_WIDTHS or any(not 0 < w <= MAX_NGRAM for w in step.widths):
         raise op.refuse(
-            f"it makes n-grams of less than 1 or more than {MAX_NGRAM:,} words, or of more than "
-            f"{MAX_NGRAM_WIDTHS} different lengths"
+            "its n-grams are too short, too long or of too many lengths (wanted 1 to "
+            f"{MAX_NGRAM:,} words, and at most {MAX_NGRAM_WIDTHS} lengths)"
         )
     return step
 
@@ -230,7 +230,7 @@ def _ngrams_join(op: OpOnWay) -> Step:
         raise op.refuse("it joins words of different texts")
     width = op.node.integer_of(b"width")
     if not 0 < width <= MAX_NGRAM:
-        raise op.refuse(f"it makes n-grams of less than 1 or more than {MAX_NGRAM:,} words")
+        raise op.refuse(f"its n-grams must have 1 to {MAX_NGRAM:,} words, but do not")
     return NGrams(op.node.bytes_of(b"string_separator"), (width,))
 
 

@@ -1,4 +1,4 @@
-"""A rule: the steps from a text to words, with a description and a fingerprint.
+"""A rule: the steps that split a text into words, with a description and a fingerprint.
 
 A rule is read from a model's graph. For a word list, or a model that takes ids instead of text, the
 caller names one of these:
@@ -11,12 +11,12 @@ caller names one of these:
 ``ptb``              Penn Treebank tokens, lower-cased; see :data:`INSIDE`
 ``words``            runs of letters and digits, lower-cased; see :data:`RUNS`
 ``regex:PATTERN``    each non-empty match of an RE2 pattern is a word
-``bert-uncased``     the pieces of BERT's tokenizer for lower-cased text; needs a vocab.txt
-``bert-cased``       the pieces of BERT's tokenizer for unchanged case; needs a vocab.txt
+``bert-uncased``     the pieces of BERT's tokenizer, lower-cased; needs a vocab.txt
+``bert-cased``       the pieces of BERT's tokenizer, not lower-cased; needs a vocab.txt
 ``tiktoken:NAME``    the pieces of an encoding such as ``cl100k_base``; needs tiktoken's ranks
 ``tokenizer:FILE``   the pieces of a Hugging Face tokenizer.json, a SentencePiece model, a GGUF
                      file, or a vocabulary file with a settings file beside it; FILE may be a
-                     folder that contains one; ``sentencepiece:FILE`` is the same rule
+                     folder with such a file; ``sentencepiece:FILE`` is the same rule
 ===================  ===========================================================================
 """
 

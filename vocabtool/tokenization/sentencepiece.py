@@ -104,14 +104,17 @@ class SentencePieces:
 def readable_word(spelled: bytes) -> bytes:
     """Replace ``▁`` by blanks, and remove the blanks at both ends.
 
-    A word of only blanks keeps them.
+    If a word consists only of blanks, its blanks are kept.
     """
     text = spelled.replace(SPACE, b" ")
     return text.strip(b" ") or text
 
 
 def group_by_word(pieces: tuple[Piece, ...], behind: bool = False) -> Iterator[tuple[Piece, ...]]:
-    """Yield each word's pieces. A word includes the blank before it or, if ``behind``, after it."""
+    """Yield the pieces of each word. A word includes the blank before it.
+
+    ``behind``: Whether a word includes the blank after it instead.
+    """
     word: list[Piece] = []
     for piece in pieces:
         if word and not behind and piece[0].startswith((SPACE, b" ")):

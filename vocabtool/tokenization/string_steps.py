@@ -245,7 +245,7 @@ class Substr(ChangeStep):
     - ``start``: A negative number counts from the end of the string.
     - ``unit``: What ``start`` and ``length`` count: bytes or characters.
 
-    Raises :class:`VocabtoolError` for strings that are too short, as the model would fail on them.
+    Raises :class:`VocabtoolError` for strings that are too short: the model would fail on them.
     """
 
     start: int
@@ -339,7 +339,7 @@ class NGrams(Step):
     """StringNGrams: all n-grams of ``widths[0]`` words of a text, then of ``widths[1]`` words, ...
 
     - ``pad_width``: The number of pads before and after a text. N-grams of n words have at most
-      n - 1 pads on each side, and -1 means this maximum.
+      n - 1 pads on each side; -1 means n - 1.
     - ``preserve_short``: Whether a text that is too short for any n-gram becomes one n-gram.
     """
 

@@ -66,7 +66,7 @@ class TokenCodes(NamedTuple):
         return cls(encoded.indices.to_numpy(), tokens.offsets, encoded.dictionary.view(pa.string()))
 
     def of_texts(self, chunks: NDArray[np.int32], offsets: Integers) -> TokenCodes:
-        """Return the tokens of texts, where ``self`` contains the tokens of each distinct chunk.
+        """Combine the tokens of chunks (``self``) into the tokens of texts.
 
         - ``chunks``: For each chunk of the texts, its position in ``self``.
         - ``offsets``: Where the chunks of each text begin.
@@ -201,9 +201,10 @@ def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
 
 
 def cut_before(texts: pa.StringArray, cuts: Integers) -> tuple[pa.StringArray, Integers]:
-    """Split texts before the byte positions ``cuts``, counted from the start of the first text.
+    """Split texts at byte positions.
 
-    ``cuts`` must contain the start and the end of each text.
+    ``cuts``: The positions, counted from the start of the first text. They must include the start
+    and the end of each text.
     """
     bounds = text_bounds(texts)
     offsets = np.searchsorted(cuts, bounds - bounds[0])

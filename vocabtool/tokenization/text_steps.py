@@ -235,7 +235,7 @@ def _compile(pattern: str) -> Any:
 
 @cache
 def _matches_whitespace_apart(pattern: str) -> bool:
-    """Return whether each match of a pattern is only whitespace or has no whitespace."""
+    """Return whether each match of a pattern is either all whitespace or has no whitespace."""
     found = _ALTERNATIVES.fullmatch(pattern)
     if found is None or (pattern[0] == "(") != (pattern[-1] == ")"):
         return False

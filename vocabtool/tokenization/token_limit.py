@@ -174,7 +174,10 @@ def _limit_in(folders: Sequence[Path], truncation: Mapping[str, Any]) -> Limit |
 def _read_number(
     file: Path, settings: Mapping[str, Any], key: str, unused: int = 0
 ) -> Limit | None:
-    """Return a limit minus ``unused``; ``None`` if it is missing or too large to be real."""
+    """Return the limit in a setting; ``None`` if it is missing or too large to be real.
+
+    ``unused``: The number of positions that no token uses. It is subtracted.
+    """
     value = settings.get(key)
     if value is None:
         return None

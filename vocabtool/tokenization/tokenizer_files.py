@@ -163,7 +163,7 @@ def _unknown(found: gguf.GGUFTokenizer, ids: Mapping[str, int], otherwise: int) 
 
 
 def _gguf_scored(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
-    """Describe SentencePiece's BPE, which merges the pair with the best-scored result first."""
+    """Describe SentencePiece's BPE. It first merges the pair whose result has the best score."""
     if not len(found.scores):
         raise InvalidFile("no scores of tokens (tokenizer.ggml.scores), which this tokenizer needs")
     ranks = dict(zip(ids, (-found.scores).tolist(), strict=True))
@@ -422,8 +422,7 @@ def _bpe_folder(entries: dict[str, int], folder: Path) -> Json:
         return with_ends(found, ids, "<|startoftext|>", "<|endoftext|>")
     what = f"{name}Tokenizer" if name else f"no tokenizer_class in {TOKENIZER_CONFIG}"
     raise UnsupportedFormat(
-        f"the tokenizer of these entries and {json_file.MERGES} is not supported ({what}); "
-        f"{OTHERWISE}"
+        f"vocabtool has no tokenizer for these entries and {json_file.MERGES} ({what}); {OTHERWISE}"
     )
 
 

@@ -237,10 +237,13 @@ def added_tokens(ids: Mapping[str, int], contents: Iterable[str], **flags: bool)
 
 
 def pairs(rank_of: Mapping[str, float]) -> list[str]:
-    """Return each pair of tokens that are a token when joined, by rank of the joined token."""
+    """Return all merges: the pairs of tokens that, when joined, are also a token.
+
+    The pairs are sorted by the rank of the joined token.
+    """
     longest = max(map(len, rank_of), default=0)
     if longest > MAX_PIECE:
-        raise InvalidFile(f"a token of {longest:,} characters, wanted at most {MAX_PIECE:,}")
+        raise InvalidFile(f"a token has {longest:,} characters; wanted at most {MAX_PIECE:,}")
     found = [
         (rank, at, f"{token[:at]} {token[at:]}")
         for token, rank in rank_of.items()

@@ -282,7 +282,10 @@ def _tokenizer_by_rule(vocabulary: Vocabulary, rule: str) -> Tokenizer:
 
 
 def _from_file(model: str | Path, name: str | None) -> Words:
-    """Return the words of a vocabulary in a file. Default: the first one with a tokenizer."""
+    """Return the words of a vocabulary in a file.
+
+    ``name``: The vocabulary; ``None`` chooses the first vocabulary that has a tokenizer.
+    """
     from vocabtool.formats import registry
 
     found = registry.inspect(model, small=name is not None)

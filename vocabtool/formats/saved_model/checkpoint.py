@@ -260,8 +260,8 @@ def _tensor_entry(value: bytes) -> TensorEntry:
                 size = last_integer(value, dimension, 1)
                 if size < 0 or len(shape) == MAX_RANK:
                     raise InvalidFile(
-                        f"dimension {len(shape)} has size {size}; wanted a size of 0 or more, and "
-                        f"at most {MAX_RANK} dimensions"
+                        f"dimension {len(shape)} has size {size}; wanted at most {MAX_RANK} "
+                        "dimensions, each of size 0 or more"
                     )
                 shape.append(size)
         elif wire_type == FIXED32 and number == 6:

@@ -64,9 +64,10 @@ def read_constants(
 ) -> None:
     """Add each constant that is a list of strings to ``findings``.
 
-    ``filling``: the constants that fill lookup tables, as (body name, node name); these are left
-    out. ``variables_read``: whether string variables were read. If so, constants that are initial
-    values of variables are added as skipped lists.
+    - ``filling``: the constants that fill lookup tables, as (body name, node name). They are left
+      out.
+    - ``variables_read``: whether string variables were read. If so, constants that are initial
+      values of variables are added as skipped lists.
     """
     for body in linker.graph.bodies:
         for node in body.nodes_with(STRING_TYPE):
@@ -154,8 +155,8 @@ def unwrap(entries: ByteStrings) -> ByteStrings:
     """Return the string in each entry, if every entry is a protobuf message {1: string}.
 
     A score (field 2, five bytes with its tag) and a type (field 3, two bytes) may follow the
-    string. Universal Sentence Encoder Lite stores its SentencePiece pieces as such messages. All
-    other entries are returned unchanged.
+    string. Universal Sentence Encoder Lite stores its SentencePiece pieces as such messages. If any
+    entry is not such a message, all entries are returned unchanged.
     """
     if len(entries) < 2 or int(entries.lengths.min()) < 2:
         return entries

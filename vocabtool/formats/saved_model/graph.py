@@ -126,7 +126,7 @@ class Node(NamedTuple):
         return next(self.functions_of(b"f"), b"")
 
     def called_functions(self) -> set[bytes]:
-        """Return the names of all functions in attributes, and the op, which may be a function."""
+        """Return the op, which may be a function, and the names of all functions in attributes."""
         names = {name for key in self.attributes for name in self.functions_of(key)}
         return names | {self.op}
 

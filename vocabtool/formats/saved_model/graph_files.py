@@ -165,7 +165,7 @@ def path_of(model: str | Path) -> Path:
         if kind == "openai:" or str(model).startswith("python:"):
             what = "a server" if kind else "a callable"
             raise VocabtoolError(
-                f"{kind}{model}: {what} has no vocabulary; pass a file with its words"
+                f"{kind}{model}: {what} has no vocabulary; pass a file that lists the words"
             )
         raise NotFound(f"{path}: no such file or folder (a hub handle begins with https://)")
     if not path.is_file() and not path.is_dir():

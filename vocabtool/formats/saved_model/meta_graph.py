@@ -70,7 +70,7 @@ class ObjectGraph:
         return self.objects[object_id].kind if 0 <= object_id < len(self.objects) else "other"
 
     def text(self, object_id: int) -> bytes:
-        """Return the name of a constant's node, of a function, or of a Keras layer's type."""
+        """Return the name in an object: of a node, a function or a type of Keras layer."""
         return bytes(wire.last_bytes(self.buffer, self.objects[object_id].payload, 1))
 
     @cached_property
@@ -145,7 +145,7 @@ class MetaGraph:
         return Place(self.file, f"{self.label}{scope}/{printable(node)}")
 
     def asset_of(self, node: bytes) -> bytes | None:
-        """Return the name of the file whose path ``node`` contains; ``None`` if it is no asset."""
+        """Return the file name of the asset with this graph node; ``None`` if there is none."""
         return next((asset.filename for asset in self.assets if asset.node == node), None)
 
     def asset_of_object(self, object_id: int) -> bytes | None:

@@ -147,8 +147,8 @@ Numbers = NDArray[np.int64] | range
 class Column:
     """The keys or the values of a lookup table.
 
-    ``values``: ``None`` if the values are unknown, or are neither strings nor integers. In this
-    case, ``caveat`` says why the table has no ids.
+    ``values``: the content of the column; ``None`` if it is unknown, or is neither strings nor
+    integers. In this case, ``caveat`` says why the table has no ids.
     """
 
     name: str

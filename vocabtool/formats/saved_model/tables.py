@@ -281,7 +281,7 @@ def read_keras_metadata(data: bytes) -> tuple[LookupLayer, ...]:
         name = wire.last_bytes(data, span, NODE_PATH)
         metadata = wire.last_bytes(data, span, METADATA)
         if len(name) > MAX_PATH:
-            what = f"a path of {len(name):,} bytes, wanted {MAX_PATH:,} at most"
+            what = f"a path has {len(name):,} bytes; wanted at most {MAX_PATH:,}"
             raise InvalidFile(what, offset=span[0])
         if not any(kind.encode() in metadata for kind in MASK_AND_OOV):
             continue

@@ -22,8 +22,9 @@ A trie is a darts-clone double array (github.com/s-yata/darts-clone, include/dar
              bits 10-30: the offset, to be multiplied by 256 if bit 9 is set
     a value  bit 31 is set; bits 0-30: the value
 
-The node in unit ``n`` has the number ``base = n ^ offset``. If a key ends at the node, unit
-``base`` is its value. Unit ``base ^ c`` is the child for byte ``c``, if its label is ``c``.
+For the node in unit ``n``, let ``base = n ^ offset``. If a key ends at the node, the value of the
+key is in unit ``base``. The child of the node for byte ``c`` is in unit ``base ^ c``. If that unit
+does not have the label ``c``, there is no such child.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ class DoubleArray:
 
     def __init__(self, units: NDArray[np.uint32]) -> None:
         if not 0 < len(units) <= MAX_UNITS:
-            raise InvalidFile(f"a trie of {len(units):,} units, wanted 1 to {MAX_UNITS:,}")
+            raise InvalidFile(f"a trie has {len(units):,} units; wanted 1 to {MAX_UNITS:,}")
         self.units = units
         labels = units & np.uint32(LABEL)
         children = np.flatnonzero((labels > 0) & (labels < 256)).astype(np.uint32)
@@ -343,7 +344,7 @@ def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
     model = wire.flatbuffer_root(buffer)
     if version := model.byte(0):
         raise UnsupportedFormat(
-            f"version {version} of TensorFlow Text's SentencePiece encoder, wanted 0: "
+            f"TensorFlow Text's SentencePiece encoder has version {version}, wanted 0; "
             "pass the original SentencePiece model instead"
         )
     unknown_id = model.integer(3, -1)
