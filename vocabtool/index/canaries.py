@@ -44,8 +44,8 @@ class Agreement:
     """The result of a comparison of new vectors with stored vectors of the same documents.
 
     - ``documents``: number of compared documents.
-    - ``lowest``: their lowest agreement; 1 if there are no documents. If texts may have changed
-      since they were encoded, it is the lower median of the agreements.
+    - ``lowest``: the lowest agreement, or the lower median of the agreements if texts may have
+      changed since they were encoded; 1 if there are no documents.
     """
 
     documents: int

@@ -166,7 +166,7 @@ class VerifyReport:
 class Verification:
     """The result of the last verification of an index, as stored in the file ``verified.json``.
 
-    - ``index``: the id of the index, which ``index --force`` changes.
+    - ``index``: the id of the index. ``index --force`` gives the index a new id.
     - ``time``: when the verification ended, in UTC (ISO 8601).
     - ``recall``: as in :class:`VerifyReport`; ``None`` with a ``problem``.
     - ``problem``: the message of the error; ``None`` for an undamaged index.
