@@ -340,7 +340,7 @@ def _read_old_manifest(file: Path) -> dict[str, Any]:
             raise InvalidFile(f"not a manifest of `vocabtool index`: {error}") from error
         if version != OLD_FORMAT:
             raise InvalidFile(
-                f"format {version!r} cannot be upgraded, only format {OLD_FORMAT}: {AS_IT_WAS}"
+                f"has format {version!r}, but only format {OLD_FORMAT} can be upgraded: {AS_IT_WAS}"
             )
         if int(google_crc32c.value(json.dumps(old).encode())) != crc:
             raise InvalidFile("damaged: wrong checksum")
