@@ -237,7 +237,7 @@ def test_bad_vectors_in_a_column(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidFile, match=r"'text': expected lists of numbers, got string"):
         index.load(tmp_path / name, field="text", vector_field="text")
     other = Index.create(tmp_path / "other", dim=3, **EXACT)
-    with pytest.raises(InvalidFile, match="a vector of 2 numbers, expected 3"):
+    with pytest.raises(InvalidFile, match="vector has 2 numbers, but the index needs 3"):
         other.load(tmp_path / name, field="text", vector_field="v", on_error="skip")
 
 
@@ -305,7 +305,7 @@ MALFORMED: Final[list[tuple[Make, type[Exception], str]]] = [
     (
         lambda folder: as_npy(folder, np.ones((4, 3))),
         InvalidFile,
-        "vector of 3 numbers, expected 2",
+        "vector has 3 numbers, but the index needs 2",
     ),
     (lambda folder: as_npy(folder, np.ones((3, 2))), VocabtoolError, "3 vectors for 4 documents"),
     (lambda folder: as_npy(folder, np.ones((5, 2))), VocabtoolError, "5 vectors for 4 documents"),
@@ -418,7 +418,7 @@ def test_positions_allow_nothing_to_be_left_out(tmp_path: Path) -> None:
     file = tmp_path / "x.jsonl"
     file.write_text('{"id": "a", "text": "a"}\n{"id": "b"}\n{"id": "a", "text": "c"}\n')
     index = Index.create(tmp_path / "i", dim=2, **EXACT)
-    with pytest.raises(InvalidFile, match=r"x\.jsonl:2: skipped .*has a vector for each row"):
+    with pytest.raises(InvalidFile, match=r"x\.jsonl:2: this row was skipped .*for each row"):
         index.load(file, vectors=np.ones((2, 2)), on_error="skip", field="text")
     with pytest.raises(VocabtoolError, match="--on-duplicate last leaves documents out"):
         index.load(file, BY_ID, vectors=np.ones((3, 2)), on_duplicate="last")
@@ -487,7 +487,7 @@ def test_an_update_reads_recorded_vectors_and_new_ones(tmp_path: Path) -> None:
         return stored
 
     with pytest.raises(
-        VocabtoolError, match=r"belong to the FILEs .*a\.jsonl .*b\.jsonl by position"
+        VocabtoolError, match=r"are for .*a\.jsonl .*b\.jsonl, in the order of the documents"
     ):
         index.update(b)
     with pytest.raises(VocabtoolError, match="in this order"):
@@ -626,7 +626,7 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
     """With the cosine, or with the dimensions; prompts belong to the model."""
     index, v = given_letters(tmp_path, "see: bbbb ", metric="cosine")
     with pytest.raises(
-        OtherModel, match=r"agrees with its given vector by 0\.9\d\d\d .*0\.999 or more"
+        OtherModel, match=r"agreement .* with the given vector is 0\.9\d\d\d .*0\.999 or more"
     ):
         Index.open(index.path, LETTERS).search("text")
     named = Index.open(index.path, LETTERS, prompt_document="see: bbbb ", prompt_query="q ")
@@ -640,13 +640,13 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OtherModel, match="vectors of 3 numbers, but the index needs 4"):
         Index.open(index.path, LETTERS, dim=3).search("text")
     told = run("search", index.path, "text", "--model", LETTERS)
-    assert (told.returncode, b"agrees with its given vector" in told.stderr) == (3, True)
+    assert (told.returncode, b"with the given vector is" in told.stderr) == (3, True)
     found = run("search", index.path, "text", "--model", LETTERS, "--prompt-document", "see: bbbb ")
     assert (found.returncode, found.stderr) == (0, b"")
 
     # A model that is named at once is recorded; it must agree with the vectors, too.
     file = tmp_path / "x.jsonl"
-    with pytest.raises(OtherModel, match="agrees with its given vector"):
+    with pytest.raises(OtherModel, match="with the given vector is"):
         Index.create(tmp_path / "j", LETTERS).load(file, BY_ID, vectors=v)
     encoder = open_encoder(LETTERS, prompt_document="see: bbbb ")
     both = Index.create(tmp_path / "k", encoder)
@@ -671,7 +671,7 @@ def test_documents_that_cannot_be_compared_prove_no_model(tmp_path: Path) -> Non
     (tmp_path / "a.jsonl").write_text('{"text": "a", "v": [0, 0, 0, 0]}\n')
     (tmp_path / "b.jsonl").write_text('{"text": "b", "v": [0, 1, 0, 9]}\n')
     index = Index.create(tmp_path / "i", LETTERS)
-    with pytest.raises(OtherModel, match="agrees with its given vector by 0"):
+    with pytest.raises(OtherModel, match="with the given vector is 0"):
         index.load([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], vector_field="v")
 
 

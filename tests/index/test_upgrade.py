@@ -40,7 +40,7 @@ def test_it_is_refused_with_what_helps(old: Path) -> None:
             act(old)
     file = old / "manifest.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"vocabtool_index": 2}))
-    with pytest.raises(InvalidFile, match="format 2 cannot be upgraded, only format 3"):
+    with pytest.raises(InvalidFile, match="has format 2, but only format 3 can be upgraded"):
         Index.upgrade(old)
 
 

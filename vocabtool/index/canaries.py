@@ -44,8 +44,8 @@ class Agreement:
     """The result of a comparison of new vectors with stored vectors of the same documents.
 
     - ``documents``: number of compared documents.
-    - ``lowest``: their lowest agreement; 1 if there are no documents. If texts may have changed
-      since they were encoded, it is the lower median of the agreements.
+    - ``lowest``: the lowest agreement, or the lower median of the agreements if texts may have
+      changed since they were encoded; 1 if there are no documents.
     """
 
     documents: int
@@ -115,9 +115,9 @@ def _other_model(encoder: Encoder) -> Iterator[None]:
         yield
     except ChangedModel as found:
         what = (
-            f"document {found.document[:100]!r} (text {found.number} of {found.count}), encoded by "
-            f"this model, agrees with its given vector by {found.agreement:.4f} (the cosine, or "
-            f"less if lengths differ). It must agree by {found.wanted:.4g} or more. {NAME_IT}"
+            f"document {found.document[:100]!r} (text {found.number} of {found.count}): the "
+            f"agreement of this model's vector with the given vector is {found.agreement:.4f} (the "
+            f"cosine, or less if lengths differ). It must be {found.wanted:.4g} or more. {NAME_IT}"
         )
         given = OtherModel(found.index, "model", "", encoder.fingerprint, advice=what)
         raise given from found

@@ -79,7 +79,7 @@ class CommitStore(IndexStore, Protocol):
         """Return (row, [text, value of each kept field]) for each id that exists."""
 
     def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
-        """Return one row for each text: a row that has this text and is from a file, or -1."""
+        """Return, for each text, a row from a file with this text; -1 if there is none."""
 
     def canaries(self) -> Canaries: ...
 

@@ -117,7 +117,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def contains(self, name: str, value: Value) -> str:
-        """Return SQL that looks for an element of a list, or for a part of another string."""
+        """Return SQL that looks for an element in lists, and for a substring in other strings."""
 
     @abstractmethod
     def first_non_number(self, name: str) -> tuple[str, str] | None:

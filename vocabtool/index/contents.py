@@ -151,7 +151,10 @@ def _as_read(document: Document, searched: tuple[str, ...]) -> Document:
 
 
 def is_of_fields(snapshot: CommitStore, where: str | None = None) -> bool:
-    """Return whether all texts are joined fields; a text added in Python need not be."""
+    """Return whether every text is joined from fields.
+
+    A text that was added in Python may differ from the fields.
+    """
     searched = snapshot.searched_fields
     return bool(searched) and all(
         places_of(each.text, each.fields, searched)
@@ -398,7 +401,7 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
 
 
 def part_of(new: Path) -> Path:
-    """Return the folder, beside ``new``, that contains a copy until it is complete.
+    """Return the path of the temporary folder in which the copy ``new`` is made.
 
     Raises :class:`FolderNotEmpty` if ``new`` exists and is not an empty folder.
     """

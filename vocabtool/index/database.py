@@ -5,8 +5,8 @@
       documents    row, id, text
       fields       row, number of its source, hash of its text, and a column for each kept field:
                    numbers as numbers, booleans as 1 and 0, others as text; each column is indexed.
-                   A document that is not from a file has the source -1 if the model of the index
-                   made its vector; otherwise it has the source 0
+                   The source of a document from a file is above 0. Other documents have the source
+                   -1 if the model of the index made their vectors, and 0 if the user passed them
       answers      number, key, digest, answer: the newest 10,000 answers to requests for changes.
                    A repeated request gets the same answer. The first answer creates this table
 

@@ -37,7 +37,7 @@ OURS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTable:
-    """A table of the user in an engine's database, whose rows are the documents of an index.
+    """A table in an engine's database; the rows of the table are the documents of an index.
 
     - ``name``: the name of the table as in SQL: ``docs``, ``sales.docs``, ``"My Docs"``.
     - ``id``, ``text``, ``vector``: names of columns. The ids must be unique and may have any type.

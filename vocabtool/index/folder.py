@@ -140,7 +140,7 @@ class Manifest:
     - ``index``: the id of the index, 32 hexadecimal digits.
     - ``rows``: number of rows, including deleted rows. Further rows in a file are uncommitted.
     - ``deleted``: number of deleted rows.
-    - ``words``, ``surfaces``: number of terms in the keyword field of this name.
+    - ``words``, ``surfaces``: number of terms in the keyword fields ``words`` and ``surfaces``.
     - ``fields``: the kind of each kept field, in the order of the database columns.
     - ``codes``: how approximate search was built; ``None`` for exact search.
     - ``coded``: number of rows that the codes cover.

@@ -209,7 +209,7 @@ class Snapshot(MaskStore):
         }
 
     def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
-        """Return one row for each text: a row that has this text and is from a file, or -1."""
+        """Return, for each text, a row from a file with this text; -1 if there is none."""
         hashes, database = [*map(text_hash, texts)], self.commit.database
         rows = dict(
             database.select(

@@ -393,8 +393,9 @@ class Index:
     def calibration_is_due(self, before: int) -> bool:
         """Return whether a calibration of the weight of keyword search is due.
 
-        The first is due when the index becomes large enough. The next is due when the index has
-        doubled since then.
+        The first is due when the index becomes large enough. Another is due when the number of
+        documents has doubled since the last calibration.
+
         ``before``: number of documents before the last change.
         """
         held = self.calibration
@@ -614,7 +615,8 @@ class Index:
         - ``memory``: as in :meth:`writer`.
         - ``vectors``: the documents' vectors: a file (.npy, .npz with ``vectors`` and perhaps
           ``ids``, Parquet) or an array, shape (n, dim). Vectors without ids must be in the order of
-          the documents. If the index has a model, it encodes up to 8 documents, to compare vectors.
+          the documents. If the index has a model, it must make the same vectors; up to 8
+          documents are checked.
 
         Raises :class:`OtherModel` if the model does not agree with ``vectors``, :class:`ChangedRun`
         if a different load is unfinished, and :class:`VocabtoolError` for other errors.

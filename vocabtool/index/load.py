@@ -259,8 +259,8 @@ class Loader:
             if field != names:
                 embedded = field if isinstance(field, str) else " and ".join(field or ("text",))
                 raise VocabtoolError(
-                    f"{part.shards}: embedded from the field {embedded}, "
-                    f"wanted {' and '.join(names)}"
+                    f"{part.shards}: was embedded from the field {embedded}, "
+                    f"not from {' and '.join(names)}"
                 )
         self._writer.set_searched_fields(searched)
 
@@ -408,7 +408,7 @@ class Loader:
         encoder = self._before.model.encoder
         if encoder is None and part.vectors is None and part.options.vector_field is None:
             raise VocabtoolError(
-                f"{self._name}: contains your own vectors and has no encoder: name the vectors of "
+                f"{self._name}: contains your own vectors and has no encoder: pass the vectors of "
                 "these documents (--vectors FILE, --vector-field FIELD, or a folder of `vocabtool "
                 "embed`), or the model that made the vectors (--model)"
             )
@@ -475,15 +475,15 @@ class Loader:
                 def attach(batch: Batch) -> Iterator[Batch]:
                     if not given.has_ids and self._log.skipped.count > skipped:
                         place, reason = self._log.skipped.first[-1]
-                        what = f"skipped ({reason}), but {given.name} has a vector for each row"
-                        raise InvalidFile(f"{what}: fix the row", file=place)
+                        what = f"this row was skipped ({reason}), but {given.name} has a vector "
+                        raise InvalidFile(f"{what}for each row: fix the row", file=place)
                     return map(self._check_given, matcher.attach(batch))
 
                 yield attach
                 self._notes += filter(None, [matcher.finish()])
 
     def _check_order(self, part: Part, name: str) -> None:
-        """Raise an error unless all FILEs with the same vectors are read, in recorded order."""
+        """Raise an error unless all FILEs that share a file of vectors are read, in order."""
         numbers = [number for _, number in part.files.values()]
         all_known = self._sources
         paths = {all_known[number - 1].vectors_path for number in numbers}
@@ -495,8 +495,8 @@ class Loader:
         if [*dict.fromkeys(numbers)] != wanted:
             names = " ".join(all_known[number - 1].name for number in wanted)
             raise VocabtoolError(
-                f"{name}: its vectors belong to the FILEs {names} by position: name all of these "
-                "FILEs, in this order, or none of them"
+                f"{name}: its vectors are for {names}, in the order of the documents. Name all of "
+                "these FILEs, in this order, or none of them"
             )
 
     def _check_given(self, batch: Batch) -> Batch:
@@ -504,7 +504,7 @@ class Loader:
             return batch
         held = self._before.manifest.configuration
         if (found := batch.vectors.shape[1]) != held.dim:
-            what = f"a vector of {found:,} numbers, expected {held.dim:,} as in the index"
+            what = f"the vector has {found:,} numbers, but the index needs {held.dim:,}"
             raise InvalidFile(what, file=batch.place(0))
         encoder = self._before.model.encoder
         if encoder is not None and not self._is_compared:
@@ -523,7 +523,7 @@ class Loader:
                 prints = str(held.encoder), shards.plan.encoder
                 raise OtherModel(str(shards.path), "encoder", *prints, advice=AS_EMBEDDED)
         if shards.dim != held.dim:
-            what = f"its vectors have {shards.dim:,} numbers, wanted {held.dim:,} as in the index"
+            what = f"its vectors have {shards.dim:,} numbers, but the index needs {held.dim:,}"
             raise VocabtoolError(f"{shards.path}: {what}")
         if not shards.plan.text:
             raise VocabtoolError(

@@ -166,7 +166,7 @@ class VerifyReport:
 class Verification:
     """The result of the last verification of an index, as stored in the file ``verified.json``.
 
-    - ``index``: the id of the index, which ``index --force`` changes.
+    - ``index``: the id of the index. ``index --force`` gives the index a new id.
     - ``time``: when the verification ended, in UTC (ISO 8601).
     - ``recall``: as in :class:`VerifyReport`; ``None`` with a ``problem``.
     - ``problem``: the message of the error; ``None`` for an undamaged index.
@@ -340,7 +340,7 @@ def _read_old_manifest(file: Path) -> dict[str, Any]:
             raise InvalidFile(f"not a manifest of `vocabtool index`: {error}") from error
         if version != OLD_FORMAT:
             raise InvalidFile(
-                f"format {version!r} cannot be upgraded, only format {OLD_FORMAT}: {AS_IT_WAS}"
+                f"has format {version!r}, but only format {OLD_FORMAT} can be upgraded: {AS_IT_WAS}"
             )
         if int(google_crc32c.value(json.dumps(old).encode())) != crc:
             raise InvalidFile("damaged: wrong checksum")

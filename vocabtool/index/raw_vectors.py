@@ -1,4 +1,4 @@
-"""The file of an index's vectors, their similarities, and the recall of approximate search.
+"""Read stored vectors, compute similarities, and measure the recall of approximate search.
 
 The file has no header: rows of float16 or float32, little-endian. Searches map the file into
 memory. Building reads it block by block, because mapped pages would count as memory of the process.
@@ -7,7 +7,7 @@ Recall@10 of a search is measured by comparison with exact search. There are thr
 synthetic queries, and the lowest recall counts:
 
 - stored vectors that are far from their nearest neighbours;
-- random weighted sums of many stored vectors, which are near none of them;
+- random weighted sums of many stored vectors; these sums are near no stored vector;
 - random weighted sums of the differences between stored vectors and their neighbours.
 """
 

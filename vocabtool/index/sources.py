@@ -59,7 +59,7 @@ class Source:
         return path
 
     def with_vectors(self, given: Given | None) -> Source:
-        """Return the source with the path of ``given``. An array in memory is not recorded."""
+        """Return the source with ``given`` as its vectors. An array in memory is not recorded."""
         if not isinstance(given, str | os.PathLike):
             return self if given is None else replace(self, vectors=None)
         is_absolute = Path(given).is_absolute()

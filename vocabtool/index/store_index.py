@@ -305,7 +305,7 @@ def _copy_model_files(engine: Engine, manifest: Manifest) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        what = f"cannot keep copies of the model's files: {error}; name a folder in ${CACHE}"
+        what = f"cannot keep copies of the model's files: {error}; set ${CACHE} to another folder"
         raise VocabtoolError(f"{engine.name}: {what}") from error
     for name, crc32c in manifest.model_files.items():
         if MODEL_FILE.fullmatch(name) is None:

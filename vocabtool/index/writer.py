@@ -281,7 +281,7 @@ class Writer:
             shown = [" and ".join(each) or "one field" for each in (held, searched)]
             given = " ".join(f"--field {name}" for name in held) or "one --field"
             raise VocabtoolError(
-                f"{self._name}: the index searches {shown[0]}, wanted {shown[1]}. Use {given}, or "
+                f"{self._name}: the index searches {shown[0]}, not {shown[1]}. Use {given}, or "
                 "start over with --force, or name a new folder"
             )
         self._files.searched_fields = searched

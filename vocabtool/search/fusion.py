@@ -71,7 +71,7 @@ class Candidates:
     def ranks(self) -> tuple[Places, Places]:
         """Return each candidate's rank in vector search and in keyword search.
 
-        Ranks start at 1; equal scores share a rank. The rank is 0 for a candidate without a rank.
+        Ranks start at 1; equal scores share a rank. 0 stands for no rank.
         """
         dense, keyword = np.zeros((2, len(self.rows)), np.int64)
         dense[: self.dense] = shared_ranks(self.similarities[: self.dense])
@@ -151,7 +151,10 @@ def convex_combination(similarities: Scores, bm25: Scores, weight: float) -> Fus
 
 
 def reciprocal_ranks(dense_ranks: Places, keyword_ranks: Places, k: int) -> Fused:
-    """Return the sum of 1 / (k + rank) over both rankings. Unranked candidates have rank 0."""
+    """Return the sum of 1 / (k + rank) over both rankings.
+
+    A rank of 0 means that the candidate is not in the ranking; it adds nothing to the sum.
+    """
     fused = np.zeros(len(dense_ranks))
     for ranks in (dense_ranks, keyword_ranks):
         fused += np.divide(1.0, k + ranks, out=np.zeros(len(ranks)), where=ranks > 0)

@@ -196,8 +196,8 @@ class Hits(Sequence[Hit]):
 
     - ``hits``: the documents found, best first.
     - ``notes``: notes for the user.
-    - ``guesses``: whether the hits are only the nearest vectors, because the model knows no word of
-      the query and no document contains one.
+    - ``guesses``: whether the hits are only the nearest vectors. This happens if the model knows no
+      word of the query, and no document contains a word of the query.
     - ``suggestions``: words with similar spellings, if no document contains a word of the query.
     - ``facets``: for each field named in the argument ``facets``, the most frequent values.
     - ``cursor``: the argument ``cursor`` for the next page; ``None`` on the last page.

@@ -34,10 +34,10 @@ class WeighedWord(NamedTuple):
     - ``unknown``: whether the model does not know the word. False for single characters and
       numbers.
     - ``exact``: the term of the whole word.
-    - ``in_a_row``: a document that has these terms in a row contains the whole word.
+    - ``in_a_row``: a document that has these terms one after another contains the whole word.
     - ``parts``: the stems of the word's parts, such as ``foo`` and ``bar`` for ``foo_bar``.
     - ``terms``: all terms that are searched for the word.
-    - ``telling``: the terms whose idf :func:`unknown_share` sums.
+    - ``telling``: terms of the word; :func:`unknown_share` adds up their idf.
     """
 
     word: QueryWord
@@ -61,8 +61,8 @@ class Query:
     - ``counted``: the clause of each term, with its weight.
     - ``should``: the clauses of ``counted``, and clauses for phrases that are not required.
     - ``codes``: a clause for each identifier. Documents that match any of these clauses rank first.
-    - ``unstemmed``: the same, but names in mixed case match only in their exact spelling. Empty if
-      no name is in mixed case.
+    - ``unstemmed``: as ``codes``, but names in mixed case match only in their exact spelling. Empty
+      if no name is in mixed case.
     - ``required``: phrases that a document must contain.
     - ``is_unknown``: whether the query has words, but the model knows none of them.
     """
@@ -252,9 +252,10 @@ def term_clauses(
 def unknown_share(
     words: Sequence[WeighedWord], store: Store, frequencies: Mapping[Term, int]
 ) -> float:
-    """Return m, 0 to 1: the share of a query's idf that comes from unknown words of the corpus.
+    """Return m, 0 to 1: the share of a query's idf that comes from unknown words.
 
-    It is 0 for models with subword pieces, and if the vocabulary is not available.
+    Words that are not in the corpus do not count. m is 0 for models with
+    subword pieces, and if the vocabulary is not available.
     """
     known_words = store.known_words
     if known_words is None or known_words.subword or not any(word.unknown for word in words):

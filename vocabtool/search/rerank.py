@@ -43,8 +43,8 @@ _OPENING: Final = Lock()  # so that several threads do not open the same model
 def open_reranker(model: str | Path | Reranker) -> Reranker:
     """Open a cross-encoder from a path or a name, or return a function unchanged.
 
-    - A folder is opened with sentence-transformers if it has weights for it, else as ONNX
-      (``model.onnx`` and ``tokenizer.json``).
+    - A folder with weights for sentence-transformers is opened with that library. Any other folder
+      is opened as ONNX (``model.onnx`` and ``tokenizer.json``).
     - A name refers to a model in the local Hugging Face cache.
     - The prefix ``onnx:`` or ``sentence-transformers:`` chooses the library.
     - ``python:module:attribute`` imports the module, which runs its code. Name only modules that
@@ -219,7 +219,7 @@ def best_hits(
 def marginal(
     relevance: Fused, tiers: NDArray[np.int8], vectors: Vectors, weight: float, k: int
 ) -> Places:
-    """Return the places of ``k`` of n documents, ordered by maximal marginal relevance.
+    """Choose ``k`` documents by maximal marginal relevance; return their places in this order.
 
     Documents are chosen one after another. Each time, among the remaining documents of the highest
     tier, the document with the greatest value of this formula is chosen:

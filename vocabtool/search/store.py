@@ -253,7 +253,7 @@ def fetch_candidates(store: Store, candidates: Candidates, places: Places) -> li
 
 
 class Store(Protocol):
-    """One commit of an index: the interface between the search and the engine that keeps it.
+    """One commit of an index. A search reads folders and engines through this interface.
 
     A query calls :meth:`KeywordStore.document_frequencies`, :meth:`select`, :meth:`legs`, and
     :meth:`DocumentStore.fetch_documents`. An engine behind a network answers each of these calls in
