@@ -139,9 +139,9 @@ class PromptEncoder(Encoder):
 
 
 def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
-    """Add the prompts and the vector length that the options or the model's files state.
+    """Return an encoder with the prompts and the vector length that ``options`` contains.
 
-    Options that are given replace the prompts and the length of ``encoder``.
+    For an option that is not given, the option of ``encoder`` is used, or else the model's setting.
     """
     given = encoder.options.given_options() | options.given_options()
     if isinstance(encoder, PromptEncoder):
@@ -181,10 +181,9 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
 
 
 def same_for_documents(encoder: Encoder) -> set[str]:
-    """Return the fingerprints of encoders that differ from ``encoder`` only in the query prompt.
+    """Return the fingerprints of ``encoder`` with other query prompts.
 
-    There are two: of the encoder without a query prompt, and of the encoder with the query prompt
-    in the settings of the model.
+    The other prompts are: no prompt, and the query prompt in the settings of the model.
     """
     plain, document = encoder, ""
     if isinstance(encoder, PromptEncoder):

@@ -267,9 +267,10 @@ class _NumberedTexts:
     def choose(
         self, min_count: int, max_words: int
     ) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int32]]:
-        """Return the most frequent words, their counts, and a row for the number of each word.
+        """Choose the most frequent words. Return them, their counts, and an array of rows.
 
-        A row is the position among the chosen words, or -1 for a word that is not chosen.
+        The array contains, for the number of each word, its position among the chosen words. If a
+        word is not chosen, this is -1.
         """
         words, counts = list(self._numbers), self._counts[1 : len(self._numbers) + 1].tolist()
         frequent = (at for at, times in enumerate(counts) if times >= min_count)
@@ -291,7 +292,7 @@ class _NumberedTexts:
     ) -> Iterator[tuple[NDArray[np.int32], float]]:
         """Yield the texts in blocks: the row of each word, and the share of the texts that is done.
 
-        ``rows``: the result of :meth:`choose`. ``size``: the number of words in a block.
+        ``rows``: the array that :meth:`choose` returns. ``size``: the number of words in a block.
         """
         # Each span but the last is followed by a table that converts its numbers to those of the
         # next span, so the last span is read first.
@@ -369,7 +370,7 @@ def _count_block(
     """Return the distinct pairs of near words in a block, and the sum of each pair's weights.
 
     A pair is the number ``lower row * size + higher row``. Pairs are in ascending order. The third
-    value is the second value of ``block``, unchanged.
+    value is the share of the texts that is done, taken from ``block``.
     """
     rows, done = block
     left = rows[:-window].astype(np.int64)
