@@ -152,7 +152,7 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
     if dim > encoder.dim:
         raise VocabtoolError(
             f"--dim {dim:,}: the vectors of this model have only {encoder.dim:,} numbers; leave "
-            "--dim out, or give a smaller one"
+            "--dim out, or give a smaller number"
         )
     # A default prompt counts although both prompts are empty: in version 0.1.0 the library put it
     # before every text, so the fingerprint without prompts is that of other vectors.
@@ -166,7 +166,7 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
     notes: tuple[str, ...] = ()
     for whom, prompt in (("each query", prompts.query), ("each document", prompts.document)):
         if len(prompt) > MAX_PROMPT:
-            told = f"a prompt of {len(prompt):,} characters, wanted at most {MAX_PROMPT:,}"
+            told = f"the prompt has {len(prompt):,} characters, wanted at most {MAX_PROMPT:,}"
             raise VocabtoolError(f"{told}: {prompt[:40]!r}…")
         if prompt:
             notes += (f"the prompt {prompt!r} is put before {whom}",)

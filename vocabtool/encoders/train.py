@@ -149,8 +149,8 @@ def train(
         raise ValueError(f"window must be 1 to {MAX_WINDOW}, got {window}")
     if not may_state(rule):
         raise VocabtoolError(
-            f"the rule {rule[:80]!r} cannot be used: train needs a rule for whole words whose "
-            f"name can be stored in the file: {RULES}"
+            f"the rule {rule[:80]!r} cannot be used. A rule must find whole words, and its name is "
+            f"stored in the file. Use {RULES}"
         )
     split = Rule(parse_rule(rule)).token_codes
     show = progress or (lambda step, share: None)
@@ -277,7 +277,7 @@ class _NumberedTexts:
         order = sorted(frequent, key=lambda at: (-counts[at], words[at]))[:max_words]
         if len(order) < 2:
             raise VocabtoolError(
-                "at least 2 different words must occur at least "
+                "wanted 2 or more different words that occur at least "
                 f"{plural(min_count, 'time', 'times')}, got {len(order)} among {self.tokens:,} "
                 "words: train on more texts, or lower --min-count"
             )
