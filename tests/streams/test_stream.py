@@ -257,7 +257,7 @@ DAMAGED = [
     ({"id": CACHED["id"]}, "wanted the columns id, text, fields, got"),
     (CACHED | {"fields": pa.array(["{"])}, "not JSON"),
     (CACHED | {"fields": pa.array(["[]"])}, "JSON object"),
-    (CACHED | {"id": pa.array([None], pa.string())}, "no id, no text or no fields"),
+    (CACHED | {"id": pa.array([None], pa.string())}, "lacks its id, its text or its fields"),
 ]
 
 

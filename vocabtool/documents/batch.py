@@ -297,8 +297,9 @@ def text_column(names: Sequence[str], wanted: str | None) -> int:
 def text_columns(names: Sequence[str], options: ReadOptions) -> list[int]:
     """Return the indexes of the columns that contain text.
 
-    If the options name several text fields, these are the columns with their names. Otherwise it
-    is the column that :func:`text_column` finds. Raises :class:`BadRow` if no column is found.
+    If the options name several text fields, the columns with these names contain text. Otherwise,
+    the column that :func:`text_column` finds contains text. Raises :class:`BadRow` if no column is
+    found.
     """
     if not options.fields:
         return [text_column(names, options.single_field)]

@@ -191,7 +191,10 @@ class FolderFile(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """The patterns of a ``.gitignore``, which are matched with ``add + path[cut:]``."""
+    """The patterns of a ``.gitignore``.
+
+    They are matched with ``add + path[cut:]``, which is ``path`` relative to the ``.gitignore``.
+    """
 
     rules: Rules
     add: str
@@ -276,6 +279,9 @@ def _why_not(entry: os.DirEntry[str], options: ReadOptions) -> str | None:
 
 
 def suffixes_of(name: str) -> list[str]:
-    """Return the suffixes of a file name in lower case, without ``-00000-of-00010``."""
+    """Return the suffixes of a file name in lower case.
+
+    The number of a shard, such as ``-00000-of-00010``, is removed from each suffix.
+    """
     parts = name.rpartition("/")[2].lstrip(".").lower().split(".")  # quicker than Path.suffixes
     return [] if name.endswith(".") else [SHARD.sub("", f".{part}") for part in parts[1:]]

@@ -119,7 +119,7 @@ class MarkedText:
     """A text with its ``headings`` in order.
 
     - ``title``: the title of the whole document, or ``""``.
-    - ``source``: the content of the file, if ``text`` differs, as for HTML; otherwise ``None``.
+    - ``source``: the content of the file if it differs from ``text``, as for HTML, else ``None``.
     - ``places``: for each part of ``text``: its offset, and its start and end in ``source``.
     - ``is_paged``: whether the headings are only page numbers.
     - ``begin``: offset of the text after front matter.
@@ -374,7 +374,11 @@ def _parse(source: str) -> ast.Module:
 def _places(
     source: str, starts: Sequence[int], node: ast.expr, docstring: str, text: str, at: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield ``MarkedText.places`` for a docstring: one for each line, or one for all lines."""
+    """Yield the ``MarkedText.places`` of a docstring.
+
+    Each line has a place. If the docstring has more or fewer lines than its source (because of
+    escapes or several strings), there is a single place for all lines.
+    """
     last = node.end_lineno or node.lineno
 
     def offset(line: int, column: int) -> int:

@@ -174,7 +174,7 @@ class ReadOptions:
     def hidden_fields(self, text: str) -> frozenset[str]:
         """Return the names of the fields that are left out of ``Document.fields``.
 
-        ``text``: the name of the text field, if there is only one.
+        ``text``: the name of the text field. Ignored if the options name several text fields.
         """
         return frozenset({TEXT}.intersection(self.fields) if self.fields else {text})
 

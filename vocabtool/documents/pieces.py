@@ -150,7 +150,10 @@ def _paths(headings: Sequence[Heading]) -> list[tuple[int, str, int]]:
 
 
 def _sections(marked: MarkedText) -> list[int]:
-    """Return the offsets of sections and of the end. An empty section joins its subsection."""
+    """Return the offset of each section, and the offset of the end.
+
+    An empty section joins its subsection.
+    """
     text, bounds = marked.text, [marked.begin]
     before: Heading | None = None
     for each in marked.headings:
@@ -303,7 +306,8 @@ def read_pieces(
 ) -> Iterator[Batch]:
     """Read a file as pieces; ``mark`` returns the text and the headings of the file.
 
-    If the options name several text fields, the field ``text`` is the piece's own text.
+    If the options name several text fields, the field ``text`` contains only the text of the piece,
+    without title and path.
     """
     for place in NOT_JOINED.intersection(request.options.fields):
         raise InvalidFile(

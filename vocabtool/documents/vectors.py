@@ -138,8 +138,8 @@ class GivenVectors:
 class ParquetVectors(GivenVectors):
     """Vectors of a Parquet file: its only column of lists of numbers, or the column ``vector``.
 
-    ``temporary``: opens a file for a copy of the vectors, which is made if rows are not requested
-    in ascending order.
+    ``temporary``: a function that opens a temporary file. The vectors are copied to this file if
+    rows are not requested in ascending order.
     """
 
     def __init__(self, name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) -> None:

@@ -87,8 +87,8 @@ class Progress:
     - ``seconds``: elapsed time.
     - ``read``: number of bytes read so far.
     - ``to_do``: number of bytes to read in total; ``None`` for a stream.
-    - ``passed``: elapsed time when the first documents had been encoded.
-    - ``passed_read``: number of bytes read by then.
+    - ``passed``: value of ``seconds`` when the first documents had been encoded.
+    - ``passed_read``: value of ``read`` when the first documents had been encoded.
     """
 
     counts: Counts

@@ -1,7 +1,7 @@
 """Runners that make the shards: threads of this process, several processes, or Ray actors.
 
-A worker starts a shard when its previous shard is on disk, so a killed run loses at most one shard
-per worker. With Ray, every node must see inputs and output under the same paths.
+A worker writes a shard to disk before it starts the next one, so a killed run loses at most one
+shard per worker. With Ray, every node must see inputs and output under the same paths.
 """
 
 from __future__ import annotations

@@ -116,8 +116,9 @@ class Counts:
     - ``empty``: number of blank texts.
     - ``zero``: number of zero vectors, which belong to texts without a known word.
     - ``not_utf8``: number of documents with bytes that are not UTF-8, which are stored as U+FFFD.
-    - ``tokens``, ``tokens_unknown``: number of words, and of words that the model does not know;
-      both 0 if the words of the model are not available.
+    - ``tokens``: number of words.
+    - ``tokens_unknown``: number of words that the model does not know. Both numbers of words are 0
+      if the words of the model are not available.
     - ``too_long``: number of documents with more tokens than the model reads.
     - ``tokens_cut``: number of tokens that the model does not read, in all these documents.
     """
@@ -213,7 +214,7 @@ def _write(
     schema: pa.Schema,
     rows: Iterable[Rows],
 ) -> Counts:
-    """Write rows to ``sink``, a second handle of ``file``."""
+    """Write rows to ``sink``. ``sink`` and ``file`` are handles of the same file."""
     counts, flushed = Counts(), 0
     lists = {VECTOR: f"{VECTOR}.list.element", UNKNOWN: f"{UNKNOWN}.list.element"}
     with parquet.ParquetWriter(

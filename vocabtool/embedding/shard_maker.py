@@ -323,7 +323,9 @@ class VectorCache:
         self._connection.close()
 
     def vectors(self, texts: pa.StringArray, encode: Encode) -> tuple[Vectors, int]:
-        """Return the vectors of texts, float32, shape (n, dim), and how many needed no encoding.
+        """Return the vectors of texts, and the number of texts that needed no encoding.
+
+        The vectors are float32, shape (n, dim).
 
         ``encode`` is called with the distinct texts that are not in the cache, in order.
         """

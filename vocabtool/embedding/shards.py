@@ -301,7 +301,8 @@ class Folder:
     ) -> Manifest:
         """Write the manifest, which marks the run as finished.
 
-        ``resumed``: numbers of the shards to read first. A damaged shard raises an error.
+        ``resumed``: numbers of the shards that earlier calls wrote. They are read first. If one of
+        them is damaged, an error is raised.
         """
         for number in resumed:
             for _ in read_row_groups(self.path / shards[number].file):

@@ -88,7 +88,7 @@ class EncoderOptions:
     vectors of the callable change.
     ``vocabulary``: for a model that has no vocabulary: the words that the model knows, as
     :class:`~vocabtool.Words`, a file, a model or entries. See ``Words.of``. The options of an open
-    encoder contain the ``Words``.
+    encoder contain these words as a ``Words`` object.
     ``prompt_query``, ``prompt_document``: the text put before each query, and before each document.
     Not for word vectors. Default: the prompt in the model's settings. ``""`` means no prompt.
     ``dim``: the length of vectors; longer vectors are cut. Not for word vectors. The server of an
@@ -170,10 +170,10 @@ class VectorsAndWords(NamedTuple):
 
 
 class EncodedTexts(NamedTuple):
-    """Vectors, shape (n, dim), and how much of the n texts the model does not read.
+    """Vectors of n texts, shape (n, dim), and counts of what the model does not read.
 
     ``too_long``: number of texts that are too long. ``tokens_cut``: number of tokens not read.
-    ``estimated``: number of texts whose number of cut tokens is only estimated.
+    ``estimated``: number of texts for which ``tokens_cut`` contains only an estimate.
     """
 
     vectors: Vectors
@@ -186,8 +186,8 @@ class Encoder(ABC):
     """Turns texts into vectors. An encoder is thread-safe and can be pickled.
 
     ``dim``: length of a vector. ``max_batch``: maximum number of texts per call of the model.
-    ``max_tokens``: maximum number of tokens of a text that are used, without the special tokens
-    that the model adds. ``None``: no limit, or the limit is unknown.
+    ``max_tokens``: how many tokens of a text are used at most. Special tokens, which the model
+    adds, do not count. ``None``: no limit, or the limit is unknown.
     ``exact``: whether :meth:`encode_with_words` works.
     ``options``: the options that open the same encoder again, including the kind.
     ``folder``: the folder of a local model, which may contain a file with prompts, or ``None``.

@@ -5,9 +5,10 @@ their libraries. For a text of n tokens,
 
     vector = 1/n sum over each token t of weight(t) matrix[mapping(t)]
 
-is computed in float32, or in float64 if the matrix is float64. The settings of a model decide
-whether the vector is scaled to length 1. If the model has no weights, ``weight(t)`` is 1. If it has
-no mapping, ``mapping(t)`` is t. The library of the model decides which tokens are used:
+is computed in float32, or in float64 if the matrix is float64. ``mapping(t)`` is the row of the
+token t in the matrix; in a model without a mapping, it is t. In a model without weights,
+``weight(t)`` is 1. The settings of a model decide whether the vector is scaled to length 1. The
+library of the model decides which tokens are used:
 
 ``model2vec``              the text is first cut to ``max_length * m`` characters, where m is the
                            median length of an entry; then its first ``max_length`` tokens are used,

@@ -350,8 +350,8 @@ class PythonEncoder(Encoder):
 def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
     """Import ``package.module:attribute``. The current folder is appended to ``sys.path``.
 
-    Returns the attribute and ``None``. If the attribute is a class or a function without
-    parameters, it is called: the result of the call and the attribute are returned.
+    If the attribute is a class, or a function that has no parameters, it is called. Returns the
+    result of the call and the attribute. Otherwise returns the attribute and ``None``.
     """
     module_name, colon, path = name.partition(":")
     if not (module_name and colon and path):

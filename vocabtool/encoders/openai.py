@@ -210,8 +210,8 @@ class OpenAIEncoder(Encoder):
             if len(data) <= limit:
                 return data
             raise VocabtoolError(
-                f"{self._url}: the answer for {texts:,} texts has more than {limit:,} bytes, the "
-                f"limit for vectors of {dim:,} numbers"
+                f"{self._url}: the answer for {texts:,} texts has more than {limit:,} bytes. This "
+                f"is too long for vectors of {dim:,} numbers"
             )
         what = f"the server answered with status {response.status}: {self._show(data)}"
         if response.status in RETRIED or response.status >= 500:
@@ -299,7 +299,8 @@ class OpenAIEncoder(Encoder):
             )
         if vectors.shape[1] > MAX_DIM:
             raise VocabtoolError(
-                f"{self._url}: vectors of {vectors.shape[1]:,} numbers, wanted at most {MAX_DIM:,}"
+                f"{self._url}: the vectors have {vectors.shape[1]:,} numbers, wanted at most "
+                f"{MAX_DIM:,}"
             )
         self._check_model(answer.get("model"), vectors.shape[1])
         usage = answer.get("usage")

@@ -139,9 +139,9 @@ class PromptEncoder(Encoder):
 
 
 def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
-    """Add the prompts and the vector length that the options or the model's files state.
+    """Return an encoder with the prompts and the vector length that ``options`` contains.
 
-    Options that are given replace the prompts and the length of ``encoder``.
+    For an option that is not given, the option of ``encoder`` is used, or else the model's setting.
     """
     given = encoder.options.given_options() | options.given_options()
     if isinstance(encoder, PromptEncoder):
@@ -152,7 +152,7 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
     if dim > encoder.dim:
         raise VocabtoolError(
             f"--dim {dim:,}: the vectors of this model have only {encoder.dim:,} numbers; leave "
-            "--dim out, or give a smaller one"
+            "--dim out, or give a smaller number"
         )
     # A default prompt counts although both prompts are empty: in version 0.1.0 the library put it
     # before every text, so the fingerprint without prompts is that of other vectors.
@@ -166,7 +166,7 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
     notes: tuple[str, ...] = ()
     for whom, prompt in (("each query", prompts.query), ("each document", prompts.document)):
         if len(prompt) > MAX_PROMPT:
-            told = f"a prompt of {len(prompt):,} characters, wanted at most {MAX_PROMPT:,}"
+            told = f"the prompt has {len(prompt):,} characters, wanted at most {MAX_PROMPT:,}"
             raise VocabtoolError(f"{told}: {prompt[:40]!r}…")
         if prompt:
             notes += (f"the prompt {prompt!r} is put before {whom}",)
@@ -181,10 +181,9 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
 
 
 def same_for_documents(encoder: Encoder) -> set[str]:
-    """Return the fingerprints of encoders that differ from ``encoder`` only in the query prompt.
+    """Return the fingerprints of ``encoder`` with other query prompts.
 
-    There are two: of the encoder without a query prompt, and of the encoder with the query prompt
-    in the settings of the model.
+    The other prompts are: no prompt, and the query prompt in the settings of the model.
     """
     plain, document = encoder, ""
     if isinstance(encoder, PromptEncoder):

@@ -128,7 +128,7 @@ def choose_output(loaded: Any, signature: str | None, output: str | None) -> Out
             return (default or own)[0]
     what = "a vector" if output is None else f"an output {output!r} that is a vector"
     raise UnsupportedFormat(
-        f"no function of the model accepts texts, or rows of ids, and returns {what} for each. "
+        f"the model has no function that returns {what} for each text, or for each row of ids. "
         f"The model has:{_list_functions(functions)}"
     )
 

@@ -55,7 +55,7 @@ class StaticEncoder(Encoder):
     ) -> None:
         """Use :meth:`open` instead.
 
-        ``words``: the words of ``vectors``, split by the rule in ``options``. Created if ``None``.
+        ``words``: the vocabulary of ``vectors``, with the rule in ``options``. Default: created.
         """
         self._vectors = vectors
         self._chosen = notes

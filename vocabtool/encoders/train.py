@@ -149,8 +149,8 @@ def train(
         raise ValueError(f"window must be 1 to {MAX_WINDOW}, got {window}")
     if not may_state(rule):
         raise VocabtoolError(
-            f"the rule {rule[:80]!r} cannot be used: train needs a rule for whole words whose "
-            f"name can be stored in the file: {RULES}"
+            f"the rule {rule[:80]!r} cannot be used. A rule must find whole words, and its name is "
+            f"stored in the file. Use {RULES}"
         )
     split = Rule(parse_rule(rule)).token_codes
     show = progress or (lambda step, share: None)
@@ -267,16 +267,17 @@ class _NumberedTexts:
     def choose(
         self, min_count: int, max_words: int
     ) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int32]]:
-        """Return the most frequent words, their counts, and a row for the number of each word.
+        """Choose the most frequent words. Return them, their counts, and an array of rows.
 
-        A row is the position among the chosen words, or -1 for a word that is not chosen.
+        The array contains, for the number of each word, its position among the chosen words. If a
+        word is not chosen, this is -1.
         """
         words, counts = list(self._numbers), self._counts[1 : len(self._numbers) + 1].tolist()
         frequent = (at for at, times in enumerate(counts) if times >= min_count)
         order = sorted(frequent, key=lambda at: (-counts[at], words[at]))[:max_words]
         if len(order) < 2:
             raise VocabtoolError(
-                "at least 2 different words must occur at least "
+                "wanted 2 or more different words that occur at least "
                 f"{plural(min_count, 'time', 'times')}, got {len(order)} among {self.tokens:,} "
                 "words: train on more texts, or lower --min-count"
             )
@@ -291,7 +292,7 @@ class _NumberedTexts:
     ) -> Iterator[tuple[NDArray[np.int32], float]]:
         """Yield the texts in blocks: the row of each word, and the share of the texts that is done.
 
-        ``rows``: the result of :meth:`choose`. ``size``: the number of words in a block.
+        ``rows``: the array that :meth:`choose` returns. ``size``: the number of words in a block.
         """
         # Each span but the last is followed by a table that converts its numbers to those of the
         # next span, so the last span is read first.
@@ -369,7 +370,7 @@ def _count_block(
     """Return the distinct pairs of near words in a block, and the sum of each pair's weights.
 
     A pair is the number ``lower row * size + higher row``. Pairs are in ascending order. The third
-    value is the second value of ``block``, unchanged.
+    value is the share of the texts that is done, taken from ``block``.
     """
     rows, done = block
     left = rows[:-window].astype(np.int64)

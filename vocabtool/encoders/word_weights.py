@@ -3,8 +3,9 @@
     mean   = 1/|s| sum over the known words w of s of weight(w) v(w)
     vector = (mean - c (c . mean)), scaled to unit length
 
-|s| is the number of known words, with repetitions. The weights and the component c are fitted on a
-sample of the corpus and saved as JSON. Equal samples give identical files.
+s is a text, |s| is the number of its known words, with repetitions, and v(w) is the vector of w.
+The weights and the component c are fitted on a sample of the corpus and saved as JSON. Equal
+samples give identical files.
 
 The weight of a word w is one of:
 

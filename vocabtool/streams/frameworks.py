@@ -213,7 +213,7 @@ def _documents_of(batch: pa.RecordBatch) -> Iterator[Document]:
     for column in columns:
         column.validate(full=True)
         if column.null_count:
-            raise InvalidFile("a document has no id, no text or no fields")
+            raise InvalidFile("a document lacks its id, its text or its fields")
     for name, text, written in zip(*(column.to_pylist() for column in columns), strict=True):
         try:
             fields = json.loads(decode(written))

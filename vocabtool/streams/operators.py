@@ -282,10 +282,10 @@ def _turn(turns: deque[Iterator[T] | None], stream: Iterator[T], block: int) -> 
 def draw(
     sources: Sequence[Start[T]], shares: Callable[[], Sequence[tuple[float, float]]], seed: int
 ) -> Iterator[T]:
-    """Draw a stream at random for each element, and yield the stream's next element.
+    """Mix streams: draw a stream at random, yield its next element, and repeat.
 
-    ``shares`` returns for each stream its weight at the start and its smallest weight. Each element
-    that is drawn reduces the weight of its stream by 1.
+    ``shares`` returns the first weight and the minimum weight of each stream. Each element that is
+    drawn reduces the weight of its stream by 1, but not below the minimum.
     """
     random = random_of(seed, 0)
     with ExitStack() as stack:

@@ -429,7 +429,7 @@ def mix(
 
 
 def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[tuple[float, float]]:
-    """Return the weight at the start and the smallest weight of each stream."""
+    """Return the first weight and the minimum weight of each stream, for ``operators.draw``."""
     if weights is not None:
         return [(weight, weight) for weight in weights]
     found = [size() for size in sized]
