@@ -512,7 +512,7 @@ class PostgresWriter:
             return PATH_FIRST
         if ours != theirs and (held.rows or theirs != self.manifest.searched_fields):
             told, mine = (" and ".join(each) or "one field" for each in (theirs, ours))
-            what = f"wanted to search {mine}, but another writer chose {told}"
+            what = f"this writer searches {mine}, but another writer chose {told}"
             raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
         return ours
 
