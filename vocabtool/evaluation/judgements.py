@@ -74,7 +74,9 @@ def ndcg(ranked: Sequence[str], judged: Judged, depth: int = NDCG_DEPTH) -> floa
 
 
 def recall(ranked: Sequence[str], judged: Judged, depth: int = RECALL_DEPTH) -> float:
-    """Return the share of the relevant documents that are in the first ``depth``, 0 to 1."""
+    """Return the share of the relevant documents that are found, 0 to 1.
+
+    ``depth``: how many documents of the ranking are counted."""
     relevant = {document for document, gain in judged.items() if gain >= RELEVANT}
     return len(relevant.intersection(ranked[:depth])) / (len(relevant) or 1)
 
@@ -180,8 +182,8 @@ def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueri
     ]
     if not at:
         raise VocabtoolError(
-            f"none of the {len(queries):,} queries has a relevant document in the judgements of "
-            f"{len(qrels):,} queries. Do both files belong to one collection?"
+            f"none of the {len(queries):,} queries has a relevant document, but there are "
+            f"judgements of {len(qrels):,} queries. Do both files belong to one collection?"
         )
     notes = []
     if len(at) < len(queries):
@@ -270,7 +272,7 @@ def read_qrels(path: str | Path) -> Qrels:
                 beir, trec = "query, document, judgement", "query, iteration, document, judgement"
                 wanted = f"{beir} (BEIR) or {trec} (TREC)"
                 raise InvalidFile(
-                    f"expected the columns {wanted}, the last one an integer", offset=offset
+                    f"expected the columns {wanted}; the last one must be an integer", offset=offset
                 )
             query, document = columns[0].strip(), columns[-2].strip()
             if qrels.setdefault(query, {}).setdefault(document, int(relevance)) != relevance:

@@ -1,4 +1,4 @@
-"""Convert filters of Haystack to conditions on fields that have the same meaning.
+"""Convert filters of Haystack to conditions with the same meaning.
 
 A missing field equals ``None`` and no other value. Comparisons such as ``<`` are false if the field
 is missing. Dates in strings are compared as points in time. A time without an offset is in UTC.

@@ -1,7 +1,7 @@
 """An index as a document store of Haystack 3.
 
 Each key of a document's ``meta`` becomes a field, and so does each key of a nested dictionary. The
-``meta`` are returned exactly as they were written.
+``meta`` is returned exactly as it was written.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class VocabtoolDocumentStore:
     - ``path``: the address of an index, as for :meth:`Index.open`. The index is opened on first
       use. If it does not exist, it is created with the following options.
     - ``model``: a path or a name with a prefix, as for ``open_encoder``. The model makes the
-      vectors of queries and of documents without an embedding. An existing index needs ``model``
-      only if it cannot find the model that it was created with.
+      vectors of queries, and of documents that have no embedding. An existing index needs
+      ``model`` only if it cannot find the model that it was created with.
     - ``embedding_dim``: the number of values in an embedding, for an index without a model. In such
       an index, documents without an embedding are found only by their words.
     - ``metric``: how embeddings are compared.
@@ -185,7 +185,8 @@ class VocabtoolDocumentStore:
         - ``ValueError`` if an item is not a document, has a blob or a sparse embedding, or has an
           embedding of a wrong length.
         - :class:`VocabtoolError` if a ``meta`` is not JSON.
-        - ``DuplicateDocumentError``, with ``FAIL``, if a document exists or is given twice.
+        - ``DuplicateDocumentError`` if the policy is ``FAIL``, and a document exists or is given
+          twice.
         """
         if not isinstance(documents, list):
             raise ValueError(f"documents: wanted a list, got {type(documents).__name__}")
@@ -255,8 +256,8 @@ class VocabtoolDocumentStore:
     def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
         """Return the least and the greatest value of a field, under the keys ``min`` and ``max``.
 
-        Lists and objects are ignored. Both are ``None`` if there are no values, or if the values
-        have types that cannot be compared.
+        Lists and objects are ignored. ``min`` and ``max`` are ``None`` if there are no values, or
+        if the values have types that cannot be compared.
         """
         values = [
             each for each in self._values(metadata_field) if not isinstance(each, list | dict)
@@ -274,7 +275,7 @@ class VocabtoolDocumentStore:
         size: int = 10,
         filters: Filters | None = None,
     ) -> tuple[list[Any], int]:
-        """Return up to ``size`` different values of a field, and the number of all such values.
+        """Return different values of a field, at most ``size``, and how many there are in all.
 
         The values are sorted as strings.
 
@@ -361,7 +362,7 @@ def _check(document: object, place: int) -> None:
 
 
 def _record(document: Document, vector: NDArray[Any] | None) -> dict[str, str]:
-    """Return the field ``_haystack``: whether the content is missing, and the length of a vector.
+    """Return the field ``_haystack``: whether the content is missing, and the norm of a vector.
 
     ``vector``: the embedding if the index will scale it to length 1, otherwise ``None``.
     """

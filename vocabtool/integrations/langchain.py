@@ -139,8 +139,8 @@ class VocabtoolVectorStore(VectorStore):
     ) -> Self:
         """Add texts to the index at ``path``, which is created if it does not exist.
 
-        - ``embedding``: as in the class. A new index records the model, but not the embeddings of
-          other libraries.
+        - ``embedding``: as in the class. A new index records the model, unless ``embedding`` is an
+          object of another library.
         - ``options``: the arguments of :meth:`vocabtool.Index.create`, for a new index.
 
         Raises the errors of :meth:`vocabtool.Index.create`, :meth:`vocabtool.Index.open` and
@@ -173,9 +173,9 @@ class VocabtoolVectorStore(VectorStore):
     ) -> list[str]:
         """Add texts in one commit; return their ids.
 
-        - ``metadatas``: the metadata of each text, which JSON must be able to represent. Filters
-          find strings, numbers, booleans and lists of such values. They do not find a value whose
-          type differs from earlier values of its key.
+        - ``metadatas``: the metadata of each text. JSON must be able to represent them. Filters
+          find strings, numbers, booleans and lists of such values. They do not find a value if
+          earlier values of its key have another type.
         - ``ids``: the id of each text. A document that has this id is replaced. Default: random
           ids.
         - ``others``: only ``batch_size``, which is ignored.
@@ -259,7 +259,7 @@ class VocabtoolVectorStore(VectorStore):
         return self.index.search(query, k=k, vector=vector, where=where, **arguments)
 
     def _nearest(self, query: str | None, k: int, arguments: Mapping[str, Any]) -> Hits:
-        """Search the index; the default of ``empty`` is ``nearest``."""
+        """Search the index, with ``empty="nearest"`` unless ``arguments`` say otherwise."""
         return self.search_index(query, k, **{"empty": "nearest", **arguments})
 
     def similarity_search(self, query: str, k: int = K, **kwargs: Any) -> list[Document]:
@@ -332,8 +332,9 @@ class VocabtoolRetriever(BaseRetriever):
     - ``k``, ``filter``, ``explain``, ``search_kwargs``: the arguments of every search. Arguments
       of ``invoke`` replace them.
 
-    If the model knows no word of a query and no document contains one, the result is empty. With
-    ``search_kwargs={"empty": "nearest"}``, the documents with the nearest vectors are returned.
+    If the model knows no word of a query, and no document contains a word of the query, the result
+    is empty. With ``search_kwargs={"empty": "nearest"}``, the documents with the nearest vectors
+    are returned.
 
     The metadata of each document have the key ``_vocabtool``, see :func:`documents_of`.
     """

@@ -169,7 +169,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         If no node has an embedding, the model of the index makes the vectors.
 
         All metadata are stored, but filters find only strings, numbers, booleans and lists of such
-        values. Filters do not find a value whose type differs from earlier values of its key.
+        values. Filters do not find a value if earlier values of its key have another type.
 
         Raises ``ValueError`` if only some nodes have embeddings, and the errors of
         :meth:`vocabtool.Writer.add`.

@@ -28,11 +28,11 @@ def places_of(
 ) -> list[FieldPlace]:
     """Return the places of the ``searched`` fields in the text of a document.
 
-    ``text``: the text of the document, which consists of the values of its fields.
+    ``text``: the text of the document, normally the joined values of its fields.
     ``values``: the values of the document's fields, by name.
 
     The part that no other field covers is the field named "text". Returns an empty list if the text
-    does not consist of the values. This is possible for documents that are added in Python.
+    is not the joined values. This is possible for documents that are added in Python.
     """
     names, held = [*weights_of(searched)], dict[str, str]()
     for name in names:
@@ -72,7 +72,7 @@ def weighted_terms(
     ``values``, ``searched``: as in :func:`places_of`.
     ``removed``: for each text, the start and the exclusive end of a span that is left out.
 
-    The repeated terms are separate strings, because a phrase must not match across two of them.
+    Each repetition is a separate string, so that no phrase matches across two repetitions.
     """
     gaps, weights = removed or [(0, 0)] * len(texts), weights_of(searched)
     left = [text[:first] + text[last:] for text, (first, last) in zip(texts, gaps, strict=True)]

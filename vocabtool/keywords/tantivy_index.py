@@ -159,7 +159,8 @@ class TantivyWriter:
         self._open_writer().delete_documents_by_query(last_ones)
 
     def commit(self) -> None:
-        """Write everything to disk and finish merging. No file changes until the next commit."""
+        """Write everything to disk and finish merging. Then all files stay unchanged until the next
+        commit."""
         writer = self._open_writer()
         with _damage_named(self._folder):
             writer.commit()
@@ -377,8 +378,9 @@ def nearest(word: str, frequencies: Mapping[str, int], limit: int) -> list[str]:
     """Return the keys of ``frequencies`` that are spelled like ``word``, nearest first.
 
     At the same distance, the more frequent key comes first. The distance is the number of edits in
-    the optimal string alignment, a Damerau-Levenshtein distance. For words of three to five letters
-    it is at most 1, for longer words at most 2. Words of one or two letters have no similar words.
+    the optimal string alignment, a Damerau-Levenshtein distance. It is at most 1 for words of three
+    to five letters, and at most 2 for longer words. Words of one or two letters have no similar
+    words.
     """
     most, letters = 0 if len(word) < 3 else 1 if len(word) < 6 else 2, frozenset(word)
     found = []

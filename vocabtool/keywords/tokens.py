@@ -14,11 +14,11 @@ connected by joiners:
 | after the runs  | any number of ``_``                           | ``__init__``             |
 | after a letter  | ``+``, ``++``, ``#``                          | ``C++``, ``C#``          |
 
-Everything else separates tokens, such as brackets, quotation marks, and the full stop of a
+Everything else separates tokens: for example brackets, quotation marks, or the full stop of a
 sentence. So ``foo.bar()`` has the token ``foo.bar``, and ``didn't`` has the tokens ``didn`` and
 ``t``. In scripts without spaces, a run is always a token of its own.
 
-The patterns match the *shape* of a text. There, each character is replaced by an ASCII character:
+The patterns match the *shape* of a text. In it, an ASCII character stands for each character:
 
 | shape  | stands for                                                            |
 |--------|-----------------------------------------------------------------------|

@@ -1,4 +1,7 @@
-"""Sample documents, queries and conditions. Each condition has a function that tests a document."""
+"""Sample documents, queries and conditions.
+
+For each condition, a function tells whether a document matches.
+"""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Changes:
     - ``deleted``: the numbers of documents to delete.
     - ``sources``: maps the number of a document to the number of the file that now contains it.
     - ``answers``: a list of (key of a request, hash of the request, answer).
-    - ``shards``: a list of (load, shard number, number of documents) of the loaded shards.
+    - ``shards``: a list of (load, shard number, number of documents), one for each loaded shard.
     """
 
     documents: dict[UUID, NewDocument] = field(default_factory=dict)
@@ -227,7 +227,8 @@ def write_changes(
 ) -> None:
     """Write changes in the open transaction. ``fields``: the fields, in the order of their columns.
 
-    Raises :class:`VocabtoolError` if an id must be new, but another writer has added it.
+    Raises :class:`VocabtoolError` if another writer has added a document with the same id as a
+    new document with ``on_existing="error"``.
     """
     kept = _keep(connection, tables, changes)
     documents = {key: each for key, each in changes.documents.items() if key not in kept}
@@ -296,7 +297,7 @@ class Removal:
 
 
 def _keep(connection: Connection, tables: Tables, changes: Changes) -> set[UUID]:
-    """Return the keys of new documents to leave out, because another writer added them."""
+    """Return the keys of the new documents to leave out: another writer added them already."""
     strict = [key for key, each in changes.documents.items() if each.on_existing != "update"]
     if not strict:
         return set()
@@ -459,8 +460,8 @@ def write_load(
 
     Other loads that were finished before ``opened`` are removed.
 
-    But if the only difference between ``before`` and ``load`` is that :attr:`Load.synced` became
-    false, ``synced`` is set to false for all loads, and no load is removed.
+    An exception: if ``load`` is ``before`` with :attr:`Load.synced` changed to false, ``synced``
+    is set to false for all loads. Then no load is removed.
     """
     if before is not None and before.synced and load == replace(before, synced=False):
         connection.execute(tables.sql("UPDATE {loads} SET synced = false WHERE synced"))

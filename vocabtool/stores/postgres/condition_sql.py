@@ -3,7 +3,7 @@
 A field has a column whose type depends on the kind of the field:
 
     integer   numeric, so that the kind can become number without a change of the column
-    number    numeric: integers beyond 2^53 stay exact; fractions are their shortest decimals
+    number    numeric: integers beyond 2^53 stay exact; fractions are stored as shortest decimals
     boolean   boolean
     string    text COLLATE "C", with four companion columns
 
@@ -18,7 +18,7 @@ Ids and texts have the same companions, except ``_items``. A field without value
 column. For an ASCII text, ``_folded`` and ``_words`` are null. A null takes no space.
 
 PostgreSQL stores neither U+0000 nor invalid UTF-8, so :func:`storable` replaces them by U+FFFD.
-If the value in a condition contains U+0000, no text equals or contains it.
+If the value in a condition contains U+0000, no text equals or contains this value.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def with_edges(plain: str) -> str:
 
 
 def edges_of(word: str) -> str:
-    """Return a word as it occurs in texts that :func:`with_edges` returned."""
+    """Return the form that a word has in texts that :func:`with_edges` returned."""
     plain = plain_form(word)
     before, after = may_touch(plain)
     marked = with_edges(plain)
@@ -191,7 +191,7 @@ def edges_of(word: str) -> str:
 def sql_of(where: Where, fields: Fields, table: str, fetch: Fetch) -> tuple[str, list[object]]:
     """Return a condition on the rows of a table, and its parameters for psycopg (``%s``).
 
-    - ``table``: the name of the table of documents, which must not come from a user.
+    - ``table``: the name of the table of documents. It must not come from a user.
     - ``fetch``: a function that runs a statement and returns its rows.
 
     Raises :class:`InvalidCondition` for a condition that does not fit the fields.

@@ -120,7 +120,7 @@ class PostgresDocuments(ABC):
         self._ids.update(zip(docs, ids, strict=True))
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
-        """Return documents without null fields.
+        """Return documents. Fields that are null are left out.
 
         Raises :class:`DocumentsChanged` if a document was deleted meanwhile.
         """
@@ -142,7 +142,7 @@ class PostgresDocuments(ABC):
         return self.rows_of([id_]).get(id_)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return a dictionary from the ids that exist to their rows."""
+        """Return the row of each id. Unknown ids are left out."""
         by_key = {key_of(id_): id_ for id_ in ids}
         statement = f"SELECT key, doc FROM documents_{self.tables.number:d} WHERE key = ANY(%s)"
         (found,) = self._ask(Part(statement, ([*by_key],)))

@@ -157,7 +157,8 @@ def totals(
     - ``score``, ``code``: the scores, or null if no matching clause adds to this score.
     - ``exact``: whether the document matches an unstemmed clause.
 
-    ``must``: how many clauses with ``is_must`` a document must match; 0: any number.
+    ``must``: the number of ``is_must`` clauses that a selected document matches. If it is 0,
+    documents with any number of them are selected.
     """
     of = statistics.frequencies
     single = [(n, each) for n, each in enumerate(clauses) if len(each.clause.terms) == 1]
@@ -220,7 +221,7 @@ def _phrase(tables: Tables, statistics: Statistics, n: int, each: WeightedClause
 def _score(clauses: Sequence[WeightedClause]) -> Part:
     """Return the sum of scores as SQL.
 
-    The scores of a clause's parts are subtracted from its own score, which stays at least 0.
+    A clause with parts adds max(0, its score - the sum of its parts' scores).
     """
     at = {each.clause.terms: n for n, each in enumerate(clauses)}
     owners = {

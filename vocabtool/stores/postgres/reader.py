@@ -287,8 +287,8 @@ class PostgresStore(PostgresDocuments):
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return candidates and tiers, in one round trip; see :meth:`SteppedLegs.legs`.
 
-        If this thread had to read statistics since it last called this method, the best documents
-        of each leg are returned too. So a search usually needs two round trips.
+        A search usually needs two round trips. If this thread has just used one of them to read
+        statistics, this method also fetches the best documents of each leg.
         """
         statistics = self._statistics(query_terms(query))
         clauses = weigh(statistics, query.should, codes=query.codes, unstemmed=query.unstemmed)
@@ -357,12 +357,12 @@ class PostgresStore(PostgresDocuments):
         Its columns: the number of the commit, ``doc``, ``id``, ``score``, ``similarity``, ``code``,
         ``exact``, and then:
 
-        - whether the keyword leg ranks the candidate; null if this leg does not have the candidate
+        - whether the keyword leg ranks the candidate; null if the candidate is not in this leg
         - whether the candidate is in the vector leg
         - whether any document has a code
         - ``columns``; null except for the best documents of each leg
 
-        ``ahead``: how many best documents of each leg get their ``columns``.
+        ``ahead``: the number of documents of each leg, best first, whose ``columns`` are selected.
         """
         n = self.tables.number
         none = "SELECT NULL::bigint AS doc, NULL::float4 AS score, NULL::float4 AS code, FALSE"

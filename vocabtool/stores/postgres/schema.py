@@ -7,7 +7,7 @@
 The index with the number N has these tables:
 
     documents_N      doc                          the row number, from a sequence; never reused
-                     key                          BLAKE2b-128 of the id; an id may have 32 KB
+                     key                          BLAKE2b-128 of the id, as ids may have 32 KB
                      id, text, source, text_hash  source: the number of a file
                      words, surfaces              number of terms
                      sequence                     numbers of the terms of the field "words", in the
@@ -26,7 +26,7 @@ The index with the number N has these tables:
     loads_N          plan, documents, finished, synced, time
     shards_N         plan, shard, documents       shards of `embed` that are loaded
     answers_N        number, key, digest, answer  answers to requests with a key
-    facts_N          name, value                  value: bytes, a part of the model or measurements
+    facts_N          name, value                  value: a part of the model, or measurements
 
 In ``counts_N`` and ``totals_N``, a value is the sum over all slots. A writer locks one slot and
 changes only its rows, so writers do not wait for each other.
@@ -279,7 +279,7 @@ def until_free(work: Callable[Parameters, Result]) -> Callable[Parameters, Resul
 
 
 def pauses() -> Iterator[float]:
-    """Yield the number of seconds to wait before each new try, without end."""
+    """Yield the seconds to wait before each new try. The iterator never ends."""
     pause = FIRST_PAUSE
     while True:
         yield pause
@@ -328,8 +328,8 @@ def find_index(connection: Connection, schema: str, name: str, where: str) -> Ta
 def read_manifest(connection: Connection, tables: Tables, where: str) -> Manifest:
     """Return the manifest of the newest commit. Raises :class:`NotFound` if the index was removed.
 
-    Its ``load`` is an unfinished load. If all loads are finished, it is the newest load. If
-    ``synced`` is true for any load, ``load.synced`` is true.
+    Its ``load`` is an unfinished load or, if all loads are finished, the newest load.
+    ``load.synced`` is true if ``synced`` is true for any load.
     """
     found = connection.execute(tables.sql(MANIFEST), [tables.number]).fetchone()
     if found is None:
@@ -442,7 +442,7 @@ def drop_index(
 
 @until_free
 def replace_index(connection: Connection, new: Tables, name: str) -> None:
-    """Rename ``new`` to ``name``; remove the index that had this name. All in one transaction."""
+    """In one transaction, remove the index called ``name``, and give this name to ``new``."""
     with connection.transaction():
         lock(connection, SCHEMA_LOCK)
         statement = new.sql(

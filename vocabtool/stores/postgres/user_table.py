@@ -241,7 +241,7 @@ def sample_of(
 
 
 def attach(connection: Connection, tables: Tables, table: UserTable, found: FoundTable) -> None:
-    """Create the triggers, the views and the table of changes, which at first lists all rows."""
+    """Create the triggers, the views and the table of changes. All rows count as changed."""
     from psycopg.sql import SQL, Identifier, Literal
 
     n, own = tables.number, Identifier(table.id)

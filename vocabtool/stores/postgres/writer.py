@@ -1,7 +1,7 @@
 """The writer of an index in PostgreSQL: it keeps changes in memory and writes one transaction.
 
 After a conflict or a lost connection, the transaction is written again. Every try inserts the same
-token. If the answer to COMMIT was lost, this shows whether the first try was committed.
+token. If the answer to COMMIT was lost, the stored tokens show whether the first try was committed.
 
 Several writers may change an index. If two writers add documents with the same id, the document of
 the later commit remains. The columns and the record of the index are changed in short transactions
@@ -150,7 +150,7 @@ class PostgresWriter:
         )
 
     def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return a dictionary from the ids that exist to their rows.
+        """Return the row of each id. Unknown ids are left out.
 
         Uncommitted changes are included.
         """
@@ -283,8 +283,8 @@ class PostgresWriter:
 
         Returns the number of the shard, 0 to ``count`` - 1, or ``None`` when all shards are loaded.
         The shard is reserved until this writer is closed or its process dies. While other processes
-        load the last shards, this method waits. If one of these
-        processes dies, its shard becomes free.
+        load the last shards, this method waits. If one of these processes dies, its shard becomes
+        free.
         """
         asked: LiteralString = "SELECT shard FROM {shards} WHERE plan = %s"
         for pause in pauses():
@@ -313,10 +313,10 @@ class PostgresWriter:
     def register_sources(
         self, known: Sequence[Source], sources: Sequence[Source]
     ) -> tuple[Source, ...]:
-        """Record ``sources`` as the files of the index; return the files recorded afterwards.
+        """Record ``sources`` as the files of the index; return the files that are recorded now.
 
-        ``known``: the files recorded until now. If another writer has changed them meanwhile,
-        nothing is recorded.
+        ``known``: the files that were recorded before. If another writer has changed them
+        meanwhile, nothing is recorded.
         """
 
         def change(held: Manifest) -> Manifest:
@@ -512,7 +512,7 @@ class PostgresWriter:
             return PATH_FIRST
         if ours != theirs and (held.rows or theirs != self.manifest.searched_fields):
             told, mine = (" and ".join(each) or "one field" for each in (theirs, ours))
-            what = f"wanted to search {mine}, but another writer chose {told}"
+            what = f"this writer searches {mine}, but another writer chose {told}"
             raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
         return ours
 
