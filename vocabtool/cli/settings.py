@@ -315,7 +315,7 @@ def _with_paths(found: IndexSettings) -> dict[str, Any]:
 
 
 def _set_defaults(context: click.Context, found: IndexSettings, chosen: Mapping[str, Any]) -> None:
-    """Set the command's defaults to ``chosen`` and the table ``[index.NAME.COMMAND]``."""
+    """Set the command's defaults from ``chosen`` and from ``[index.NAME.COMMAND]``."""
     command = context.command
     own = found.values.get(command.name or "", {})
     _check(found, command, context, own, command.name or "index")

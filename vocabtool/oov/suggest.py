@@ -421,9 +421,9 @@ def _choose(
 def _candidates(
     base: Tokenizer, flags: Flags, units: _Units
 ) -> tuple[dict[str, list[int]], list[tuple[int, str]]]:
-    """Return the rows of the texts that contain each word, and a heap of words.
+    """Return two results: for each word, the rows of the texts that contain it; and a heap.
 
-    The items of the heap are (-highest saving, word).
+    Each item of the heap is (-saving, word), with the highest possible saving of the word.
     """
     import regex
 

@@ -103,7 +103,7 @@ def hits_page(
     title: str = "",
     has_cursor: bool = False,
 ) -> Report:
-    """Return the report of a search, which can be written only as an HTML page.
+    """Return the report of a search. The report can be written only as an HTML page.
 
     ``beside``, ``names``: as in :func:`save_hits`. ``has_cursor``: whether to show the cursor of
     the next page.
