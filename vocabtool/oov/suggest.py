@@ -312,7 +312,9 @@ def _halves(texts: Texts) -> tuple[tuple[list[pa.StringArray], ...], tuple[str, 
     for array in map(texts_array, texts if arrays else in_batches(texts, BATCH)):
         size += array.nbytes
         if size > MAX_TEXT:
-            note = f"the words were chosen on the first {number:,} documents ({MAX_TEXT >> 20} MB)"
+            note = (
+                f"the words were chosen from the first {number:,} documents ({MAX_TEXT >> 20} MB)"
+            )
             return halves, (note,)
         for half in (0, 1):
             rows = np.arange((half - number) % 2, len(array), 2)
