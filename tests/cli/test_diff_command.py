@@ -107,7 +107,7 @@ def test_use_is_told_beside_rows(here: Path) -> None:
         cwd=here,
     )
     assert (
-        "vocabtool: 12 tokens; share known to: A 50.00%, B 66.67%, both 33.33%, neither 16.67% "
+        "vocabtool: 12 tokens; known tokens: A 50.00%, B 66.67%, both 33.33%, neither 16.67% "
         "(rule for both: keras)\n"
     ) in done.stderr.decode()
 

@@ -149,7 +149,10 @@ def test_where_the_file_is_found(project: Path, tmp_path: Path) -> None:
     assert told("list", "near", cwd=project / "deep" / "er")[0] == "a\nb\nc\n"
     errors = told("list", "notes", cwd=project / "deep", code=3)[1]
     file = project / "deep" / "pyproject.toml"
-    assert f"notes: no such folder, and no [index.notes] in {file}; its indexes: near" in errors
+    assert (
+        f"notes: no such folder, and no [index.notes] in {file}; the indexes in this file: near"
+        in errors
+    )
     config = ("--config", str(project / "vocabtool.toml"))
     assert told("list", "notes", *config, cwd=tmp_path)[0] == "a\nb\nc\n"
     assert told("list", *config, "notes", "-k", "1", cwd=tmp_path)[0] == "a\n"
@@ -228,7 +231,7 @@ CASES = [
     ("[index.x]\nfolder = 'f'\nkeep = " + "[" * 5000, "not TOML"),
     ("x = '" + "a" * (1 << 20) + "'", "more than 1,048,576 bytes"),
     ("[indexes.x]\nfolder = 'f'", "indexes: unknown key"),
-    ("index = 3", "wanted tables [index.NAME]"),
+    ("index = 3", "wanted tables named [index.NAME]"),
     ("[index]\nx = 3", "[index.x] wanted a table, got 3"),
     ("[index.x]\nmodel = 'm'", "[index.x] folder: missing"),
     ("[index.x]\nfolder = 3", "[index.x] folder: wanted a string, got 3"),
@@ -286,5 +289,5 @@ def test_a_file_that_is_not_utf8_or_has_no_files(
     (tmp_path / "vocabtool.toml").write_text("[index.x]\nfolder = 'f'\n")
     with pytest.raises(InvalidFile, match=r"\[index.x\] files: missing"):
         cli.main(["index", "x"], standalone_mode=False)
-    with pytest.raises(NotFound, match="its indexes: x"):
+    with pytest.raises(NotFound, match="the indexes in this file: x"):
         cli.main(["index", "y"], standalone_mode=False)

@@ -323,7 +323,7 @@ def test_words_of_one_text(here: Path) -> None:
         (["unknown=1%"], 1, "above the limit of 1.00% (--fail-over)"),
         (["50%", "split3=50%", "fertility=2"], 1, "(--fail-over fertility)"),
         (["split3=2"], 2, "a share such as 2% or 0.02, got '2'"),
-        (["fertility=0.9"], 2, "pieces per token, at least 1, such as 1.6, got '0.9'"),
+        (["fertility=0.9"], 2, "expected 1 or more pieces per token, such as 1.6, got '0.9'"),
         (["fertility=nan"], 2, "got 'nan'"),
         (["fertility=inf"], 2, "got 'inf'"),
         (["fertility="], 2, "got ''"),

@@ -181,7 +181,7 @@ def stats_command(
 )
 @QUIET
 def export_command(folder: str, file: str, where: str | None, vectors: bool, quiet: bool) -> None:
-    """Write the documents in DIR to FILE, with ids and all fields, in the same order as list.
+    """Write the documents in DIR to FILE, with ids and all fields, in the order of `list`.
 
     `vocabtool index FILE` builds an index from FILE.
     """

@@ -151,7 +151,7 @@ def diff_command(
     use = found.use
     if use is not None:
         known = ", ".join(f"{name} {percent(use.share(tokens))}" for name, tokens in known_to(use))
-        tell(f"{use.tokens:,} tokens; share known to: {known} (rule for both: {use.rule_name})")
+        tell(f"{use.tokens:,} tokens; known tokens: {known} (rule for both: {use.rule_name})")
     if found.cuts is not None:
         for label, cut in ((a, found.cuts.a), (b, found.cuts.b)):
             tell(

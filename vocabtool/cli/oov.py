@@ -99,7 +99,7 @@ def _fertility(text: str) -> float:
         pieces = 0.0
     if not 1 <= pieces < inf:
         raise click.BadParameter(
-            f"fertility: expected the pieces per token, at least 1, such as 1.6, got {text!r}"
+            f"fertility: expected 1 or more pieces per token, such as 1.6, got {text!r}"
         )
     return pieces
 

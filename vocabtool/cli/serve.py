@@ -243,7 +243,7 @@ def named_folders(given: tuple[str, ...]) -> dict[str, Path | str]:
             name = _name_in(place) if is_address(place) else Path(place).resolve().name
         if not name or "/" in name:
             told = f"{name}={shown}" if equals else shown
-            raise click.UsageError(f"{told}: wanted DIR or NAME=DIR, with a NAME without '/'")
+            raise click.UsageError(f"{told}: wanted DIR or NAME=DIR; NAME cannot contain '/'")
         if name in found:
             raise click.UsageError(
                 f"two indexes have the name {name!r}; pass another name: NAME={shown}"

@@ -125,8 +125,8 @@ def files_of(
         return values
     if is_there:
         raise click.UsageError(
-            f"{values[0]}: is a file or folder here, and also [index.{values[0]}] in {found.file}. "
-            "Rename one of them, or pass -o DIR to index the FILE"
+            f"{values[0]}: names a file or folder here, and also [index.{values[0]}] in "
+            f"{found.file}. Rename one of them, or pass -o DIR to index the FILE"
         )
     if not found.files:
         raise found.error(f"{FILES}: missing, wanted a list of FILEs")
@@ -179,7 +179,8 @@ def _find(context: click.Context, name: str, *, or_file: bool = False) -> IndexS
                 return None
             there = ", ".join(indexes) or "none"
             raise NotFound(
-                f"{name}: no such folder, and no [index.{name}] in {file}; its indexes: {there}"
+                f"{name}: no such folder, and no [index.{name}] in {file}; "
+                f"the indexes in this file: {there}"
             )
         found = IndexSettings(name=name, file=file, values={})
         if not isinstance(table, dict):
@@ -214,9 +215,11 @@ def _tables(config: str | None) -> Iterator[tuple[Path, dict[str, Any]]]:
                 if table is None and config is None:
                     continue
             if not isinstance(table, dict) or not isinstance(table.get("index", {}), dict):
-                raise InvalidFile(f"wanted tables {where}, got another value")
+                raise InvalidFile(f"wanted tables named {where}, got another value")
             if others := sorted(table.keys() - {"index"}):
-                raise InvalidFile(f"{others[0]}: unknown key; wanted only tables {where}")
+                raise InvalidFile(
+                    f"{others[0]}: unknown key; the file can contain only tables named {where}"
+                )
         yield file, table.get("index", {})
         return
 
@@ -248,7 +251,7 @@ def _check(
     options, own = _options(command), () if part else (FILES,)
     for key, value in table.items():
         if any("\0" in each for each in _as_list(value) if isinstance(each, str)):
-            raise found.error(f"{key}: contains a NUL character, got {value!r}", part)
+            raise found.error(f"{key}: contains a NUL character: {value!r}", part)
         if key in own:
             if not value or not all(isinstance(each, str) for each in _as_list(value)):
                 raise found.error(f"{key}: wanted a list of FILEs, got {value!r}")
@@ -315,7 +318,7 @@ def _with_paths(found: IndexSettings) -> dict[str, Any]:
 
 
 def _set_defaults(context: click.Context, found: IndexSettings, chosen: Mapping[str, Any]) -> None:
-    """Set the command's defaults to ``chosen`` and the table ``[index.NAME.COMMAND]``."""
+    """Set the command's defaults from ``chosen`` and from ``[index.NAME.COMMAND]``."""
     command = context.command
     own = found.values.get(command.name or "", {})
     _check(found, command, context, own, command.name or "index")

@@ -126,7 +126,10 @@ class _Side:
         self._totals = np.zeros(5, np.int64)  # as in `Cut`: tokens, pieces, blanks, split, unknown
 
     def count(self, texts: pa.StringArray, other: _Side) -> None:
-        """Count the words of texts. In ``other``, count the entries that this side cuts."""
+        """Count the words of texts.
+
+        Also record in ``other`` how often this side cuts each entry of ``other`` into pieces.
+        """
         every = self.words.look_up(texts)
         found = without_blanks(every)
         pieces = np.ones(len(found.known), np.int64) if found.pieces is None else found.pieces

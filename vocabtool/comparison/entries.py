@@ -5,9 +5,9 @@ The kind of an entry is the first kind in this table whose definition fits:
 ===============  ==============================================================================
 special          in brackets: ``[CLS]``, ``<s>``, ``<|endoftext|>``, ``<0x0A>``; two letters or
                  more inside ``[]``, at least one letter or ``/`` inside ``<>``, no blanks
-subword piece    has letters or digits, but by the vocabulary's marker cannot be a whole word: it
-                 has ``##`` or ``@@``, or it has no ``▁``, ``Ġ`` or blank where these begin a word,
-                 or no ``</w>`` where this ends a word
+subword piece    has letters or digits, but cannot be a whole word: it has the marker ``##`` or
+                 ``@@``; or whole words of this vocabulary begin with ``▁``, ``Ġ`` or a blank, or
+                 end with ``</w>``, and the entry does not
 number           digits or other numbers, and no letters: ``287.9``, ``1,000``, ``½``
 punctuation      no letters and no numbers, but punctuation or symbols: ``...``, ``€``, ``😀``
 identifier       letters with numbers; camelCase; ``C++``, ``C#``; words joined by any of

@@ -108,8 +108,8 @@ class Use:
     def carriers(self, side: SideName, share: float = CARRYING) -> Carriers:
         """Return counts of the most frequent words that only one side knows.
 
-        ``share``: at least this share of the tokens that only this side knows. As few words as
-        possible are counted.
+        Words are counted, most frequent first, until they make up ``share`` of all tokens that only
+        this side knows.
         """
         counts = self.words(side)["count"].to_numpy()
         covered = np.cumsum(counts)

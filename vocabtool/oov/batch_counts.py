@@ -144,7 +144,8 @@ def find_examples(
     """Return for each of k words a text that contains the word. Long texts are clipped.
 
     - ``rows``: shape (k,), the index of the text for each word.
-    - ``shares``: shape (k,), about where the word is in its text, from 0 (start) to 1 (end).
+    - ``shares``: shape (k,), approximate position of the word in its text, from 0 (start) to 1
+      (end).
     """
     if not words:
         return []

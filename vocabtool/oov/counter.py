@@ -3,8 +3,8 @@
 All counts are exact while the distinct words fit the budget. After that:
 
 - The rarest words are dropped, with their counts.
-- A word that is stored later may have been dropped before. Its error bound is the highest count of
-  a dropped word.
+- A new word may have been counted and dropped before. So it gets an error bound: the highest count
+  of a dropped word.
 - The number of distinct words is estimated from a sample of hashes.
 """
 

@@ -106,9 +106,9 @@ def is_random(written: str) -> bool:
 
     - 8 or more hexadecimal characters that change at least twice between letters and digits.
     - 16 or more digits.
-    - 12 or more base64 characters with a digit. At least a quarter of them are followed by one of
-      another kind (small letter, capital or digit). A capital followed by a small letter does not
-      count.
+    - 12 or more base64 characters, including a digit. At least a quarter of the characters are
+      followed by a character of another kind (small letter, capital or digit). A capital followed
+      by a small letter does not count.
     """
     if written.isdigit():
         return len(written) >= LONG_NUMBER

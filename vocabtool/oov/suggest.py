@@ -312,7 +312,9 @@ def _halves(texts: Texts) -> tuple[tuple[list[pa.StringArray], ...], tuple[str, 
     for array in map(texts_array, texts if arrays else in_batches(texts, BATCH)):
         size += array.nbytes
         if size > MAX_TEXT:
-            note = f"the words were chosen on the first {number:,} documents ({MAX_TEXT >> 20} MB)"
+            note = (
+                f"the words were chosen from the first {number:,} documents ({MAX_TEXT >> 20} MB)"
+            )
             return halves, (note,)
         for half in (0, 1):
             rows = np.arange((half - number) % 2, len(array), 2)
@@ -421,9 +423,9 @@ def _choose(
 def _candidates(
     base: Tokenizer, flags: Flags, units: _Units
 ) -> tuple[dict[str, list[int]], list[tuple[int, str]]]:
-    """Return the rows of the texts that contain each word, and a heap of words.
+    """Return two results: for each word, the rows of the texts that contain it; and a heap.
 
-    The items of the heap are (-highest saving, word).
+    Each item of the heap is (-saving, word), with the highest possible saving of the word.
     """
     import regex
 

@@ -334,7 +334,10 @@ def _gains(comparison: Diff, page: bool) -> Iterator[Block]:
     )
 
     def code_points(entry: bytes, other: bytes) -> str:
-        """Return the code points of ``entry`` that are not in ``other``, which looks the same."""
+        """Return the code points of ``entry`` that are not in ``other``.
+
+        ``other``: an entry that looks the same.
+        """
         text = decode(entry)
         if not page or not is_utf8(entry) or unicodedata.is_normalized("NFKC", text):
             return ""

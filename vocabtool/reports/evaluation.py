@@ -206,7 +206,10 @@ def tuning_report(found: TunedWeight) -> Report:
 def _curve(
     name: str, what: str, label: str, points: Sequence[tuple[float, float]], *, page: bool
 ) -> Iterator[Block]:
-    """Yield a plot and a table of ``points``, pairs (a, value). In text, yield bars instead."""
+    """Yield a plot and a table of ``points``. In text, yield bars instead.
+
+    ``points``: pairs (a, value).
+    """
     if page:
         yield Plot(partial(curve, name, points, label))
         rows = [(f"{a:.2f}", value) for a, value in points]

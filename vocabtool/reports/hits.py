@@ -304,7 +304,8 @@ def _rank(leg: LegPlace) -> str:
 def value_counts(counted: Iterable[ValueCount], form: str = "{} {:,}", width: int = LEAD) -> str:
     """Return values and their counts on one line, such as ``en 12, de 3``.
 
-    ``form``: format of a value and its count. ``width``: the maximum characters of a value.
+    ``form``: format of a value and its count. ``width``: the maximum length of a value, in
+    characters.
     """
     shown = []
     for each in counted:

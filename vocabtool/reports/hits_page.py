@@ -86,7 +86,7 @@ def save_hits(
     if chosen not in ("html", "json", "text"):
         raise ValueError(f"{path}: hits are written as html, json or text, got {chosen}")
     if beside is not None and chosen != "html":
-        raise ValueError(f"{path}: beside needs a page, a file that ends in .html, got {chosen}")
+        raise ValueError(f"{path}: beside needs the format html, got {chosen}")
     is_page = chosen == "html"
     renderers.save(
         hits_page(hits, beside, names) if is_page else hits_report(hits, one_of_many=True),
@@ -103,14 +103,16 @@ def hits_page(
     title: str = "",
     has_cursor: bool = False,
 ) -> Report:
-    """Return the report of a search, which can be written only as an HTML page.
+    """Return the report of a search. The report can be written only as an HTML page.
 
     ``beside``, ``names``: as in :func:`save_hits`. ``has_cursor``: whether to show the cursor of
     the next page.
     """
     text = found.query.text
     if beside is not None and beside.query.text != text:
-        raise ValueError(f"beside: wanted hits for {text!r:.100}, got {beside.query.text!r:.100}")
+        raise ValueError(
+            f"beside must have the query {text!r:.100}, got {beside.query.text!r:.100}"
+        )
     return Report(
         title=cut(title or (f"Search: {text}" if text else "Documents")),
         subtitle=plural(len(found), "hit", "hits"),

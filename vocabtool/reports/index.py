@@ -258,7 +258,10 @@ def progress_line(progress: Progress) -> str:
 
 
 def verify_report(folder: str, found: VerifyReport) -> Report:
-    """Return the report on an undamaged index. It also lists files that are not part of it."""
+    """Return the report on an undamaged index.
+
+    The report also lists files that do not belong to the index.
+    """
     near = f"recall@10 {found.recall:.3f}" if found.approximate else "all compared"
     documents = plural(found.documents, "document", "documents")
     lines = [f"{folder}: no damage: {documents} in both legs, vectors: {near}"]

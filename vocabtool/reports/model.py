@@ -205,8 +205,8 @@ class Rows:
 class Report:
     """A report for people and programs. Its parts are computed when they are written.
 
-    - ``sections``: a function that returns the sections. The argument of the function is whether
-      the sections are for an HTML page.
+    - ``sections``: a function that returns the sections. Its argument says whether the sections
+      are for an HTML page.
     - ``data``: a function that returns the JSON object.
     - ``lists``: long lists of the JSON object, by name.
     - ``rows``: tables for programs. CSV and Parquet contain only the first table.

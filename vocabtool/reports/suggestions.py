@@ -33,7 +33,7 @@ def _half(half: HalfCounts) -> dict[str, float]:
 
 
 def suggestion_section(found: Suggestions, page: bool) -> Section:
-    """Return the section on suggested words: how much they save, and the first of the words."""
+    """Return the section on suggested words: how much they save, and a list of the first words."""
     unit = "pieces per word" if found.flags else "unknown words"
     facts = []
     for name, half in (("that chose the words", found.chosen_on), ("held out", found.held_out)):

@@ -93,7 +93,7 @@ class ServedIndex:
             self.index, self.problem, self._logged = None, shown, told
 
     def refresh(self, model: Mapping[str, Any]) -> None:
-        """Read the newest commit. Call :meth:`open` if the index is not open, or was replaced."""
+        """Read the newest commit. If the index is not open, or was replaced, open it instead."""
         if self.index is None:
             self.open(model)
             return

@@ -177,7 +177,7 @@ def _commit(index: Index, changes: Sequence[Change]) -> None:
 
 
 def _newest_commit(index: Index, writer: Writer) -> int:
-    """Return the number of the newest commit, without later commits of other clients."""
+    """Return the number of the writer's last commit. Other clients may have committed since."""
     # Other clients may commit to an engine, too.
     is_shared = isinstance(index, StoreIndex)
     return (writer.manifest if is_shared else read_manifest(index.path)).commit

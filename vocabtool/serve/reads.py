@@ -248,7 +248,7 @@ def surface_words(text: str) -> list[Span]:
 class SortedVocabulary:
     """A vocabulary whose entries are sorted. Piece markers such as ``##`` are ignored.
 
-    ``order``: positions in the vocabulary, in the order of the sorted entries, int64, shape (n,).
+    ``order``: the position in the vocabulary of each sorted entry, int64, shape (n,).
     """
 
     vocabulary: Vocabulary

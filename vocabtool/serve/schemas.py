@@ -312,7 +312,7 @@ class SearchAnswer(HitsAnswer):
 
 
 class ManySearchAnswer(Answer):
-    """The results of several queries, in their order, all of one commit."""
+    """The results of several queries, in the order of the queries. All are from one commit."""
 
     results: list[HitsAnswer] = Field(description="One result for each query.")
     index: str = Field(description="The name of the index.")

@@ -264,7 +264,7 @@ def addition(
             row = next(row for row in rows if row.id in there)
             told = f"{row.place}: the index has a document {row.id!r} already"
             raise ExistingDocument(
-                f"{told}; replace it with on_existing=update, or keep it with skip"
+                f"{told}; pass on_existing=update to replace it, or on_existing=skip to keep it"
             )
         for batch, given in parts:
             writer.add_batch(batch, given, on_existing=on_existing, on_error="raise")
