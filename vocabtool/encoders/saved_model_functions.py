@@ -126,7 +126,7 @@ def choose_output(loaded: Any, signature: str | None, output: str | None) -> Out
                     f"{_list_functions([own[0].function])}"
                 )
             return (default or own)[0]
-    what = "a vector" if output is None else f"an output {output!r} that is a vector"
+    what = "a vector" if output is None else f"a vector in an output {output!r}"
     raise UnsupportedFormat(
         f"the model has no function that returns {what} for each text, or for each row of ids. "
         f"The model has:{_list_functions(functions)}"

@@ -141,7 +141,9 @@ def _column(lines: ByteStrings, index: int, cuts: Offsets | None, offset: int) -
             raise InvalidFile(f"the table's line numbers from {offset} on do not fit in 64 bits")
         return numbers
     if cuts is None or index < WHOLE_LINE:
-        raise InvalidFile(f"the table reads column {index}, wanted -2 (the whole line) or more")
+        raise InvalidFile(
+            f"the table reads column {index}, but the lowest number is -2 (the whole line)"
+        )
     starts, ends = np.empty_like(lines.starts), np.empty_like(lines.ends)
     for at in range(0, len(lines), CHUNK):
         chunk = slice(at, at + CHUNK)

@@ -117,7 +117,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def contains(self, name: str, value: Value) -> str:
-        """Return SQL that looks for an element in lists, and for a substring in other strings."""
+        """Return SQL that searches a list for an element, and a plain string for a substring."""
 
     @abstractmethod
     def first_non_number(self, name: str) -> tuple[str, str] | None:

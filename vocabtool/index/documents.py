@@ -237,7 +237,7 @@ def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
                 # A field equal to the id or text is dropped: conditions could not distinguish them.
                 if name in fields and str(fields.pop(name)) != value:
                     raise BadRow(
-                        f"the field {name!r} differs from the document's {name} "
+                        f"the document also has a field {name!r}, which is not its {name} "
                         f"{str(value)[:50]!r}: rename the field, or read the documents with {hint}"
                     )
         case Mapping():

@@ -124,7 +124,10 @@ class Settings:
         return self.identifier
 
     def weight(self, subword: bool) -> float:
-        """Return ``a``, or its default. ``subword``: whether the model uses subword pieces."""
+        """Return the setting ``a``, or its default if it is ``None``.
+
+        ``subword``: whether the model uses subword pieces.
+        """
         if self.a is not None:
             return self.a
         return A_OF_PIECES if subword else A_OF_WORDS

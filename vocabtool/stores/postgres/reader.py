@@ -164,7 +164,7 @@ class PostgresStore(PostgresDocuments):
         return {term: known[term][1] for term in asked}
 
     def _statistics(self, terms: Sequence[Term]) -> Statistics:
-        """Return the statistics of one commit; read unknown or old statistics from the database."""
+        """Return the statistics of one commit. What is missing or too old is read again."""
         state, wanted = self._state, [*dict.fromkeys(terms)]
         is_full = len(state.frequencies) > MAX_FREQUENCIES
         is_old = self._stale or is_full or time.monotonic() - state.at > MAX_AGE
