@@ -260,7 +260,7 @@ def _with_overlaps(
 
 
 def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
-    """Drop the overlap of pieces that are too long. Halve pieces that are too long without it."""
+    """Drop the overlap of pieces that are too long. Halve pieces that are still too long."""
     spans = [_trim(text, (first, body[1])) or body for first, body in pieces]  # not blank
     if isinstance(sizes.measure, CountWords) and not sizes.overlap:  # then parts add up
         return [[span] for span in spans]

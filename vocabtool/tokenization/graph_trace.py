@@ -87,7 +87,7 @@ class TracePoint(NamedTuple):
         return [self.calls[-1]] if self.calls else self.linker.callers(self.body.name)
 
     def outside(self, caller: Body, node: Node) -> TracePoint:
-        """Return the tensor in ``caller`` that ``node`` passes as this function argument."""
+        """Return the tensor in ``caller`` that ``node`` passes for this argument of a function."""
         body = self.body
         from_end = len(body.arguments) - body.arguments.index(self.reference.name)
         if from_end > len(node.data_inputs):
