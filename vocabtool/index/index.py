@@ -532,7 +532,7 @@ class Index:
         invalid ``where``, and :class:`FolderInUse` if another process is writing.
         """
         if (ids is None) == (where is None):
-            raise ValueError("pass ids, or a condition with where")
+            raise ValueError("pass either ids or where (a condition)")
         if dry_run:
             self.refresh()
             if where is not None:
