@@ -149,7 +149,7 @@ def test_delete_in_python(tmp_path: Path) -> None:
     assert (index.delete(["d5", "zz", "d5"], dry_run=True), len(index)) == (1, 10)
     assert (index.delete(where="n >= 10", dry_run=True), index.delete(where="n >= 10")) == (2, 2)
     for arguments in ({}, {"ids": "d1", "where": "n = 1"}):
-        with pytest.raises(ValueError, match="pass ids, or a condition"):
+        with pytest.raises(ValueError, match="pass either ids or where"):
             index.delete(**arguments)  # type: ignore[arg-type]
     commit = index.manifest.commit
     with pytest.raises(VocabtoolError, match="3 of 8 documents satisfy the condition"):

@@ -1,6 +1,8 @@
 """Check that the model of an index is still the same: encode some documents (canaries) again.
 
-If a server runs another model under the same name, the fingerprint of the encoder stays the same.
+The fingerprint of the encoder is not enough: it stays the same if a server runs another model under
+the same name.
+
 The agreement of a stored vector a and a new vector b is ``2 a·b / (a·a + b·b)``. It is the cosine
 if both have the same length; otherwise it is nearer to zero.
 """
@@ -44,8 +46,8 @@ class Agreement:
     """The result of a comparison of new vectors with stored vectors of the same documents.
 
     - ``documents``: number of compared documents.
-    - ``lowest``: the lowest agreement, or the lower median of the agreements if texts may have
-      changed since they were encoded; 1 if there are no documents.
+    - ``lowest``: the lowest agreement; 1 if there are no documents. If texts may have changed
+      since they were encoded, it is the lower median of the agreements instead.
     """
 
     documents: int

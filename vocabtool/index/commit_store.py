@@ -64,7 +64,7 @@ class CommitStore(IndexStore, Protocol):
     def at_one_commit(self) -> AbstractContextManager[CommitStore]:
         """Open a store that reads one fixed commit, for exports.
 
-        ``self`` may read the newest commit at each call.
+        In contrast, each call of ``self`` may read a newer commit.
         """
 
     def row_of(self, id_: str) -> int | None: ...
@@ -79,7 +79,7 @@ class CommitStore(IndexStore, Protocol):
         """Return (row, [text, value of each kept field]) for each id that exists."""
 
     def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
-        """Return, for each text, a row from a file with this text; -1 if there is none."""
+        """For each text, return a row that has this text and comes from a file, or -1."""
 
     def canaries(self) -> Canaries: ...
 
@@ -87,7 +87,7 @@ class CommitStore(IndexStore, Protocol):
         """Read the newest commit, for a copy. Commits made during the copy are not read."""
 
     def value_facts(self, name: str, limit: int) -> tuple[int, ValueCounts]:
-        """Return how many documents have a kept field, and the most frequent values of the field.
+        """Return how many documents have the kept field ``name``, and its most frequent values.
 
         A list counts as one value: its JSON text. Each returned value is in at least two documents.
         """

@@ -200,7 +200,7 @@ class Compiler:
     def _elements(self, asked: Test, kind: Kind, name: str) -> str:
         """Translate ``has`` or ``contains``, which look for an element of a JSON list.
 
-        In other strings, ``contains`` looks for a substring, and ``has`` finds nothing.
+        In a string that is not a list, ``contains`` looks for a substring; ``has`` finds nothing.
         """
         is_own, operator = asked.field in (ID, TEXT), asked.operator
         if kind != "string" or (is_own and operator == "has"):

@@ -247,8 +247,8 @@ class IndexStats:
     - ``model``: path or name of the model; ``None`` if the vectors are your own.
     - ``recall``: recall@10 of approximate search when it was built; ``None`` for exact search.
     - ``calibration``: the calibrated weight of keyword search; ``None`` for the default weight.
-    - ``searched_fields``: the fields that are joined to texts, with weights, such as ``title^2``;
-      empty if a text is a single field.
+    - ``searched_fields``: the fields that are joined into one text, with weights, such as
+      ``title^2``; empty if a text is a single field.
     - ``files``: bytes on disk by purpose, such as ``vectors``.
     - ``tokens``: number of words in all texts, with repetitions; ``None`` if not counted.
     - ``tokens_unknown``: number of these words that the model does not know.

@@ -237,8 +237,9 @@ def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
                 # A field equal to the id or text is dropped: conditions could not distinguish them.
                 if name in fields and str(fields.pop(name)) != value:
                     raise BadRow(
-                        f"the document also has a field {name!r}, which is not its {name} "
-                        f"{str(value)[:50]!r}: rename the field, or read the documents with {hint}"
+                        f"the {name} of the document is {str(value)[:50]!r}, but its field "
+                        f"{name!r} has another value: rename the field, or read the documents with "
+                        f"{hint}"
                     )
         case Mapping():
             fields = dict(item)

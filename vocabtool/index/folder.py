@@ -148,8 +148,8 @@ class Manifest:
     - ``keywords``, ``model_files``: CRC-32C of each file.
     - ``chance``: the similarity that unrelated vectors reach; ``None`` in small indexes.
     - ``sources``: the FILEs of the documents; the database numbers them from 1.
-    - ``searched_fields``: the fields that are joined to texts, with weights, such as ``title^2``;
-      empty if a text is a single field.
+    - ``searched_fields``: the fields that are joined into one text, with weights, such as
+      ``title^2``; empty if a text is a single field.
     """
 
     index: str

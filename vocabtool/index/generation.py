@@ -209,7 +209,7 @@ class Snapshot(MaskStore):
         }
 
     def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
-        """Return, for each text, a row from a file with this text; -1 if there is none."""
+        """For each text, return a row that has this text and comes from a file, or -1."""
         hashes, database = [*map(text_hash, texts)], self.commit.database
         rows = dict(
             database.select(

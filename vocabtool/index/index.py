@@ -152,7 +152,7 @@ class Index:
         - ``vocabulary``: the words that the model knows: a :class:`Words` object, a file, a model,
           or entries with a ``rule``. Pass it if the model has no words of its own (a callable, a
           server, your own vectors). The index keeps a copy. If the graph of a model splits texts
-          into words, the index also needs this model, at the same path.
+          into words, the index opens this model again, so do not move it.
         - ``rule``: how texts are split into words (see :meth:`Words.of`); ``tokenizer:FILE`` for
           subwords.
         - ``sample``: texts on which the weights of word vectors are fitted.
@@ -532,7 +532,7 @@ class Index:
         invalid ``where``, and :class:`FolderInUse` if another process is writing.
         """
         if (ids is None) == (where is None):
-            raise ValueError("pass ids, or a condition with where")
+            raise ValueError("pass either ids or where (a condition)")
         if dry_run:
             self.refresh()
             if where is not None:
@@ -693,9 +693,9 @@ class Index:
     ) -> Hits:
         """Return the best ``k`` documents for a query.
 
-        - ``text``: the query. Its operators are described in ``search/language.py``. If ``text``
-          and ``vector`` are missing, the documents that satisfy ``where`` are listed, by default in
-          the order of their ids; ``where``, ``sort`` or ``facets`` must then be given.
+        - ``text``: the query. Its operators are described in ``search/language.py``. Without
+          ``text`` and ``vector``, pass ``where``, ``sort`` or ``facets``: then the documents that
+          satisfy ``where`` are listed, by default in the order of their ids.
         - ``vector``: your own vector of the query, shape (dim,) or (1, dim); or the path of a .npy,
           .npz or Parquet file that contains it. ``queries.npy#3`` means row 3, counted from 0.
         - ``where``: a condition on fields, for example ``year >= 2020 and lang = 'en'``.

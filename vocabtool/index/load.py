@@ -252,7 +252,7 @@ class Loader:
             return self._load_rest()
 
     def _set_searched_fields(self, part: Part) -> None:
-        """Tell the writer which fields are joined to the texts of a part."""
+        """Tell the writer which fields are joined into one text in this part."""
         searched = part.options.searched_fields
         if part.shards is not None and searched:
             field, names = Shards.open(part.shards).plan.field, (*weights_of(searched),)
@@ -483,7 +483,7 @@ class Loader:
                 self._notes += filter(None, [matcher.finish()])
 
     def _check_order(self, part: Part, name: str) -> None:
-        """Raise an error unless all FILEs that share a file of vectors are read, in order."""
+        """If FILEs share a file of vectors, raise an error unless all are read, in order."""
         numbers = [number for _, number in part.files.values()]
         all_known = self._sources
         paths = {all_known[number - 1].vectors_path for number in numbers}

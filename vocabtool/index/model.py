@@ -4,8 +4,8 @@
     weights-….json          word weights of a word-vector model, fitted on the corpus
     tokenizer-SHA256        copy of the FILE in a rule ``tokenizer:FILE``, named by its hash
 
-Only an existing file or folder is opened by its recorded name. So an index never causes an import
-or a download.
+A recorded name is opened only if it is the path of an existing file or folder. So an index never
+causes an import or a download.
 """
 
 from __future__ import annotations

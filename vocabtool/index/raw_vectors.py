@@ -87,7 +87,10 @@ class RawVectors:
     def blocks(
         self, start: int = 0, stop: int | None = None, rows: int | None = None
     ) -> Iterator[tuple[int, Vectors]]:
-        """Yield (first row, vectors) from row ``start`` to ``stop``, in blocks of ``rows``."""
+        """Yield blocks of vectors as (first row, vectors), from row ``start`` to ``stop``.
+
+        ``rows``: number of rows in each block; by default, as many as fit in 16 MiB.
+        """
         end = self.count if stop is None else min(stop, self.count)
         step = rows or max(1, READ_BYTES // (4 * self.dim))
         with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
@@ -230,9 +233,10 @@ def queries_unlike_documents(
 def mixtures(
     parts: Vectors, vectors: Vectors, metric: Metric, random: np.random.Generator
 ) -> QuerySample:
-    """Return random weighted sums of ``parts``, with the same covariance.
+    """Return random weighted sums of ``parts``.
 
-    The mean of the sums is the mean of ``vectors`` for ``l2``, and zero for other metrics.
+    The sums have the covariance of ``parts``. Their mean is the mean of ``vectors`` for ``l2``, and
+    zero for other metrics.
     """
     weights = random.standard_normal((QUERIES, len(parts)), np.float32)
     weights -= weights.mean(axis=1, keepdims=True)  # removes the parts' mean

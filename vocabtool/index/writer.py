@@ -63,7 +63,7 @@ class StoreWriter(Protocol):
     def rows(self) -> int: ...
 
     def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the row of each id that exists, with the uncommitted changes."""
+        """Return the row of each id that exists. Uncommitted changes count too."""
 
     def append(
         self,
@@ -229,7 +229,7 @@ class Writer:
         return len(found)
 
     def find_existing(self, ids: list[str]) -> dict[str, int]:
-        """Return the row of each id that exists, with the uncommitted changes."""
+        """Return the row of each id that exists. Uncommitted changes count too."""
         return self._files.find_existing(ids)
 
     def remember(self, key: str, digest: bytes, answer: bytes) -> None:
@@ -270,7 +270,7 @@ class Writer:
         self._changed = True
 
     def set_searched_fields(self, searched: tuple[str, ...]) -> None:
-        """Set the fields that are joined to texts: see :class:`Manifest`.
+        """Set the fields that are joined into one text: see :class:`Manifest`.
 
         Raises :class:`VocabtoolError` if the index has rows with other fields or weights.
         """

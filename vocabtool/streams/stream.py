@@ -281,9 +281,8 @@ class Stream(Generic[T]):
         as it is.
 
         ``fields``: a mapping from names to Arrow types, or only names. With only names, the columns
-        have type string and contain strings unchanged and other values as JSON. A missing field is
-        null. With ``None``, one column ``fields`` contains all fields of a document as a JSON
-        object.
+        have type string, and a value that is not a string becomes JSON. A missing field is null.
+        With ``None``, one column ``fields`` contains all fields of a document as a JSON object.
 
         Reading raises :class:`VocabtoolError` for elements that are not documents and for a value
         of the wrong type.
