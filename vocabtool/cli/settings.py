@@ -136,9 +136,10 @@ def files_of(
 
 
 def new_files(context: click.Context, index: Index) -> list[str] | None:
-    """Return all FILEs if some were added to the settings after the last load, else ``None``.
+    """Return the indexed FILEs and those that were added to the settings since the last load.
 
-    If some were added, change the current folder to the folder of the settings file.
+    If none was added, return ``None``. Otherwise, also change the current folder to the folder
+    of the settings file.
     """
     from vocabtool.index.sources import Source
 
