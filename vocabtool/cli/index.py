@@ -138,7 +138,7 @@ CALIBRATE = click.option(
     required=True,
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="Folder of the index. Documents are added to an index that exists.",
+    help="Folder of the index. If it already contains an index, documents are added.",
 )
 @click.option(
     "--existing",

@@ -125,7 +125,7 @@ def files_of(
         return values
     if is_there:
         raise click.UsageError(
-            f"{values[0]}: names a file or folder here, and also [index.{values[0]}] in "
+            f"{values[0]}: is a file or folder here, and also [index.{values[0]}] in "
             f"{found.file}. Rename one of them, or pass -o DIR to index the FILE"
         )
     if not found.files:
