@@ -232,7 +232,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
         type=click.IntRange(1, MAX_WINDOW),
         default=WINDOW,
         show_default=True,
-        help="Number of words on each side of a word that count as near it.",
+        help="How many words before a word, and how many after it, count as near.",
     ),
     click.option(
         "--min-count",
@@ -246,7 +246,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
         type=click.IntRange(2),
         default=MAX_WORDS,
         show_default=True,
-        help="Give vectors to at most this many of the most frequent words.",
+        help="Maximum number of words with a vector; rarer words get none.",
     ),
     click.option(
         "--rule",

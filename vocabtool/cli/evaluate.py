@@ -156,7 +156,7 @@ def calibrate_command(
                 raise click.UsageError("--vectors needs judged queries: pass --qrels")
             if queries["queries"] is not None:
                 raise click.UsageError(
-                    "--queries needs relevance judgements: pass --qrels, or omit both"
+                    "--queries needs relevance judgements: pass --qrels, or omit --queries"
                 )
             with step_progress(False) as progress:
                 found = calibrate(index, sample=sample, seed=queries["seed"], progress=progress)

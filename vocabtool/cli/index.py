@@ -138,7 +138,7 @@ CALIBRATE = click.option(
     required=True,
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="Folder of the index. Documents are added to an index that exists.",
+    help="Folder of the index. If it already contains an index, documents are added.",
 )
 @click.option(
     "--existing",
@@ -197,7 +197,7 @@ def index_command(
     the names of FILE... and the options, so that update can read the files again.
 
     With --table, the documents are the rows of a table in PostgreSQL. Their texts and vectors stay
-    in this table, and update indexes the rows that changed.
+    in this table. To index the rows that changed, use update.
 
     FILE can also be the name of an index in a settings file. FILEs, DIR and other options then come
     from the settings.

@@ -318,9 +318,9 @@ def _check_suggestion(
 def _keep(
     batches: Iterator[pa.StringArray], kept: list[pa.StringArray], most: int | None
 ) -> Iterator[pa.StringArray]:
-    """Yield all batches, and append the first ``MAX_TEXT`` bytes or a little more to ``kept``.
+    """Yield all batches. Also append batches to ``kept``, until it has over ``MAX_TEXT`` bytes.
 
-    If ``most`` is ``None``, append nothing.
+    ``most``: the number of words to suggest. If ``None``, nothing is appended.
     """
     from vocabtool.oov.suggest import MAX_TEXT
 

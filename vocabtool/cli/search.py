@@ -240,7 +240,9 @@ def search_command(
         arrangement["cursor"] = None
     others = vector, where, arrangement["sort"], arrangement["facets"]
     if query is None and not any(others):
-        raise click.UsageError("Missing argument 'QUERY', --vector, --where, --sort or --facets")
+        raise click.UsageError(
+            "Missing argument 'QUERY'; or pass --vector, --where, --sort or --facets"
+        )
     other = settings_beside(page["beside"])
     _check_page(page, query, arrangement)
     explain = explain or page["html"] is not None

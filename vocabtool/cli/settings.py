@@ -125,7 +125,7 @@ def files_of(
         return values
     if is_there:
         raise click.UsageError(
-            f"{values[0]}: names a file or folder here, and also [index.{values[0]}] in "
+            f"{values[0]}: is a file or folder here, and also [index.{values[0]}] in "
             f"{found.file}. Rename one of them, or pass -o DIR to index the FILE"
         )
     if not found.files:
@@ -136,9 +136,10 @@ def files_of(
 
 
 def new_files(context: click.Context, index: Index) -> list[str] | None:
-    """Return all FILEs if some were added to the settings after the last load, else ``None``.
+    """Return the indexed FILEs and those that were added to the settings since the last load.
 
-    If some were added, change the current folder to the folder of the settings file.
+    If none was added, return ``None``. Otherwise, also change the current folder to the folder
+    of the settings file.
     """
     from vocabtool.index.sources import Source
 

@@ -145,7 +145,7 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQueries:
-    """The queries of a file that have a relevant document.
+    """The queries with a relevant document, from a file.
 
     ``at``: the position of each query in the file. ``count``: the number of all queries in the
     file.

@@ -113,7 +113,10 @@ class CopyStore(MaskStore):
         return rows
 
     def _without(self, among: Rows | None) -> tuple[Selection, bool]:
-        """Return ``among`` without the copied document, and whether ``among`` contains it."""
+        """Return the rows without the copied document, and whether they contained it.
+
+        ``among``: the rows; ``None`` for all documents.
+        """
         if among is None:  # all documents
             return self._store.select([], self._row), True
         others = among[among != self._row]

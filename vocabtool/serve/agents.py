@@ -124,7 +124,9 @@ class Tools:
         ``name`` may be empty if there is only one index.
         """
         if not name and len(self.catalog.indexes) > 1:
-            raise UnknownIndex(f"index is missing; pass one of {', '.join(self.catalog.indexes)}")
+            raise UnknownIndex(
+                f"the argument index is missing; pass one of {', '.join(self.catalog.indexes)}"
+            )
         name = name or next(iter(self.catalog.indexes))
         return name, copy(await self.catalog.open(name))
 

@@ -1,6 +1,6 @@
 """The HTTP application: its endpoints and their descriptions.
 
-FastAPI checks requests and writes the OpenAPI document, both with the models in ``schemas.py``.
+FastAPI uses the models in ``schemas.py`` to check requests and to write the OpenAPI document.
 Searches run in threads.
 """
 

@@ -52,7 +52,7 @@ class CannotWrite(ServeError):
 
 
 class RequestKey(NamedTuple):
-    """A hash of what a request asks for, and its idempotency key, if it has one."""
+    """A hash of what a request asks for, and the idempotency key of the request, if any."""
 
     digest: bytes
     key: str | None
@@ -60,7 +60,7 @@ class RequestKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Change:
-    """A change of an index that a request asks for.
+    """What a request wants to change in an index.
 
     - ``make``: changes the index, and returns the answer without the number of the commit. If it
       raises :class:`ServeError`, nothing has been changed.
@@ -184,7 +184,7 @@ def _newest_commit(index: Index, writer: Writer) -> int:
 
 
 def _refuse(index: Index, changes: Sequence[Change], error: Exception) -> None:
-    """If there are several changes, commit each alone. Answer a single change with the error."""
+    """Commit several changes one by one. Give a single change the error as its answer."""
     if len(changes) > 1:
         for each in changes:
             _commit(index, [each])

@@ -65,7 +65,7 @@ def make_key(path: Path, name: str, access: Access) -> str:
         with reading(str(path)):
             if any(each.name == name for each in decode_keys(before)):
                 what = f"{path}: there is already a key named {name!r}"
-                raise VocabtoolError(f"{what}; choose another name, or delete its line")
+                raise VocabtoolError(f"{what}; choose another name, or delete the line of that key")
             decode_keys(after)  # not too many
         with whole_file(path) as file:
             os.fchmod(file.fileno(), 0o600)
@@ -96,7 +96,9 @@ def decode_keys(content: bytes) -> tuple[Key, ...]:
     Raises :class:`InvalidFile` if the file is damaged or has too many keys.
     """
     if len(content) > MAX_FILE:
-        raise InvalidFile(f"a file of keys has at most {MAX_FILE:,} bytes, got {len(content):,}")
+        raise InvalidFile(
+            f"a file of keys can have at most {MAX_FILE:,} bytes, got {len(content):,}"
+        )
     keys: dict[str, Key] = {}
     for number, line in enumerate(content.splitlines(), 1):
         if not line.strip():
@@ -116,7 +118,7 @@ def decode_keys(content: bytes) -> tuple[Key, ...]:
             raise InvalidFile(f"line {number}: there is already a key named {key.name!r}")
         keys[key.name] = key
     if len(keys) > MAX_KEYS:
-        raise InvalidFile(f"a file of keys has at most {MAX_KEYS:,} keys, got {len(keys):,}")
+        raise InvalidFile(f"a file of keys can have at most {MAX_KEYS:,} keys, got {len(keys):,}")
     return tuple(keys.values())
 
 

@@ -100,7 +100,7 @@ def check_json(content: bytes) -> None:
 
 def _check_members(pairs: list[tuple[str, Any]]) -> None:
     if len(pairs) > MAX_MEMBERS:
-        what = f"an object has at most {MAX_MEMBERS:,} members, got {len(pairs):,}"
+        what = f"an object can have at most {MAX_MEMBERS:,} members, got {len(pairs):,}"
         raise ValueError(what)
     names = set()
     for name, _ in pairs:
@@ -133,5 +133,5 @@ def check_condition(where: str) -> None:
                     (values, MAX_WHERE_VALUES, "values"),
                 ):
                     if count > most:
-                        told = f"where: a request has at most {most:,} {what}"
+                        told = f"where: a request can have at most {most:,} {what}"
                         raise InvalidCondition(told, where, test.position)

@@ -37,7 +37,7 @@ def page_routes() -> APIRouter:
 
 
 def _answers(content: bytes, kind: str) -> Callable[[Request], Response]:
-    """Return an endpoint that sends a file, or status 304 if the browser has the file."""
+    """Return an endpoint that sends a file. A browser that already has the file gets status 304."""
     headers = {
         "Content-Type": kind,
         "ETag": f'"{sha256(content).hexdigest()[:32]}"',

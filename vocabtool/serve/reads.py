@@ -248,7 +248,7 @@ def surface_words(text: str) -> list[Span]:
 class SortedVocabulary:
     """A vocabulary whose entries are sorted. Piece markers such as ``##`` are ignored.
 
-    ``order``: the position in the vocabulary of each sorted entry, int64, shape (n,).
+    ``order``: for each sorted entry, its position in the vocabulary; int64, shape (n,).
     """
 
     vocabulary: Vocabulary
