@@ -152,7 +152,7 @@ def _floats(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
 def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Iterator[bytes]:
     """Yield ``promised`` words; append the position of each vector to ``starts``.
 
-    If the records end with a newline, the next word begins with this newline.
+    If each record ends with a newline, all words except the first begin with a newline.
     """
     row = FLOAT * dim
     window, at, pos = b"", file.tell(), 0  # ``at``: position of the window in the file
@@ -375,7 +375,7 @@ def _array_rule(data: bytes) -> str:
 
 
 def may_state(rule: str) -> bool:
-    """Return whether a file of vectors may contain the tokenization rule ``rule``.
+    """Return whether a file of vectors is allowed to contain the tokenization rule ``rule``.
 
     True if the rule produces whole words and opens no file.
     """

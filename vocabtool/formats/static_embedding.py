@@ -206,8 +206,9 @@ def read_header(file: Path) -> dict[str, Any]:
 def open_tensors(
     file: Path, names: Collection[str] = OWN_TENSORS, *, bits: bool = False
 ) -> dict[str, NDArray[Any]]:
-    """Memory-map the tensors ``names`` of a file, read-only. Missing tensors are left out.
+    """Memory-map tensors of a file, read-only.
 
+    ``names``: the names of the tensors; missing tensors are left out.
     ``bits``: whether to accept bfloat16; such a tensor is returned as uint16, with the same bits.
     """
     header = read_header(file)
