@@ -476,7 +476,10 @@ def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteS
             )
         _, found = BEHIND.unpack_from(buffer, end + 1)
         if found != wanted:
-            what = f"an entry of type {found}, wanted {wanted}: words (0) precede labels (1)"
+            what = (
+                f"an entry of type {found}, wanted {wanted}: all words (type 0) precede all labels "
+                "(type 1)"
+            )
             raise InvalidFile(what, offset=behind - 1)
         data += buffer[start:end]
         ends.append(len(data))

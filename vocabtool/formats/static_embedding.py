@@ -100,7 +100,7 @@ def find(path: Path) -> EmbeddingFiles:
         why = f"{path}: tensors without the files of a static embedding beside them"
         raise UnknownFormat(why, (error.what,)) from error
     if found.tensors != path:
-        raise UnknownFormat(f"{path}: not the model's tensors, which are in {found.tensors}")
+        raise UnknownFormat(f"{path}: the model's tensors are in another file: {found.tensors}")
     return found
 
 
@@ -231,7 +231,9 @@ def _tensor(
     offsets = json_file.expect(facts.get("data_offsets"), list, f"tensor {name!r}: data_offsets")
     whole = all(type(number) is int and 0 <= number < 1 << 62 for number in (*shape, *offsets))
     if not whole or len(offsets) != 2 or len(shape) > MAX_RANK:
-        raise InvalidFile(f"tensor {name!r}: invalid shape or data_offsets; download it again")
+        raise InvalidFile(
+            f"tensor {name!r}: invalid shape or data_offsets; download the file again"
+        )
     kind = facts.get("dtype")
     if not isinstance(kind, str) or kind not in dtypes:
         raise UnsupportedFormat(
