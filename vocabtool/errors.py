@@ -142,7 +142,8 @@ class OtherModel(VocabtoolError, ValueError):
     - ``found``: the fingerprint of this part in the model in use.
     - ``model``: the name of the model with which the index was made. ``None`` if the name is
       unknown, or equal to that of the model in use.
-    - ``advice``: what the user can do. If ``wanted`` is empty: how the vectors differ.
+    - ``advice``: what the user can do. If ``wanted`` is empty, ``advice`` says how the vectors
+      differ.
     """
 
     def __init__(
@@ -177,7 +178,8 @@ class ChangedModel(VocabtoolError, ValueError):
     """A model whose vectors differ from those in the index, although the model's name is the same.
 
     - ``document``: the id of a document whose vector differed when it was encoded again.
-    - ``number``: the number of this document, from 1, among the ``count`` documents encoded again.
+    - ``number``: the position of this document, from 1, among the documents encoded again.
+    - ``count``: how many documents were encoded again.
     - ``agreement``: the cosine of the document's new vector and its stored vector, or less if the
       lengths of the vectors differ.
     - ``wanted``: the lowest agreement that rounding can explain.

@@ -135,7 +135,12 @@ def test_word_list(tmp_path: Path) -> None:
         ("the\n##s\n", None, "##", "the pieces seem to be marked with '##'"),
         ("class 0\nclass 1\nNew York\n", None, None, "3 lines contain spaces: phrases rather"),
         ("the\t5\nof\t4\nto\n", None, None, "2 lines contain tabs: columns are not split"),
-        ("C:\\x41\nof\n", None, None, "1 lines look backslash-escaped, as extract writes them"),
+        (
+            "C:\\x41\nof\n",
+            None,
+            None,
+            "1 lines look backslash-escaped, as `vocabtool extract` writes them",
+        ),
         ("\ufeffthe\nof\n", None, None, "the first entry begins with a byte order mark"),
         ("the\t5\nof\t4\n", None, None, "treated as counts or scores, and the ids are line numb"),
     ],

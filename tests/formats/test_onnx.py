@@ -97,14 +97,14 @@ def test_tfidf_vectorizer(tmp_path: Path) -> None:
     assert found.warnings == ()
 
 
-MISFIT = "of a pool of 3 strings"
+MISFIT = "of pool_strings (3 strings) cannot form"
 
 
 @pytest.mark.parametrize(
     ("counts", "indexes", "message"),
     [
-        ([0, 4], [0, 1, 2], f"ngram_counts: the 1-grams cannot be strings 0 to 4 {MISFIT}"),
-        ([0, 0], [0], f"ngram_counts: the 2-grams cannot be strings 0 to 3 {MISFIT}"),
+        ([0, 4], [0, 1, 2], f"ngram_counts: strings 0 to 4 {MISFIT} 1-grams"),
+        ([0, 0], [0], f"ngram_counts: strings 0 to 3 {MISFIT} 2-grams"),
         ([0], [0, 1, 2, 3], "3 n-grams, but 4 ids"),
         ([0], [0, 1], "3 words, but 2 ids"),
         ([], [0, 1, 2], "pool_strings contains n-grams, but ngram_counts is missing"),

@@ -152,7 +152,7 @@ def _floats(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
 def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Iterator[bytes]:
     """Yield ``promised`` words; append the position of each vector to ``starts``.
 
-    If the records end with a newline, the next word begins with this newline.
+    If each record ends with a newline, all words except the first begin with a newline.
     """
     row = FLOAT * dim
     window, at, pos = b"", file.tell(), 0  # ``at``: position of the window in the file
@@ -375,7 +375,7 @@ def _array_rule(data: bytes) -> str:
 
 
 def may_state(rule: str) -> bool:
-    """Return whether a file of vectors may contain the tokenization rule ``rule``.
+    """Return whether a file of vectors is allowed to contain the tokenization rule ``rule``.
 
     True if the rule produces whole words and opens no file.
     """
@@ -476,7 +476,10 @@ def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteS
             )
         _, found = BEHIND.unpack_from(buffer, end + 1)
         if found != wanted:
-            what = f"an entry of type {found}, wanted {wanted}: words (0) precede labels (1)"
+            what = (
+                f"an entry of type {found}, wanted {wanted}: all words (type 0) precede all labels "
+                "(type 1)"
+            )
             raise InvalidFile(what, offset=behind - 1)
         data += buffer[start:end]
         ends.append(len(data))

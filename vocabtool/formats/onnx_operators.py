@@ -150,8 +150,8 @@ def _tfidf_vectorizer(known: Attributes, name: str, place: Place) -> Iterator[Fi
     for length, (begin, end) in enumerate(pairwise(bounds), start=1):
         if not 0 <= begin <= end <= len(pool) or (end - begin) % length:
             raise InvalidFile(
-                f"ngram_counts: the {length}-grams cannot be strings {begin} to {end} of a pool of "
-                f"{len(pool):,} strings"
+                f"ngram_counts: strings {begin} to {end} of pool_strings ({len(pool):,} strings) "
+                f"cannot form {length}-grams"
             )
         count = (end - begin) // length
         part = None if ids is None else ids[used : used + count]

@@ -256,7 +256,7 @@ def extract(model: str | Path, name: str | None = None) -> Vocabulary:
     - the largest constant
     - the largest list of another kind
 
-    Lists of integers and stop words are returned only by name.
+    A list of integers, or a list of stop words, is returned only by name.
 
     ``name``: the name of the vocabulary, as :func:`inspect` shows it. Raises :class:`NoVocabulary`
     if there is no such vocabulary.
@@ -267,8 +267,7 @@ def extract(model: str | Path, name: str | None = None) -> Vocabulary:
 def pick(spec: str | Path) -> PickedVocabulary:
     """Return the vocabulary that ``spec`` selects.
 
-    ``spec``: ``FILE#NAME``, or ``FILE`` for the vocabulary that :func:`extract` returns without a
-    name.
+    ``spec``: ``FILE#NAME``, or ``FILE`` for the vocabulary that :func:`extract` returns by default.
     """
     path, name = (spec, None) if isinstance(spec, Path) else split_name(spec)
     model = inspect(path, small=name is not None)

@@ -100,7 +100,7 @@ def find(path: Path) -> EmbeddingFiles:
         why = f"{path}: tensors without the files of a static embedding beside them"
         raise UnknownFormat(why, (error.what,)) from error
     if found.tensors != path:
-        raise UnknownFormat(f"{path}: not the model's tensors, which are in {found.tensors}")
+        raise UnknownFormat(f"{path}: the model's tensors are in another file: {found.tensors}")
     return found
 
 
@@ -206,8 +206,9 @@ def read_header(file: Path) -> dict[str, Any]:
 def open_tensors(
     file: Path, names: Collection[str] = OWN_TENSORS, *, bits: bool = False
 ) -> dict[str, NDArray[Any]]:
-    """Memory-map the tensors ``names`` of a file, read-only. Missing tensors are left out.
+    """Memory-map tensors of a file, read-only.
 
+    ``names``: the names of the tensors; missing tensors are left out.
     ``bits``: whether to accept bfloat16; such a tensor is returned as uint16, with the same bits.
     """
     header = read_header(file)
@@ -230,7 +231,9 @@ def _tensor(
     offsets = json_file.expect(facts.get("data_offsets"), list, f"tensor {name!r}: data_offsets")
     whole = all(type(number) is int and 0 <= number < 1 << 62 for number in (*shape, *offsets))
     if not whole or len(offsets) != 2 or len(shape) > MAX_RANK:
-        raise InvalidFile(f"tensor {name!r}: invalid shape or data_offsets; download it again")
+        raise InvalidFile(
+            f"tensor {name!r}: invalid shape or data_offsets; download the file again"
+        )
     kind = facts.get("dtype")
     if not isinstance(kind, str) or kind not in dtypes:
         raise UnsupportedFormat(

@@ -3,7 +3,7 @@
 Layout: tensorflow/compiler/mlir/lite/schema/schema.fbs (Model, SubGraph, Tensor, Operator, Buffer,
 HashtableOptions) and tensorflow/lite/string_util.h (strings in a buffer). Weights are not read.
 
-- The words of a table get their ids. Other strings are constants of unknown purpose.
+- The words of a table have ids. Other strings are constants of unknown purpose.
 - A TensorFlow operator (``Flex...``) contains its NodeDef in a FlexBuffer vector
   (tensorflow/lite/delegates/flex/kernel.cc). The NodeDef of SentencepieceOp contains the tokenizer.
 - An operator of tensorflow-text or tflite-support (custom_ops/kernel/sentencepiece) reads its

@@ -141,9 +141,7 @@ def _column(lines: ByteStrings, index: int, cuts: Offsets | None, offset: int) -
             raise InvalidFile(f"the table's line numbers from {offset} on do not fit in 64 bits")
         return numbers
     if cuts is None or index < WHOLE_LINE:
-        raise InvalidFile(
-            f"the table reads column {index}, but the lowest number is -2 (the whole line)"
-        )
+        raise InvalidFile(f"the table reads column {index}, wanted -2 (the whole line) or higher")
     starts, ends = np.empty_like(lines.starts), np.empty_like(lines.ends)
     for at in range(0, len(lines), CHUNK):
         chunk = slice(at, at + CHUNK)
@@ -293,7 +291,9 @@ def note_escaped(lines: ByteStrings) -> list[str]:
     if ESCAPE.search(lines.data) is None:
         return []
     count = sum(ESCAPE.search(line) is not None for line in lines)
-    what = "lines look backslash-escaped, as extract writes them; the backslashes are kept"
+    what = (
+        "lines look backslash-escaped, as `vocabtool extract` writes them; the backslashes are kept"
+    )
     return [f"{count:,} {what}"] if count else []
 
 

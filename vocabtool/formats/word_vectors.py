@@ -6,8 +6,7 @@ dim``). ``binary_vectors.py`` reads the binary formats.
 A line is a word and ``dim`` numbers, each after one space. The word itself may contain spaces, such
 as GloVe's ``. . .``, so it ends before the ``dim``-th space from the right. Layouts:
 stanfordnlp/GloVe, src/glove.c; tmikolov/word2vec, word2vec.c; facebookresearch/fastText,
-src/fasttext.cc (fastText writes a space
-at the end of each line).
+src/fasttext.cc. fastText writes a space at the end of each line.
 
 When a file is opened, the number of values in every line is checked, but most values are checked
 only when their vectors are read.

@@ -43,15 +43,18 @@ def parallel_map(
     kind: Workers = "threads",
     ahead: int | None = None,
 ) -> Iterator[R]:
-    """Yield ``fn(item)`` for each item, with ``workers`` calls running at a time.
+    """Yield ``fn(item)`` for each item; several calls run at the same time.
 
-    ``ahead``: maximum number of items to read ahead; by default, ``2 * workers``. Items are read in
-    the caller's thread. Processes are spawned, so ``fn``, items and results are pickled.
+    ``workers``: maximum number of calls at the same time.
+    ``ahead``: maximum number of items to read ahead; by default, ``2 * workers``.
+
+    Items are read in the caller's thread. Processes are spawned, so ``fn``, items and results are
+    pickled.
 
     - If ``ordered``: results are in the order of ``items``. An error is raised after the results of
       all earlier items.
-    - Otherwise: results are yielded, and errors of ``fn`` raised, as soon as a call finishes. An
-      error of ``items`` is raised last.
+    - Otherwise: as soon as a call finishes, its result is yielded, or its error is raised. An error
+      of ``items`` is raised last.
 
     Closing the iterator waits for running calls, cancels waiting calls, and closes ``items`` if it
     is a generator. Raises :class:`VocabtoolError` if a process is killed.
@@ -63,7 +66,9 @@ def parallel_map(
 
 
 def prefetch(items: Iterable[T], count: int) -> Iterator[T]:
-    """Yield the items, reading at most ``count`` of them ahead in a thread.
+    """Yield the items, which a thread reads ahead.
+
+    ``count``: maximum number of items to read ahead.
 
     An error of ``items`` is raised after the items before it. Closing the iterator waits for the
     item that is being read, and closes ``items`` if it is a generator.

@@ -32,13 +32,13 @@ class RankedRows(NamedTuple):
 
     @classmethod
     def of_ascending(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """Return the ``limit`` best rows. ``rows`` must be in ascending order."""
+        """Return the best rows, at most ``limit``. ``rows`` must be in ascending order."""
         order = (-scores).argsort(kind="stable")[:limit]
         return cls(rows[order], scores[order])
 
     @classmethod
     def of_falling(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """Return the ``limit`` best rows. ``scores`` must be in descending order."""
+        """Return the best rows, at most ``limit``. ``scores`` must be in descending order."""
         out_of_order = (scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])
         if np.count_nonzero(out_of_order):
             return cls.of(rows, scores, limit)

@@ -401,7 +401,7 @@ def _block(table: bytes, start: int, end: int) -> Block:
 
 @contextmanager
 def _in_part(what: str, offset: int | None) -> Iterator[None]:
-    """Add the damaged part (``what``) and its offset to errors of the ``with`` block."""
+    """Name the damaged part (``what``) and its offset in errors of the ``with`` block."""
     try:
         yield
     except InvalidFile as error:

@@ -126,7 +126,7 @@ class Node(NamedTuple):
         return next(self.functions_of(b"f"), b"")
 
     def called_functions(self) -> set[bytes]:
-        """Return the op, which may be a function, and the names of all functions in attributes."""
+        """Return the op, which may be a function, and every function that an attribute names."""
         names = {name for key in self.attributes for name in self.functions_of(key)}
         return names | {self.op}
 
@@ -160,7 +160,7 @@ class Body:
     def read(self, span: Span) -> Iterator[tuple[int, Span]]:
         """Store the positions of all nodes in the graph or function that ``span`` contains.
 
-        Yields the field number and the span of each other submessage.
+        Yields the field number and the span of each submessage that is not a node.
         """
         # A hot loop: it reads about three bytes of each node and parses nothing.
         buffer, tag = self.buffer, self._tag

@@ -207,9 +207,7 @@ def read_contents(
                 if table is None or GROWING in table.node.op:
                     continue
                 if node.op == FROM_DATASET:
-                    raise InvalidFile(
-                        "filled from a dataset while the model loads: its words are not read"
-                    )
+                    raise InvalidFile("filled from a dataset while the model loads: words not read")
                 origins = [linker.origin(body, node.data_input(position)) for position in (1, 2)]
                 if origins[0] is None or (origins[0].node and origins[0].node.op == RESTORE):
                     continue
@@ -241,9 +239,7 @@ def _join(
     else:
         words, other, entry_type = keys, values, "integer"
         if not isinstance(keys.values, np.ndarray):
-            raise InvalidFile(
-                f"filled by {keys.name or 'an unknown source'}: its words are not read"
-            )
+            raise InvalidFile(f"filled by {keys.name or 'an unknown source'}: words not read")
         if len(keys.values) > MAX_INTEGERS:
             raise InvalidFile(f"more than {MAX_INTEGERS:,} integer keys: they are not read")
         parts = (keys.values[at : at + CHUNK] for at in range(0, len(keys.values), CHUNK))

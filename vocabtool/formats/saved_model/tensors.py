@@ -136,7 +136,10 @@ def integers(tensor: Tensor) -> NDArray[np.int64]:
         elif number == values_field and wire_type == wire.VARINT:
             single.append(wire.to_signed(wire.varint(tensor.buffer, start, end)[0]))
         if len(packed) > MAX_RUNS or (packed and single):
-            what = f"integers are both packed and single, or in more than {MAX_RUNS} packed fields"
+            what = (
+                "integers are stored both packed and one by one, or in more than "
+                f"{MAX_RUNS} packed fields"
+            )
             raise InvalidFile(what, offset=tensor.span[0])
     found = packed[0] if len(packed) == 1 else np.concatenate([np.array(single, np.int64), *packed])
     repeated = _positions(tensor, len(found))

@@ -7,7 +7,7 @@ Layouts (in tensorflow_text/core/kernels), with the fields that are read here:
 
     fast_wordpiece_tokenizer_model.fbs
         0 trie, 3 suffix root, 4 longest word, 5 suffix indicator, 6 unknown token, 7 its id,
-        8 pieces of the indicator, 10 whether it splits texts, 12 words, 13 suffix flags
+        8 pieces of the indicator, 10 whether the tokenizer splits texts, 12 words, 13 suffix flags
     phrase_tokenizer_model.fbs
         2 id of the unknown token, 4 phrases, 5 table of the trie
     sentencepiece/encoder_config.fbs
@@ -237,7 +237,7 @@ def read_tokenizers(linker: Linker, findings: Findings) -> None:
 def read_tokenizer(
     linker: Linker, body: Body, node: Node, known: dict[bytes, Pieces]
 ) -> Vocabulary:
-    """Return the vocabulary of one tokenizer op. ``known``: a cache of pieces, by model."""
+    """Return the vocabulary of one tokenizer op. ``known``: maps models to their pieces."""
     if node.op == SENTENCEPIECE:
         data = node.bytes_of(b"model")
         if not data:
