@@ -99,7 +99,7 @@ def tokenizer_from(contents: Json, vocabulary: Vocabulary, *, raw: bool = False)
 
 
 def copy_of(file: Path) -> bytes:
-    """Return the ``tokenizer.json`` that :func:`document_of` makes, or else the file unchanged."""
+    """Return the result of :func:`document_of` as JSON; if it is ``None``, the file's bytes."""
     found = document_of(file)
     return file.read_bytes() if found is None else json.dumps(found).encode()
 
@@ -265,7 +265,7 @@ def _pattern_of(file: Path) -> str | None:
 def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:
     """Describe a tokenizer of tiktoken without its special tokens.
 
-    Tokens with lower ids than all byte tokens are special, as in ``tekken.json``.
+    Tokens whose ids are below those of all byte tokens are special, as in ``tekken.json``.
     """
     numbers = vocabulary.id_array().tolist()
     ids = {
