@@ -422,7 +422,8 @@ def _bpe_folder(entries: dict[str, int], folder: Path) -> Json:
         return with_ends(found, ids, "<|startoftext|>", "<|endoftext|>")
     what = f"{name}Tokenizer" if name else f"no tokenizer_class in {TOKENIZER_CONFIG}"
     raise UnsupportedFormat(
-        f"vocabtool has no tokenizer for these entries and {json_file.MERGES} ({what}); {OTHERWISE}"
+        f"vocabtool has no tokenizer for the entries and {json_file.MERGES} of this model "
+        f"({what}); {OTHERWISE}"
     )
 
 
