@@ -57,9 +57,9 @@ def checksums(folder: Path, before: Mapping[str, int]) -> dict[str, int]:
 def check_files(
     folder: Path, noted: Mapping[str, int], whole: Set[str] = frozenset()
 ) -> frozenset[str]:
-    """Compare the files of a commit with their checksums. Return the names of its segment files.
+    """Compare the files of a commit with their checksums. Return the segment files' names.
 
-    ``noted``: the result of :func:`checksums`. ``whole``: the names of files to skip.
+    ``noted``: the result of :func:`checksums`. ``whole``: the names of files that are not checked.
     Raises :class:`InvalidFile` for a damaged or missing file, and :class:`NotFound` if there is no
     index.
     """
@@ -120,8 +120,10 @@ _KEPT: Final = np.uint32(0xFFFF_FF00)
 class TantivyWriter:
     """Adds documents to a keyword index, and can remove the documents of the last rows.
 
-    ``memory``: bytes of unwritten data, for all threads together. Raises :class:`FolderInUse` if
-    the folder has another writer, and :class:`InvalidFile` if the index is damaged.
+    ``memory``: the limit of unwritten data in bytes, for all threads together.
+
+    Raises :class:`FolderInUse` if the folder has another writer, and :class:`InvalidFile` if the
+    index is damaged.
     """
 
     def __init__(self, folder: Path, *, memory: int = 128 << 20, threads: int = 1) -> None:

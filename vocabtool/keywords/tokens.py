@@ -18,7 +18,7 @@ Everything else separates tokens: for example brackets, quotation marks, or the 
 sentence. So ``foo.bar()`` has the token ``foo.bar``, and ``didn't`` has the tokens ``didn`` and
 ``t``. In scripts without spaces, a run is always a token of its own.
 
-The patterns match the *shape* of a text. In it, an ASCII character stands for each character:
+The patterns match the *shape* of a text: each character is replaced by an ASCII character.
 
 | shape  | stands for                                                            |
 |--------|-----------------------------------------------------------------------|
@@ -90,7 +90,7 @@ _VOICING: Final = frozenset("\u3099\u309a")  # kana voicing marks: they make ano
 
 
 class _Shapes(dict[int, str]):
-    """A table for ``str.translate``: the ASCII character that stands for each character."""
+    """A table for ``str.translate`` that maps each character to its shape, an ASCII character."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)

@@ -94,7 +94,7 @@ PRINT_STREAMS: Final = frozenset((b"", b"stderr", b"stdout")) | {
 def dangerous_ops(graphs: Sequence[MetaGraph]) -> tuple[str, ...]:
     """Return one line for each dangerous op of the served graph.
 
-    Each asset outside the model also has a line.
+    The result also has a line for each asset that is outside the model.
 
     The line of an op says where the op is, such as ``ReadFile at function __inference_f_12/read``.
     An op in several places is listed once.
@@ -252,7 +252,7 @@ def reason_of(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ModelFunction:
-    """A signature or method of a model. ``call`` runs it on a tensor, its only input."""
+    """A signature or method of a model. ``call`` runs it on one tensor."""
 
     name: str
     signature: bool

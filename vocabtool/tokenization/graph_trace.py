@@ -64,10 +64,9 @@ class TracePoint(NamedTuple):
         return self._replace(reference=node.data_input(position))
 
     def inside(self, node: Node) -> TracePoint | None:
-        """Follow this output of ``node`` into the function that ``node`` calls.
+        """Follow the tensor, an output of ``node``, into the function that ``node`` calls.
 
-        Returns the tensor that the function returns as this output; ``None`` if ``node`` calls no
-        function.
+        Returns the matching result of the function; ``None`` if ``node`` calls no function.
         """
         called = self.linker.graph.functions.get(function_of(node))
         if called is None:
@@ -87,7 +86,10 @@ class TracePoint(NamedTuple):
         return [self.calls[-1]] if self.calls else self.linker.callers(self.body.name)
 
     def outside(self, caller: Body, node: Node) -> TracePoint:
-        """Return the tensor in ``caller`` that ``node`` passes for this argument of a function."""
+        """Follow the tensor, an argument of a function, to a call of the function.
+
+        Returns the tensor that the call (``node``, an op in ``caller``) passes as this argument.
+        """
         body = self.body
         from_end = len(body.arguments) - body.arguments.index(self.reference.name)
         if from_end > len(node.data_inputs):

@@ -320,7 +320,7 @@ class HFWordTokenizer:
     def _words(
         self, text: str, cuts: Pieces, at: int, known: NDArray[np.bool_]
     ) -> Iterator[SpelledWord]:
-        """Yield the words of a pre-token. Each piece with the marker begins a new word."""
+        """Yield the words of a pre-token. A piece that begins with ``▁`` begins a new word."""
         first, last = cuts.offsets[at : at + 2].tolist()
         mark = self._mark or description.META
         # If the model skips unknown characters, the position of a piece is uncertain.

@@ -357,7 +357,7 @@ def choose(paths: Sequence[LookupPath], found: Model, name: str | None) -> Looku
     model = next((Path(found.path, file) for file in files if file.endswith(".model")), None)
     rule = f"--rule tokenizer:{model}" if model else "--rule"
     raise NoVocabulary(
-        f"{found.path}: no supported op of the model looks words up (its input is ids, or its "
-        f"tokenizer is not supported); use {rule} to name a rule that splits texts into words, and "
-        "--name to name the vocabulary (`vocabtool inspect` lists the vocabularies)"
+        f"{found.path}: no supported op of the model looks words up (the model takes ids, "
+        f"or its tokenizer is not supported); use {rule} to name a rule that splits texts into "
+        "words, and --name to name the vocabulary (`vocabtool inspect` lists the vocabularies)"
     )

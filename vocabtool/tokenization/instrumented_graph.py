@@ -36,7 +36,7 @@ class Output(NamedTuple):
 
 
 class OpSignature(NamedTuple):
-    """The outputs of an op. ``strings``: the position of the input that contains its strings."""
+    """The outputs of an op. ``strings``: the position of the input that contains strings."""
 
     strings: int
     outputs: tuple[Output, ...]
@@ -190,7 +190,10 @@ def _instrument_body(body: _Body, traced: list[TracedOp], shared_name: str) -> d
 
 
 def _split_of(body: _Body, node: Proto, by_name: Mapping[str, Proto]) -> list[str]:
-    """Find the op that split texts into a node's strings; return its indices and its input."""
+    """Find the op that splits texts into the strings of a node.
+
+    Returns two outputs: the indices from that op, and its input. Empty if there is no such op.
+    """
     reference = _inputs(node)[SIGNATURES[node.op].strings]
     split = None
     for _ in range(MAX_CHAIN):

@@ -113,7 +113,7 @@ class InstrumentedModel:
     ) -> InstrumentedModel:
         """Load a SavedModel.
 
-        ``choose``: Selects the function of the loaded model to run.
+        ``choose``: Selects which function of the loaded model is run.
 
         Raises :class:`UnsupportedFormat` if the model cannot be loaded, or if it has dangerous ops
         and ``trust`` is false.

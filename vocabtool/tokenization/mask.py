@@ -143,7 +143,7 @@ class SurfaceWord(NamedTuple):
     """A part of a text: the characters from ``start`` to ``end``.
 
     - ``known``: Whether the model knows all words in this part; ``None`` if the part has no words.
-    - ``stray``: The words of this part that were not found in its text.
+    - ``stray``: The model's words that belong to this part, but were not found in the text.
     """
 
     start: int
@@ -302,10 +302,10 @@ def _align_words(
 
 
 def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[SurfaceWord]:
-    """Return the surface words for ``parts``, a stretch in which no word of the line was found.
+    """Return the surface words of a stretch in which none of the model's words was found.
 
-    If a ``stray`` word is unknown, the parts whose ``known`` is not ``None`` are joined into one
-    unknown surface word.
+    ``parts``: The surface words of the stretch before the alignment. If a word of ``stray`` is
+    unknown, the parts whose ``known`` is not ``None`` are joined into one unknown surface word.
     """
     silent = [part._replace(known=None) for part in parts]
     if all(word.known for word in stray):

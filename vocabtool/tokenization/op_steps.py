@@ -137,7 +137,7 @@ class OpOnWay(NamedTuple):
         return self.here.input(self.node, position).behind_reshapes().node
 
     def has_rows_of(self, node: Node) -> bool:
-        """Return whether ``node`` makes the op's second input, which contains the row splits."""
+        """Return whether ``node`` makes the row splits, which are the op's second input."""
         maker = self.maker_of(1)
         return maker is not None and maker.name == node.name
 

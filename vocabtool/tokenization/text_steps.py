@@ -173,7 +173,7 @@ class BertSplit(SplitStep):
 class RegexSplit(SplitStep):
     """RegexSplitWithOffsets: split at matches of ``delimiter``, drop empty words.
 
-    A delimiter is the text of the pattern's first group. The delimiter is a word, too, if ``keep``
+    In each match, the text of the first group is the delimiter. It becomes a word, too, if ``keep``
     matches it completely. A text ends at NUL.
     """
 

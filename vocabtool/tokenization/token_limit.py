@@ -269,11 +269,11 @@ class CountTokens:
 
 
 def _tokens(found: WordLookup, most: int) -> tuple[Integers, Integers, Integers]:
-    """Return three arrays of token counts for n texts with m words:
+    """Return three arrays for n texts with m words:
 
-    - the count before each word, then the total: shape (m + 1,)
-    - the count before each text, then the total: shape (n + 1,)
-    - the count of tokens that are cut off from each text: shape (n,)
+    - the number of tokens before each word; the total comes last: shape (m + 1,)
+    - the number of tokens before each text; the total comes last: shape (n + 1,)
+    - the number of tokens that are cut off from each text: shape (n,)
 
     ``most``: The largest number of tokens that are not cut off.
     """

@@ -99,7 +99,7 @@ def tokenizer_from(contents: Json, vocabulary: Vocabulary, *, raw: bool = False)
 
 
 def copy_of(file: Path) -> bytes:
-    """Return the ``tokenizer.json`` that :func:`document_of` makes, or else the file unchanged."""
+    """Return the result of :func:`document_of` as JSON; if it is ``None``, the file's bytes."""
     found = document_of(file)
     return file.read_bytes() if found is None else json.dumps(found).encode()
 
@@ -265,7 +265,7 @@ def _pattern_of(file: Path) -> str | None:
 def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:
     """Describe a tokenizer of tiktoken without its special tokens.
 
-    Tokens with lower ids than all byte tokens are special, as in ``tekken.json``.
+    Tokens whose ids are below those of all byte tokens are special, as in ``tekken.json``.
     """
     numbers = vocabulary.id_array().tolist()
     ids = {
@@ -422,7 +422,8 @@ def _bpe_folder(entries: dict[str, int], folder: Path) -> Json:
         return with_ends(found, ids, "<|startoftext|>", "<|endoftext|>")
     what = f"{name}Tokenizer" if name else f"no tokenizer_class in {TOKENIZER_CONFIG}"
     raise UnsupportedFormat(
-        f"vocabtool has no tokenizer for these entries and {json_file.MERGES} ({what}); {OTHERWISE}"
+        f"vocabtool has no tokenizer for the entries and {json_file.MERGES} of this model "
+        f"({what}); {OTHERWISE}"
     )
 
 

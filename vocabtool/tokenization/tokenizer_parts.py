@@ -237,7 +237,7 @@ def added_tokens(ids: Mapping[str, int], contents: Iterable[str], **flags: bool)
 
 
 def pairs(rank_of: Mapping[str, float]) -> list[str]:
-    """Return all merges: the pairs of tokens that, when joined, are also a token.
+    """Return all merges: the pairs of tokens that form another token when joined.
 
     The pairs are sorted by the rank of the joined token.
     """
