@@ -2,9 +2,9 @@
 
 - ``mean``: The mean of the vectors of the word's pieces (Gee et al. 2022, Fast Vocabulary Transfer
   for Language Model Compression, EMNLP, Industry Track).
-- ``sum``: The sum of the vectors of the word's pieces, for static embeddings. There the vector of a
-  text is the mean of its tokens' vectors. With ``sum``, a new word does not change the direction of
-  a text's vector.
+- ``sum``: The sum of the vectors of the word's pieces, for static embeddings. A static embedding
+  makes the vector of a text as the mean of its tokens' vectors. With ``sum``, a new word does not
+  change the direction of a text's vector.
 - ``contexts``: A vector learned from the word's contexts (Khodak et al. 2018, A La Carte Embedding,
   ACL).
 
@@ -88,7 +88,7 @@ class Rows:
     """The vectors of tokens.
 
     - ``take``: Maps ids, shape (k,), to vectors, float32, shape (k, dim).
-    - ``static``: Whether a text's vector is the mean of its tokens.
+    - ``static``: Whether a text's vector is the mean of its tokens' vectors.
     """
 
     name: str

@@ -167,7 +167,7 @@ def suggest(
 
     Raises:
 
-    - :class:`VocabtoolError` for a model without a tokenizer that the ``tokenizers`` library runs.
+    - :class:`VocabtoolError` for a model whose tokenizer the ``tokenizers`` library cannot run.
     - :class:`InvalidFile` for a damaged file of the model.
     """
     rows = None if model is None else new_vectors.open_rows(model)
