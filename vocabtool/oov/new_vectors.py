@@ -240,8 +240,9 @@ def check_static(model: str | Path, to: str | Path) -> tuple[Path, EmbeddingFile
     if not (is_text or path.suffix == ".npz") or path.suffix != Path(to).suffix:
         raise VocabtoolError(
             f"{to}: cannot write a copy of {model} with new words. The model must be a static "
-            "embedding, or word vectors in a .npz or text file. Word vectors need a copy with "
-            "the same ending. To write only the tokens, name a file that ends in .json"
+            "embedding, or word vectors in a .npz or text file. A copy of word vectors "
+            "needs the same file ending as the original. To write only the tokens, name a file "
+            "that ends in .json"
         )
     return path, None
 

@@ -176,8 +176,8 @@ def suggest(
         return _suggest_unknown(words, texts, most, rows)
     if not subword or not isinstance(tokenizer, HFWordTokenizer):
         raise VocabtoolError(
-            f"{words.vocabulary.name}: words can be added to a tokenizer.json of subword pieces "
-            "and to a file of word vectors; pass one of these as model"
+            f"{words.vocabulary.name}: words can be added only to a tokenizer.json of subword "
+            "pieces or to a file of word vectors; pass one of these as model"
         )
     halves, notes = _halves(texts)
     flags = token_flags(tokenizer.document)
