@@ -517,7 +517,7 @@ ERRORS: dict[str, tuple[list[str], int, str]] = {
         3,
         "x.txt: cannot write a copy of words.npz",
     ),
-    "a list": (["words.txt", "--suggest", "2", "--rule", "lower"], 3, "words can be added to"),
+    "a list": (["words.txt", "--suggest", "2", "--rule", "lower"], 3, "words can be added only to"),
 }
 
 

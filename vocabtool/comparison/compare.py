@@ -68,8 +68,8 @@ def diff(
       text (``"case,nfkc"``). ``markers`` is the default if A or B has pieces with markers, such as
       ``##`` or ``▁``.
     - ``corpus``: Documents in which to count words. By default, one rule splits them for A and B.
-      If A or B has pieces with markers, and A and B each have a rule of their own, each uses its
-      own rule, and pieces are counted too.
+      If A and B both have a rule, and A or B has pieces with markers, each of them splits by its
+      own rule. Then pieces are counted too.
     - ``field``: The field of the documents that contains the text.
     - ``rule``: The one rule that splits the documents for A and B, by default ``keras``.
     - ``as_stored``: Whether to keep markers when comparing, and to use one rule for A and B.

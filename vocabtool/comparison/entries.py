@@ -6,8 +6,8 @@ The kind of an entry is the first kind in this table whose definition fits:
 special          in brackets: ``[CLS]``, ``<s>``, ``<|endoftext|>``, ``<0x0A>``; two letters or
                  more inside ``[]``, at least one letter or ``/`` inside ``<>``, no blanks
 subword piece    has letters or digits, but cannot be a whole word: it has the marker ``##`` or
-                 ``@@``; or whole words of this vocabulary begin with ``▁``, ``Ġ`` or a blank, or
-                 end with ``</w>``, and the entry does not
+                 ``@@``, or it lacks the mark of whole words in this vocabulary (``▁``, ``Ġ`` or a
+                 blank at the start, or ``</w>`` at the end)
 number           digits or other numbers, and no letters: ``287.9``, ``1,000``, ``½``
 punctuation      no letters and no numbers, but punctuation or symbols: ``...``, ``€``, ``😀``
 identifier       letters with numbers; camelCase; ``C++``, ``C#``; words joined by any of

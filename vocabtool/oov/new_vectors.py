@@ -2,9 +2,9 @@
 
 - ``mean``: The mean of the vectors of the word's pieces (Gee et al. 2022, Fast Vocabulary Transfer
   for Language Model Compression, EMNLP, Industry Track).
-- ``sum``: The sum of the vectors of the word's pieces, for static embeddings. There the vector of a
-  text is the mean of its tokens' vectors. With ``sum``, a new word does not change the direction of
-  a text's vector.
+- ``sum``: The sum of the vectors of the word's pieces, for static embeddings. A static embedding
+  makes the vector of a text as the mean of its tokens' vectors. With ``sum``, a new word does not
+  change the direction of a text's vector.
 - ``contexts``: A vector learned from the word's contexts (Khodak et al. 2018, A La Carte Embedding,
   ACL).
 
@@ -88,7 +88,7 @@ class Rows:
     """The vectors of tokens.
 
     - ``take``: Maps ids, shape (k,), to vectors, float32, shape (k, dim).
-    - ``static``: Whether a text's vector is the mean of its tokens.
+    - ``static``: Whether a text's vector is the mean of its tokens' vectors.
     """
 
     name: str
@@ -240,8 +240,9 @@ def check_static(model: str | Path, to: str | Path) -> tuple[Path, EmbeddingFile
     if not (is_text or path.suffix == ".npz") or path.suffix != Path(to).suffix:
         raise VocabtoolError(
             f"{to}: cannot write a copy of {model} with new words. The model must be a static "
-            "embedding, or word vectors in a .npz or text file. Word vectors need a copy with "
-            "the same ending. To write only the tokens, name a file that ends in .json"
+            "embedding, or word vectors in a .npz or text file. A copy of word vectors "
+            "needs the same file ending as the original. To write only the tokens, name a file "
+            "that ends in .json"
         )
     return path, None
 

@@ -45,7 +45,7 @@ class UnknownWord:
     - ``kind``: The class of the word; ``None`` if it was not classified.
     - ``like``: An entry of the vocabulary with a similar spelling, or ``None``.
     - ``example``: A part of the first document with the word; empty if no example was kept.
-    - ``cut``: Whether the model never reads the word, because it occurs only in cut-off text.
+    - ``cut``: Whether the word occurs only in cut-off text, which the model does not read.
     """
 
     word: bytes

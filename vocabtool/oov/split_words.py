@@ -39,7 +39,7 @@ class SplitWord:
     - ``kind``: The class of the word; ``None`` if it was not classified.
     - ``parts``: The pieces. Empty if they are not known or depend on neighbouring words.
     - ``example``: A part of the first document with the word; empty if no example was kept.
-    - ``cut``: Whether the model never reads the word, because it occurs only in cut-off text.
+    - ``cut``: Whether the word occurs only in cut-off text, which the model does not read.
     """
 
     word: bytes
@@ -249,7 +249,10 @@ def count_languages(found: WordLookup) -> dict[str, list[int]]:
 
     The script of a word is the script of its first letter. The script of a text is the script of
     most of its words. The language of a text is the language whose common words occur most in the
-    text. Return the numbers of :class:`LanguageCount` for each language or script.
+    text.
+
+    Each name of a language or script is mapped to its counts: the fields of :class:`LanguageCount`
+    after ``name``.
     """
     number = len(found.offsets) - 1
     lengths = np.diff(found.offsets)

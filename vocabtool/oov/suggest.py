@@ -167,7 +167,7 @@ def suggest(
 
     Raises:
 
-    - :class:`VocabtoolError` for a model without a tokenizer that the ``tokenizers`` library runs.
+    - :class:`VocabtoolError` for a model whose tokenizer the ``tokenizers`` library cannot run.
     - :class:`InvalidFile` for a damaged file of the model.
     """
     rows = None if model is None else new_vectors.open_rows(model)
@@ -176,8 +176,8 @@ def suggest(
         return _suggest_unknown(words, texts, most, rows)
     if not subword or not isinstance(tokenizer, HFWordTokenizer):
         raise VocabtoolError(
-            f"{words.vocabulary.name}: words can be added to a tokenizer.json of subword pieces "
-            "and to a file of word vectors; pass one of these as model"
+            f"{words.vocabulary.name}: words can be added only to a tokenizer.json of subword "
+            "pieces or to a file of word vectors; pass one of these as model"
         )
     halves, notes = _halves(texts)
     flags = token_flags(tokenizer.document)

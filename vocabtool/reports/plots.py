@@ -91,7 +91,7 @@ def is_one_line(curve: Sequence[CurvePoint]) -> bool:
 def coverage(curve: Sequence[CurvePoint]) -> str:
     """Draw which share of tokens the most frequent words cover.
 
-    One curve counts all of these words, and one only the words that the model knows.
+    One curve counts all of these words. The other counts only those that the model knows.
     """
 
     def draw(axes: Axes) -> None:

@@ -158,7 +158,7 @@ def _where(text: str) -> Where:
 class Token(NamedTuple):
     """A token of a condition.
 
-    ``kind``: a keyword in lower case (``and``), a sign (``<=``), or a name such as ``string``.
+    ``kind``: the keyword in lower case (``and``), the sign (``<=``), or a type such as ``string``.
     """
 
     kind: str

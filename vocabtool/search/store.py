@@ -91,7 +91,10 @@ class ValueCount:
 
 @dataclass(frozen=True, slots=True)
 class ValueCounts:
-    """The most ``frequent`` values of a field, and the number of all ``distinct`` values."""
+    """Counts of the values of a field.
+
+    ``frequent``: the most frequent values. ``distinct``: the number of all distinct values.
+    """
 
     frequent: tuple[ValueCount, ...]
     distinct: int
@@ -133,7 +136,10 @@ class FieldColumn:
         return cls(codes, tuple(values), tuple(parts), owners, elements)
 
     def count(self, rows: Rows, limit: int) -> ValueCounts:
-        """Return the counts of the most frequent parts in ``rows``, at most ``limit`` of them."""
+        """Return the most frequent parts in ``rows``, and their counts.
+
+        ``limit``: maximum number of parts.
+        """
         of_value = np.bincount(self.codes[rows] + 1, minlength=len(self.values) + 1)[1:]
         weights = of_value[self.owners]
         counts = np.bincount(self.elements, weights, len(self.parts)).astype(np.int64)
@@ -287,7 +293,9 @@ class Store(Protocol):
     def documents(self) -> DocumentStore: ...
 
     def select(self, asked: Sequence[Asked], without: int | None = None) -> Selection:
-        """Select the documents that satisfy every part of ``asked``, except the row ``without``.
+        """Select the documents that satisfy every part of ``asked``.
+
+        ``without``: a row to leave out.
 
         Raises :class:`InvalidCondition` if a condition does not fit the fields.
         """
@@ -297,8 +305,10 @@ class Store(Protocol):
     def best_without(self, parts: tuple[Clause, ...], whole: Term, limit: int) -> float:
         """Return the highest score for ``parts`` among documents without the term ``whole``.
 
-        Only the ``limit`` best documents that contain all ``parts`` are compared. The result is 0
-        if all of them contain ``whole``.
+        Only the best documents that contain all ``parts`` are compared. The result is 0 if all of
+        these documents contain ``whole``.
+
+        ``limit``: maximum number of documents to compare.
         """
 
     def is_empty(self, selection: Selection) -> bool: ...
@@ -306,9 +316,10 @@ class Store(Protocol):
     def legs(
         self, query: LegQuery, vector: Vectors | None, limit: int, among: Selection
     ) -> tuple[Candidates, NDArray[np.int8]]:
-        """Return the candidates of both legs, ``limit`` of each, and their tiers.
+        """Return the candidates of both legs, and their tiers.
 
         ``vector``: float32, shape (dim,), not zero; ``None`` to search by keywords only.
+        ``limit``: how many of the best documents each leg finds.
 
         Documents that match a clause of ``query.codes`` are always candidates. Their tier is 1, or
         2 if they also match a clause of ``query.unstemmed``. Other documents have tier 0. For
@@ -339,7 +350,9 @@ class IndexStore(Store, Protocol):
     ) -> dict[str, ValueCounts]:
         """Count the values of kept fields in the documents with any of the terms.
 
-        If ``terms`` is empty, the values in all documents of ``among`` are counted. For each field,
-        the ``limit`` most frequent values are returned. Among equally frequent values, smaller
-        values come first.
+        If ``terms`` is empty, the values in all documents of ``among`` are counted. The most
+        frequent values of each field are returned. Among equally frequent values, smaller values
+        come first.
+
+        ``limit``: maximum number of values for each field.
         """
