@@ -218,7 +218,7 @@ def test_fitted_weights_are_kept(vectors: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rule": "keras"}, "another rule than 'keras'"),
+        ({"rule": "keras"}, "not fitted with the rule 'keras'"),
         ({"weights": "idf"}, "wanted 'idf', got 'sif'"),
         ({"remove_component": True}, "remove_component=True, .* without a component"),
     ],

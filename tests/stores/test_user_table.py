@@ -195,7 +195,7 @@ def test_answers(database: Database, tmp_path: Path, metric: Any) -> None:
     assert counted == beside.search("amber", facets=facets).facets
     close(index.similar("3", k=60), beside.similar("3", k=60))
     for where in ("text has word 'amber'", "text ilike '%A%'", "text > 2024-01"):
-        with pytest.raises(InvalidCondition, match="text of your table"):
+        with pytest.raises(InvalidCondition, match="texts of your table"):
             index.search(where=where)
     held = database.do(
         "SELECT count(*) FROM vocabtool.rows_1 WHERE text <> '' OR vector IS NOT NULL"

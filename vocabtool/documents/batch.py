@@ -90,7 +90,7 @@ class Batch:
         return pc.binary_join_element_wise(source, pa.array(self.numbers).cast(pa.string()), "")
 
     def with_source(self, source: str) -> Batch:
-        """Return a copy with another source name, also in the kept field ``source``."""
+        """Return a copy with another source name. A kept field ``source`` is changed too."""
         columns = dict(self.columns)
         if self.parts is not None and (held := columns.get(SOURCE)) is not None:
             old, new = (strings([encode(name)])[0] for name in (self.source, source))

@@ -137,7 +137,8 @@ def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
 def reading_documents(name: str) -> Iterator[None]:
     """Put the name of a file into the errors that the ``with`` block raises.
 
-    If there is no such file and ``name`` contains a blank, the message says it may be a text.
+    If there is no such file and ``name`` contains a blank, the message says that ``name`` may be a
+    text.
     """
     try:
         with reading(name):

@@ -1,4 +1,4 @@
-"""Find headings in Markdown, reStructuredText, HTML and Python files, and docstrings in the last.
+"""Find headings in Markdown, reStructuredText, HTML and Python files, and find Python docstrings.
 
 Sources: the CommonMark specification 0.31; docutils, parsers/rst/states.py; the HTML standard,
 section 13.2.5; the lexical analysis of the Python reference.

@@ -315,8 +315,8 @@ def read_pieces(
         )
     if (name := request.options.field_of_rows) is not None:
         raise InvalidFile(
-            f"has no field {name!r}: it is read as text, and its pieces get ids made of headings. "
-            "Read it in a separate run, without --field and --id-field"
+            f"has no field {name!r}: the file is read as text, and its pieces get ids made of "
+            "headings. Read the file in a separate run, without --field and --id-field"
         )
     try:
         marked = mark(file)

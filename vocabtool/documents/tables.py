@@ -133,8 +133,8 @@ def is_numbers(kind: pa.DataType) -> bool:
 def vectors_in(column: pa.Array, name: str) -> tuple[NDArray[np.float32], dict[int, str]]:
     """Convert a column of lists of numbers to float32, shape (n, dim).
 
-    ``dim`` is the most frequent length. The vectors of invalid rows are zero. Also return the
-    reason why a row is invalid, by the index of the row.
+    ``dim`` is the most frequent length. The vectors of invalid rows are zero. Also return a
+    dictionary from the index of each invalid row to the reason why it is invalid.
     """
     lengths = np.asarray(pc.list_value_length(column).fill_null(-1)).astype(np.int64)
     found, counts = np.unique(lengths[lengths > 0], return_counts=True)

@@ -56,7 +56,7 @@ def files_of(sources: Sources, options: ReadOptions) -> list[str] | None:
 
 
 def rules_of(files: Iterable[str], options: ReadOptions) -> int | None:
-    """Return ``options.rules`` if any file has a format to which they apply, else ``None``."""
+    """Return ``options.rules``, or ``None`` if these rules affect none of the files."""
     for file in files:
         with reading_documents(file):
             if kind_of(file, options).format not in {*ROWS, "lines"}:

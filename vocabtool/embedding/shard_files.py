@@ -115,12 +115,14 @@ class Counts:
 
     - ``empty``: number of blank texts.
     - ``zero``: number of zero vectors, which belong to texts without a known word.
-    - ``not_utf8``: number of documents with bytes that are not UTF-8, which are stored as U+FFFD.
+    - ``not_utf8``: number of documents with bytes that are not UTF-8. These bytes are stored as
+      U+FFFD.
     - ``tokens``: number of words.
-    - ``tokens_unknown``: number of words that the model does not know. Both numbers of words are 0
-      if the words of the model are not available.
+    - ``tokens_unknown``: number of words that the model does not know.
     - ``too_long``: number of documents with more tokens than the model reads.
-    - ``tokens_cut``: number of tokens that the model does not read, in all these documents.
+    - ``tokens_cut``: total number of tokens that the model does not read.
+
+    ``tokens`` and ``tokens_unknown`` are 0 if the words of the model are not available.
     """
 
     documents: int = 0

@@ -223,7 +223,7 @@ class Shards:
             words = UNKNOWN in schema.names
             if schema != shard_schema(plan.dim, plan.dtype, plan.keep, words=words, text=plan.text):
                 raise InvalidFile(
-                    "damaged: its columns differ from those that its run stored", file=str(file)
+                    "damaged: its columns differ from the columns of the run", file=str(file)
                 )
             for table in read_row_groups(file, names):
                 yield from table.to_batches()

@@ -181,9 +181,9 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
 
 
 def same_for_documents(encoder: Encoder) -> set[str]:
-    """Return the fingerprints of ``encoder`` with other query prompts.
+    """Return the fingerprints of encoders that differ from ``encoder`` only in the query prompt.
 
-    The other prompts are: no prompt, and the query prompt in the settings of the model.
+    One of them has no query prompt, another has the query prompt in the settings of the model.
     """
     plain, document = encoder, ""
     if isinstance(encoder, PromptEncoder):

@@ -85,8 +85,8 @@ class StaticEncoder(Encoder):
             )
         if fitted.rule != self.words.tokenizer.fingerprint:
             raise VocabtoolError(
-                f"the weights were fitted with another rule than {options.rule!r}: use "
-                "that rule (--rule, rule=), or fit the weights again"
+                f"the weights were not fitted with the rule {options.rule!r}: fit them again, "
+                "or use the rule that they were fitted with (--rule, rule=)"
             )
         self._means = fitted.means(vectors.matrix)
 

@@ -269,8 +269,8 @@ class _NumberedTexts:
     ) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int32]]:
         """Choose the most frequent words. Return them, their counts, and an array of rows.
 
-        The array contains, for the number of each word, its position among the chosen words. If a
-        word is not chosen, this is -1.
+        Element n of the array is for the word with the number n: its position among the chosen
+        words, or -1 if the word is not chosen.
         """
         words, counts = list(self._numbers), self._counts[1 : len(self._numbers) + 1].tolist()
         frequent = (at for at, times in enumerate(counts) if times >= min_count)

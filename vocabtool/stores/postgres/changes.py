@@ -460,8 +460,8 @@ def write_load(
 
     Other loads that were finished before ``opened`` are removed.
 
-    An exception: if ``load`` is ``before`` with :attr:`Load.synced` changed to false, ``synced``
-    is set to false for all loads. Then no load is removed.
+    An exception: if the only change since ``before`` is that :attr:`Load.synced` became false, it
+    becomes false for all loads, and no load is removed.
     """
     if before is not None and before.synced and load == replace(before, synced=False):
         connection.execute(tables.sql("UPDATE {loads} SET synced = false WHERE synced"))

@@ -9,12 +9,12 @@ A field has a column whose type depends on the kind of the field:
 
 The companion columns have values that PostgreSQL cannot compute in the same way in every locale:
 
-    _folded   case-folded text; null if replacing A-Z by a-z gives the same
+    _folded   case-folded text; null if case-folding only replaces A-Z by a-z
     _words    plain text with marks at the edges of words; null if all words are ASCII
     _instant  bigint: the start of the date or time in the text; null if the text is no date or time
     _items    text[]: the elements of a JSON list; null if the text is no JSON list
 
-Ids and texts have the same companions, except ``_items``. A field without values (``null``) has no
+Ids and texts have the same companions, except ``_items``. A field of the kind ``null`` has no
 column. For an ASCII text, ``_folded`` and ``_words`` are null. A null takes no space.
 
 PostgreSQL stores neither U+0000 nor invalid UTF-8, so :func:`storable` replaces them by U+FFFD.
@@ -181,7 +181,7 @@ def with_edges(plain: str) -> str:
 
 
 def edges_of(word: str) -> str:
-    """Return the form that a word has in texts that :func:`with_edges` returned."""
+    """Return a word in marked form, to be searched for in results of :func:`with_edges`."""
     plain = plain_form(word)
     before, after = may_touch(plain)
     marked = with_edges(plain)

@@ -238,7 +238,7 @@ class Connections:
 
 
 def _configure(schema: str, connection: Connection) -> None:
-    """Search tables in ``schema``, then in the schema of pgvector. Switch JIT off."""
+    """Look for tables in ``schema`` first, then in the schema of pgvector. Switch JIT off."""
     connection.execute(
         "SELECT set_config('search_path', concat_ws(', ', quote_ident(%s), coalesce("
         "(SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n"

@@ -55,8 +55,8 @@ class DocumentColumns:
 class PostgresDocuments(ABC):
     """Finds documents by their rows, ids or texts. Threads may share an object.
 
-    ``connection``: a connection in a transaction that sees one commit, to be used for all
-    statements. Default: the connections of the pool.
+    ``connection``: runs all statements. Its transaction must see only one commit. Default: the
+    connections of the pool run the statements.
     """
 
     def __init__(

@@ -57,7 +57,10 @@ class Statistics:
 
     @property
     def norms(self) -> tuple[float, float]:
-        """The constants ``a`` and ``b`` in BM25's saturation f / (f + a + b length)."""
+        """The constants ``a`` and ``b`` in BM25's saturation f / (f + a + b length).
+
+        f is the frequency of the term in the document.
+        """
         mean = self.words / max(self.documents, 1)
         return K1 * (1 - B), K1 * B / mean if mean else 0.0
 
@@ -157,8 +160,8 @@ def totals(
     - ``score``, ``code``: the scores, or null if no matching clause adds to this score.
     - ``exact``: whether the document matches an unstemmed clause.
 
-    ``must``: the number of ``is_must`` clauses that a selected document matches. If it is 0,
-    documents with any number of them are selected.
+    ``must``: how many ``is_must`` clauses a document must match to be selected. Default: this is
+    not checked.
     """
     of = statistics.frequencies
     single = [(n, each) for n, each in enumerate(clauses) if len(each.clause.terms) == 1]

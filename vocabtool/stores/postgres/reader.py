@@ -1,8 +1,10 @@
 """Read an index in PostgreSQL, with both legs of a query in one round trip.
 
 A search sees the newest commit. The statistics for BM25, such as the number of documents that have
-a term, are kept in memory for ten seconds, or until a search notices a new commit. A search makes
-two round trips: for the legs and the documents, or for statistics and the legs with documents.
+a term, are kept in memory for ten seconds, or until a search notices a new commit.
+
+A search makes two round trips. The first runs the legs, and the second reads the best documents. If
+statistics must be read, the first reads them, and the second runs the legs and reads the documents.
 """
 
 from __future__ import annotations
@@ -164,7 +166,10 @@ class PostgresStore(PostgresDocuments):
         return {term: known[term][1] for term in asked}
 
     def _statistics(self, terms: Sequence[Term]) -> Statistics:
-        """Return the statistics of one commit. What is missing or too old is read again."""
+        """Return the statistics of one commit.
+
+        If those in memory are incomplete or too old, statistics are read from the database.
+        """
         state, wanted = self._state, [*dict.fromkeys(terms)]
         is_full = len(state.frequencies) > MAX_FREQUENCIES
         is_old = self._stale or is_full or time.monotonic() - state.at > MAX_AGE
@@ -233,7 +238,10 @@ class PostgresStore(PostgresDocuments):
 
         text, values = sql_of(condition, self.fields, f"documents_{self.tables.number:d}", fetch)
         if self.tables.of_user and COMPANION.search(text):
-            what = "ilike, has word and dates cannot test texts of your table; use like or contains"
+            what = (
+                "texts of your table cannot be tested with dates, 'ilike' or 'has word'; "
+                "use 'like' or 'contains'"
+            )
             raise InvalidCondition(what, condition.text, 0)
         return Part(text, tuple(values))
 
@@ -357,7 +365,8 @@ class PostgresStore(PostgresDocuments):
         Its columns: the number of the commit, ``doc``, ``id``, ``score``, ``similarity``, ``code``,
         ``exact``, and then:
 
-        - whether the keyword leg ranks the candidate; null if the candidate is not in this leg
+        - true if the keyword leg found the candidate by its score, false if only by its code, null
+          if the candidate is not in this leg
         - whether the candidate is in the vector leg
         - whether any document has a code
         - ``columns``; null except for the best documents of each leg

@@ -7,7 +7,7 @@
 The index with the number N has these tables:
 
     documents_N      doc                          the row number, from a sequence; never reused
-                     key                          BLAKE2b-128 of the id, as ids may have 32 KB
+                     key                          BLAKE2b-128 of the id (ids can be 32 KB long)
                      id, text, source, text_hash  source: the number of a file
                      words, surfaces              number of terms
                      sequence                     numbers of the terms of the field "words", in the
@@ -141,7 +141,7 @@ MIGRATIONS: Final[tuple[LiteralString, ...]] = ()
 class Tables:
     """The names of the tables of an index.
 
-    - ``number``: the number of the index; 0 for only the tables ``version`` and ``indexes``.
+    - ``number``: the number of the index. Default: only ``version`` and ``indexes`` are used.
     - ``of_user``: whether the index is made from a table of the user.
     """
 
@@ -328,8 +328,8 @@ def find_index(connection: Connection, schema: str, name: str, where: str) -> Ta
 def read_manifest(connection: Connection, tables: Tables, where: str) -> Manifest:
     """Return the manifest of the newest commit. Raises :class:`NotFound` if the index was removed.
 
-    Its ``load`` is an unfinished load or, if all loads are finished, the newest load.
-    ``load.synced`` is true if ``synced`` is true for any load.
+    The ``load`` of the manifest is an unfinished load or, if all loads are finished, the newest
+    load. But its ``synced`` is true if any load of the index has a true ``synced``.
     """
     found = connection.execute(tables.sql(MANIFEST), [tables.number]).fetchone()
     if found is None:

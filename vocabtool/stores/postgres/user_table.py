@@ -137,7 +137,7 @@ WHERE n.nspname = %s AND p.proname = %s AND t.tgenabled <> 'D'
 
 
 class UpdateCounts(NamedTuple):
-    """How many documents a part of an update changed. ``noted``: how many changes it read."""
+    """Counts of the documents that were changed. ``noted``: number of changes that were read."""
 
     noted: int
     added: int

@@ -390,9 +390,9 @@ class PostgresWriter:
         fields = self._with_fields(self.manifest).fields
         if self._slot is not None and fields != self.manifest.fields:
             raise VocabtoolError(
-                f"{self._connections.where}: a new field came after {self._flushed:,} documents of "
-                "the same commit: use a smaller --commit-rows (commit_rows=), or commit "
-                "before adding it"
+                f"{self._connections.where}: a field is new, but {self._flushed:,} documents of "
+                "the same commit came before it: use a smaller --commit-rows (commit_rows=), or "
+                "commit before you add the field"
             )
 
     def close(self) -> None:
