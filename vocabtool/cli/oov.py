@@ -406,5 +406,5 @@ def _print_masked(
         strange = plural(totals.unaligned, "unknown word", "unknown words")
         tell(
             f"in {aligned:,} of {totals.lines:,} lines, unknown words were located by their "
-            f"spelling. {strange} could not be found. The model's spelling is printed instead"
+            f"spelling. {strange} could not be located there, so the model's spelling is printed"
         )

@@ -243,7 +243,8 @@ def vocabularies(model: str | Path) -> tuple[Vocabulary, ...]:
 def inspect(model: str | Path, *, small: bool = False) -> Model:
     """Return the vocabularies of a model, its skipped lists, and the parts that cannot be read.
 
-    ``small``: whether the vocabularies include unused string constants of fewer than ten entries.
+    ``small``: whether to include constants that are lists of fewer than ten strings, if no op uses
+    them.
     """
     path, result = read(model)
     return result.model(path, small=small)

@@ -84,7 +84,7 @@ def compare_canaries(name: str, among: Canaries, encoder: Encoder, metric: Metri
 def compare_with_given(
     name: str, among: Canaries, encoder: Encoder, metric: Metric, dim: int
 ) -> None:
-    """Check that a model makes the same vectors as an index that was created without a model.
+    """Check that a model makes the vectors of an index that was created without a model.
 
     ``dim``: the length of the index's vectors. Raises :class:`OtherModel` if the vectors differ.
     """

@@ -171,7 +171,8 @@ class IndexModel:
     """The model of one index.
 
     - ``folder``: the folder that contains the files of the model.
-    - ``canaries``: returns documents with their stored vectors, to check a model that is passed.
+    - ``canaries``: a function that returns some documents with their stored vectors. With them, a
+      passed model is checked.
     - ``given``, ``options``: the model that the caller passed, and its options.
     - ``name``: the name of the index, for messages.
 

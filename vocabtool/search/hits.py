@@ -39,8 +39,8 @@ class WordSummary:
     - ``surface``: the word as written.
     - ``start``, ``end``: the place of the word in the query, in characters.
     - ``known``: whether the model knows the word; ``None`` without a vocabulary.
-    - ``identifier``: whether the word is an identifier: a code that the model does not know
-      (``SKU-48``), or any name (``foo_bar``).
+    - ``identifier``: whether the word is a name, such as ``foo_bar``, or a code that the model does
+      not know, such as ``SKU-48``.
     - ``counts``: whether the word is searched. Stop words are searched only if the query has no
       other word.
     - ``pieces``: number of subword pieces.

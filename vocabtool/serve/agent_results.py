@@ -192,7 +192,9 @@ class IndexInfo(BaseModel):
     problem: str | None = Field(description="Why it cannot be searched; null if it can.")
     documents: int = 0
     fields: list[FieldInfo] = Field(default=[])
-    searched_fields: list[str] = Field(default=[], description="Fields that are joined to texts.")
+    searched_fields: list[str] = Field(
+        default=[], description="Fields that are joined into one text."
+    )
     model: str | None = Field(default=None, description="The embedding model; null without one.")
     by_meaning: bool = Field(
         default=False, description="Whether searches also compare meanings (vectors)."

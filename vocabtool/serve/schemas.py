@@ -381,7 +381,7 @@ class IndexAnswer(Answer):
         None, description="Whether the index has a vocabulary of known words."
     )
     searched_fields: list[str] | None = Field(
-        None, description="Fields that are joined to texts, with weights; empty for one field."
+        None, description="Fields that are joined into one text, with weights; empty for one field."
     )
     fields: list[FieldAnswer] | None = Field(None, description="The fields of documents.")
     verified: VerifiedAnswer | None = Field(

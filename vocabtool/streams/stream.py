@@ -229,7 +229,7 @@ class Stream(Generic[T]):
         IPC, with fields as JSON, which turns a tuple into a list.
 
         The cache does not notice changed sources or operators. A folder stores ``key`` and can be
-        read only with the same key, so let the key name the sources and operators.
+        read only with the same key. Choose a key that contains the sources and operators.
 
         Raises :class:`VocabtoolError` if the folder has another key, for elements that are not
         documents, and for fields that JSON cannot represent. Raises :class:`InvalidFile` for a

@@ -506,7 +506,7 @@ class StoreContract:
         assert index.verify().documents == len(kept)
 
     def test_created_once(self, address: str) -> None:
-        """An index is replaced only with ``force``: at once, or by ``put_in_place``."""
+        """Without ``force``, an index is not replaced. With it, at once or by ``put_in_place``."""
         with pytest.raises(NotFound):
             Index.open(address)
         index = _create(address)
