@@ -65,13 +65,14 @@ def diff(
     - ``a``, ``b``: A :class:`Vocabulary`, a path, or ``FILE#NAME`` for one of several vocabularies
       in a file.
     - ``fold``: Differences to ignore: any of ``case``, ``nfkc`` and ``markers``, as names or as one
-      text (``"case,nfkc"``). ``markers`` is the default if A or B has pieces with markers, such as
-      ``##`` or ``▁``.
+      text (``"case,nfkc"``). ``markers`` is added if A or B has pieces with markers, such as ``##``
+      or ``▁``, unless ``as_stored`` is true.
     - ``corpus``: Documents in which to count words. By default, one rule splits them for A and B.
       If A and B both have a rule, and A or B has pieces with markers, each of them splits by its
       own rule. Then pieces are counted too.
     - ``field``: The field of the documents that contains the text.
-    - ``rule``: The one rule that splits the documents for A and B, by default ``keras``.
+    - ``rule``: The one rule that splits the documents for A and B, by default ``keras``. If it is
+      given, the rules of A and B are not used.
     - ``as_stored``: Whether to keep markers when comparing, and to use one rule for A and B.
 
     Raises :class:`VocabtoolError` for an unreadable input, and ``ValueError`` for an unknown fold.

@@ -122,7 +122,8 @@ class Ranks:
         """Return the positions of the shared words with the largest shifts, largest first.
 
         ``most``: the maximum number of positions. ``among``: bool, shape (c,), the words to
-        consider; by default all. Words with equal ranks are left out.
+        consider; by default all. Words with equal ranks are left out. Equal shifts are in A's
+        order.
         """
         far = np.abs(self.shifts)
         if among is not None:
@@ -147,7 +148,7 @@ class Diff:
       contain the token.
     - ``kinds_a``, ``kinds_b``: uint8, shape (u,), the kind of each token before the folds
       ``case`` and ``nfkc``, as a position in ``KINDS``; ``NONE`` if the side does not contain the
-      token.
+      token. If the folds make several entries equal, the kind of the first entry counts.
     - ``use``: Counts of a corpus, split by one rule for both sides, or ``None``.
     - ``cuts``: Counts of a corpus, split by the rule of each side, or ``None``.
     - ``notes``: Which parts of the files could not be read, and which vocabulary was chosen from a

@@ -119,7 +119,8 @@ class MarkedText:
     """A text with its ``headings`` in order.
 
     - ``title``: the title of the whole document, or ``""``.
-    - ``source``: the content of the file if it differs from ``text``, as for HTML, else ``None``.
+    - ``source``: the content of an HTML or Python file from which ``text`` was taken; ``None`` if
+      ``text`` is the whole file, or if the file is an archive, a notebook or a PDF.
     - ``places``: for each part of ``text``: its offset, and its start and end in ``source``.
     - ``is_paged``: whether the headings are only page numbers.
     - ``begin``: offset of the text after front matter.

@@ -60,7 +60,7 @@ Span = tuple[int, int]
 
 
 class CountWords:
-    """Counts the words of each text. A text with few blanks has one word per 16 characters."""
+    """Counts the words of each text, but at least one word per 16 characters."""
 
     most: int | None = None
 
@@ -97,7 +97,7 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(request: Request) -> Sizes:
-    """Return the sizes from the options. A piece is never longer than the model reads."""
+    """Return the sizes from the options, reduced to what the model reads."""
     options, measure = request.options, request.measure or WORDS
     size = options.split_size or SPLIT_SIZE
     if measure.most is not None:
@@ -110,7 +110,7 @@ def sizes_of(request: Request) -> Sizes:
 
 
 def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
-    """Return the pieces in order. Only front matter and blanks between pieces are left out."""
+    """Return the pieces in order. Only front matter and blanks around pieces are left out."""
     text, begin, paths = marked.text, marked.begin, [(-1, "", -1), *_paths(marked.headings)]
     starts = [at for at, _, _ in paths]
 
@@ -315,8 +315,8 @@ def read_pieces(
         )
     if (name := request.options.field_of_rows) is not None:
         raise InvalidFile(
-            f"has no field {name!r}: the file is read as text, and its pieces get ids made of "
-            "headings. Read the file in a separate run, without --field and --id-field"
+            f"has no field {name!r}: the file is read as text, and vocabtool makes the ids of its "
+            "pieces. Read the file in a separate run, without --field and --id-field"
         )
     try:
         marked = mark(file)

@@ -127,7 +127,7 @@ def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, 
     """Return the features of an ``Example`` by name.
 
     A feature with one value is returned as this value, any other as a list. Values are ``bytes``,
-    ``float`` (from 32 bits) or ``int``. ``wanted``: the names to read; others get ``None``.
+    ``float`` (from 32 bits) or ``int``. ``wanted``: the names to read; others may get ``None``.
     """
     found: dict[str, object] = {}
     for message in wire.messages(example, (0, len(example)), FEATURES):
@@ -140,7 +140,7 @@ def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, 
 def _entry(
     example: bytes, start: int, end: int, wanted: frozenset[str] | None
 ) -> tuple[str, object]:
-    """Return the name and the value of a feature; ``None`` if the name is not wanted."""
+    """Return the name and the value of a feature. An unwanted value may be ``None``."""
     key = start + 2
     if end - start > 2 and example[start] == KEY_TAG and example[start + 1] < 128:
         key_end = key + example[start + 1]

@@ -1,7 +1,7 @@
 """Train word vectors on texts: positive pointwise mutual information, then a truncated SVD.
 
-    n(w, c)    how near c is to w: the sum of (window + 1 - d) over all occurrences of w and c that
-               are d <= window words apart in the same text
+    n(w, c)    how near c is to w: the sum of (window + 1 - d) over all pairs of an occurrence of w
+               and an occurrence of c that are d <= window words apart in the same text
     n(w)       the sum of n(w, c) over all c
     s(c)       n(c)^0.75 / (the sum of n(c')^0.75 over all c')
     M(w, c)    max(0, ln(n(w, c) / (n(w) s(c))))

@@ -274,7 +274,7 @@ def fit_weights(
 
 
 def _first_component(blocks: Iterable[NDArray[np.float64]]) -> NDArray[np.float32]:
-    """Return the first right singular vector of all rows, which are not centred: shape (dim,)."""
+    """Return the first right singular vector of the rows, not centred: float32, shape (dim,)."""
     gram: NDArray[np.float64] = sum((block.T @ block for block in blocks), np.zeros(()))
     if not np.isfinite(gram).all() or not gram.any():
         raise VocabtoolError(

@@ -74,7 +74,8 @@ def read_columns(
 
     - ``key_index``, ``value_index``: the column of the keys, and the column of the values. 0 is the
       first column of the file. ``WHOLE_LINE`` is a column of whole lines. ``LINE_NUMBER`` is a
-      column of line numbers, returned as a ``range``.
+      column of line numbers, returned as a ``range``. All other columns are returned as text, even
+      numbers (see :func:`integers`).
     - ``vocab_size``: the number of lines to read; ``None`` or -1 for all.
     - ``offset``: the first line number.
     """

@@ -238,8 +238,8 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
     ) -> list[BaseNode]:
         """Return the nodes that have one of these ids and match the filters.
 
-        ``None`` means all nodes. The nodes are in the order of ``node_ids``. Without ``node_ids``,
-        they are in the order in which they were added.
+        An argument that is ``None`` is ignored. The nodes are in the order of ``node_ids``. Without
+        ``node_ids``, they are in the order in which they were added.
         """
         where = condition(filters, self._fields())
         if node_ids is None:

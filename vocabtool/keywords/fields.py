@@ -67,7 +67,7 @@ def weighted_terms(
     searched: tuple[str, ...],
     removed: Sequence[tuple[int, int]] = (),
 ) -> list[Terms]:
-    """Return the terms of texts. Each term of a field with weight W is repeated W times.
+    """Return the terms of texts. Each term of a field with weight W counts W times.
 
     ``values``, ``searched``: as in :func:`places_of`.
     ``removed``: for each text, the start and the exclusive end of a span that is left out.

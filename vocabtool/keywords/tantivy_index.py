@@ -161,8 +161,10 @@ class TantivyWriter:
         self._open_writer().delete_documents_by_query(last_ones)
 
     def commit(self) -> None:
-        """Write everything to disk and finish merging. Then all files stay unchanged until the next
-        commit."""
+        """Write everything to disk and finish merging.
+
+        The files then stay unchanged until the next commit.
+        """
         writer = self._open_writer()
         with _damage_named(self._folder):
             writer.commit()

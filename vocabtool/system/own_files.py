@@ -154,8 +154,8 @@ def decode_record(
 ) -> Record:
     """Return the record in a file of this kind and version.
 
-    ``data``: the content of the file. Raises :class:`InvalidFile` for any other file. If only the
-    version differs, ``advice`` is added to the message.
+    ``data``: the content of the file. Raises :class:`InvalidFile` for any other file, and for a
+    damaged file. If the version differs, ``advice`` is added to the message.
     """
     try:
         held = json.loads(data)

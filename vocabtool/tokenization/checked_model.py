@@ -150,7 +150,7 @@ def _import(library: str, purpose: str) -> ModuleType:
 def load_checked(
     opened: graph_files.GraphFile, *, trust: bool, change: Callable[[Proto], object] | None = None
 ) -> Any:
-    """Load a SavedModel into TensorFlow.
+    """Load the served graph of a SavedModel into TensorFlow (see :func:`pick_serving`).
 
     ``change``: A function that modifies the ``MetaGraphDef`` before TensorFlow loads it.
 
@@ -353,7 +353,7 @@ def functions_of(loaded: Any) -> Iterator[ModelFunction]:
     """Yield the functions of a model in this order:
 
     - the signature ``serving_default``, then all other signatures
-    - the traces of ``__call__``, then of ``serve``; traces for training come last
+    - the traces of ``__call__``, then of ``serve``; of each method, traces for training come last
     """
     signatures = dict(getattr(loaded, "signatures", {}))
     for name in sorted(signatures, key=lambda name: name != SERVING):

@@ -82,7 +82,10 @@ def blank_mark(document: Json) -> str | None:
 
 
 def is_mark_before_all(document: Json) -> bool:
-    """Return whether ``▁`` begins every word, even the first word of a text."""
+    """Return whether every part of a text begins with the marker (``▁``), even without a blank.
+
+    Added tokens separate the parts.
+    """
     return any(
         part.get("type") == "Prepend"
         or (part.get("type") == METASPACE and _scheme(part) == "always")

@@ -12,8 +12,8 @@ the line into other words, so its words are aligned with the surface words:
    removed first.
 3. Otherwise, chunks are matched with words from both ends of the line. The remaining words are
    looked for from left to right, without regard to case and accents (``cafe`` in ``Café``).
-4. A word that is not found is *stray*. If it is unknown, the surface words between its two
-   neighbours count as unknown.
+4. A word that is not found is *stray*. If it is unknown, the surface words between the previous
+   and the next word that were found count as unknown.
 """
 
 from __future__ import annotations

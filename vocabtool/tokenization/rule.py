@@ -88,7 +88,7 @@ class Rule:
         return tokens
 
     def token_codes(self, texts: pa.StringArray) -> TokenCodes:
-        """Return the words of texts, each distinct word only once, as codes."""
+        """Return the words of texts as codes. If possible, equal chunks are split only once."""
         if texts.nbytes < SHORT or not self.works_between_blanks(texts):
             return TokenCodes.encode(self.tokens(texts))
         of_texts, offsets = chunks(texts)
@@ -189,7 +189,7 @@ RUNS: Final = rf"(?:{RUN}[-_.]){{0,16}}[\pL\pM]*\pN[\pL\pM\pN]*(?:[-_.]{RUN})*|{
 
 @dataclass(frozen=True, slots=True)
 class LowerEveryScript(ChangeStep):
-    """Lower-case by Unicode's rules. Invalid bytes are kept."""
+    """Lower-case by Unicode's rules, also after a NUL. Invalid bytes are kept."""
 
     description: ClassVar[str] = "lower-case in every script"
     is_local: ClassVar[bool] = True

@@ -70,7 +70,10 @@ class ObjectGraph:
         return self.objects[object_id].kind if 0 <= object_id < len(self.objects) else "other"
 
     def text(self, object_id: int) -> bytes:
-        """Return the name of the node, function or type of Keras layer that an object refers to."""
+        """Return the name of the node, function or type of Keras layer that an object refers to.
+
+        The object must exist.
+        """
         return bytes(wire.last_bytes(self.buffer, self.objects[object_id].payload, 1))
 
     @cached_property

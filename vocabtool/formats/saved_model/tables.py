@@ -1,4 +1,4 @@
-"""Turn table contents into vocabularies: sort by id, find unknown ids and Keras's special tokens.
+"""Turn table contents into vocabularies: id order, ids of unknown words, Keras's tokens.
 
 A table does not state which id an unknown word gets. The ops around the lookup show this: a default
 value, a hash beside the lookup (``num_oov_buckets`` of TensorFlow, ``num_oov_indices`` of Keras), a
