@@ -158,8 +158,8 @@ def embed_command(
 
     A FILE has one document per line, or per row (.jsonl, .json, .csv, .tsv, .parquet, .arrow,
     .tfrecord). These FILEs are cut into pieces: .md, .rst, .html, .py and other code, .ipynb, .pdf,
-    .docx, .epub. All can be compressed (.gz, .zst). FILE can be a folder or a quoted
-    glob; - is standard input.
+    .docx, .epub. All except .parquet, .docx and .epub can be compressed (.gz, .zst). FILE can be a
+    folder or a quoted glob; - is standard input.
     """
     import pyarrow as pa
 

@@ -192,9 +192,9 @@ def index_command(
 
     A FILE has one document per line, or per row (.jsonl, .json, .csv, .tsv, .parquet, .arrow,
     .tfrecord). These FILEs are cut into pieces: .md, .rst, .html, .py and other code, .ipynb, .pdf,
-    .docx, .epub. All can be compressed (.gz, .zst). FILE can be a folder, a quoted
-    glob, or the output folder of embed (its vectors are then used); - is standard input. DIR stores
-    the names of FILE... and the options, so that update can read the files again.
+    .docx, .epub. All except .parquet, .docx and .epub can be compressed (.gz, .zst). FILE can be a
+    folder, a quoted glob, or the output folder of embed (its vectors are then used); - is standard
+    input. DIR stores the names of FILE... and the options, so that update can read the files again.
 
     With --table, the documents are the rows of a table in PostgreSQL. Their texts and vectors stay
     in this table. To index the rows that changed, use update.
@@ -381,7 +381,7 @@ def _open(
 
     ``force``: ``None`` without --force. With --force, a pair: all options as text, and the paths of
     the model and the vectors, if they are files. The new index is then built in another folder. A
-    later run with the same options resumes this build.
+    later run with the same options resumes this build, unless a FILE is a stream.
     """
     from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
     from vocabtool.index.engines import is_address

@@ -209,7 +209,7 @@ def vocabulary_option(files: str, default: str) -> Decorator:
         "--vocabulary",
         metavar="FILE",
         help=f"File or model whose words count as known, {files}. Use it with models "
-        f"python:… and openai:…, and with --vectors. {default}",
+        f"python:… and openai:…, and with your own vectors; other models have their own. {default}",
     )
 
 

@@ -1,7 +1,7 @@
 """Read the settings file, which contains the folders and options of named indexes.
 
-``docs/reference/settings.md`` has an example and the rules. A model ``python:...`` runs Python, and
-a model ``openai:...`` sends texts and a key to a server. Both need --trust on the command line.
+``docs/reference/settings.md`` has an example and the rules. A value ``python:...`` runs Python, and
+a value ``openai:...`` sends texts and a key to a server. Both need --trust on the command line.
 """
 
 from __future__ import annotations

@@ -148,8 +148,8 @@ def _words_of(part: str, cutter: Cutter) -> str:
 def sentences(text: str) -> list[str]:
     """Split a text into sentences or, if it has fewer than three, into parts of twelve words.
 
-    A sentence also ends at a line break. The joined parts equal the text. Returns an empty list for
-    a text without words.
+    A sentence also ends at a line break. Each part contains a word. The joined parts equal the
+    text. Returns an empty list for a text without words.
     """
     head, rest = text[:MAX_CHARACTERS], text[MAX_CHARACTERS:]
     parts: list[str] = []
@@ -210,7 +210,7 @@ class LegRate:
 class WeightEstimate:
     """The estimated weight of keyword search.
 
-    - ``a``: the weight, 0 to 1.
+    - ``a``: the weight, 0 to 1: the mean of the weights in ``curve`` with nearly the lowest loss.
     - ``curve``: the loss with each weight that was tried.
     - ``rates``: how often each kind of search alone finds the documents.
     - ``sample``: the number of documents that queries were made from.

@@ -169,7 +169,8 @@ def evaluate(
     - ``seed``: seed of the bootstrap for confidence intervals.
     - ``settings``: options of :meth:`Index.search_many` for every search.
     - ``beside``: options of a second setting, which replace those in ``settings``. The result then
-      compares both settings (:class:`TwoSettings`).
+      compares both settings (:class:`TwoSettings`). ``{"fusion": "dense"}`` is ignored without
+      vectors.
 
     Raises :class:`VocabtoolError` if no query has a relevant document.
     """
@@ -388,7 +389,8 @@ def _words(text: str, snapshot: CommitStore) -> tuple[list[str], list[str]]:
 def measure_recall(snapshot: CommitStore, vectors: Vectors, metric: Metric) -> Recall | None:
     """Measure recall@10 of the index's vector search against exhaustive search.
 
-    ``vectors``: query vectors, shape (n, dim). Returns ``None`` if all of them are zero.
+    ``vectors``: query vectors from :func:`prepare`, shape (n, dim). Returns ``None`` if all of them
+    are zero.
     """
     used = vectors[vectors.any(axis=1)][:MAX_RECALL_QUERIES]
     best = [RankedRows.none()] * len(used)

@@ -76,7 +76,8 @@ def ndcg(ranked: Sequence[str], judged: Judged, depth: int = NDCG_DEPTH) -> floa
 def recall(ranked: Sequence[str], judged: Judged, depth: int = RECALL_DEPTH) -> float:
     """Return the share of the relevant documents that are found, 0 to 1.
 
-    ``depth``: how many documents of the ranking are counted."""
+    ``depth``: how many documents of the ranking are counted.
+    """
     relevant = {document for document, gain in judged.items() if gain >= RELEVANT}
     return len(relevant.intersection(ranked[:depth])) / (len(relevant) or 1)
 

@@ -44,7 +44,11 @@ WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, ..
 class CopyStore(MaskStore):
     """A store for searches in which one document is replaced by a shortened copy.
 
-    Document frequencies stay the same. The copy matches no phrase.
+    - ``row``: the row of the document.
+    - ``terms``, ``vector``: the terms and the vector of the copy.
+    - ``mean_length``: the mean length of the field ``words``.
+
+    Document frequencies stay those of ``store``. The copy matches no phrase.
     """
 
     def __init__(

@@ -434,7 +434,10 @@ class OpenedFile:
 
 
 def _open_commit(path: Path, opened: ExitStack) -> tuple[Commit, dict[Path, OpenedFile]]:
-    """Open all files of the last commit, and register them with ``opened``."""
+    """Open all files of the last commit, and register them with ``opened``.
+
+    If a writer removes a file meanwhile, the next commit is tried.
+    """
     while True:
         first = read_commit(path)
         first.database.fetch("BEGIN")

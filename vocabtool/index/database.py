@@ -168,7 +168,10 @@ class Database:
         return rows
 
     def select(self, statement: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
-        """Yield the results of a statement in which ``(?...)`` stands for all ``values``."""
+        """Run a statement for each batch of ``values``; yield the rows of all its results.
+
+        ``(?...)`` in the statement stands for the values of a batch, at most 10,000.
+        """
         for start in range(0, len(values), MAX_PARAMETERS):
             part = values[start : start + MAX_PARAMETERS]
             marks = ",".join("?" * len(part))

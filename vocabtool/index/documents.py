@@ -162,7 +162,7 @@ def batches_of(
     first_row: int = 0,
     place: Callable[[int], str] = "documents: element {:,}".format,
 ) -> Iterator[Batch]:
-    """Convert documents in Python to batches of about 4 MB of text.
+    """Convert documents in Python to batches of about 4 MB of text, without reading ahead.
 
     A text without an id gets its number as id, counted from ``first_row``. ``place``: returns the
     name of an element for messages. Raises ``ValueError`` for an invalid element.

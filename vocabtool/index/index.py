@@ -323,7 +323,8 @@ class Index:
           only if the words are in the graph of a model that the index cannot find.
 
         Raises :class:`NotFound`, and :class:`InvalidFile` for a damaged file. The first use of the
-        model raises :class:`OtherModel` if it did not make the vectors.
+        model raises :class:`OtherModel` if it did not make the vectors. Another ``vocabulary`` is
+        refused at once.
         """
         if "://" in str(path) and is_address(path):
             index: Index = store_index().open_at(str(path), model, options)
@@ -396,7 +397,8 @@ class Index:
         The first is due when the index becomes large enough. Another is due when the number of
         documents has doubled since the last calibration.
 
-        ``before``: number of documents before the last change.
+        ``before``: number of documents before the last change. If the index was large enough even
+        then, but was never calibrated, a calibration is due only if the change doubles the index.
         """
         held = self.calibration
         known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0
@@ -494,7 +496,7 @@ class Index:
             return contents.export(held, file, where=where, vectors=vectors, progress=progress)
 
     def copy(self, new: str | Path, progress: Progress | None = None) -> Index:
-        """Copy the last commit to a new folder or an engine; return the copy.
+        """Copy the last commit to a new folder or an engine; return the copy, without a model.
 
         A writer may change the index meanwhile. All checksums are compared. A new folder appears
         when it is complete; until then, the copy is in the folder ``.NEW.part`` beside it.
@@ -881,7 +883,7 @@ class Index:
         return folder.home(self.path) != self.path
 
     def put_in_place(self) -> Index:
-        """Replace the old index by this one. Return this index, opened again."""
+        """Replace the old index by this one, which was built in ``.new-…``; return it, reopened."""
         given, vocabulary = self._model.encoder, self._model.vocabulary
         self._in_folder.commit.database.close()
         path = folder.put_in_place(self.path)

@@ -145,7 +145,7 @@ def _model_files(source: Index, manifest: Manifest) -> dict[str, bytes]:
 
 
 class _Checksum:
-    """A checksum of documents, vectors and FILE numbers; equal in a folder and an engine."""
+    """A checksum of documents, vectors and FILE numbers in row order; the same in every store."""
 
     def __init__(self) -> None:
         self.rows, self._hash = 0, blake2b(digest_size=16)

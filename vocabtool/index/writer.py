@@ -229,7 +229,10 @@ class Writer:
         return len(found)
 
     def find_existing(self, ids: list[str]) -> dict[str, int]:
-        """Return the row of each id that exists. Uncommitted changes count too."""
+        """Return the row of each id that exists. Uncommitted changes count too.
+
+        ``ids``: in valid UTF-8.
+        """
         return self._files.find_existing(ids)
 
     def remember(self, key: str, digest: bytes, answer: bytes) -> None:
@@ -319,7 +322,7 @@ class Writer:
         """Add the documents of a batch, as :meth:`add` does.
 
         - ``source``: the number of the FILE of the documents.
-        - ``are_new``: true if no id of the batch is in the index, so that no lookup is needed.
+        - ``are_new``: true if no id of the batch is in the index, so that ids need no lookup.
         """
         with self._all_or_nothing():
             batch = self.of_kinds(batch, on_error)

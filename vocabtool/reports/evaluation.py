@@ -208,7 +208,7 @@ def _curve(
 ) -> Iterator[Block]:
     """Yield a plot and a table of ``points``. In text, yield bars instead.
 
-    ``points``: pairs (a, value).
+    ``points``: pairs (a, value). A bar shows how far a value is above the lowest value.
     """
     if page:
         yield Plot(partial(curve, name, points, label))

@@ -117,7 +117,7 @@ def hits_html(found: Hits) -> str:
 
 
 def _weight(asked: QuerySummary, weight: float) -> str:
-    """Show the weight of keyword search with its formula."""
+    """Show the weight of keyword search with its formula, or say which search found nothing."""
     told = f"{weight:.2f}"
     if asked.a is None:
         return told

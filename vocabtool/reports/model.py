@@ -64,7 +64,8 @@ class Table:
     - ``bars``: name of a column that an HTML page also draws as bars.
     - ``longest``: the number with the longest bar; by default, the largest number of the column.
     - ``small``: names of columns that an HTML page prints small, inside the first column.
-    - ``plain``: whether the table has no lines on a terminal.
+    - ``plain``: whether the table has no lines on a terminal. In other text, tabs separate its
+      cells.
     """
 
     columns: Sequence[Column]

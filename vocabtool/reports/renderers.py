@@ -8,7 +8,7 @@
 - HTML: a page is well-formed XML. Its content security policy forbids scripts and external
   resources.
 
-In text and HTML, control characters of untrusted text are escaped.
+In text and HTML, control characters of untrusted text are escaped. In HTML, so is its markup.
 """
 
 from __future__ import annotations
@@ -390,7 +390,7 @@ def render_page(report: Report) -> Iterator[str]:
 
 
 def render_fragment(title: str, blocks: Iterable[Block]) -> str:
-    """Return a title and blocks as HTML for a notebook."""
+    """Return a title and blocks as HTML for a notebook. MathJax ignores this HTML."""
     shown = _elements(blocks)
     for cell in ("th", "td"):  # notebooks align cells to the right
         shown = re.sub(rf'<{cell}(?: class="list")?>', f'<{cell} style="text-align:left">', shown)

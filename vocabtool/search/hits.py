@@ -97,9 +97,9 @@ class QuerySummary:
 class LegPlace:
     """The rank of a document in vector search or in keyword search.
 
-    - ``rank``: from 1; equal scores share a rank. ``None`` if this search did not find the
-      document.
-    - ``score``: the score in this search, or ``None``.
+    - ``rank``: from 1; equal scores share a rank. ``None`` if the document is not among the
+      candidates of this search.
+    - ``score``: the score in this search, or ``None``. A document without a rank may have a score.
     - ``part``: the number that this search adds to the score of the hit.
     """
 
@@ -150,9 +150,9 @@ class Hit:
 
     - ``score``: score of the fusion, higher is better. Most fusions scale the scores within one
       result, so the best hit may have the score 1 even if it is a poor match.
-    - ``tier``: 1 if the document contains an identifier of the query (``foo_bar``), otherwise 0.
-      Hits in higher tiers come first. A query of only one joined word (``input/output``) counts as
-      an identifier. The tier is 2 if the query has a name in mixed case (``DataFrame``) and the
+    - ``tier``: 1 if the document contains a whole identifier of the query (``foo_bar``), otherwise
+      0. Hits in higher tiers come first. A query of only one joined word (``input/output``) counts
+      as an identifier. The tier is 2 if the query has a name in mixed case (``DataFrame``) and the
       document contains it in this spelling.
     - ``similarity``: similarity to the query's vector in the metric of the index (cosine, inner
       product, negative squared distance); ``None`` without a vector.

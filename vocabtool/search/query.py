@@ -35,7 +35,8 @@ class WeighedWord(NamedTuple):
       numbers.
     - ``exact``: the term of the whole word.
     - ``in_a_row``: a document that has these terms one after another contains the whole word.
-    - ``parts``: the stems of the word's parts, such as ``foo`` and ``bar`` for ``foo_bar``.
+    - ``parts``: the stems of the word's parts, such as ``foo`` and ``bar`` for ``foo_bar``. Those
+      of an identifier have at least two characters.
     - ``terms``: all terms that are searched for the word.
     - ``telling``: terms of the word; :func:`unknown_share` adds up their idf.
     """

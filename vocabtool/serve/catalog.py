@@ -153,7 +153,10 @@ class Catalog:
         return served.ready_index()
 
     async def run(self, function: Callable[[], Result]) -> Result:
-        """Run a function in one of the threads. Raises :class:`Busy` if too many requests wait."""
+        """Run a function in one of the threads. Raises :class:`Busy` if too many requests wait.
+
+        If a request is cancelled while its function runs, the function counts until it ends.
+        """
         if len(self._running) >= self.threads + self.waiting:
             raise Busy(f"{len(self._running)} requests are running or waiting; try again")
         context, asked, measured = copy_context(), perf_counter(), REQUEST_FACTS.get()

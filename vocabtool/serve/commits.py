@@ -177,8 +177,8 @@ def _commit(index: Index, changes: Sequence[Change]) -> None:
 
 
 def _newest_commit(index: Index, writer: Writer) -> int:
-    """Return the number of the writer's last commit. Other clients may have committed since."""
-    # Other clients may commit to an engine, too.
+    """Return the number of a folder's newest commit; in an engine, of the writer's last commit."""
+    # Other clients may have committed to an engine since.
     is_shared = isinstance(index, StoreIndex)
     return (writer.manifest if is_shared else read_manifest(index.path)).commit
 

@@ -112,9 +112,11 @@ STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
 
 
 def told_outside(error: Exception) -> str:
-    """Return the message of an error, without paths and addresses of the server.
+    """Return the message of an error in the form that clients may read.
 
-    If a path was removed from an error about files, the full message is logged.
+    If the message may name files of the server, addresses are removed, and only the last part of
+    each absolute path is kept. The full message of a shortened error is logged, except that of a
+    plain :class:`VocabtoolError`, which may quote a text.
     """
     told = str(error)
     is_of_files = isinstance(error, (*STATUSES, OSError))

@@ -56,7 +56,7 @@ class FactCache:
     async def get(self, index: str, what: str, version: object, make: Callable[[], Any]) -> Any:
         """Return the result of ``make`` for this version of an index. The result is kept.
 
-        If the result for an earlier version is being computed, wait for that result and return it.
+        If the result for another version is being computed, wait for that result and return it.
         """
         held = self._held.get((index, what))
         if held is None or (held[1].done() and (held[0] != version or held[1].exception())):
@@ -248,7 +248,8 @@ def surface_words(text: str) -> list[Span]:
 class SortedVocabulary:
     """A vocabulary whose entries are sorted. Piece markers such as ``##`` are ignored.
 
-    ``order``: for each sorted entry, its position in the vocabulary; int64, shape (n,).
+    ``order``: for each sorted entry, its position in the vocabulary; int64, shape (n,). Equal
+    entries are in the order of their positions.
     """
 
     vocabulary: Vocabulary

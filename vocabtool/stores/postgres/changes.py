@@ -4,7 +4,7 @@ Every transaction locks rows in the same order, so that deadlocks are rare:
 
 1. the documents to delete, sorted by key
 2. the new documents, sorted by key
-3. the statistics
+3. the statistics of the writer's own slot
 4. answers, shards and loads
 """
 
@@ -126,7 +126,7 @@ class TermNumbers:
         self._kept: dict[Field, dict[str, int]] = {"words": {}, "surfaces": {}}
 
     def clear(self) -> None:
-        """Forget all numbers. After a rollback, the server may give them to other terms."""
+        """Forget all numbers. After a lost transaction, the server may give them to other terms."""
         for kept in self._kept.values():
             kept.clear()
 
@@ -151,7 +151,7 @@ class TermNumbers:
         return kept
 
     def add(self, connection: Connection, documents: Iterable[NewDocument]) -> None:
-        """Add the terms of documents to the index."""
+        """Add the terms of documents. In a transaction of its own, this blocks no other writer."""
         words, surfaces = set[str](), set[str]()
         for document in documents:
             for part in (document.terms.words, *document.terms.repeated):

@@ -162,7 +162,7 @@ def items_of(text: str) -> list[str] | None:
 
 
 def element_key(value: str | int | float | bool) -> str:
-    """Return a text that stands for an element of a list: equal elements have equal texts."""
+    """Return a text for an element of a list. Only equal elements have equal texts."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"'{value}" if isinstance(value, str) else f"{as_decimal(value):f}".removesuffix(".0")

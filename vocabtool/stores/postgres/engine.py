@@ -324,9 +324,9 @@ class PostgresEngine:
         return VectorFacts.decode(bytes(found[0][0])) if found else None
 
     def index_vectors(self, progress: Progress | None, *, again: bool = False) -> None:
-        """Index the vectors and measure the recall, if there are enough new documents.
+        """Index the vectors and measure the recall, if there are many documents, and many are new.
 
-        ``again``: index the vectors even if few documents are new.
+        ``again``: do not require that many documents are new.
 
         Only one process at a time does this. Other processes wait, and do not repeat the work.
         """

@@ -8,7 +8,7 @@ The index with the number N has these tables:
 
     documents_N      doc                          the row number, from a sequence; never reused
                      key                          BLAKE2b-128 of the id (ids can be 32 KB long)
-                     id, text, source, text_hash  source: the number of a file
+                     id, text, source, text_hash  as in index/database.py
                      words, surfaces              number of terms
                      sequence                     numbers of the terms of the field "words", in the
                                                   order of the text: " 12 15 9 "; no phrase
@@ -287,7 +287,7 @@ def pauses() -> Iterator[float]:
 
 
 def lock_of(number: int, slot: int | None = None) -> int:
-    """Return the number of the advisory lock of an index, or of one of its slots."""
+    """Return the number of the advisory lock of an index, of its ``slot``, or of ``VECTORS``."""
     return number * LOCKS + (SLOTS if slot is None else slot)
 
 
@@ -327,6 +327,8 @@ def find_index(connection: Connection, schema: str, name: str, where: str) -> Ta
 
 def read_manifest(connection: Connection, tables: Tables, where: str) -> Manifest:
     """Return the manifest of the newest commit. Raises :class:`NotFound` if the index was removed.
+
+    ``rows`` is the number of documents. ``commit`` grows with each commit.
 
     The ``load`` of the manifest is an unfinished load or, if all loads are finished, the newest
     load. But its ``synced`` is true if any load of the index has a true ``synced``.

@@ -7,8 +7,8 @@
     source_N     a view of the user's table: own_id, id, text, vector, fields (a JSON array)
     documents_N  a view for searches: rows_N and source_N, without deleted rows
 
-Three triggers on the user's table insert changed rows into ``changes_N``, in the user's own
-transaction and with the rights of the role that created the index. Because triggers only insert
+Three triggers on the user's table insert the ids of changed rows into ``changes_N``, in the user's
+own transaction and with the rights of the role that created the index. Because triggers only insert
 rows, transactions of the user wait neither for each other nor for vocabtool.
 
 An update first reads numbers from ``changes_N``, then the changed rows. The transaction that writes
