@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 MAX_AGE: Final = 10.0  # seconds that frequencies are used without asking
 MAX_FREQUENCIES: Final = 1 << 16  # terms; then all are asked for again
 MAX_AHEAD: Final = 100  # documents of each leg; no hit of a first page of ten was beyond
-MAX_AHEAD_BYTES: Final = 1 << 15  # of a text as it is stored, which may be compressed
+MAX_AHEAD_BYTES: Final = 1 << 15  # of a document as it is stored, which may be compressed
 COMPANION: Final = re.compile(r"\btext_(folded|words|instant)\b")  # values are no part of the SQL
 SPELLING: Final = 2  # letters by which the length of a similar word may differ
 
@@ -408,7 +408,8 @@ class PostgresStore(PostgresDocuments):
                 " AND doc NOT IN (SELECT doc FROM ranked)"
             )
             words = words.then(Part(more, (limit,)))
-        is_small = f"f.doc IS NOT NULL AND pg_column_size(d.text) <= {MAX_AHEAD_BYTES:d}"
+        size = " + ".join(f"coalesce(pg_column_size({name}), 0)" for name in columns.names)
+        is_small = f"f.doc IS NOT NULL AND {size} <= {MAX_AHEAD_BYTES:d}"
         fetched = "".join(f", CASE WHEN {is_small} THEN {name} END" for name in columns.names)
         return (
             Part("WITH every AS MATERIALIZED (")
