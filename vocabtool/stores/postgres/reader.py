@@ -393,30 +393,20 @@ class PostgresStore(PostgresDocuments):
         best = "FROM every WHERE {0} IS NOT NULL ORDER BY {0} DESC, doc LIMIT %s"
         ranked = Part(f"SELECT doc, TRUE AS listed, score {best.format('score')}", (limit,))
         words = Part("SELECT doc, listed FROM ranked")
-        first = Part(
-            "(SELECT doc FROM ranked ORDER BY score DESC, doc LIMIT %s)"
-            " UNION (SELECT doc FROM near ORDER BY similarity DESC, doc LIMIT %s)",
-            (ahead, ahead),
-        )
         if any(each.code is not None for each in clauses):
-            by_tier = " UNION (SELECT doc FROM every WHERE code IS NOT NULL"
-            order = " ORDER BY exact DESC, score DESC NULLS LAST, doc LIMIT %s)"
-            first = first.then(Part(by_tier + order, (ahead,)))
             more = (
                 " UNION ALL SELECT doc, FALSE FROM every WHERE score IS NOT NULL"
                 f" AND doc IN (SELECT doc {best.format('code')})"
                 " AND doc NOT IN (SELECT doc FROM ranked)"
             )
             words = words.then(Part(more, (limit,)))
-        size = " + ".join(f"coalesce(pg_column_size({name}), 0)" for name in columns.names)
-        is_small = f"f.doc IS NOT NULL AND {size} <= {MAX_AHEAD_BYTES:d}"
-        fetched = "".join(f", CASE WHEN {is_small} THEN {name} END" for name in columns.names)
+        fetched = "".join(f", CASE WHEN f.doc IS NOT NULL THEN {e} END" for e in columns.names)
         return (
             Part("WITH every AS MATERIALIZED (")
             .then(every, "), ranked AS MATERIALIZED (", ranked, ")")
             .then(", words AS (", words, ")")
             .then(", near AS MATERIALIZED (", near, ")")
-            .then(", first AS MATERIALIZED (", first, ")")
+            .then(", first AS MATERIALIZED (", self._first(columns, ahead), ")")
             .then(", candidates AS (SELECT doc FROM words UNION SELECT doc FROM near)")
             .then(f" SELECT (SELECT sum(commits)::bigint FROM totals_{n}), x.*")
             .then(" FROM (SELECT 1) one LEFT JOIN (SELECT d.doc, d.id, e.score, ", similarity)
@@ -427,6 +417,24 @@ class PostgresStore(PostgresDocuments):
             .then(
                 " LEFT JOIN first f ON f.doc = c.doc LEFT JOIN every e ON e.doc = c.doc) x ON TRUE"
             )
+        )
+
+    def _first(self, columns: DocumentColumns, ahead: int) -> Part:
+        """Return a statement that selects the ``ahead`` best documents of each leg and tier.
+
+        Documents with long texts or fields are left out.
+        """
+        if not ahead:
+            return Part("SELECT NULL::bigint AS doc WHERE FALSE")
+        n = self.tables.number
+        size = " + ".join(f"coalesce(pg_column_size({name}), 0)" for name in columns.names)
+        return Part(
+            "SELECT f.doc FROM ((SELECT doc FROM ranked ORDER BY score DESC, doc LIMIT %s)"
+            " UNION (SELECT doc FROM near ORDER BY similarity DESC, doc LIMIT %s)"
+            " UNION (SELECT doc FROM every WHERE code IS NOT NULL"
+            " ORDER BY exact DESC, score DESC NULLS LAST, doc LIMIT %s)"
+            f") f JOIN documents_{n} d ON d.doc = f.doc WHERE {size} <= {MAX_AHEAD_BYTES:d}",
+            (ahead, ahead, ahead),
         )
 
     def search(self, query: KeywordQuery, limit: int, among: Part) -> RankedRows:
