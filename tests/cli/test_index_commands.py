@@ -345,7 +345,7 @@ def test_calibrate_says_when_nothing_can_be_said(index: str) -> None:
     """Four short documents tell nothing: exit code 1, and the index stays as it is."""
     done = vocabtool("calibrate", index)
     assert (done.returncode, Index.open(index).calibration) == (1, None)
-    assert "fewer than 10 documents" in done.stderr
+    assert "fewer than 10 have" in done.stderr
 
 
 def test_calibrate_keeps_what_it_found(tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ FOLDER = 'folder = "f"\n'
 CASES = [
     ("[index.x", "not TOML"),
     ("[index.x]\nfolder = 'f'\nkeep = " + "[" * 5000, "not TOML"),
-    ("x = '" + "a" * (1 << 20) + "'", "more than 1,048,576 bytes"),
+    ("x = '" + "a" * (1 << 20) + "'", "at most 1,048,576 bytes"),
     ("[indexes.x]\nfolder = 'f'", "indexes: unknown key"),
     ("index = 3", "wanted tables named [index.NAME]"),
     ("[index]\nx = 3", "[index.x] wanted a table, got 3"),

@@ -44,7 +44,7 @@ TABLE = pa.table({"id": [1, 2], "text": ["the dog", "a"]})
 pq.write_table(TABLE, packed := io.BytesIO())
 PARQUET = packed.getvalue()
 OP = [
-    "cannot be read from the model: the op StringFormat: ",
+    "the op StringFormat",
     "use --exact-words",
     "pip install '.[tensorflow]'",
 ]

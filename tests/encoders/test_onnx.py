@@ -532,7 +532,7 @@ def test_lower_case(model: Path) -> None:
     tokenizer.normalizer = None
     tokenizer.save(str(model / "tokenizer.json"))
     assert wanted.any()
-    with pytest.raises(UnsupportedFormat, match="lower case"):
+    with pytest.raises(UnsupportedFormat, match="lower-case"):
         open_encoder(model)
 
 

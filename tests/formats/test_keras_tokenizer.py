@@ -133,7 +133,7 @@ def test_damaged(config: dict[str, Any], message: str, tmp_path: Path) -> None:
         ({"filters": ["ab"]}, "filters is a list, wanted a text"),
         ({"split": ""}, "split is empty, wanted a text to split at"),
         ({"split": None}, "split is null, wanted a text to split at"),
-        ({"split": "\ud800"}, "split has a lone surrogate"),
+        ({"split": "\ud800"}, "'split' has a lone surrogate"),
     ],
 )
 def test_settings_that_cut_no_text(settings: dict[str, Any], message: str, tmp_path: Path) -> None:

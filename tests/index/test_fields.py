@@ -399,7 +399,7 @@ def test_commands(tmp_path: Path) -> None:
     assert "--id-field id --field 'title^3' --field body\n" in told(
         "export", "index", "-o", "e.jsonl"
     )
-    assert "wanted body and title^2" in told(
+    assert "not body and title^2" in told(
         *index, "--field", "body", "--field", "title^2", "--existing", "update", code=3
     )
     assert "from 1 to 9, got 'title^x'" in told(*index, *fields[2:], "--field", "title^x", code=2)

@@ -164,7 +164,7 @@ def test_a_name_is_not_downloaded(tmp_path: Path) -> None:
 
 def test_refused(tmp_path: Path) -> None:
     """By indexes that have no words, or those of their model."""
-    with pytest.raises(VocabtoolError, match="own words"):
+    with pytest.raises(VocabtoolError, match="own vocabulary"):
         Index.create(tmp_path / "index", GLOVE, weights="none", vocabulary=["love"])
     assert not (tmp_path / "index").exists()
     own = Index.create(tmp_path / "own", GLOVE, weights="none")
@@ -222,4 +222,4 @@ def test_commands(tmp_path: Path) -> None:
     command("index", shards, *words, "--rule", "lower", "-o", given)
     found = json.loads(command("search", given, "love xapian", "--format", "json"))
     assert [word["known"] for word in found["query"]["words"]] == [True, False]
-    assert "own words" in command("embed", corpus, "--model", GLOVE, *words, "-o", at, code=3)
+    assert "own vocabulary" in command("embed", corpus, "--model", GLOVE, *words, "-o", at, code=3)

@@ -242,7 +242,7 @@ def test_a_sync_wants_whole_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         file.write("no json\n")
     with pytest.raises(
         VocabtoolError,
-        match=r"rows are invalid and were skipped .*2\.jsonl:11.*--force \(force=True",
+        match=r"rows that were skipped as invalid .*2\.jsonl:11.*--force \(force=True",
     ):
         index.update(sync=True)
     assert texts(index) == rows(10) | rows(10, "e")

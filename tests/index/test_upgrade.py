@@ -83,7 +83,7 @@ def test_it_goes_on_as_an_index(old: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_command_upgrades(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Once; what is no old index is told apart."""
     cli(["upgrade", str(old)], standalone_mode=False)
-    assert "over, 3 deleted documents" in capsys.readouterr().err
+    assert "converted, 3 deleted documents" in capsys.readouterr().err
     with pytest.raises(VocabtoolError, match="nothing to upgrade"):
         Index.upgrade(old)
     with pytest.raises(NotFound):

@@ -383,7 +383,7 @@ def test_changes_of_an_empty_and_a_full_index(store: VocabtoolVectorStore) -> No
         ("ember", {"n": 7})
     ]
     assert [each.node_id for each in store.get_nodes(["x", "n6", "n6"])] == ["n6"]
-    with pytest.raises(ValueError, match=r"clear\(\) deletes all"):
+    with pytest.raises(ValueError, match=r"to delete all nodes, call clear\(\)"):
         store.delete_nodes()
     with pytest.raises(ValueError, match="'n2' has no embedding"):
         store.add([node(1), TextNode(id_="n2", text="x")])

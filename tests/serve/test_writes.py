@@ -224,7 +224,10 @@ def test_documents_that_must_be_new(writer: httpx.Client, folder: Path) -> None:
         ({"text": 3, "vector": [1] * DIM}, "body.text"),
         ({"text": "t", "vector": [1] * DIM, "colour": "red"}, "body.colour"),
         ({"text": "t", "vector": [1] * DIM, "fields": {"n": "many"}}, "the field 'n' contains"),
-        ({"text": "t", "vector": [1] * DIM, "fields": {"id": "y"}}, "the field 'id' conflicts"),
+        (
+            {"text": "t", "vector": [1] * DIM, "fields": {"id": "y"}},
+            "its field 'id' has another value",
+        ),
     ],
 )
 def test_wrong_documents(

@@ -455,7 +455,7 @@ def test_a_model_is_compared(database: Database) -> None:
         database.do(
             "INSERT INTO docs VALUES (%s, %s, %s)", number, text, str(encode([text])[0].tolist())
         )
-    with pytest.raises(OtherModel, match="agrees"):
+    with pytest.raises(OtherModel, match="agreement"):
         database.index(PLAIN, model=other)
     assert database.do("SELECT count(*) FROM pg_namespace WHERE nspname = 'vocabtool'") == [(0,)]
     with pytest.raises(OtherModel, match="5"):
@@ -465,13 +465,13 @@ def test_a_model_is_compared(database: Database) -> None:
     index.remove()
     database.index(PLAIN)
     assert Index.open(database.address, encode).search("amber").hits[0].similarity is not None
-    with pytest.raises(OtherModel, match="agrees"):
+    with pytest.raises(OtherModel, match="agreement"):
         Index.open(database.address, other).search("amber")
     # A row whose text was changed without its vector is no other model; most rows are.
     database.do("UPDATE docs SET body = 'cedar' WHERE id % 7 = 0")
     assert Index.open(database.address, encode).search("amber").hits[0].similarity is not None
     database.do("UPDATE docs SET body = 'cedar'")
-    with pytest.raises(OtherModel, match="agrees"):
+    with pytest.raises(OtherModel, match="agreement"):
         Index.open(database.address, encode).search("amber")
 
 
@@ -504,7 +504,7 @@ def test_command_line(database: Database) -> None:
     assert "12 added" in run(*made)
     fields = (each.replace("-text-column", "-field").replace("column", "field") for each in made)
     assert "nothing: no row changed" in run(*fields)
-    assert "one --text-column" in run(*made, "--field", "title", code=2)
+    assert "weights in --text-column" in run(*made, "--field", "title", code=2)
     assert "another index" in run(*made, "--id-field", "year", code=2)  # the last one counts
     database.do("DELETE FROM docs WHERE id = 1")
     assert "docs; 1 change" in run("stats", database.address)
@@ -517,7 +517,7 @@ def test_command_line(database: Database) -> None:
     assert "created with 0.95" in run(*made, "--recall", "0.5", code=2)
     assert "11 added" in run(*made, "--keep", "ok", "--force")
     assert "rows of docs" in run("update", database.address, "--sync", code=3)
-    assert "no FILE" in run("index", "x.txt", *made[1:], code=2)
+    assert "--table cannot be combined with FILE" in run("index", "x.txt", *made[1:], code=2)
     assert "--table needs" in run("index", "--table", "docs", "-o", database.address, code=2)
     assert "name an index in the table's database" in run(*made[:-1], "folder", code=3)
     assert database.do("SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == [(3,)]
