@@ -267,10 +267,10 @@ class _NumberedTexts:
     def choose(
         self, min_count: int, max_words: int
     ) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int32]]:
-        """Choose the most frequent words. Return them, their counts, and an array of rows.
+        """Return the most frequent words, their counts, and the positions of all words.
 
-        Element n of the array is for the word with the number n: its position among the chosen
-        words, or -1 if the word is not chosen.
+        Element n of the last array is the position of word number n among the chosen words, or -1
+        if the word is not chosen.
         """
         words, counts = list(self._numbers), self._counts[1 : len(self._numbers) + 1].tolist()
         frequent = (at for at, times in enumerate(counts) if times >= min_count)

@@ -62,8 +62,8 @@ class Query:
     - ``counted``: the clause of each term, with its weight.
     - ``should``: the clauses of ``counted``, and clauses for phrases that are not required.
     - ``codes``: a clause for each identifier. Documents that match any of these clauses rank first.
-    - ``unstemmed``: as ``codes``, but names in mixed case match only in their exact spelling. Empty
-      if no name is in mixed case.
+    - ``unstemmed``: as ``codes``, but the words of a name in mixed case are not stemmed, so that it
+      matches only in its exact spelling. Empty if no name is in mixed case.
     - ``required``: phrases that a document must contain.
     - ``is_unknown``: whether the query has words, but the model knows none of them.
     """

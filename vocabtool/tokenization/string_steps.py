@@ -316,7 +316,7 @@ class Transcode(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class Characters(SplitStep):
-    """UnicodeDecode into one string per code point, as in ``tf.strings.unicode_split``."""
+    """The ops of ``tf.strings.unicode_split``: each code point becomes a string."""
 
     decoding: Decoder = Decoder()
     description: ClassVar[str] = "split into characters"

@@ -148,8 +148,8 @@ def path_of(model: str | Path) -> Path:
     ``model``: a path, a TensorFlow Hub handle, or the name of a model in another local cache. A
     prefix such as ``static:`` is ignored.
 
-    For a static embedding or an ONNX model with a tokenizer, the result is the path of the
-    tokenizer. If the tokenizer is at the top of the folder ``model``, the result is that folder.
+    A static embedding or an ONNX model is read through its tokenizer. If the tokenizer is at the
+    top of the folder ``model``, the result is this folder, otherwise the path of the tokenizer.
     """
     kind, name = files.split_kind(model) if isinstance(model, str) else ("", "")
     if kind:

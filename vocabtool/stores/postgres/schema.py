@@ -287,7 +287,9 @@ def pauses() -> Iterator[float]:
 
 
 def lock_of(number: int, slot: int | None = None) -> int:
-    """Return the number of the advisory lock of an index, of its ``slot``, or of ``VECTORS``."""
+    """Return the number of the advisory lock of index ``number``, or of one of its slots.
+
+    ``slot``: the slot, or ``VECTORS`` for the lock of the index of vectors."""
     return number * LOCKS + (SLOTS if slot is None else slot)
 
 
