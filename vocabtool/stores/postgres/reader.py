@@ -313,9 +313,7 @@ class PostgresStore(PostgresDocuments):
             self._stale = True
         found = [each[1:] for each in found if each[1] is not None]
         documents = {
-            doc: columns.document(id_, *values)
-            for doc, id_, *_, values in ((*each[:9], each[9:]) for each in found)
-            if values[0] is not None
+            each[0]: columns.document(each[1], *each[9:]) for each in found if each[9] is not None
         }
         docs = np.array([each[0] for each in found], np.int64)
         self._keep_ids(docs.tolist(), [each[1] for each in found])
