@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -43,15 +42,6 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VOCABTOOL_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
-
-
-@pytest.fixture(scope="module", autouse=True)
-def memory() -> Iterator[None]:
-    """Give freed memory back to the system after each file: many files share a process."""
-    yield
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # only glibc has it
-    if trim is not None:
-        trim(0)
 
 
 @pytest.fixture(scope="session")
