@@ -559,7 +559,7 @@ def test_errors_of_python(here: Path) -> None:
     assert "no model.safetensors" in found.notes[0]
     with pytest.raises(NotFound):
         suggest(words, TEXTS, 2, model=here / "none")
-    with pytest.raises(VocabtoolError, match="can be added to"):
+    with pytest.raises(VocabtoolError, match="can be added only to"):
         suggest(Words.of("data/sentence_encoder"), TEXTS, 2)
     nothing = suggest(words, [], 2)
     assert (nothing.words, nothing.held_out.rate_before) == ((), 0)
