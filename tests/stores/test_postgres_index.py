@@ -87,10 +87,11 @@ def test_reads_while_others_delete(
     assert left == []
 
 
-def test_the_first_search_finds_what_later_ones_find(address: str) -> None:
-    """Its hits come with the candidates, unless their texts are long."""
+@pytest.mark.parametrize("size", [5, 50_000])
+def test_the_first_search_finds_what_later_ones_find(address: str, size: int) -> None:
+    """Its hits come with the candidates, unless the text of one is long."""
     made = Index.create(address, dim=DIM)
-    lengthy = np.random.default_rng(1).bytes(50_000).hex()  # compressed, it is still long
+    lengthy = np.random.default_rng(1).bytes(size).hex()  # compressed, it is still long
     fields: list[dict[str, Any]] = [{"n": 1, "at": "x"}, {"n": 2.5}, {}]
     texts = ["amber word", f"amber {lengthy}", "amber"]
     given = [Document(f"d{at}", texts[at], fields[at]) for at in range(len(texts))]

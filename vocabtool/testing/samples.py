@@ -1,6 +1,6 @@
 """Sample documents, queries and conditions.
 
-For each condition, a function tells whether a document matches.
+Each condition has a function that decides, for a document, whether it matches.
 """
 
 from __future__ import annotations
@@ -104,9 +104,9 @@ Meaning = Callable[[Doc], bool]
 
 
 def _has(name: str, test: Callable[[Any], bool]) -> Meaning:
-    """Return a function that tells whether a document has a value that passes a test.
+    """Return a function that decides whether a document has the field ``name``, with a good value.
 
-    ``name``: the name of the field with the value.
+    ``test``: whether a value of the field is good.
     """
     return lambda doc: doc.fields.get(name) is not None and test(doc.fields[name])
 

@@ -297,7 +297,7 @@ def write_noted(
     limit: int,
     where: str,
 ) -> UpdateCounts | None:
-    """Index up to ``limit`` changes in one transaction. Return ``None`` if there are none."""
+    """Index up to ``limit`` changes in one transaction. Return ``None`` if no change is left."""
     from psycopg import IsolationLevel
 
     def ask(statement: LiteralString, *values: object) -> list[tuple[Any, ...]]:
