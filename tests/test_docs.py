@@ -124,21 +124,27 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         pytest.skip(f"all ran but the blocks that need {', '.join(missing)}")
 
 
+def without_code(text: str) -> str:
+    return re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+
+
+def anchors_of(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", without_code(page.read_text("utf-8")), re.MULTILINE)
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
+    }
+
+
 @pytest.mark.parametrize("page", REPOSITORY_PAGES, ids=name_of)
 def test_links(page: Path) -> None:
-    """A link to a file of the repository, and to a heading of the same page, leads there."""
-    text = page.read_text("utf-8")
-    anchors = {
-        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
-        for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    }
-    for target in re.findall(
-        r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
-    ):
-        if target.startswith("#"):
-            assert target[1:] in anchors, target
-        elif "://" not in target:
-            assert (page.parent / target.partition("#")[0]).exists(), target
+    """A link to a file of the repository, or to a heading of a page, leads there."""
+    text = without_code(page.read_text("utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" not in target:
+            name, _, anchor = target.partition("#")
+            linked = page.parent / name if name else page
+            assert linked.exists(), target
+            assert not anchor or anchor in anchors_of(linked), target
 
 
 def page_of(name: str) -> str:
