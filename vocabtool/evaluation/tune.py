@@ -25,7 +25,6 @@ from vocabtool.keywords.cutter import Terms
 from vocabtool.search.fusion import Candidates, best_places, fuse
 from vocabtool.search.legs import MaskStore
 from vocabtool.search.query import parse_query
-from vocabtool.search.search import is_subword
 from vocabtool.search.settings import Calibration, Settings
 from vocabtool.search.store import Selection, Store
 from vocabtool.system.ranking import Near, RankedRows, Rows
@@ -246,7 +245,8 @@ def tune(
     fold = np.random.default_rng(seed).permutation(len(gains)) % FOLDS
     held_out = [gains[fold == each][:, _best(gains[fold != each])] for each in range(FOLDS)]
     means = gains.mean(axis=0)
-    fixed = DEFAULTS.weight(is_subword(snapshot))
+    known_words = snapshot.known_words
+    fixed = DEFAULTS.weight(known_words is not None and known_words.subword)
     return TunedWeight(
         WEIGHTS[_best(gains)],
         tuple(map(Gain, WEIGHTS, means.tolist())),

@@ -375,7 +375,8 @@ def explain_hits(
     """
     if not query.counted:  # keywords were not searched: explain with plain BM25
         words = [word for word in query.words if word.counts]
-        query = replace(query, counted=term_clauses(words, store, query.frequencies))
+        counted, _ = term_clauses(words, store, query.frequencies)
+        query = replace(query, counted=counted)
     places = best.places
     rows = candidates.rows[places].tolist()
     legs = []

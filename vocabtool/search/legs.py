@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, assert_never
 
@@ -16,7 +16,16 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates
-from vocabtool.search.store import Asked, Combination, Exclusion, KeywordStore, LegQuery, Selection
+from vocabtool.search.store import (
+    MAX_COMPARED,
+    Asked,
+    Combination,
+    Exclusion,
+    JoinedWord,
+    KeywordStore,
+    LegQuery,
+    Selection,
+)
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among, mask_of
 
 
@@ -39,11 +48,20 @@ class SteppedLegs:
     def at_one_commit(self) -> AbstractContextManager[Any]:
         return nullcontext(self)
 
-    def best_without(self, parts: tuple[Clause, ...], whole: Term, limit: int) -> float:
-        found = self.keywords.search(KeywordQuery((), parts), limit, self.live)
-        holding = KeywordQuery((Clause((whole,)),))
-        holders = self.keywords.search(holding, limit, self.only(found.rows)).rows
-        return float(found.scores[~are_among(found.rows, holders)].max(initial=0.0))
+    def statistics(
+        self, terms: Iterable[Term], joined: Sequence[JoinedWord]
+    ) -> tuple[Mapping[Term, int], Mapping[JoinedWord, float]]:
+        frequencies = self.keywords.document_frequencies(terms)
+        bests = {}
+        for each in joined:
+            if frequencies[each.whole]:
+                asked = KeywordQuery((), each.parts)
+                found = self.keywords.search(asked, MAX_COMPARED, self.live)
+                whole = KeywordQuery((Clause((each.whole,)),))
+                holders = self.keywords.search(whole, MAX_COMPARED, self.only(found.rows)).rows
+                scores = found.scores[~are_among(found.rows, holders)]
+                bests[each] = float(scores.max(initial=0.0))
+        return frequencies, bests
 
     def legs(
         self, query: LegQuery, vector: Vectors | None, limit: int, among: Selection

@@ -12,7 +12,7 @@ from vocabtool.keywords.cutter import QueryWord
 from vocabtool.keywords.identifiers import is_name
 from vocabtool.search.language import Operator, understand
 from vocabtool.search.settings import Predicate, Settings
-from vocabtool.search.store import KnownWords, Store, WordStatus
+from vocabtool.search.store import JoinedWord, KnownWords, Store, WordStatus
 
 MAX_WORDS: Final = 1_000  # of a query; pasted texts may have more
 MANY_PIECES: Final = 3  # a code-like word with so many pieces counts as unknown to a subword model
@@ -22,7 +22,6 @@ MIN_TELLING: Final = 2  # characters; single characters carry no meaning
 # of mean length that contains each part two or three times.
 WHOLE_OVER_PARTS: Final = 1.5
 NO_TIE: Final = 1e-3  # margin of a whole word over the best document without it
-MAX_COMPARED: Final = 100  # documents with all parts of a joined word
 
 
 class WeighedWord(NamedTuple):
@@ -90,7 +89,6 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
     words = weigh_words(cut, store.known_words, settings.is_identifier())
     counting = [word for word in words if word.counts]
     terms = dict.fromkeys(term for word in counting for term in word.terms + word.telling)
-    frequencies = store.keywords.document_frequencies(terms)
     boost = code_boost = 0.0
     asking = counting
     match settings.fusion:
@@ -100,7 +98,7 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
             asking = [word for word in counting if word.unknown]
         case "dense":
             asking = []
-    counted = term_clauses(asking, store, frequencies, boost, code_boost)
+    counted, frequencies = term_clauses(asking, store, terms, boost, code_boost)
     should = tuple(counted.values())
     quoted: dict[int, tuple[Term, ...]] = {}
     either = set[int]()  # phrases of which a document needs only one
@@ -210,11 +208,13 @@ def is_word(text: str) -> bool:
 def term_clauses(
     words: Iterable[WeighedWord],
     store: Store,
-    frequencies: Mapping[Term, int],
+    terms: Iterable[Term],
     boost: float = 0.0,
     code_boost: float = 0.0,
-) -> dict[Term, Clause]:
-    """Return a weighted clause for each term of the words.
+) -> tuple[dict[Term, Clause], Mapping[Term, int]]:
+    """Return a weighted clause for each term of the words, and the frequencies of ``terms``.
+
+    ``terms``: the terms of the words, and others.
 
     A whole word scores at least as much as all its parts together. The score of an identifier
     (``foo_bar``) is added to the scores of its parts. The score of any other joined word
@@ -227,27 +227,27 @@ def term_clauses(
         for term in word.terms:
             if term not in made or made[term].boost < weight:
                 made[term] = Clause((term,), weight)
+    joined = list[tuple[WeighedWord, JoinedWord, bool]]()
     for word in asking:
         if not (word.identifier or word.word.surfaces or word.word.humps) or not word.parts:
             continue
-        whole = word.exact
-        others = [term for term in word.terms if term != whole]
+        others = [term for term in word.terms if term != word.exact]
         parts = [made[term] for term in others if term.text not in word.word.unstemmed]
-        outdone: tuple[Term, ...] = ()
-        least = max(made[whole].boost, 1 + code_boost if word.identifier else 0.0)
-        if not word.identifier and len(word.word.words) > 1:
+        replaces = not word.identifier and len(word.word.words) > 1
+        if replaces:
             askers = Counter(term for each in asking for term in each.terms)
             parts = [part for part in parts if askers[part.terms[0]] == 1]
-            outdone, least = tuple(part.terms[0] for part in parts), 0.0
-        idfs = [idf(store.rows, frequencies[part.terms[0]]) for part in parts]
-        masses = [part.boost * rarity for part, rarity in zip(parts, idfs, strict=True)]
-        score = WHOLE_OVER_PARTS * sum(masses)
-        if outdone and frequencies[whole]:
-            best = store.best_without(tuple(parts), whole, MAX_COMPARED)
-            score = max(score, best * (1 + NO_TIE))
-        score_of_one = idf(store.rows, frequencies[whole])
-        made[whole] = Clause((whole,), max(least, score / score_of_one), outdone)
-    return made
+        joined.append((word, JoinedWord(word.exact, tuple(parts)), replaces))
+    asked = [each for _, each, replaces in joined if replaces and each.parts]
+    frequencies, bests = store.statistics(terms, asked)
+    for word, each, replaces in joined:
+        parts_of = tuple(part.terms[0] for part in each.parts)
+        mass = sum(made[term].boost * idf(store.rows, frequencies[term]) for term in parts_of)
+        score = max(WHOLE_OVER_PARTS * mass, bests.get(each, 0.0) * (1 + NO_TIE))
+        least = max(made[each.whole].boost, 1 + code_boost if word.identifier else 0.0)
+        boost = max(0.0 if replaces else least, score / idf(store.rows, frequencies[each.whole]))
+        made[each.whole] = Clause((each.whole,), boost, parts_of if replaces else ())
+    return made, frequencies
 
 
 def unknown_share(

@@ -140,7 +140,9 @@ def search(
             )
         notes.append(GUESSES)
 
-    scores, a, weight = fuse(candidates, settings, query.m, is_subword(store))
+    scores, a, weight = fuse(
+        candidates, settings, query.m, bool(store.known_words and store.known_words.subword)
+    )
     if chance is not None and query.words and settings.fusion in MIXED and not guesses:
         notes += _chance_note(candidates, chance)
     wanted = pager.candidates_for(k, len(scores))
@@ -317,15 +319,11 @@ def _first_notes(
         notes.append(NO_VECTOR if vector is None else ZERO_VECTOR)
     if explain and store.known_words is None:
         notes.append(NO_VOCABULARY)
-    elif explain and is_subword(store):
+    elif explain and store.known_words and store.known_words.subword:
         notes.append(PIECES)
     if text is not None and not query.words:
         notes.append(NO_WORDS)
     return notes
-
-
-def is_subword(store: Store) -> bool:
-    return store.known_words is not None and store.known_words.subword
 
 
 def _suggest_spellings(store: Store, query: Query) -> tuple[Suggestion, ...]:

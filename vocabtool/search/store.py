@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from sys import getsizeof
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from vocabtool.search.conditions import Where
     from vocabtool.search.fusion import Candidates, Places
 
+MAX_COMPARED: Final = 100  # documents with all parts of a joined word
 MAX_REMEMBERED: Final = 1 << 16  # words; then the cache is cleared
 MAX_REMEMBERED_LENGTH: Final = 100  # characters; longer words rarely repeat
 
@@ -194,6 +195,13 @@ class Exactness:
     similarities: bool
 
 
+class JoinedWord(NamedTuple):
+    """A word such as ``input/output``, whose score replaces the scores of its parts."""
+
+    whole: Term
+    parts: tuple[Clause, ...]
+
+
 class LegQuery(Protocol):
     """The clauses of a :class:`~vocabtool.search.query.Query` that the legs search for."""
 
@@ -261,10 +269,10 @@ def fetch_candidates(store: Store, candidates: Candidates, places: Places) -> li
 class Store(Protocol):
     """One commit of an index. A search reads folders and engines through this interface.
 
-    A query calls :meth:`KeywordStore.document_frequencies`, :meth:`select`, :meth:`legs`, and
+    A query calls :meth:`statistics`, :meth:`select`, :meth:`legs`, and
     :meth:`DocumentStore.fetch_documents`. An engine behind a network answers each of these calls in
-    one round trip. It caches document frequencies. If some were not in the cache, :meth:`legs` may
-    return the best documents with the candidates, so that a query still needs only two round trips.
+    one round trip. It caches statistics. If some were not in the cache, :meth:`legs` may return the
+    best documents with the candidates, so that a query still needs only two round trips.
 
     ``rows``: number of rows, the N in the formula of the idf. ``live``: the selection of all
     documents. ``known_words``: the words that the model knows, or ``None``.
@@ -302,13 +310,16 @@ class Store(Protocol):
 
     def only(self, rows: Rows) -> Selection: ...
 
-    def best_without(self, parts: tuple[Clause, ...], whole: Term, limit: int) -> float:
-        """Return the highest score for ``parts`` among documents without the term ``whole``.
+    def statistics(
+        self, terms: Iterable[Term], joined: Sequence[JoinedWord]
+    ) -> tuple[Mapping[Term, int], Mapping[JoinedWord, float]]:
+        """Return document frequencies, and the best score for the parts of each joined word.
 
-        Only the best documents that contain all ``parts`` are compared. The result is 0 if all of
-        these documents contain ``whole``.
+        ``terms``: the terms to count, with ``whole`` of each joined word.
 
-        ``limit``: maximum number of documents to compare.
+        The score is the highest one among documents without the whole word. Only the best
+        ``MAX_COMPARED`` documents that contain all parts are compared. A word is left out, or its
+        score is 0, if it is not in the corpus, or if all of these documents contain it.
         """
 
     def is_empty(self, selection: Selection) -> bool: ...

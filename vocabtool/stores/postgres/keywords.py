@@ -12,7 +12,14 @@ from typing import Final
 
 from vocabtool.keywords.bm25 import K1, B, Clause, KeywordQuery, Term, idf
 from vocabtool.search.conditions import Where
-from vocabtool.search.store import Asked, Combination, Exclusion, LegQuery
+from vocabtool.search.store import (
+    MAX_COMPARED,
+    Asked,
+    Combination,
+    Exclusion,
+    JoinedWord,
+    LegQuery,
+)
 from vocabtool.stores.postgres.schema import FIELD_CODES, Tables, stored_term, stored_text
 
 MAX_JOINED: Final = 4  # terms of a phrase that are joined; the rest is seen in the sequence
@@ -147,6 +154,55 @@ def weigh(
                 clause, score.get(terms), code.get(terms), terms in exact, terms in musts
             )
     return list(made.values())
+
+
+def find_terms(tables: Tables, terms: Sequence[Term]) -> Part:
+    """Return a statement that selects ``place``, ``term`` and ``documents`` of the stored terms.
+
+    ``place``: the place in ``terms``, from 1. ``documents``: the document frequency.
+    """
+    n = tables.number
+    return Part(
+        "SELECT a.place, e.term, (SELECT coalesce(sum(documents), 0)::bigint"
+        f" FROM counts_{n} c WHERE c.term = e.term) AS documents"
+        " FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY a(field, text, place)"
+        f' JOIN terms_{n} e ON e.field = a.field::"char" AND e.text = a.text',
+        (
+            [FIELD_CODES[term.field] for term in terms],
+            [stored_term(stored_text(term.text)) for term in terms],
+        ),
+    )
+
+
+def best_of_parts(tables: Tables, joined: JoinedWord, among: Part) -> Part:
+    """Return the score that :meth:`Store.statistics` returns for a joined word, as SQL.
+
+    The statement around it has the totals of the index as ``t``. ``among``: a condition on
+    ``p.doc``.
+    """
+    terms = [part.terms[0] for part in joined.parts]
+    boosts = [
+        part.boost * (K1 + 1 if part.terms[0].field == "words" else 1) for part in joined.parts
+    ]
+    idf = "ln(1 + (t.documents - f.documents + 0.5::float8) / (f.documents + 0.5::float8))"
+    a, b = K1 * (1 - B), K1 * B
+    saturation = (
+        f"p.frequency / (p.frequency + {a}::float8"
+        f" + {b}::float8 * p.length * t.documents / nullif(t.words, 0))"
+    )
+    is_word = [term.field == "words" for term in terms]
+    return (
+        Part("(SELECT coalesce(max(b.score), 0)::float8 FROM (SELECT p.doc, ")
+        .then(Part(f"sum((%s::float8[])[f.place] * {idf}", (boosts,)))
+        .then(Part(f" * CASE WHEN (%s::bool[])[f.place] THEN {saturation}", (is_word,)))
+        .then(" ELSE 1 END)::float4 AS score FROM (", find_terms(tables, terms))
+        .then(f") f JOIN postings_{tables.number} p USING (term) WHERE ", among)
+        .then(" AND EXISTS (", find_terms(tables, [joined.whole]), ")")
+        .then(Part(" GROUP BY p.doc HAVING count(*) = %s", (len(terms),)))
+        .then(f" ORDER BY score DESC, p.doc LIMIT {MAX_COMPARED}) b WHERE NOT EXISTS (SELECT")
+        .then(f" FROM postings_{tables.number} h WHERE h.doc = b.doc AND h.term IN (SELECT term")
+        .then(" FROM (", find_terms(tables, [joined.whole]), ") whole)))")
+    )
 
 
 def totals(

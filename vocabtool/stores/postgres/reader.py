@@ -25,7 +25,7 @@ from vocabtool.errors import InvalidCondition, NotFound
 from vocabtool.index.folder import Manifest
 from vocabtool.index.model import IndexModel
 from vocabtool.index.raw_vectors import prepare
-from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
+from vocabtool.keywords.bm25 import KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import MAX_TERMS_COMPARED, nearest
 from vocabtool.search.conditions import Where
@@ -35,6 +35,7 @@ from vocabtool.search.store import (
     Combination,
     Exactness,
     Exclusion,
+    JoinedWord,
     KnownWords,
     LegQuery,
 )
@@ -45,17 +46,14 @@ from vocabtool.stores.postgres.keywords import (
     TRUE,
     Part,
     Statistics,
+    best_of_parts,
+    find_terms,
     query_terms,
     select_part,
     totals,
     weigh,
 )
-from vocabtool.stores.postgres.schema import (
-    FIELD_CODES,
-    Tables,
-    stored_term,
-    stored_text,
-)
+from vocabtool.stores.postgres.schema import Tables
 from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, VectorSql, as_text
 from vocabtool.system.ranking import Near, RankedRows, Rows
 
@@ -78,7 +76,7 @@ class State:
     facts: VectorFacts | None
     at: float
     frequencies: dict[Term, tuple[int, int]] = field(default_factory=dict)
-    bests: dict[tuple[object, ...], float] = field(default_factory=dict)  # of best_without
+    bests: dict[JoinedWord, float] = field(default_factory=dict)
 
 
 class PostgresStore(PostgresDocuments):
@@ -161,54 +159,63 @@ class PostgresStore(PostgresDocuments):
         self._state = self._read_state(())
 
     def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
+        return self.statistics(terms, ())[0]
+
+    def statistics(
+        self, terms: Iterable[Term], joined: Sequence[JoinedWord]
+    ) -> tuple[dict[Term, int], Mapping[JoinedWord, float]]:
         asked = [*terms]
-        known = self._statistics(asked).frequencies
-        return {term: known[term][1] for term in asked}
+        state = self._read_missing(asked, joined)
+        return {term: state.frequencies[term][1] for term in asked}, state.bests
 
     def _statistics(self, terms: Sequence[Term]) -> Statistics:
-        """Return the statistics of one commit.
+        """Return the statistics of one commit, with the frequencies of ``terms``."""
+        state = self._read_missing(terms, ())
+        return Statistics(state.manifest.rows, state.manifest.words, state.frequencies)
 
-        If those in memory are incomplete or too old, statistics are read from the database.
+    def _read_missing(self, terms: Sequence[Term], joined: Sequence[JoinedWord]) -> State:
+        """Return a state that has the statistics of some terms and words.
+
+        If the state in memory is too old or has not all of them, they are read from the database,
+        all in one statement, because there may be a new commit.
         """
-        state, wanted = self._state, [*dict.fromkeys(terms)]
+        state = self._state
         is_full = len(state.frequencies) > MAX_FREQUENCIES
         is_old = self._stale or is_full or time.monotonic() - state.at > MAX_AGE
-        new = wanted if is_old else [term for term in wanted if term not in state.frequencies]
-        if is_old or new:
-            read = self._read_state(new)
+        has_all = state.frequencies.keys() >= {*terms} and state.bests.keys() >= {*joined}
+        if is_old or not has_all:
+            read = self._read_state([*dict.fromkeys(terms)], joined)
             if read.manifest.commit == state.manifest.commit and not is_full:
                 read.frequencies.update({**state.frequencies, **read.frequencies})
                 read.bests.update(state.bests)
-            elif len(new) < len(wanted):
-                read = self._read_state(wanted)
-            self._state, self._stale = read, False
-            self._thread.has_read = True
-            state = read
-        manifest = state.manifest
-        return Statistics(manifest.rows, manifest.words, state.frequencies)
+            self._state, self._stale, self._thread.has_read = read, False, True
+            return read
+        return state
 
-    def _read_state(self, terms: Sequence[Term]) -> State:
-        """Read the manifest, the statistics and the frequencies of ``terms`` in one statement."""
+    def _read_state(self, terms: Sequence[Term], joined: Sequence[JoinedWord] = ()) -> State:
+        """Read the manifest and the statistics of ``terms`` and ``joined`` in one statement."""
         n = self.tables.number
-        statement = (
-            "SELECT i.record, t.documents, t.words, t.surfaces, t.commits,"
-            f" (SELECT value FROM facts_{n} WHERE name = %s), w.place, w.term, w.documents"
-            " FROM (SELECT coalesce(sum(documents), 0)::bigint AS documents,"
+        statement = Part(
+            "WITH t AS (SELECT coalesce(sum(documents), 0)::bigint AS documents,"
             " coalesce(sum(words), 0)::bigint AS words,"
             " coalesce(sum(surfaces), 0)::bigint AS surfaces,"
-            f" coalesce(sum(commits), 0)::bigint AS commits FROM totals_{n}) t"
-            " JOIN indexes i ON i.number = %s LEFT JOIN (SELECT a.place, e.term,"
-            f" (SELECT coalesce(sum(documents), 0)::bigint FROM counts_{n} c"
-            " WHERE c.term = e.term) AS documents"
-            " FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY a(field, text, place)"
-            f' JOIN terms_{n} e ON e.field = a.field::"char" AND e.text = a.text) w ON TRUE'
+            f" coalesce(sum(commits), 0)::bigint AS commits FROM totals_{n}),"
+            " b AS MATERIALIZED (SELECT ARRAY["
         )
-        codes = [FIELD_CODES[term.field] for term in terms]
-        texts = [stored_term(stored_text(term.text)) for term in terms]
-        (found,) = self._ask(Part(statement, (FACTS, n, codes, texts)))
+        among = self._inside(TRUE, "p.doc")
+        for at, each in enumerate(joined):
+            statement = statement.then(", " * (at > 0), best_of_parts(self.tables, each, among))
+        rest = (
+            "]::float8[] AS scores FROM t)"
+            " SELECT i.record, t.documents, t.words, t.surfaces, t.commits,"
+            f" (SELECT value FROM facts_{n} WHERE name = %s), b.scores,"
+            " w.place, w.term, w.documents FROM t, b, indexes i LEFT JOIN ("
+        )
+        statement = statement.then(Part(rest, (FACTS,)), find_terms(self.tables, terms))
+        (found,) = self._ask(statement.then(Part(") w ON TRUE WHERE i.number = %s", (n,))))
         if not found:
             raise NotFound(f"{self.connections.where}: the index was removed: open it again")
-        record, documents, words, surfaces, commits, facts, *_ = found[0]
+        record, documents, words, surfaces, commits, facts, scores, *_ = found[0]
         manifest = replace(
             Manifest.decode(bytes(record)),
             rows=documents,
@@ -221,7 +228,8 @@ class PostgresStore(PostgresDocuments):
             if place is not None:
                 frequencies[terms[place - 1]] = (number, count)
         kept = VectorFacts.decode(bytes(facts)) if facts is not None else None
-        return State(manifest, kept, time.monotonic(), frequencies)
+        best_of = dict(zip(joined, scores, strict=True))
+        return State(manifest, kept, time.monotonic(), frequencies, best_of)
 
     # What may be found
 
@@ -244,24 +252,6 @@ class PostgresStore(PostgresDocuments):
             )
             raise InvalidCondition(what, condition.text, 0)
         return Part(text, tuple(values))
-
-    def best_without(self, parts: tuple[Clause, ...], whole: Term, limit: int) -> float:
-        terms = [term for each in parts for term in each.terms]
-        statistics = self._statistics([*terms, whole])
-        bests, key = self._state.bests, (parts, whole)
-        if key not in bests:
-            statement = self._search_statement(statistics, KeywordQuery((), parts), limit, TRUE)
-            bests[key] = 0.0
-            if statement is not None:
-                number, _ = statistics.frequencies[whole]
-                without = Part(
-                    f") s WHERE NOT EXISTS (SELECT FROM postings_{self.tables.number:d} p"
-                    " WHERE p.term = %s AND p.doc = s.doc)",
-                    (number,),
-                )
-                start = Part("SELECT coalesce(max(score), 0)::float8 FROM (")
-                (((bests[key],),),) = self._ask(start.then(statement, without))
-        return bests[key]
 
     def is_empty(self, selection: Part) -> bool:
         (((found,),),) = self._ask(Part("SELECT EXISTS (").then(self._docs(selection), ")"))
