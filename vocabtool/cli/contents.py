@@ -256,7 +256,7 @@ def delete_command(
     in DIR.
 
     All are deleted in one commit, without asking for confirmation. The files that the documents
-    came from are not changed. If such a file changes later, update adds its deleted documents
+    came from are not changed. If such a file changes later, `update` adds its deleted documents
     again.
     """
     if whole_index:
