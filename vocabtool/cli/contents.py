@@ -176,8 +176,8 @@ def stats_command(
 @click.option(
     "--vectors",
     is_flag=True,
-    help="Also write the vectors: as the column `vector`, or for NAME.jsonl as the file "
-    "NAME.vectors.npy.",
+    help="Also write the vectors, as the column `vector`. If FILE is NAME.jsonl, they are written "
+    "to NAME.vectors.npy instead.",
 )
 @QUIET
 def export_command(folder: str, file: str, where: str | None, vectors: bool, quiet: bool) -> None:

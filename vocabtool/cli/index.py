@@ -122,8 +122,8 @@ FILLING = gather(
 CALIBRATE = click.option(
     "--calibrate/--no-calibrate",
     default=None,
-    help="Estimate the best weight of keyword search for this index. [default: if it has at least "
-    "1,000 documents and is new, or has doubled since the last estimate]",
+    help="Estimate the best weight of keyword search for this index. [default: when the index "
+    "first has 1,000 documents, and each time their number has doubled since the last estimate]",
 )
 
 
