@@ -480,7 +480,8 @@ def test_reports(here: Path, tmp_path: Path) -> None:
     assert found["flags"]["single_word"] is True
     half = found["held_out"]
     assert half["rate_after"] == half["after"] / half["words"] < half["rate_before"]
-    told = f"{half['rate_before']:.3f} pieces per word before, {half['rate_after']:.3f} after"
+    before, after = f"{half['rate_before']:.3f}", f"{half['rate_after']:.3f}"
+    told = f"{before} pieces per word before the addition, {after} after it"
     assert told in done.stderr.decode()
     shown = on_terminal(here, *arguments)
     text = Page(page.read_text()).text

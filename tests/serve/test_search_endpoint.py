@@ -121,7 +121,7 @@ def test_names_in_one_text(client: httpx.Client) -> None:
         ({"query": "a", "where": "year > 3"}, "no field 'year'"),
         ({"query": "a", "vector": [1.0]}, f"vector must have {DIM} numbers"),
         ({"query": "a", "queries": ["b"]}, "queries cannot be combined with query"),
-        ({"query": "a", "vectors": [[1.0]]}, "pass vectors only with queries"),
+        ({"query": "a", "vectors": [[1.0]]}, "'vectors' needs 'queries'"),
         ({"queries": ["a"], "vectors": [[1.0]]}, f"vectors.0: wanted {DIM} numbers, got 1"),
         (
             {"queries": ["a", "b"], "vectors": [[1.0] * DIM, [1.0]]},

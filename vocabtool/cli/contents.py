@@ -176,8 +176,8 @@ def stats_command(
 @click.option(
     "--vectors",
     is_flag=True,
-    help="Also write the vectors: as the column `vector`, or for NAME.jsonl as the file "
-    "NAME.vectors.npy.",
+    help="Also write the vectors, as the column `vector`. If FILE is NAME.jsonl, they are written "
+    "to NAME.vectors.npy instead.",
 )
 @QUIET
 def export_command(folder: str, file: str, where: str | None, vectors: bool, quiet: bool) -> None:
@@ -256,7 +256,7 @@ def delete_command(
     in DIR.
 
     All are deleted in one commit, without asking for confirmation. The files that the documents
-    came from are not changed. If such a file changes later, update adds its deleted documents
+    came from are not changed. If such a file changes later, `update` adds its deleted documents
     again.
     """
     if whole_index:

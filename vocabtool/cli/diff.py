@@ -66,8 +66,8 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     multiple=True,
     metavar="FILE",
     help="Documents in which to count the words that A and B know. If A or B has pieces with "
-    "markers, each splits the documents by its own rule, and pieces are counted too. May be "
-    "repeated.",
+    "markers, A and B each split the documents by their own rule, and pieces are counted too. May "
+    "be repeated.",
 )
 @text_options("the corpus", "an invalid row of the corpus.")
 @click.option(

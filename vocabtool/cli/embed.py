@@ -157,9 +157,9 @@ def embed_command(
     """Write a vector for each document of FILE... into Parquet shards in DIR.
 
     A FILE has one document per line, or per row (.jsonl, .json, .csv, .tsv, .parquet, .arrow,
-    .tfrecord). These FILEs are cut into pieces: .md, .rst, .html, .py and other code, .ipynb, .pdf,
-    .docx, .epub. All except .parquet, .docx and .epub can be compressed (.gz, .zst). FILE can be a
-    folder or a quoted glob; - is standard input.
+    .tfrecord). FILEs of other formats are cut into pieces: .md, .rst, .html, .py and other code,
+    .ipynb, .pdf, .docx, .epub. All except .parquet, .docx and .epub can be compressed (.gz, .zst).
+    FILE can be a folder or a quoted glob; - is standard input.
     """
     import pyarrow as pa
 

@@ -122,8 +122,8 @@ FILLING = gather(
 CALIBRATE = click.option(
     "--calibrate/--no-calibrate",
     default=None,
-    help="Estimate the best weight of keyword search for this index. [default: if it has at least "
-    "1,000 documents and is new, or has doubled since the last estimate]",
+    help="Estimate the best weight of keyword search for this index. [default: when the index "
+    "first has 1,000 documents, and each time their number has doubled since the last estimate]",
 )
 
 
@@ -191,10 +191,11 @@ def index_command(
     """Create an index of the documents of FILE... in DIR, or add to it.
 
     A FILE has one document per line, or per row (.jsonl, .json, .csv, .tsv, .parquet, .arrow,
-    .tfrecord). These FILEs are cut into pieces: .md, .rst, .html, .py and other code, .ipynb, .pdf,
-    .docx, .epub. All except .parquet, .docx and .epub can be compressed (.gz, .zst). FILE can be a
-    folder, a quoted glob, or the output folder of embed (its vectors are then used); - is standard
-    input. DIR stores the names of FILE... and the options, so that update can read the files again.
+    .tfrecord). FILEs of other formats are cut into pieces: .md, .rst, .html, .py and other code,
+    .ipynb, .pdf, .docx, .epub. All except .parquet, .docx and .epub can be compressed (.gz, .zst).
+    FILE can be a folder, a quoted glob, or the output folder of embed (its vectors are then used);
+    - is standard input. DIR stores the names of FILE... and the options, so that update can read
+    the files again.
 
     With --table, the documents are the rows of a table in PostgreSQL. Their texts and vectors stay
     in this table. To index the rows that changed, use update.

@@ -353,8 +353,8 @@ def _suggest(
     number, half = plural(len(found.words), "word", "words"), found.held_out
     unit = "pieces per word" if found.flags else "unknown words per word"
     tell(
-        f"{number} to add{f', written to {to}' * (to is not None)}: in held-out documents, "
-        f"{half.rate_before:.3f} {unit} before, {half.rate_after:.3f} after"
+        f"{number} to add{f', written to {to}' * (to is not None)}. Held-out documents have "
+        f"{half.rate_before:.3f} {unit} before the addition, {half.rate_after:.3f} after it"
     )
     tell_notes(found.notes)
     return found
@@ -406,5 +406,6 @@ def _print_masked(
         strange = plural(totals.unaligned, "unknown word", "unknown words")
         tell(
             f"in {aligned:,} of {totals.lines:,} lines, unknown words were located by their "
-            f"spelling. {strange} could not be located there, so the model's spelling is printed"
+            f"spelling. In these lines, {strange} could not be located, so the model's spelling is "
+            "printed"
         )

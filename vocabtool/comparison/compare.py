@@ -1,4 +1,4 @@
-"""Compare two vocabularies and their use in a corpus (``diff``), or several (``pairwise``).
+"""Compare vocabularies: two, with their use in a corpus (``diff``), or several (``pairwise``).
 
 If a vocabulary has pieces with markers, such as ``##`` or ``▁``, entries are compared by their text
 (:func:`~vocabtool.comparison.entries.spell`); otherwise byte for byte. Entries that a layer adds,

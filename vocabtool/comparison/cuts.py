@@ -34,7 +34,7 @@ PIECES: Final = ("pieces_a", "pieces_b")  # columns with the entries of each sid
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
-    """Counts of a corpus that one model, A or B, cuts by its own rule.
+    """Counts of the words and pieces that one model, A or B, makes of a corpus by its own rule.
 
     - ``tokens``: Number of words.
     - ``split``: Number of words in two or more pieces.

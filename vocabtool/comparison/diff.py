@@ -140,9 +140,9 @@ class Diff:
       compared by their text, without markers such as ``##``.
     - ``gains``: How many more entries match after each fold, and after all folds. ``markers`` is
       left out if pieces were compared by their text.
-    - ``tokens``: large_binary, length u: all distinct entries, first A's in id order, then the
-      entries that only B contains. If pieces were compared by their text, each token is this text,
-      with ``▁`` before it if the piece can be a whole word.
+    - ``tokens``: large_binary, length u: all distinct entries: the entries of A in id order, then
+      the entries that only B contains. If pieces were compared by their text, each token is this
+      text, with ``▁`` before it if the piece can be a whole word.
     - ``in_a``, ``in_b``: bool, shape (u,), whether A and B contain each token.
     - ``ids_a``, ``ids_b``: int64, shape (u,), the first id of each token; 0 if the side does not
       contain the token.

@@ -3,8 +3,9 @@ r"""Entries of two vocabularies as Arrow arrays: shared entries, kinds and folds
 The kind of an entry is the first kind in this table whose definition fits:
 
 ===============  ==============================================================================
-special          in brackets: ``[CLS]``, ``<s>``, ``<|endoftext|>``, ``<0x0A>``; two letters or
-                 more inside ``[]``, at least one letter or ``/`` inside ``<>``, no blanks
+special          in brackets, without blanks: ``[CLS]``, ``<s>``, ``<|endoftext|>``, ``<0x0A>``.
+                 ``[]`` must contain two ASCII letters side by side; ``<>`` must contain an ASCII
+                 letter or ``/``
 subword piece    has letters or digits, but cannot be a whole word: it has the marker ``##`` or
                  ``@@``, or it lacks the mark of whole words in this vocabulary (``▁``, ``Ġ`` or a
                  blank at the start, or ``</w>`` at the end)
@@ -170,12 +171,12 @@ class Union:
 
     @cached_property
     def in_a(self) -> NDArray[np.bool_]:
-        """Whether A contains each token, shape (u,)."""
+        """For each token, whether A contains it: shape (u,)."""
         return _membership(self.a.numbers, len(self))
 
     @cached_property
     def in_b(self) -> NDArray[np.bool_]:
-        """Whether B contains each token, shape (u,)."""
+        """For each token, whether B contains it: shape (u,)."""
         return _membership(self.b.numbers, len(self))
 
     @cached_property
@@ -385,7 +386,7 @@ def spell(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.LargeBinary
 
 
 def fold_entries(entries: pa.LargeBinaryArray, folds: Collection[Fold]) -> pa.LargeBinaryArray:
-    """Return each entry after the folds ``nfkc`` and ``case``, if they are in ``folds``."""
+    """Apply the folds ``nfkc`` and ``case`` to each entry, if they are in ``folds``."""
     return _replace(entries, *_changes(entries, characters(entries), folds))
 
 

@@ -242,7 +242,7 @@ class Request:
 
 
 def strings(texts: Sequence[bytes | None]) -> pa.StringArray:
-    """Return an Arrow ``string`` array of texts, which may be invalid UTF-8."""
+    """Return ``texts`` as an Arrow ``string`` array. The texts may be invalid UTF-8."""
     return pa.array(texts, pa.binary()).view(pa.string())
 
 

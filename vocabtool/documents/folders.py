@@ -85,8 +85,8 @@ class Rules:
             lines = text.decode("utf-8", "surrogateescape").split("\n")
             if len(data) > MAX_RULES_BYTES or len(lines) > MAX_RULES:
                 raise InvalidFile(
-                    f"has more than {MAX_RULES_BYTES:,} bytes or {MAX_RULES:,} lines; use "
-                    "--no-gitignore (gitignore=False) to read the folder without it"
+                    f"has more than {MAX_RULES_BYTES:,} bytes or {MAX_RULES:,} lines. To read "
+                    "the folder without .gitignore, use --no-gitignore (gitignore=False)"
                 )
         return cls(lines)
 

@@ -127,8 +127,8 @@ def batches(
       raised here.
 
     Items of an iterable, a sequence or a queue are strings, ``bytes``, mappings or
-    :class:`Document`. A list of strings contains names, so pass texts as ``iter(texts)``. Files are
-    found and opened one after another.
+    :class:`Document`. But strings in a list are names of files: to read a list of texts, pass
+    ``iter(texts)``. Files are found and opened one after another.
 
     ``log``: counts invalid rows, repeated ids and bytes read. Required if the options allow rows or
     documents to be skipped.
@@ -332,7 +332,7 @@ class SeenIds:
         return [row for row, key in enumerate(keys) if self._look_up("row", key) < first + row]
 
     def is_last(self, ids: pa.StringArray, first: int) -> NDArray[np.bool_]:
-        """Return whether each row is the last row with its id: bool, shape (n,).
+        """Return for each of ``ids`` whether the same id was not added later: bool, shape (n,).
 
         ``first``: the position of ``ids[0]`` among all added ids, from 0.
         """

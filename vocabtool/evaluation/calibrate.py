@@ -210,7 +210,8 @@ class LegRate:
 class WeightEstimate:
     """The estimated weight of keyword search.
 
-    - ``a``: the weight, 0 to 1: the mean of the weights in ``curve`` with nearly the lowest loss.
+    - ``a``: the weight, 0 to 1. It is the mean of the weights in ``curve`` whose loss is nearly the
+      lowest.
     - ``curve``: the loss with each weight that was tried.
     - ``rates``: how often each kind of search alone finds the documents.
     - ``sample``: the number of documents that queries were made from.

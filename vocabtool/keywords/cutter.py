@@ -7,8 +7,8 @@ The keyword index has two fields:
   folded. Texts in scripts without spaces (Han, kana, Thai, ...) are split into overlapping pairs of
   characters. The parts of mixed-case runs come last, so that ``parse http header`` finds
   ``parseHttpHeader``. A mixed-case run is also added without stemming, if stemming changes it.
-- *surfaces*: whole identifiers, which are tokens of several runs. Parts of an identifier that are
-  identifiers themselves are added.
+- *surfaces*: whole identifiers, folded. An identifier is a token that is more than a single run,
+  such as ``foo.bar`` or ``C++``. Parts of an identifier that are identifiers themselves are added.
 
 Stop words are flagged in queries, but still indexed.
 """
@@ -250,7 +250,7 @@ class Cutter:
         return joined[0]
 
     def _cut_mixed(self, run: str) -> tuple[list[str], list[str]]:
-        """Return the stemmed parts of a mixed-case run, and the whole run in lower case.
+        """Return two lists: the stemmed parts of a mixed-case run, and the whole run in lower case.
 
         The second list is empty if stemming does not change the run. If the run has no parts, both
         lists are empty.

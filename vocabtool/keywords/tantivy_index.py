@@ -59,7 +59,8 @@ def check_files(
 ) -> frozenset[str]:
     """Compare the files of a commit with their checksums. Return the segment files' names.
 
-    ``noted``: the result of :func:`checksums`. ``whole``: the names of files that are not checked.
+    ``noted``: the result of :func:`checksums`. ``whole``: the names of files that are known to be
+    undamaged; they are not checked.
     Raises :class:`InvalidFile` for a damaged or missing file, and :class:`NotFound` if there is no
     index.
     """

@@ -6,7 +6,8 @@ connected by joiners:
 | position        | joiners                                       | examples of one token    |
 |-----------------|-----------------------------------------------|--------------------------|
 | between runs    | one of ``. : / \ - @ # & $``, ``+`` or ``++`` | ``SKU-48007-H``          |
-| between runs    | any number of ``_``, also after ``. :: ->``   | ``foo.__init__``         |
+| between runs    | any number of ``_``                           | ``snake_case``           |
+| between runs    | one of ``. :: ->``, then any number of ``_``  | ``foo.__init__``         |
 | between runs    | ``::``, ``->``, ``://``                       | ``std::vector``          |
 | between runs    | ``\\``, ``:\``, ``:\\``                       | ``C:\Windows\system32``  |
 | before the runs | any number of ``_``; one ``#`` or ``@``       | ``#hashtag``, ``@name``  |
@@ -150,10 +151,10 @@ def runs_of(text: str) -> list[str]:
 
 
 def humps(run: str) -> list[Span]:
-    """Return the spans of the parts of a mixed-case ASCII run, such as ``parse`` and ``HTTP``.
+    """Return the spans of the parts of a mixed-case ASCII run.
 
-    Parts of one character are left out. The result is empty if fewer than two parts remain, as for
-    ``iPhone``.
+    The parts of ``parseHTTP`` are ``parse`` and ``HTTP``. Parts of one character are left out. The
+    result is empty if fewer than two parts remain, as for ``iPhone``.
     """
     if run[1:].islower() or run.isupper() or not run.isascii():
         return []

@@ -343,7 +343,7 @@ def _pieces(word: _Word) -> str:
 def _cells_beside(rows: Sequence[list[_Word]]) -> list[list[str]]:
     """Return table rows with a column of pieces for each model. The last row has the totals.
 
-    A row ends at each place where all models end a word.
+    The text is cut into rows at each place where all models end a word.
     """
     for keep in (lambda c: not c.isspace(), str.isalnum):
         lengths = [[sum(map(keep, _plain(word.word))) for word in row] for row in rows]

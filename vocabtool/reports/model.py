@@ -63,9 +63,10 @@ class Table:
 
     - ``bars``: name of a column that an HTML page also draws as bars.
     - ``longest``: the number with the longest bar; by default, the largest number of the column.
-    - ``small``: names of columns that an HTML page prints small, inside the first column.
-    - ``plain``: whether the table has no lines on a terminal. In other text, tabs separate its
-      cells.
+    - ``small``: names of columns whose texts an HTML page prints small, in the first cell of the
+      row.
+    - ``plain``: whether the table has no lines in text. On a terminal, its columns are aligned; in
+      files and pipes, tabs separate its cells.
     """
 
     columns: Sequence[Column]

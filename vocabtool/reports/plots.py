@@ -1,4 +1,4 @@
-"""SVG plots for HTML pages. Plots of the same figures have the same bytes.
+"""SVG plots for HTML pages. The same numbers give the same bytes.
 
 The plots use the font and the text colour of the page.
 """

@@ -8,7 +8,8 @@
 - HTML: a page is well-formed XML. Its content security policy forbids scripts and external
   resources.
 
-In text and HTML, control characters of untrusted text are escaped. In HTML, so is its markup.
+In text and HTML, control characters of untrusted text are escaped. In HTML, markup in
+untrusted text is escaped, too.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@
 - A DATE stands for a whole month, day, minute or second. For example, ``2024-01`` is a month and
   ``2024-01-31T10:30Z`` is a minute.
 - Dates have the extended form of ISO 8601. A time without offset is in UTC.
-- In the value of a field, a year alone is also a date, and a blank may replace the ``T``.
+- In a field of a document, a year alone is also a date, and a blank may replace the ``T``.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def answer(index: vocabtool.Index, name: str, request: SearchRequest) -> dict[st
     commit = index.manifest.commit
     if request.queries is None:
         if request.vectors is not None:
-            raise ServeError("pass vectors only with queries; for a single query, pass vector")
+            raise ServeError("'vectors' needs 'queries'; for a single query, pass 'vector'")
         vector = None if request.vector is None else np.asarray(request.vector, np.float32)
         with wrong_arguments():
             found = index.search(request.query, vector=vector, **asked)

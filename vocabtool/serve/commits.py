@@ -184,7 +184,7 @@ def _newest_commit(index: Index, writer: Writer) -> int:
 
 
 def _refuse(index: Index, changes: Sequence[Change], error: Exception) -> None:
-    """Commit several changes one by one. Give a single change the error as its answer."""
+    """Commit several changes one by one. If there is only one, the error is its answer."""
     if len(changes) > 1:
         for each in changes:
             _commit(index, [each])

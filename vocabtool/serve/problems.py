@@ -115,8 +115,8 @@ def told_outside(error: Exception) -> str:
     """Return the message of an error in the form that clients may read.
 
     If the message may name files of the server, addresses are removed, and only the last part of
-    each absolute path is kept. The full message of a shortened error is logged, except that of a
-    plain :class:`VocabtoolError`, which may quote a text.
+    each absolute path is kept. If this shortens the message, the full message is logged. A plain
+    :class:`VocabtoolError` is not logged, because it may quote a text.
     """
     told = str(error)
     is_of_files = isinstance(error, (*STATUSES, OSError))

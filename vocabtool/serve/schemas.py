@@ -97,7 +97,8 @@ class SearchSettings(Strict):
     )
     empty: NoResults = Field(
         DEFAULT.empty,
-        description="What to return if no word of the query is known or in a document.",
+        description="What to return if the model knows no word of the query and no document "
+        "contains any.",
     )
     phrases: Phrases = Field(
         DEFAULT.phrases, description="Whether a document must contain the quoted phrases."
@@ -215,7 +216,10 @@ class QueryAnswer(Answer):
     words: list[WordAnswer] = Field(description="Its words.")
     fusion: str = Field(description="How vector and keyword hits were combined.")
     a: float | None = Field(description="Weight of keyword search, as set or by default.")
-    m: float | None = Field(description="Share of idf that unknown words in documents have.")
+    m: float | None = Field(
+        description="Share of the query's idf that comes from words that documents contain, but "
+        "the model does not know."
+    )
     weight: float | None = Field(description="Final weight of keyword search.")
     excluded: list[str] = Field(description="Excluded words, as written.")
     fields: list[str] = Field(description="Fields with a required value, as written.")
@@ -344,7 +348,7 @@ class VerifiedAnswer(Answer):
 
     time: str = Field(description="When it ended, in UTC (ISO 8601).")
     commit: int = Field(description="The number of the commit that was verified.")
-    generation: int = Field(description="The number of its generation, a folder.")
+    generation: int = Field(description="Number of the commit's folder (generation).")
     documents: int = Field(description="Number of documents that were verified.")
     recall: float | None = Field(description="Measured recall@10; null if there was a problem.")
     problem: str | None = Field(description="What is damaged; null if nothing is.")
@@ -360,7 +364,7 @@ class IndexAnswer(Answer):
     documents: int | None = Field(None, description="Number of documents.")
     deleted: int | None = Field(None, description="Number of deleted rows still on disk.")
     commit: int | None = Field(None, description="The number of the commit that is searched.")
-    generation: int | None = Field(None, description="The number of its generation, a folder.")
+    generation: int | None = Field(None, description="Number of the commit's folder (generation).")
     model: str | None = Field(None, description="Name of the model; null: your own vectors.")
     kind: str | None = Field(None, description="The kind of the model.")
     dim: int | None = Field(None, description="Numbers in each vector.")

@@ -353,7 +353,8 @@ def functions_of(loaded: Any) -> Iterator[ModelFunction]:
     """Yield the functions of a model in this order:
 
     - the signature ``serving_default``, then all other signatures
-    - the traces of ``__call__``, then of ``serve``; of each method, traces for training come last
+    - the traces of ``__call__``, with traces for training last
+    - the traces of ``serve``, with traces for training last
     """
     signatures = dict(getattr(loaded, "signatures", {}))
     for name in sorted(signatures, key=lambda name: name != SERVING):

@@ -64,9 +64,10 @@ class TracePoint(NamedTuple):
         return self._replace(reference=node.data_input(position))
 
     def inside(self, node: Node) -> TracePoint | None:
-        """Follow the tensor, an output of ``node``, into the function that ``node`` calls.
+        """Follow this tensor into the function that ``node`` calls.
 
-        Returns the matching result of the function; ``None`` if ``node`` calls no function.
+        ``node``: The node that makes the tensor. Returns the matching result of the function;
+        ``None`` if ``node`` calls no function.
         """
         called = self.linker.graph.functions.get(function_of(node))
         if called is None:
@@ -79,16 +80,17 @@ class TracePoint(NamedTuple):
     def callers(self) -> list[tuple[Body, Node]]:
         """Return the calls that may supply the value of this function argument.
 
-        If ``calls`` is not empty, the result is the last of ``calls``.
+        If the attribute ``calls`` is not empty, its last call is the only result.
         """
         if self.reference.name not in self.body.arguments:
             raise NotUnderstood(b"", "no op produces this tensor")
         return [self.calls[-1]] if self.calls else self.linker.callers(self.body.name)
 
     def outside(self, caller: Body, node: Node) -> TracePoint:
-        """Follow the tensor, an argument of a function, to a call of the function.
+        """Follow this tensor, an argument of a function, to a call of the function.
 
-        Returns the tensor that the call (``node``, an op in ``caller``) passes as this argument.
+        ``node``: The call, an op in ``caller``. Returns the input of ``node`` that becomes the
+        argument.
         """
         body = self.body
         from_end = len(body.arguments) - body.arguments.index(self.reference.name)

@@ -66,7 +66,7 @@ class TextSteps(NamedTuple):
 class _Progress(NamedTuple):
     """A tensor on the way from a lookup back to the text.
 
-    ``steps``: The steps from the tensor to the lookup, the last step first.
+    ``steps``: The steps between the lookup and the tensor, beginning at the lookup.
     """
 
     point: TracePoint

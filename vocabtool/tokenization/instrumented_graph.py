@@ -192,7 +192,8 @@ def _instrument_body(body: _Body, traced: list[TracedOp], shared_name: str) -> d
 def _split_of(body: _Body, node: Proto, by_name: Mapping[str, Proto]) -> list[str]:
     """Find the op that splits texts into the strings of a node.
 
-    Returns two outputs: the indices from that op, and its input. Empty if there is no such op.
+    Returns references to two tensors: the indices that this op outputs, and the texts, which are an
+    input of ``body``. Empty if there is no such op.
     """
     reference = _inputs(node)[SIGNATURES[node.op].strings]
     split = None
@@ -241,7 +242,7 @@ def _add_queue(
 
 
 def _keep_calls(meta_graph: Proto, reporting: set[str]) -> None:
-    """Make the calls that lead to functions in ``reporting`` stateful, so that they are kept."""
+    """Keep the calls that lead to functions in ``reporting``, by making these calls stateful."""
     library = meta_graph.graph_def.library.function
     calls: dict[str, list[Proto]] = defaultdict(list)
     callers: dict[str, set[str]] = defaultdict(set)

@@ -304,8 +304,8 @@ def _align_words(
 def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[SurfaceWord]:
     """Return the surface words of a stretch in which none of the model's words was found.
 
-    ``parts``: The surface words of the stretch before the alignment. If a word of ``stray`` is
-    unknown, the parts whose ``known`` is not ``None`` are joined into one unknown surface word.
+    ``parts``: The surface words of the stretch, not yet aligned. If a word of ``stray`` is unknown,
+    the parts whose ``known`` is not ``None`` are joined into one unknown surface word.
     """
     silent = [part._replace(known=None) for part in parts]
     if all(word.known for word in stray):

@@ -123,16 +123,17 @@ class RawTrace(NamedTuple):
         return None
 
     def bounds_of_runs(self, ends: Sequence[int]) -> Integers:
-        """Return the offsets of each text's strings if each text was run alone: shape (texts + 1,).
+        """Return the offsets of each text's strings: shape (texts + 1,).
 
-        ``ends``: How many runs the op had made before the first text, and after each text.
+        Each text must have been run alone. ``ends``: How many runs the op had made before the first
+        text, and after each text.
         """
         return starts_of([math.prod(shape) for shape in self.shapes])[np.array(ends, np.int64)]
 
     def of_texts(self, op: TracedOp, bounds: Integers, *, uncut: bool) -> OpTrace:
         """Return the trace with its strings assigned to texts, without padding.
 
-        ``uncut``: Whether the op's strings are whole texts, so that empty strings are not padding.
+        ``uncut``: Whether the op's strings are whole texts. Then empty strings are not padding.
         """
         strings, pieces = self.strings, self.pieces
         if uncut or all(len(shape) < 2 for shape in self.shapes):
@@ -149,9 +150,10 @@ class RawTrace(NamedTuple):
 
 
 def all_bounds(traces: Sequence[RawTrace], texts: Sequence[bytes]) -> list[Integers] | None:
-    """Return the :meth:`RawTrace.bounds` of all ops; ``None`` if the bounds of any op are unknown.
+    """Return the :meth:`RawTrace.bounds` of all ops; ``None`` if the bounds of any op stay unknown.
 
-    An op that looks up exactly the pieces of another op has the bounds of these pieces.
+    If the bounds of an op are unknown, but its strings are the pieces of another op, the bounds of
+    these pieces are returned.
     """
     found = [trace.bounds(texts) for trace in traces]
     cuts = [

@@ -380,7 +380,7 @@ class NGrams(Step):
     def _join(
         self, words: pa.BinaryArray, tokens: Tokens, texts: Integers, width: int, pad: int
     ) -> tuple[Integers, pa.BinaryArray]:
-        """Return two arrays: the position of each n-gram's text, and the n-grams themselves.
+        """Return two arrays: for each n-gram, the index of its text; and the n-grams themselves.
 
         ``words``: The words of all texts, then the left pad and the right pad.
         """

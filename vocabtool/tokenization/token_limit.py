@@ -5,8 +5,8 @@ The limit is in one of the files beside the tokenizer. The first setting that ex
 1. ``sentence_bert_config.json``: ``max_seq_length`` (huggingface/sentence-transformers,
    base/modules/transformer.py).
 2. The smaller of ``model_max_length`` in ``tokenizer_config.json`` and the number of positions in
-   ``config.json``. If a model has no limit, transformers writes 1e30. Models like RoBERTa number
-   positions from ``pad_token_id + 1``: of 514 positions, they use 512
+   ``config.json``. If a model has no limit, transformers writes 1e30. In models like RoBERTa, the
+   first position is ``pad_token_id + 1``: of 514 positions, they use 512
    (``create_position_ids_from_input_ids`` in huggingface/transformers, modeling_roberta.py).
 3. ``tokenizer.json``: ``truncation``.
 
@@ -74,7 +74,7 @@ class TokenLimit:
 
     @property
     def tokens(self) -> int:
-        """The number of tokens of a text that are read, special tokens excluded."""
+        """How many tokens of a text the model reads at most, special tokens excluded."""
         return max(self.places - self.special, 0)
 
     @classmethod

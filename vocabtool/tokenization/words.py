@@ -133,7 +133,7 @@ class Words:
         if exact:
             if not registry.has_graphs(model):
                 raise VocabtoolError(
-                    f"{model}: contains no graph to run for exact words; {NAME_RULE}"
+                    f"{model}: contains no graph, which exact words need; {NAME_RULE}"
                 )
             from vocabtool.tokenization.instrumented_model import InstrumentedModel
 

@@ -1,7 +1,7 @@
 """Index a table of the user: texts and vectors stay in it, and the terms are in other tables.
 
-    rows_N       like documents_N in schema.py, but without text and vector, and with own_id: the id
-                 in the type that it has in the user's table
+    rows_N       like documents_N in schema.py, but without text and vector. The column own_id is
+                 added. It contains the id, in the same type as in the user's table
     changes_N    number, own_id      rows that changed since their terms were written. If own_id is
                                      null, all rows may have changed
     source_N     a view of the user's table: own_id, id, text, vector, fields (a JSON array)

@@ -275,9 +275,9 @@ def build_vectors(
 ) -> VectorFacts:
     """Index the vectors, measure recall@10, and record the fastest setting that is good enough.
 
-    Synthetic queries are easy, so a good setting must reach a recall halfway between ``recall`` and
-    1. If no setting does, the setting with the best recall is recorded; see
-    :attr:`VectorFacts.note`.
+    Synthetic queries are easier than real queries, so a setting is good enough if its recall@10 is
+    at least ``(1 + recall) / 2``. If no setting is, the setting with the best recall is recorded;
+    see :attr:`VectorFacts.note`.
     """
     from psycopg.sql import Identifier
 

@@ -1,8 +1,8 @@
 """The writer of an index in PostgreSQL: it keeps changes in memory and writes one transaction.
 
-After a conflict or a lost connection, the transaction is written again. Every try inserts the same
-token. If the answer to COMMIT was lost, the next insertion of the token waits until the lost
-transaction ends, and fails if it was committed.
+After a conflict or a lost connection, the transaction is written again. It is not committed twice,
+because every try inserts the same token. If the answer to COMMIT was lost, the next insertion of
+the token waits until the lost transaction ends, and fails if it was committed.
 
 Several writers may change an index. If two writers add documents with the same id, the document of
 the later commit remains. The columns and the record of the index are changed in short transactions
@@ -330,7 +330,8 @@ class PostgresWriter:
     def flush(self) -> None:
         """Write the changes so far without a commit.
 
-        After a conflict or a lost connection, they cannot be written again, and the commit fails.
+        After a conflict or a lost connection, these changes cannot be written again, and the commit
+        fails.
         """
         count = len(self._changes.documents)
         try:
