@@ -62,7 +62,7 @@ def test_more_ids_than_words() -> None:
         ((b"LookupTableImportV2", b"hash_table", b"x", b"x"), "filled by StringSplit x: words"),
         (
             (b"InitializeTableFromDataset", b"hash_table", b"x"),
-            "filled from a dataset while the model",
+            "the model takes the words from a dataset when it loads: words",
         ),
     ],
 )

@@ -183,8 +183,8 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
 def same_for_documents(encoder: Encoder) -> set[str]:
     """Return the fingerprints of encoders that differ from ``encoder`` only in the query prompt.
 
-    They give documents the same vectors. One of them has no query prompt, another has the query
-    prompt in the settings of the model.
+    All these encoders give documents the same vectors. Their query prompt is either empty or the
+    one in the settings of the model.
     """
     plain, document = encoder, ""
     if isinstance(encoder, PromptEncoder):

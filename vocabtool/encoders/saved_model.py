@@ -154,7 +154,8 @@ class TensorFlowEncoder(Encoder):
                 if fixed_size(shape) not in (None, 1):
                     raise UnsupportedFormat(
                         f"the model requires exactly {shape[0]} texts per call; exact words need "
-                        "a model that accepts one text, or any number. Open it without exact words"
+                        "a model that accepts one text or any number of texts per call. Open this "
+                        "model without exact words"
                     )
                 self._tap = tap
                 return None, chosen[0]

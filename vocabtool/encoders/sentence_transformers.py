@@ -144,7 +144,10 @@ def _tokens_read(model: Any) -> int | None:
 
 
 def check_files(folder: Path, advice: str = TRUST) -> None:
-    """Refuse modules from outside the library, and pickled weights without safetensors."""
+    """Refuse modules from outside the library, and pickled weights.
+
+    Pickled weights are accepted if safetensors are beside them.
+    """
     file = folder / MODULES
     modules: Any = []
     if file.is_file():

@@ -370,7 +370,8 @@ def _count_block(
     """Return the distinct pairs of near words in a block, and the sum of each pair's weights.
 
     A pair is the number ``lower row * size + higher row``. Pairs are in ascending order. The third
-    value is the share of the texts that is done, taken from ``block``.
+    value is the second value of ``block``: the share of all texts that is done after this
+    block.
     """
     rows, done = block
     left = rows[:-window].astype(np.int64)

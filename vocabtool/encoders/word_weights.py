@@ -1,6 +1,6 @@
 """Weighted means of word vectors: the weight of each word, and the removal of a component.
 
-    mean   = 1/|s| sum over the known words w of s of weight(w) v(w)
+    mean   = 1/|s| sum of weight(w) v(w) over the known words w in s
     vector = (mean - c (c . mean)), scaled to unit length
 
 s is a text, |s| is the number of its known words, with repetitions, and v(w) is the vector of w.

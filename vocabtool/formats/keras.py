@@ -61,8 +61,8 @@ class LookupLayer:
     """A layer that looks up words or numbers.
 
     - ``path``: in an archive, the path of the layer's asset. In a SavedModel, the path of the layer
-      in the object graph, such as ``root.layer-0``, or the path of the model that contains the
-      layer.
+      in the object graph, such as ``root.layer-0``; if only the configuration of a model describes
+      the layer, the path of this model.
     - ``vocabulary``: all entries except mask and unknown entries; ``None`` if the file does not
       contain the entries. Numbers are decimal text.
     - ``mask_token``: the entry with id 0, or ``None``. It is always ``None`` if the output mode is
@@ -88,7 +88,7 @@ class LookupLayer:
 
     @property
     def first_oov_id(self) -> int:
-        """The first of the ``num_oov_indices`` ids of unknown words."""
+        """The first id of unknown words. There are ``num_oov_indices`` such ids."""
         return int(self.mask_token is not None)
 
     @property

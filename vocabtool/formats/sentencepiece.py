@@ -1,8 +1,8 @@
 """Read the pieces of SentencePiece models; the id of a piece is its position.
 
-Layout: google/sentencepiece, src/sentencepiece_model.proto. Fields of a ModelProto: 1 pieces (with
-the fields 1 piece, 2 score, 3 type), 2 trainer_spec, 3 normalizer_spec, 4 self_test_data. The
-scores, normalizer_spec and self_test_data are not read.
+Layout: google/sentencepiece, src/sentencepiece_model.proto. Field numbers of a ModelProto:
+pieces 1, trainer_spec 2, normalizer_spec 3, self_test_data 4. Field numbers of each of the pieces:
+piece 1, score 2, type 3. The scores, normalizer_spec and self_test_data are not read.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Pieces:
         unknown_id: int | None,
         notes: tuple[str, ...] = (),
     ) -> Pieces:
-        """Make an instance from pieces in any order; the pieces are sorted by id.
+        """Sort pieces by id, and make an instance from them.
 
         Raises :class:`InvalidFile` if two pieces have the same id.
         """

@@ -64,7 +64,7 @@ class CommitStore(IndexStore, Protocol):
     def at_one_commit(self) -> AbstractContextManager[CommitStore]:
         """Open a store that reads one fixed commit, for exports.
 
-        In contrast, each call of ``self`` may read a newer commit.
+        In contrast, each call of a method of ``self`` may read a newer commit.
         """
 
     def row_of(self, id_: str) -> int | None: ...

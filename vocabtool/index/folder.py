@@ -123,7 +123,7 @@ class Load:
     - ``plan``: fingerprint of the load's input and settings.
     - ``documents``: number of documents read and committed.
     - ``alone``: whether every row of the index is from this load.
-    - ``synced``: whether the load was a sync and no document was deleted by id after it.
+    - ``synced``: whether the load was a sync, and later no document was deleted by id.
     """
 
     plan: str
@@ -393,7 +393,10 @@ def remove_build(build: Path) -> None:
 
 
 def put_in_place(build: Path) -> Path:
-    """Replace an index by the one in its folder ``.new-…``; return the path of the index."""
+    """Replace an index by the new index in ``build``; return the path of the index.
+
+    ``build``: the folder ``.new-…`` in the folder of the old index.
+    """
     path = home(build)
     with lock_folder(path), lock_folder(build):
         manifest = read_manifest(build)

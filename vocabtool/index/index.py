@@ -151,8 +151,8 @@ class Index:
         - ``dim``: the length of your own vectors. With a ``model``, ``dim`` is one of its options.
         - ``vocabulary``: the words that the model knows: a :class:`Words` object, a file, a model,
           or entries with a ``rule``. Pass it if the model has no words of its own (a callable, a
-          server, your own vectors). The index keeps a copy. If the graph of a model splits texts
-          into words, the index opens this model again, so do not move it.
+          server, your own vectors). The index keeps a copy. If ``vocabulary`` is a model whose
+          graph splits texts into words, the index also opens this model again, so do not move it.
         - ``rule``: how texts are split into words (see :meth:`Words.of`); ``tokenizer:FILE`` for
           subwords.
         - ``sample``: texts on which the weights of word vectors are fitted.
@@ -323,8 +323,8 @@ class Index:
           only if the words are in the graph of a model that the index cannot find.
 
         Raises :class:`NotFound`, and :class:`InvalidFile` for a damaged file. The first use of the
-        model raises :class:`OtherModel` if it did not make the vectors. Another ``vocabulary`` is
-        refused at once.
+        model raises :class:`OtherModel` if it did not make the vectors. A ``vocabulary`` that is
+        not that of the index is refused at once.
         """
         if "://" in str(path) and is_address(path):
             index: Index = store_index().open_at(str(path), model, options)
@@ -397,8 +397,9 @@ class Index:
         The first is due when the index becomes large enough. Another is due when the number of
         documents has doubled since the last calibration.
 
-        ``before``: number of documents before the last change. If the index was large enough even
-        then, but was never calibrated, a calibration is due only if the change doubles the index.
+        ``before``: number of documents before the last change. If the index was never
+        calibrated, although it was large enough before the change, a calibration is due only if the
+        change doubles the index.
         """
         held = self.calibration
         known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0

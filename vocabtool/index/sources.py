@@ -52,7 +52,7 @@ class Source:
 
     @property
     def from_anywhere(self) -> str:
-        """The absolute path. In a glob, the working directory is escaped."""
+        """The absolute path. In a glob, special characters of the working directory are escaped."""
         path = os.path.join(self.at, self.name)  # noqa: PTH118 - globs too
         if has_magic(self.name) and not os.path.exists(path):  # noqa: PTH110 - accepts any text
             return os.path.join(escape(self.at), self.name)  # noqa: PTH118 - a glob
@@ -121,7 +121,7 @@ def parts_of_names(
     index: Path,
     vectors: Given | None = None,
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """Return two values: a list of one part that reads ``sources``, and all FILEs to record."""
+    """Return a list with the one part that reads ``sources``, and all FILEs to record."""
     names = names_of(sources)
     paths = {Source.from_name(name, index, options).path for name in names or ()}
     held = [replace(each.options, on_error="raise") for each in known if each.path in paths]

@@ -178,8 +178,9 @@ def build_codes(
 ) -> tuple[VectorCodes, CodeFacts]:
     """Build the codes of all rows, and choose how to search them.
 
-    - ``recall``: recall@10 that searches must reach. Synthetic queries are easier than real
-      queries, so they must reach more: for example, 0.975 if ``recall`` is 0.95.
+    - ``recall``: recall@10 that searches must reach. It is measured with synthetic queries, which
+      are easier than real queries. So their recall must be higher: for example, 0.975 if
+      ``recall`` is 0.95.
     - ``memory``: limit in bytes, in addition to the present memory of the process.
     - ``lists``: number of IVF lists; by default, it depends on the number of rows.
 

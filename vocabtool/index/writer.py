@@ -306,7 +306,10 @@ class Writer:
             self._changed |= self._files.set_source(rows, source)
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """Return the rows that these FILEs had before the changes of this writer."""
+        """Return the rows of the FILEs with these ``numbers``.
+
+        Rows that this writer deleted are included; rows that it added are not.
+        """
         return self._files.rows_of_sources(numbers)
 
     def add_batch(

@@ -257,9 +257,9 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         """Search the index; ``kwargs`` replace ``explain`` and ``settings`` of the store.
 
         The modes ``default`` and ``mmr`` search by vectors alone, and their scores are
-        similarities. In all other modes, the scores are those of :meth:`vocabtool.Index.search`,
-        and documents with an identifier of the query come first. In the mode ``hybrid``, ``alpha``
-        of the query is the weight of the vectors.
+        similarities. In all other modes, the scores are those of :meth:`vocabtool.Index.search`.
+        In the mode ``hybrid``, ``alpha`` of the query is the weight of the vectors, and documents
+        that contain an identifier from the text of the query, such as ``os.path``, come first.
 
         The metadata of each node have the key ``_vocabtool`` with the facts that
         :func:`~vocabtool.integrations.metadata.explanation` lists. The key is excluded from prompts

@@ -100,7 +100,7 @@ class HalfCounts(NamedTuple):
 
     @property
     def rate_after(self) -> float:
-        """Pieces (or unknown words) per word with the new words; 0 without words."""
+        """Pieces (or unknown words) per word with the new words; 0 if there are no words."""
         return self.after / self.words if self.words else 0.0
 
 

@@ -284,8 +284,8 @@ def draw(
 ) -> Iterator[T]:
     """Mix streams: draw a stream at random, yield its next element, and repeat.
 
-    ``shares`` returns the first weight and the minimum weight of each stream. Each element that is
-    drawn reduces the weight of its stream by 1, but not below the minimum.
+    ``shares`` returns two numbers for each stream: its weight at the start, and its minimum weight.
+    Each element that is drawn reduces the weight of its stream by 1, but not below the minimum.
     """
     random = random_of(seed, 0)
     with ExitStack() as stack:

@@ -157,7 +157,8 @@ class Stream(Generic[T]):
 
         The dropped elements are not read if two conditions hold:
 
-        - The source is an indexable, Parquet, Arrow IPC, or text lines (line ends are counted).
+        - The source is a list (or another object with ``len`` and ``[]``), Parquet, Arrow IPC, or
+          text lines (line ends are counted).
         - The only operators before ``skip`` are ``map``, ``take``, ``skip``, ``batch``,
           ``prefetch``, ``cache``, and ``repeat`` of a known number of elements.
         """
@@ -184,7 +185,7 @@ class Stream(Generic[T]):
         ``buffer``: number of elements in the buffer.
 
         A random element of the buffer is yielded and replaced by the next element of the stream,
-        until the stream ends. No element is yielded more than ``buffer - 1`` places earlier than in
+        until the stream ends. An element is yielded at most ``buffer - 1`` places earlier than in
         the stream. With a buffer as large as the stream, every order is equally likely.
 
         The same ``seed`` gives the same order in every pass. If ``reshuffle`` is true, each pass
@@ -314,7 +315,7 @@ class Stream(Generic[T]):
         leading dimension is ``batch_size``.
 
         For training, use ``dataset.map(lambda row: (row["vector"], row["label"]))``. To get ids
-        with predictions, give the model an output that is its input ``id``: Keras ``predict``
+        with predictions, add the input ``id`` to the outputs of the model: Keras ``predict``
         returns the ids and the predictions in the same order. The dataset states its cardinality if
         the number of documents is known (lists, Parquet, Arrow IPC).
 
@@ -353,8 +354,8 @@ def stream(
 ) -> Stream[Document]:
     """Return a stream of the documents of files, globs, iterables or queues.
 
-    ``sources``: as in :func:`vocabtool.documents.batches`. A list of strings names files, so pass
-    texts as ``iter(texts)``, or use :meth:`Stream.of`.
+    ``sources``: as in :func:`vocabtool.documents.batches`. The strings in a list are names of
+    files, so pass texts as ``iter(texts)``, or use :meth:`Stream.of`.
 
     The other options are those of :class:`vocabtool.documents.ReadOptions`. Each pass reads the
     sources again. Standard input, an iterator and a queue can be read only once: a second pass

@@ -1,1 +1,1 @@
-"""Utilities: files that vocabtool writes, locks, checksums, a parallel map, byte strings."""
+"""Utilities: locks, checksums, a parallel map, byte strings, and files that vocabtool writes."""

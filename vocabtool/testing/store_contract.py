@@ -506,7 +506,7 @@ class StoreContract:
         assert index.verify().documents == len(kept)
 
     def test_created_once(self, address: str) -> None:
-        """Without ``force``, an index is not replaced. With it, at once or by ``put_in_place``."""
+        """Only ``force`` replaces an index: at once, or when ``put_in_place`` is called."""
         with pytest.raises(NotFound):
             Index.open(address)
         index = _create(address)

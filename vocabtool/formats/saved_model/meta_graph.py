@@ -70,9 +70,9 @@ class ObjectGraph:
         return self.objects[object_id].kind if 0 <= object_id < len(self.objects) else "other"
 
     def text(self, object_id: int) -> bytes:
-        """Return the name of the node, function or type of Keras layer that an object refers to.
+        """Return the name that an object contains: of a node, a function, or the object's type.
 
-        The object must exist.
+        A type is, for example, ``_tf_keras_layer``. The object must exist.
         """
         return bytes(wire.last_bytes(self.buffer, self.objects[object_id].payload, 1))
 

@@ -207,7 +207,9 @@ def read_contents(
                 if table is None or GROWING in table.node.op:
                     continue
                 if node.op == FROM_DATASET:
-                    raise InvalidFile("filled from a dataset while the model loads: words not read")
+                    raise InvalidFile(
+                        "the model takes the words from a dataset when it loads: words not read"
+                    )
                 origins = [linker.origin(body, node.data_input(position)) for position in (1, 2)]
                 if origins[0] is None or (origins[0].node and origins[0].node.op == RESTORE):
                     continue
