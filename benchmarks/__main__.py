@@ -137,7 +137,7 @@ SUMMARY: Final = (
     Row(
         "The one document that holds a code comes first",
         "retrieval",
-        "The one document",
+        "How often the only document",
         "a code and words that it does not",
         "coverage",
         peer="RRF",

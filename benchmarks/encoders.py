@@ -105,7 +105,7 @@ def http(runs: int) -> Iterator[Table]:
     medians = {name: statistics.median(each) for name, each in seconds.items()}
     one = medians["1"]
     yield Table(
-        title=f"HTTP: {TEXTS:,} texts, 32 in a request that lasts {1000 * WAIT:.0f} ms",
+        title=f"HTTP: {TEXTS:,} texts in requests of 32, each answered after {1000 * WAIT:.0f} ms",
         columns=("requests at once", "seconds", "texts a second", "times one"),
         rows=tuple(
             (name, f"{each:.2f}", f"{TEXTS / each:,.0f}", f"{one / each:.1f}")
@@ -319,7 +319,7 @@ def static(runs: int) -> Iterator[Table]:
                 found = process([__file__, "--job", "static", name], Path(folder) / "log")
                 seconds[name].append(found.told["seconds"])
     took = {name: statistics.median(each) for name, each in seconds.items()}
-    yield speeds("Static embeddings, documents of docstrings", took, len(documents()))
+    yield speeds("Static embeddings of paragraphs from docstrings", took, len(documents()))
     ratio = took["model2vec"] / took["vocabtool"]
     yield goals(at_least("static: speed as a multiple of model2vec", ratio, STATIC, "{:.2f}x"))
 
@@ -341,7 +341,7 @@ def tokens(runs: int) -> Iterator[Table]:
                 ),
             },
         )
-    yield speeds("Tokens of MiniLM, documents of docstrings", took, len(texts))
+    yield speeds("Tokens of MiniLM in paragraphs from docstrings", took, len(texts))
     ratio = took["encode_batch and a Counter"] / took["vocabtool oov"]
     yield goals(at_least("oov: speed as a multiple of encode_batch's", ratio, OOV, "{:.2f}x"))
 

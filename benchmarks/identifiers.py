@@ -211,7 +211,8 @@ def tables(
         (kind, str(asked[kind]), *(f"{one:.3f}, {ten:.3f}" for one, ten in found.values()))
         for kind, found in kept.items()
     )
-    title = f"Identifiers: the right document first, in ten ({documents:,} documents)"
+    what = "shares of queries with the right document first, and among the first ten"
+    title = f"Identifiers: {what} ({documents:,} documents)"
     yield Table(title=title, columns=("identifier", "n", *ways), rows=rows)
     yield goals(
         *(

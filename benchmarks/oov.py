@@ -298,7 +298,7 @@ def tap(work: Path, runs: int) -> Iterator[Table]:
     seconds = json.loads(done.stdout.splitlines()[-1])
     untouched, tapped = (median(seconds[name]) for name in ("untouched", "tapped"))
     yield Table(
-        title=f"--exact-words, {SENTENCES:,} sentences of a model whose texts run one by one",
+        title=f"{SENTENCES:,} sentences, which --exact-words runs one by one",
         columns=("", "time", "ratio"),
         rows=(
             ("the model, in batches", f"{untouched:.2f} s", "1.0x"),

@@ -376,7 +376,7 @@ def codes(work: Path) -> Iterator[Table]:
         kind = "words that it does not hold" if absent else "words that it may hold"
         shown.append((f"a code and {kind}", *(f"{share:.3f}" for share in first.values())))
     yield Table(
-        title=f"The one document with the code comes first, {CODED:,} documents",
+        title=f"How often the only document with the code comes first, of {CODED:,} documents",
         columns=("query", *FUSIONS),
         rows=tuple(shown),
     )
@@ -440,7 +440,7 @@ def in_pieces(work: Path) -> Iterator[Table]:
             )
             figures = (NDCG.format(each.values.mean()) for each in found)
             rows.append((f"{searched.name}, {name}", f"{len(index):,}", *figures))
-    size = f"{CUT['split_size']} tokens, {CUT['overlap']} of them again"
+    size = f"{CUT['split_size']} tokens that overlap by {CUT['overlap']}"
     title = f"nDCG@10 of whole documents, and of pieces of {size}"
     yield Table(title=title, columns=("", "documents", *CUT_FUSIONS), rows=tuple(rows))
 

@@ -220,7 +220,8 @@ def times_table(
         against = f"{ratio(found, times[ANY]):.2f}x" if ANY in times else ""
         rows.append((name, *figures, against, f"{first[name]:.0%}"))
     columns = ("", "p50", "least", "p99", "least", f"p50 / {ANY}", "codes first")
-    title = f"Hybrid search of {of.documents:,} documents in turn, {ASKED} queries with a code"
+    asked = f"{ASKED} queries with a code, one at a time"
+    title = f"Hybrid search of {of.documents:,} documents, {asked}"
     return Table(title=title, columns=columns, rows=tuple(rows))
 
 

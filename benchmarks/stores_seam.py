@@ -64,9 +64,8 @@ def seam(options: argparse.Namespace) -> Iterator[Table]:
         ("CPU of a query", *(f"{median(cpus[n]):.3f} ms" for n in trees), f"{median(of_cpu):.3f}x"),
         ("Python functions of a query", *(f"{functions[n]:,}" for n in trees), ""),
     )
-    title = (
-        f"The index in a folder before and after it could be elsewhere, {of.documents:,} documents"
-    )
+    what = "An index in a folder, before and after vocabtool had other stores"
+    title = f"{what}, {of.documents:,} documents"
     yield Table(title=title, columns=("", *trees, "ratio"), rows=rows)
     spread = f"{min(ratios):.3f} to {max(ratios):.3f}"
     what = f"p50 after / before, median of {RUNS} runs ({spread})"
