@@ -418,7 +418,7 @@ def test_positions_allow_nothing_to_be_left_out(tmp_path: Path) -> None:
     file = tmp_path / "x.jsonl"
     file.write_text('{"id": "a", "text": "a"}\n{"id": "b"}\n{"id": "a", "text": "c"}\n')
     index = Index.create(tmp_path / "i", dim=2, **EXACT)
-    with pytest.raises(InvalidFile, match=r"x\.jsonl:2: this row was skipped .*for each row"):
+    with pytest.raises(InvalidFile, match=r"x\.jsonl:2: skipped row .*for each row"):
         index.load(file, vectors=np.ones((2, 2)), on_error="skip", field="text")
     with pytest.raises(VocabtoolError, match="--on-duplicate last leaves documents out"):
         index.load(file, BY_ID, vectors=np.ones((3, 2)), on_duplicate="last")

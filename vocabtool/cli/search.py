@@ -106,7 +106,7 @@ BESIDE = click.option(
     metavar="NAME=VALUE",
     multiple=True,
     help="With --html, also search with this setting, such as fusion=dense or a=0, and show both "
-    "results side by side. May be repeated, for a search with several settings.",
+    "results side by side. May be repeated; then this search uses all these settings.",
 )
 SETTINGS = gather(
     "settings",

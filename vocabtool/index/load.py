@@ -475,8 +475,8 @@ class Loader:
                 def attach(batch: Batch) -> Iterator[Batch]:
                     if not given.has_ids and self._log.skipped.count > skipped:
                         place, reason = self._log.skipped.first[-1]
-                        what = f"this row was skipped ({reason}), but {given.name} has a vector "
-                        raise InvalidFile(f"{what}for each row: fix the row", file=place)
+                        what = f"skipped row ({reason}). Correct it, because {given.name} has a "
+                        raise InvalidFile(f"{what}vector for each row", file=place)
                     return map(self._check_given, matcher.attach(batch))
 
                 yield attach

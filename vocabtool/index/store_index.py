@@ -153,8 +153,8 @@ class StoreIndex(Index):
             return super().update(sources, commit_rows=commit_rows, progress=progress, **more)
         if any(each is not None and each is not False for each in (sources, *more.values())):
             raise VocabtoolError(
-                f"{self.name}: its documents are the rows of {self.table.name}: name no FILE, and "
-                "use no option except --commit-rows (commit_rows=)"
+                f"{self.name}: the documents of this index are the rows of {self.table.name}. Give "
+                "no FILE, and no option except --commit-rows (commit_rows=)"
             )
         if commit_rows < 1:
             raise ValueError(f"commit_rows must be at least 1, got {commit_rows}")

@@ -83,7 +83,7 @@ class StoreWriter(Protocol):
         """Record that rows are from the FILE number ``source``; return whether a row changed."""
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """Return the rows that these FILEs had when the writer was opened."""
+        """Return the rows of the FILEs with these ``numbers``; see :class:`Writer`."""
 
     def remember(self, key: str, digest: bytes, answer: bytes) -> None: ...
 

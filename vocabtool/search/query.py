@@ -37,7 +37,8 @@ class WeighedWord(NamedTuple):
     - ``parts``: the stems of the word's parts, such as ``foo`` and ``bar`` for ``foo_bar``. Those
       of an identifier have at least two characters.
     - ``terms``: all terms that are searched for the word.
-    - ``telling``: terms of the word; :func:`unknown_share` adds up their idf.
+    - ``telling``: the terms whose idf :func:`unknown_share` adds up: ``exact`` for an identifier,
+      otherwise the stems of the word.
     """
 
     word: QueryWord
@@ -61,8 +62,8 @@ class Query:
     - ``counted``: the clause of each term, with its weight.
     - ``should``: the clauses of ``counted``, and clauses for phrases that are not required.
     - ``codes``: a clause for each identifier. Documents that match any of these clauses rank first.
-    - ``unstemmed``: as ``codes``, but the words of a name in mixed case are not stemmed, so that it
-      matches only in its exact spelling. Empty if no name is in mixed case.
+    - ``unstemmed``: the clauses of ``codes``, but a name in mixed case matches only in its exact
+      spelling, because its words are not stemmed. Empty if no name is in mixed case.
     - ``required``: phrases that a document must contain.
     - ``is_unknown``: whether the query has words, but the model knows none of them.
     """

@@ -110,8 +110,8 @@ class FieldColumn:
     - ``values``: the distinct values in ascending order. A list is given as JSON text.
     - ``parts``: the distinct values that facets count, in ascending order: the elements of lists,
       and all values that are not lists.
-    - ``owners``, ``elements``: for each i, ``values[owners[i]]`` is or contains
-      ``parts[elements[i]]``.
+    - ``owners``, ``elements``: the pairs of a value and a part of it, of the same length. Pair i
+      says that ``values[owners[i]]`` is or contains ``parts[elements[i]]``.
     """
 
     codes: NDArray[np.int32]
@@ -137,9 +137,9 @@ class FieldColumn:
         return cls(codes, tuple(values), tuple(parts), owners, elements)
 
     def count(self, rows: Rows, limit: int) -> ValueCounts:
-        """Return the most frequent parts in ``rows``, and their counts.
+        """Return the most frequent of ``parts`` in ``rows``, and their counts.
 
-        ``limit``: maximum number of parts.
+        ``limit``: maximum number of parts to return.
         """
         of_value = np.bincount(self.codes[rows] + 1, minlength=len(self.values) + 1)[1:]
         weights = of_value[self.owners]

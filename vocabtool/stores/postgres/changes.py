@@ -151,7 +151,10 @@ class TermNumbers:
         return kept
 
     def add(self, connection: Connection, documents: Iterable[NewDocument]) -> None:
-        """Add the terms of documents. In a transaction of its own, this blocks no other writer."""
+        """Add the terms of documents to the index.
+
+        Call this in a separate transaction, so that other writers need not wait.
+        """
         words, surfaces = set[str](), set[str]()
         for document in documents:
             for part in (document.terms.words, *document.terms.repeated):
@@ -227,8 +230,8 @@ def write_changes(
 ) -> None:
     """Write changes in the open transaction. ``fields``: the fields, in the order of their columns.
 
-    Raises :class:`VocabtoolError` if another writer has added a document with the same id as a
-    new document with ``on_existing="error"``.
+    Raises :class:`VocabtoolError` if another writer has added one of the new documents, and this
+    document has ``on_existing="error"``.
     """
     kept = _keep(connection, tables, changes)
     documents = {key: each for key, each in changes.documents.items() if key not in kept}
@@ -460,8 +463,8 @@ def write_load(
 
     Other loads that were finished before ``opened`` are removed.
 
-    An exception: if the only change since ``before`` is that :attr:`Load.synced` became false, it
-    becomes false for all loads, and no load is removed.
+    If the only change since ``before`` is that :attr:`Load.synced` became false, this sets
+    ``synced`` to false for all loads of the index, and removes no load.
     """
     if before is not None and before.synced and load == replace(before, synced=False):
         connection.execute(tables.sql("UPDATE {loads} SET synced = false WHERE synced"))

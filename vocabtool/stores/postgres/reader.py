@@ -1,10 +1,11 @@
-"""Read an index in PostgreSQL, with both legs of a query in one round trip.
+"""Read an index in PostgreSQL.
 
 A search sees the newest commit. The statistics for BM25, such as the number of documents that have
 a term, are kept in memory for ten seconds, or until a search notices a new commit.
 
-A search makes two round trips. The first runs the legs, and the second reads the best documents. If
-statistics must be read, the first reads them, and the second runs the legs and reads the documents.
+A search makes two round trips to the server. The first runs both legs, and the second reads the
+best documents. If statistics must be read, the first round trip reads them, and the second runs the
+legs and reads the documents.
 """
 
 from __future__ import annotations
@@ -285,8 +286,8 @@ class PostgresStore(PostgresDocuments):
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return candidates and tiers, in one round trip; see :meth:`SteppedLegs.legs`.
 
-        A search usually needs two round trips. If this thread has just used one of them to read
-        statistics, this method also fetches the best documents of each leg.
+        If this thread has just read statistics, the best documents of each leg are fetched, too, so
+        that the whole search still needs only two round trips.
         """
         statistics = self._statistics(query_terms(query))
         clauses = weigh(statistics, query.should, codes=query.codes, unstemmed=query.unstemmed)
@@ -353,8 +354,8 @@ class PostgresStore(PostgresDocuments):
         Its columns: the number of the commit, ``doc``, ``id``, ``score``, ``similarity``, ``code``,
         ``exact``, and then:
 
-        - true if the keyword leg found the candidate by its score, false if only by its code, null
-          if the candidate is not in this leg
+        - true if the candidate is among the best of the keyword leg; false if it is in this leg
+          only because it contains an identifier; null if it is not in this leg
         - whether the candidate is in the vector leg
         - whether any document has a code
         - ``columns``; null except for the best documents of each leg

@@ -517,8 +517,8 @@ class PostgresWriter:
             return PATH_FIRST
         if ours != theirs and (held.rows or theirs != self.manifest.searched_fields):
             told, mine = (" and ".join(each) or "one field" for each in (theirs, ours))
-            what = f"this writer searches {mine}, but another writer chose {told}"
-            raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
+            what = f"another writer chose meanwhile to search {told}; this writer chose {mine}"
+            raise VocabtoolError(f"{self._connections.where}: {what}")
         return ours
 
     def _newest(self) -> Manifest:
