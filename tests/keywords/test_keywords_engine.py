@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from vocabtool.errors import FolderInUse, InvalidFile, NotFound
-from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
+from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, stored_length
 from vocabtool.keywords.cutter import Cutter, Terms
 from vocabtool.keywords.tantivy_index import (
     META,
@@ -293,7 +293,6 @@ def test_hostile_terms_are_indexed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["cranfield", "cosqa"])
 def test_real_texts_score_as_by_the_textbook(shared: Path, tmp_path: Path, name: str) -> None:
-    """Each hit within 8 %: tantivy notes lengths above 40 words by steps, rounded down."""
     with (shared / "ir" / name / "corpus.jsonl").open() as lines:
         texts = [json.loads(line)["text"] for line in lines][:1000]
     with (shared / "ir" / name / "queries.jsonl").open() as lines:
@@ -301,13 +300,25 @@ def test_real_texts_score_as_by_the_textbook(shared: Path, tmp_path: Path, name:
     cutter = Cutter()
     terms = cutter.terms(texts)
     add(tmp_path, range(len(texts)), terms)
-    reader, plain = TantivyReader(tmp_path), PlainBM25(terms)
+    reader, plain = TantivyReader(tmp_path), PlainBM25(terms, stored_length)
     for text in queries:
         words = {term for each in cutter.query(text) for term in each.words}
         query = KeywordQuery(tuple(word(term) for term in sorted(words)))
         found = reader.search(query, 20, everything(len(texts)))
         wanted = [plain.score(row, query) for row in found.rows.tolist()]
-        assert found.scores.tolist() == pytest.approx(wanted, rel=0.08)
+        assert found.scores.tolist() == pytest.approx(wanted, rel=EXACT)
+
+
+def test_lengths_are_rounded_as_by_tantivy(tmp_path: Path) -> None:
+    """At each step below 200 words, and far above."""
+    lengths = [*range(1, 200), 1_000, 2_071, 2_072, 65_535, 1_000_000]
+    texts = ["fox" + " a" * (length - 1) for length in lengths]
+    reader = TantivyReader(written(tmp_path, texts))
+    plain = PlainBM25(CUTTER.terms(texts), stored_length)
+    found = reader.search(KeywordQuery((word("fox"),)), len(texts), everything(len(texts)))
+    assert_same(found, plain.search(KeywordQuery((word("fox"),)), len(texts)))
+    assert stored_length(2_072) == 2_072
+    assert stored_length(2_071) == 1_944
 
 
 def add_foxes(folder: Path, rows: range) -> None:

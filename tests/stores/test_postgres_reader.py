@@ -14,12 +14,12 @@ from numpy.testing import assert_allclose
 
 from tests.builders.postgres_server import PostgresServer
 from vocabtool import Document
-from vocabtool.errors import InvalidCondition, NotFound
+from vocabtool.errors import InvalidCondition, NotFound, VocabtoolError
 from vocabtool.index.commit_store import DocumentsChanged
 from vocabtool.index.documents import batches_of
 from vocabtool.index.folder import Configuration, Manifest
 from vocabtool.index.raw_vectors import prepare
-from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
+from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, stored_length
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.conditions import Where
 from vocabtool.search.query import parse_query
@@ -28,9 +28,17 @@ from vocabtool.search.settings import Settings
 from vocabtool.search.store import Asked, Combination, Exclusion, ValueCount
 from vocabtool.stores.postgres.connection import Connections
 from vocabtool.stores.postgres.reader import PostgresStore
-from vocabtool.stores.postgres.schema import Tables, create_index, drop_index
+from vocabtool.stores.postgres.recount import recount
+from vocabtool.stores.postgres.schema import (
+    Tables,
+    create_index,
+    drop_index,
+    find_index,
+    prepare_schema,
+)
 from vocabtool.stores.postgres.vectors import build_vectors
 from vocabtool.stores.postgres.writer import PostgresWriter
+from vocabtool.testing.plain_bm25 import PlainBM25
 from vocabtool.testing.small_corpus import Doc, SmallCorpus
 
 DIM: Final = 8
@@ -343,6 +351,36 @@ def test_a_role_that_may_only_read(both: Both) -> None:
     hits = search(store, "bala SKU-10007-B", vector, settings=Settings(identifier=is_code))
     assert hits[0].tier == 1
     connections.close()
+
+
+def test_long_texts_and_indexes_with_their_exact_lengths(postgres_server: PostgresServer) -> None:
+    """Lengths are rounded as in a folder; an index of an earlier version is migrated."""
+    draw = np.random.default_rng(3)
+    docs = [Doc(f"l{n}", " ".join(draw.choice(WORDS, 30 + 37 * n).tolist())) for n in range(30)]
+    made = Both(postgres_server.new_database(), docs)
+    plain = PlainBM25(Cutter("none").terms([doc.text for doc in docs]), stored_length)
+    phrase = Clause((Term("words", "bala"), Term("words", "kera")))
+    query = KeywordQuery((Clause((Term("words", "lomd"),)), phrase))
+    right = plain.search(query, 30)
+
+    def check() -> None:
+        found = made.store.search(query, 30, made.store.live)
+        assert made.places(found.rows) == right.rows.tolist()
+        assert_allclose(found.scores, right.scores, rtol=1e-6)
+
+    check()
+    with made.connections.connect() as connection:
+        exact = "UPDATE {postings} p SET length = d.words FROM {documents} d WHERE d.doc = p.doc"
+        connection.execute(made.tables.sql(exact))
+        connection.execute("UPDATE vocabtool.version SET number = 1")
+        (difference,) = recount(connection, made.tables)
+        assert "postings" in difference
+        with pytest.raises(VocabtoolError, match="version 1, expected 2"):
+            find_index(connection, "vocabtool", "own", "here")
+        prepare_schema(connection, "vocabtool", "here")
+        assert recount(connection, made.tables) == []
+    check()
+    made.close()
 
 
 def test_commits_and_deletions_are_noticed(

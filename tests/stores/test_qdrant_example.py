@@ -21,7 +21,7 @@ from tests.conftest import ROOT
 from vocabtool import Document, Index, VocabtoolError
 from vocabtool.errors import InvalidCondition, InvalidFile, NotFound
 from vocabtool.index.engines import Engine
-from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
+from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, stored_length
 from vocabtool.testing import StoreContract
 from vocabtool.testing.plain_bm25 import PlainBM25
 
@@ -305,7 +305,10 @@ class TestKeywords:
             add(index, part, np.ones((count, 2)))
             texts += part
         snapshot: Any = index.snapshot()
-        plain, collection = PlainBM25(snapshot.cutter.terms(texts)), type(collection_of(index))
+        plain, collection = (
+            PlainBM25(snapshot.cutter.terms(texts), stored_length),
+            type(collection_of(index)),
+        )
         ask, limits = collection.ask, list[int]()
 
         def counted(self: Any, method: str, **given: Any) -> Any:

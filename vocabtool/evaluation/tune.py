@@ -20,7 +20,7 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.judgements import NDCG_DEPTH, JudgedQuery, Qrels, ndcg, with_judgements
 from vocabtool.index.raw_vectors import prepare, similarities
-from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, idf, term_score
+from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, idf, stored_length, term_score
 from vocabtool.keywords.cutter import Terms
 from vocabtool.search.fusion import Candidates, best_places, fuse
 from vocabtool.search.legs import MaskStore
@@ -65,7 +65,11 @@ class CopyStore(MaskStore):
         self.searched_fields = store.searched_fields
         self.keywords = self.vectors = self
         self._store, self._row, self._metric = store, row, metric
-        self._vector, self._mean_length, self._length = vector, mean_length, terms.count
+        self._vector, self._mean_length, self._length = (
+            vector,
+            mean_length,
+            stored_length(terms.count),
+        )
         self._counts: dict[Field, Counter[str]] = {
             "words": Counter(" ".join((terms.words, *terms.repeated)).split()),
             "surfaces": Counter(terms.surfaces.split()),

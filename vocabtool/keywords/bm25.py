@@ -6,6 +6,8 @@ inverse document frequency of Lucene and tantivy:
     idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))
     score(t, d) = idf(t) tf (k1 + 1) / (tf + k1 (1 - b + b |d| / mean |d|))
 
+Here |d| is the length of a text as :func:`stored_length` returns it; the mean is of exact lengths.
+
 A phrase counts as one term; its idf is the sum of the idfs of its terms. The score of an
 identifier is only its idf, because texts have too few identifiers for a meaningful length.
 """
@@ -62,9 +64,20 @@ def idf(documents: int, frequency: int) -> float:
     return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))
 
 
+def stored_length(length: int) -> int:
+    """Return the number of words of a text as tantivy stores it, in one byte.
+
+    Numbers below 40 are exact. A larger one is rounded down: 24 is subtracted, and only the four
+    highest bits of the rest are kept. Source: Lucene's ``SmallFloat.intToByte4``.
+    """
+    rest = max(length - 24, 0)
+    dropped = max(rest.bit_length() - 4, 0)
+    return min(length, 24) + (rest >> dropped << dropped)
+
+
 def term_score(idf: float, count: int, length: float, mean_length: float) -> float:
     """Return the BM25 score of a term in a text.
 
-    ``count``: the number of occurrences of the term. ``length``: the number of words of the text.
+    ``count``: the number of occurrences of the term. ``length``: the stored length of the text.
     """
     return idf * count * (K1 + 1) / (count + K1 * (1 - B + B * length / mean_length))

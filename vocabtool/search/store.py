@@ -183,9 +183,10 @@ Selection: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exactness:
-    """Which numbers of a store are exact. The scores of two exact stores can be compared.
+    """Which numbers of a store are exact.
 
-    - ``lengths``: whether the lengths of texts in BM25 are exact; tantivy rounds them to one byte.
+    - ``lengths``: whether BM25 uses the exact lengths of texts. If not, it uses those of
+      :func:`~vocabtool.keywords.bm25.stored_length`, as in a folder.
     - ``frequencies``: whether document frequencies are exact; some stores count deleted documents.
     - ``similarities``: whether the similarities of all candidates to the query's vector are exact.
     """

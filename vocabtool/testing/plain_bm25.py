@@ -9,7 +9,7 @@ inverse document frequency of Lucene:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import log
 from typing import Final
 
@@ -24,13 +24,19 @@ B: Final = 0.75
 
 
 class PlainBM25:
-    """Searches a list of documents. Row ``i`` is ``documents[i]``."""
+    """Searches a list of documents. Row ``i`` is ``documents[i]``.
 
-    def __init__(self, documents: Sequence[Terms]) -> None:
+    ``length_of``: returns the length that BM25 uses for a text with this number of words.
+    """
+
+    def __init__(
+        self, documents: Sequence[Terms], length_of: Callable[[int], int] = lambda words: words
+    ) -> None:
         self._words = [document.words.split() for document in documents]
         self._surfaces = [document.surfaces.split() for document in documents]
         lengths = [len(words) for words in self._words]
         self.mean_length = sum(lengths) / max(len(lengths), 1)
+        self._lengths = [*map(length_of, lengths)]
         self._frequencies: dict[Term, int] = {}
 
     def document_frequency(self, term: Term) -> int:
@@ -88,7 +94,7 @@ class PlainBM25:
         weight = clause.boost * sum(map(self._idf, clause.terms))
         if clause.terms[0].field == "surfaces":
             return weight  # texts have too few identifiers for a meaningful length
-        norm = K1 * (1 - B + B * len(self._words[row]) / self.mean_length)
+        norm = K1 * (1 - B + B * self._lengths[row] / self.mean_length)
         return weight * count * (K1 + 1) / (count + norm)
 
     def _idf(self, term: Term) -> float:

@@ -58,6 +58,7 @@ class SmallCorpus(MaskStore):
     - ``known_words``: the model, for example :class:`Whole`; ``None`` without a model.
     - ``fields``: the names and kinds of the kept fields.
     - ``meanings``: for each condition, a function that tests a document. Conditions are not parsed.
+    - ``length_of``: see :class:`PlainBM25`.
     """
 
     exactness = Exactness(lengths=True, frequencies=True, similarities=True)
@@ -72,6 +73,7 @@ class SmallCorpus(MaskStore):
         language: Language = "none",
         fields: Mapping[str, Kind] | None = None,
         meanings: Mapping[str, Callable[[Doc], bool]] | None = None,
+        length_of: Callable[[int], int] = lambda words: words,
     ) -> None:
         self.docs = docs
         self.known_words = known_words
@@ -84,7 +86,7 @@ class SmallCorpus(MaskStore):
         self._meanings = meanings or {}
         terms = self.cutter.terms([doc.text for doc in docs])
         self._words = sorted({word for each in terms for word in each.words.split()})
-        self._bm25 = PlainBM25(terms)
+        self._bm25 = PlainBM25(terms, length_of)
         self.mean_length = self._bm25.mean_length
         filled = [doc.vector or (0.0,) * dim for doc in docs]
         self._vectors = np.array(filled, np.float32).reshape(len(docs), dim)

@@ -24,6 +24,7 @@ from vocabtool.choices import FUSIONS, Metric, StoredType
 from vocabtool.documents.batch import Document
 from vocabtool.errors import FolderNotEmpty, InvalidCondition, NotFound, VocabtoolError
 from vocabtool.index.index import Index
+from vocabtool.keywords.bm25 import stored_length
 from vocabtool.search.arrangement import Arrangement
 from vocabtool.search.hits import Explanation, Hit, Hits
 from vocabtool.search.search import search
@@ -44,7 +45,6 @@ from vocabtool.testing.samples import (
 from vocabtool.testing.small_corpus import Doc, SmallCorpus, Whole
 
 CLOSE: Final = 2e-5  # scores are 32-bit numbers, added in any order
-ROUNDED: Final = 0.12  # share of a score, where lengths are kept in one byte
 HOSTILE_TEXTS: Final = (
     *("'; DROP TABLE documents; --", "\" OR ''='", "%s %(x)s", "{0} $1 ?", "a\0b", "\x01\x1f\x7f"),
     *(
@@ -310,20 +310,20 @@ class StoreContract:
         assert [by_words[id_] for id_ in without] == [None] * len(without)
 
     def test_long_texts(self, address: str) -> None:
-        """Scores are exact if the store keeps exact lengths, and close if it rounds lengths."""
+        """Scores are those of exact lengths, or of lengths that are rounded as in a folder."""
         index = _create(address)
         draw = np.random.default_rng(3)
         docs = [
             Doc(f"l{n:02}", " ".join(draw.choice(WORDS, 30 + 37 * n).tolist())) for n in range(30)
         ]
         _put(index, docs)
-        exact = index.snapshot().exactness.lengths
+        rounded = not index.snapshot().exactness.lengths
+        small = _small(docs, **({"length_of": stored_length} if rounded else {}))
         for text in QUERIES[:5]:
-            wanted = _expect(_small(docs), text, None, fusion="keyword", k=30)
+            wanted = _expect(small, text, None, fusion="keyword", k=30)
             scores = {hit.id: hit.score for hit in wanted}
             hits = index.search(text, fusion="keyword", k=30)
-            near = CLOSE if exact else ROUNDED
-            assert {hit.id: hit.score for hit in hits} == pytest.approx(scores, rel=near)
+            assert {hit.id: hit.score for hit in hits} == pytest.approx(scores, rel=CLOSE)
 
     def test_changes(self, address: str) -> None:
         """After additions, updates and deletions, answers equal those of brute force."""
@@ -533,8 +533,8 @@ def _create(address: str) -> Index:
     return Index.create(address, dim=DIM, vocabulary=[*KNOWN], rule="lower", **asked)
 
 
-def _small(docs: Sequence[Doc]) -> SmallCorpus:
-    options: Any = {"dim": DIM, "fields": FIELDS, "meanings": CONDITIONS}
+def _small(docs: Sequence[Doc], **more: Any) -> SmallCorpus:
+    options: Any = {"dim": DIM, "fields": FIELDS, "meanings": CONDITIONS, **more}
     return SmallCorpus(docs, Whole(KNOWN), **options)
 
 

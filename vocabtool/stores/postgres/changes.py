@@ -26,7 +26,7 @@ from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.index.database import MAX_ANSWERS
 from vocabtool.index.documents import value_of
 from vocabtool.index.folder import Load
-from vocabtool.keywords.bm25 import Field
+from vocabtool.keywords.bm25 import Field, stored_length
 from vocabtool.keywords.cutter import Terms
 from vocabtool.stores.postgres.condition_sql import (
     OWN_COLUMNS,
@@ -414,7 +414,8 @@ def _insert(
                     *([document.id] if tables.of_user else ()),
                 )
             )
-    docs, lengths = zip(*((each.doc, each.terms.count) for each in new), strict=True)
+    docs = [each.doc for each in new]
+    lengths = [stored_length(each.terms.count) for each in new]
     postings = Postings.of(docs, lengths, terms)
     rows = np.zeros(len(postings.term), POSTING)
     for name, length in LENGTHS.items():

@@ -1,4 +1,4 @@
-"""Keyword search as SQL: exact BM25 over the table of postings.
+"""Keyword search as SQL: BM25 of all matching documents, over the table of postings.
 
 No text of a user becomes part of a statement: terms are numbers or parameters.
 """
@@ -268,7 +268,7 @@ def _phrase(tables: Tables, statistics: Statistics, n: int, each: WeightedClause
     count = "(SELECT count(*)::float8 FROM regexp_matches(d.sequence, %s, 'g'))"
     return Part(
         "SELECT d.doc, %s::int, %s::float8, %s::float8, %s::bool, %s::bool,"
-        f" {count} / ({count} + %s::float8 + %s::float8 * d.words)"
+        f" {count} / ({count} + %s::float8 + %s::float8 * p0.length)"
         f" FROM documents_{tables.number} d{joined} WHERE d.sequence LIKE %s",
         (
             *(n, each.score, each.code, each.is_unstemmed, each.is_must),

@@ -83,7 +83,7 @@ class State:
 class PostgresStore(PostgresDocuments):
     """The newest commit of an index. Threads may share an object."""
 
-    exactness = Exactness(lengths=True, frequencies=True, similarities=True)
+    exactness = Exactness(lengths=False, frequencies=True, similarities=True)
     live = TRUE
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from vocabtool.stores.postgres.connection import one_commit
-from vocabtool.stores.postgres.schema import Tables
+from vocabtool.stores.postgres.schema import STORED_LENGTH, Tables
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -27,7 +27,9 @@ CHECKS: Final = (
     (
         "{0:,} postings that are missing, too many, or have another frequency or length",
         HELD
-        + "SELECT count(*) FROM (SELECT h.doc, h.term, h.frequency, d.words AS length FROM held h"
+        + "SELECT count(*) FROM (SELECT h.doc, h.term, h.frequency, "
+        + STORED_LENGTH.format("d.words")
+        + " AS length FROM held h"
         " JOIN {documents} d USING (doc)) h FULL JOIN {postings} p USING (doc, term)"
         " WHERE h.doc IS NULL OR p.doc IS NULL OR p.frequency <> coalesce(h.frequency, p.frequency)"
         " OR p.length <> h.length",

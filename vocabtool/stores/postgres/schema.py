@@ -18,7 +18,8 @@ The index with the number N has these tables:
                      field_0, field_1, ...        values, with companions: see condition_sql.py.
                                                   A field with only nulls has no column
     terms_N          term, field, text            field: w or s. Terms are never removed
-    postings_N       term, doc, frequency, length length: number of words of the document
+    postings_N       term, doc,                   length: the number of words of the document, as
+                     frequency, length            keywords/bm25.py rounds it
     counts_N         term, slot, documents        the document frequency of each term
     totals_N         slot, documents, words,      the statistics of the index. Each commit adds 1
                      surfaces, commits            to "commits" of one slot
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.sql import Composable, Composed
 
-VERSION: Final = 1
+VERSION: Final = 2
 SCHEMA: Final = "vocabtool"
 MAX_NAME: Final = 200  # characters of the name of an index
 MAX_TERM_BYTES: Final = 1000  # a B-tree takes 2,704
@@ -133,8 +134,21 @@ OF_USER: Final = (  # whether the index ``number`` is of a table of the user's
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
+# The function stored_length in keywords/bm25.py as SQL; {0}: the number of words.
+BITS: Final = "(29 - position(B'1' IN ({0} - 24)::bit(32)))"  # that are dropped, from 40 words on
+STORED_LENGTH: Final = (
+    f"CASE WHEN {{0}} < 40 THEN {{0}} ELSE 24 + ({{0}} - 24 >> {BITS} << {BITS}) END"
+)
+
 # MIGRATIONS[n] turns version n + 1 into the next one.
-MIGRATIONS: Final[tuple[LiteralString, ...]] = ()
+MIGRATIONS: Final[tuple[LiteralString, ...]] = (
+    # Lengths in postings were exact.
+    "DO $$ DECLARE postings text; BEGIN FOR postings IN"
+    " SELECT format('%s.postings_%s', c.relnamespace::regnamespace, i.number)"
+    " FROM {indexes} i JOIN pg_class c ON c.oid = i.tableoid LOOP"
+    f" EXECUTE 'UPDATE ' || postings || $sql$ SET length = {STORED_LENGTH.format('length')}"
+    " WHERE length >= 40 $sql$; END LOOP; END $$",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ LEAST: Final = 1e-9  # weight of a term whose boost is 0, so that its documents 
 class QdrantCommit(QdrantDocuments, SteppedLegs):
     """One commit; fulfils ``CommitStore``. Threads may share it. A selection is a condition."""
 
-    exactness = Exactness(lengths=True, frequencies=True, similarities=True)
+    exactness = Exactness(lengths=False, frequencies=True, similarities=True)
 
     def __init__(
         self, collection: Collection, record: Record, model: IndexModel, cutter: Cutter

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from qdrant_client import models
 
-from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, term_score
+from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, stored_length, term_score
 from vocabtool.keywords.cutter import Terms
 
 DIMENSIONS: Final = (1 << 32) - 1
@@ -78,7 +78,9 @@ class DocumentTerms(NamedTuple):
         return sum(run[at : at + n] == texts for run, at in places)
 
     def _weight(self, term: Term, count: int, mean: float) -> float:
-        return 1.0 if term.field == "surfaces" else term_score(1.0, count, self.length, mean)
+        if term.field == "surfaces":
+            return 1.0
+        return term_score(1.0, count, stored_length(self.length), mean)
 
 
 def sparse_vector(weights: Mapping[Term, float]) -> models.SparseVector:
