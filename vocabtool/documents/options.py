@@ -78,7 +78,8 @@ class ReadOptions:
       lines; rows of tables and JSON are not cut. ``"docstring"`` is the same as ``"heading"``, but
       only the docstrings of Python files are read.
     - ``split_size``: maximum length of a piece, in words, or in tokens if the reader gets a
-      ``measure``. Default: 256. No piece is longer than the model can read.
+      ``measure``. Default: 256. If ``measure.most``, the limit of the model, is less, it is the
+      maximum. With ``split="file"``, a text is one piece of any length.
     - ``overlap``: the number of words or tokens that a piece repeats from the end of the previous
       piece.
     - ``include``, ``exclude``: patterns of file names in folders, as in ``.gitignore``. Without

@@ -308,7 +308,7 @@ class Writer:
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
         """Return the rows of the FILEs with these ``numbers``.
 
-        Rows that this writer deleted are included; rows that it added are not.
+        Rows that this writer added are left out. Rows that it deleted may be included.
         """
         return self._files.rows_of_sources(numbers)
 

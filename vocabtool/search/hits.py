@@ -150,10 +150,11 @@ class Hit:
 
     - ``score``: score of the fusion, higher is better. Most fusions scale the scores within one
       result, so the best hit may have the score 1 even if it is a poor match.
-    - ``tier``: 2 if the query has a name in mixed case (``DataFrame``) and the document contains it
-      in this spelling; 1 if the document contains another whole identifier of the query
-      (``foo_bar``); otherwise 0. Hits in higher tiers come first. A query of only one joined word
-      (``input/output``) counts as an identifier.
+    - ``tier``: 1 if the document contains a whole identifier of the query (``foo_bar``), otherwise
+      0. Hits in higher tiers come first. A query of only one joined word (``input/output``) counts
+      as an identifier. If the query has a name in mixed case that stemming changes
+      (``DataFrame``), the tier is 2 if the document contains this name in this spelling, or another
+      identifier of the query.
     - ``similarity``: similarity to the query's vector in the metric of the index (cosine, inner
       product, negative squared distance); ``None`` without a vector.
     - ``bm25``: weighted BM25 score; ``None`` if keyword search did not find the document.

@@ -110,8 +110,8 @@ class FieldColumn:
     - ``values``: the distinct values in ascending order. A list is given as JSON text.
     - ``parts``: the distinct values that facets count, in ascending order: the elements of lists,
       and all values that are not lists.
-    - ``owners``, ``elements``: the pairs of a value and a part of it, of the same length. Pair i
-      says that ``values[owners[i]]`` is or contains ``parts[elements[i]]``.
+    - ``owners``, ``elements``: two arrays of the same length. For each i, ``values[owners[i]]`` is
+      or contains ``parts[elements[i]]``.
     """
 
     codes: NDArray[np.int32]
@@ -319,8 +319,9 @@ class Store(Protocol):
         ``terms``: the terms to count, with ``whole`` of each joined word.
 
         The score is the highest one among documents without the whole word. Only the best
-        ``MAX_COMPARED`` documents that contain all parts are compared. A word is left out, or its
-        score is 0, if it is not in the corpus, or if all of these documents contain it.
+        ``MAX_COMPARED`` documents that contain all parts are compared. The score is 0 if each of
+        these documents contains the whole word, or if there are none. A word that is not in the
+        corpus may be left out.
         """
 
     def is_empty(self, selection: Selection) -> bool: ...

@@ -230,8 +230,8 @@ def write_changes(
 ) -> None:
     """Write changes in the open transaction. ``fields``: the fields, in the order of their columns.
 
-    Raises :class:`VocabtoolError` if another writer has added one of the new documents, and this
-    document has ``on_existing="error"``.
+    Raises :class:`VocabtoolError` if a new document has ``on_existing="error"``, and another
+    writer has added a document with its id.
     """
     kept = _keep(connection, tables, changes)
     documents = {key: each for key, each in changes.documents.items() if key not in kept}

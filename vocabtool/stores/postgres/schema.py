@@ -29,8 +29,9 @@ The index with the number N has these tables:
     answers_N        number, key, digest, answer  answers to requests with a key
     facts_N          name, value                  value: a part of the model, or measurements
 
-``counts_N`` and ``totals_N`` have a row for each slot; a statistic is the sum of these rows. A
-writer locks one slot and changes only its rows, so writers do not wait for each other.
+``counts_N`` has a row for each term and slot, and ``totals_N`` has a row for each slot. A statistic
+is the sum over all slots. A writer locks one slot and changes only its rows, so writers do not wait
+for each other.
 
 If an index is made from a table of the user (``user_table.py``), its table of documents is
 ``rows_N``, and ``documents_N`` is a view that takes texts and vectors from the user's table.
