@@ -90,6 +90,12 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
     words = weigh_words(cut, store.known_words, settings.is_identifier())
     counting = [word for word in words if word.counts]
     terms = dict.fromkeys(term for word in counting for term in word.terms + word.telling)
+    quoted: dict[int, tuple[Term, ...]] = {}
+    for each in cut:
+        if each.phrase is not None:
+            in_phrase = tuple(Term("words", stem) for stem in each.words)
+            quoted[each.phrase] = quoted.get(each.phrase, ()) + in_phrase
+            terms |= dict.fromkeys(in_phrase)
     boost = code_boost = 0.0
     asking = counting
     match settings.fusion:
@@ -101,15 +107,12 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
             asking = []
     counted, frequencies = term_clauses(asking, store, terms, boost, code_boost)
     should = tuple(counted.values())
-    quoted: dict[int, tuple[Term, ...]] = {}
-    either = set[int]()  # phrases of which a document needs only one
     alternatives = [each for each in understood.operators if each.kind == "one of"]
-    for each in cut:
-        if each.phrase is not None:
-            in_phrase = tuple(Term("words", stem) for stem in each.words)
-            quoted[each.phrase] = quoted.get(each.phrase, ()) + in_phrase
-            if any(one.start <= each.start < one.end for one in alternatives):
-                either.add(each.phrase)
+    either = {  # phrases of which a document needs only one
+        each.phrase
+        for each in cut
+        if any(one.start <= each.start < one.end for one in alternatives)
+    }
     required: tuple[Clause, ...] = ()
     if settings.phrases == "required":
         required = tuple(Clause(quoted[phrase]) for phrase in quoted if phrase not in either)
@@ -242,12 +245,12 @@ def term_clauses(
     asked = [each for _, each, replaces in joined if replaces and each.parts]
     frequencies, bests = store.statistics(terms, asked)
     for word, each, replaces in joined:
-        parts_of = tuple(part.terms[0] for part in each.parts)
-        mass = sum(made[term].boost * idf(store.rows, frequencies[term]) for term in parts_of)
+        of_parts = tuple(part.terms[0] for part in each.parts)
+        mass = sum(made[term].boost * idf(store.rows, frequencies[term]) for term in of_parts)
         score = max(WHOLE_OVER_PARTS * mass, bests.get(each, 0.0) * (1 + NO_TIE))
         least = max(made[each.whole].boost, 1 + code_boost if word.identifier else 0.0)
-        boost = max(0.0 if replaces else least, score / idf(store.rows, frequencies[each.whole]))
-        made[each.whole] = Clause((each.whole,), boost, parts_of if replaces else ())
+        weight = max(0.0 if replaces else least, score / idf(store.rows, frequencies[each.whole]))
+        made[each.whole] = Clause((each.whole,), weight, of_parts if replaces else ())
     return made, frequencies
 
 

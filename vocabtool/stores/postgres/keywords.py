@@ -192,16 +192,16 @@ def best_of_parts(tables: Tables, joined: JoinedWord, among: Part) -> Part:
     )
     is_word = [term.field == "words" for term in terms]
     return (
-        Part("(SELECT coalesce(max(b.score), 0)::float8 FROM (SELECT p.doc, ")
+        Part("(SELECT coalesce(max(b.score), 0)::float8 FROM (")
+        .then(find_terms(tables, [joined.whole]), ") whole, LATERAL (SELECT p.doc, ")
         .then(Part(f"sum((%s::float8[])[f.place] * {idf}", (boosts,)))
         .then(Part(f" * CASE WHEN (%s::bool[])[f.place] THEN {saturation}", (is_word,)))
         .then(" ELSE 1 END)::float4 AS score FROM (", find_terms(tables, terms))
         .then(f") f JOIN postings_{tables.number} p USING (term) WHERE ", among)
-        .then(" AND EXISTS (", find_terms(tables, [joined.whole]), ")")
         .then(Part(" GROUP BY p.doc HAVING count(*) = %s", (len(terms),)))
-        .then(f" ORDER BY score DESC, p.doc LIMIT {MAX_COMPARED}) b WHERE NOT EXISTS (SELECT")
-        .then(f" FROM postings_{tables.number} h WHERE h.doc = b.doc AND h.term IN (SELECT term")
-        .then(" FROM (", find_terms(tables, [joined.whole]), ") whole)))")
+        .then(f" ORDER BY score DESC, p.doc LIMIT {MAX_COMPARED}) b")
+        .then(" WHERE whole.documents > 0 AND NOT EXISTS (SELECT")
+        .then(f" FROM postings_{tables.number} h WHERE h.doc = b.doc AND h.term = whole.term))")
     )
 
 

@@ -167,7 +167,8 @@ class PostgresStore(PostgresDocuments):
     ) -> tuple[dict[Term, int], Mapping[JoinedWord, float]]:
         asked = [*terms]
         state = self._read_missing(asked, joined)
-        return {term: state.frequencies[term][1] for term in asked}, state.bests
+        frequencies = {term: state.frequencies[term][1] for term in asked}
+        return frequencies, {each: state.bests[each] for each in joined}
 
     def _statistics(self, terms: Sequence[Term]) -> Statistics:
         """Return the statistics of one commit, with the frequencies of ``terms``."""
