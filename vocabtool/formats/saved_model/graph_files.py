@@ -78,7 +78,7 @@ RIEGELI: Final = b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f"
 # Files passed by mistake: their first bytes, and a message that says what to do.
 REFUSED: Final[dict[bytes, str]] = {
     b"PK\x03\x04": "a zip archive, but not a .keras file. "
-    "Unpack it and pass the folder that contains saved_model.pb.",
+    "Unpack it and pass the folder that contains the model.",
     b"\x1f\x8b": "a gzip archive. Unpack it with `gunzip FILE`, or a .tar.gz with "
     "`mkdir model && tar xzf FILE -C model`, and pass the unpacked file or folder.",
     b"\x89HDF\r\n\x1a\n": "an HDF5 file. "
