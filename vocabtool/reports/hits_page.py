@@ -313,7 +313,7 @@ def _move(
     """Return a block about the rank of a hit in the other list, and whether the rank differs.
 
     ``ranks``: the rank of each id in the other list. ``name``: the name of the other list.
-    ``other``: the prefix of link targets in the other list, which are ``PREFIX-RANK``.
+    ``other``: the PREFIX of link targets in the other list. A target is ``PREFIX-RANK``.
     """
     there = ranks.get(hit.id)
     if there is None:

@@ -137,7 +137,7 @@ class Row(NamedTuple):
 
 
 def rows_of(body: bytes, on_existing: OnExisting) -> tuple[list[Row], int]:
-    """Return the documents in JSON lines, and the number of lines that are left out.
+    """Parse JSON lines. Return their documents, and the number of lines that are left out.
 
     If several lines have the same id, only the last is returned. With ``on_existing="skip"``, only
     the first is returned.
