@@ -500,8 +500,8 @@ class PostgresWriter:
             known = fields.get(name, "null")
             fields[name] = union(known, kind)
             if known not in ("null", "string") and fields[name] == "string":
-                what = f"field {name!r} has {PLAIN[kind]} here, but another writer added it with "
-                what += PLAIN[known]
+                what = f"the values of field {name!r} are {PLAIN[kind]} here, but another writer "
+                what += f"added this field with {PLAIN[known]}"
                 raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
         if len(fields) > MAX_FIELDS:
             found = f"{len(fields):,}"
