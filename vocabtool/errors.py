@@ -180,8 +180,8 @@ class ChangedModel(VocabtoolError, ValueError):
     - ``document``: the id of a document whose vector differed when it was encoded again.
     - ``number``: the position of this document, from 1, among the documents encoded again.
     - ``count``: how many documents were encoded again.
-    - ``agreement``: the cosine of the document's new vector and its stored vector, or less if the
-      lengths of the vectors differ.
+    - ``agreement``: how well the document's new vector agrees with its stored vector: the cosine,
+      or a lower number if the norms of the two vectors differ.
     - ``wanted``: the lowest agreement that rounding can explain.
     """
 

@@ -169,7 +169,10 @@ class Vocabulary:
 
     @property
     def linked(self) -> bool:
-        """Whether the model looks words up in this vocabulary; if not, its purpose is a guess."""
+        """Whether the model looks words up in this vocabulary.
+
+        If not, the purpose of the vocabulary is a guess.
+        """
         return self.kind in LINKED
 
     @property
@@ -398,8 +401,8 @@ def bear_marker(stored: ByteStrings, marker: Marker) -> NDArray[np.bool_]:
 def guess_marker(stored: ByteStrings) -> Marker | None:
     """Return the most common marker of the entries, or ``None`` if it is too rare.
 
-    At least one in ``ONE_IN[marker]`` entries must have the marker. Entries that consist of the
-    marker alone are not counted.
+    The share of entries with the marker must be at least 1 / ``ONE_IN[marker]``. Entries that
+    consist of the marker alone do not count as having it.
     """
     best: Marker | None = None
     most = 0

@@ -299,8 +299,8 @@ def test_more_than_a_third_is_not_deleted(index: Path) -> None:
         (("a", "--force"), "--force needs --where"),
         (("a", "--whole-index"), "--whole-index takes no IDs, --where or --force"),
         (("--where", "year = 1", "--whole-index"), "--whole-index takes no IDs"),
-        (("--whole-index",), "--whole-index is for the address of an index; remove the folder"),
-        (("--whole-index", "--dry-run"), "--whole-index is for the address of an index"),
+        (("--whole-index",), "--whole-index needs the address of an index, got the folder"),
+        (("--whole-index", "--dry-run"), "--whole-index needs the address of an index"),
     ],
 )
 def test_delete_of_nothing_or_both(made: Path, arguments: tuple[str, ...], said: str) -> None:

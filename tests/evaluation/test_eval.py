@@ -158,7 +158,11 @@ QUERY = '{"_id": "1", "text": "a"}'
         ),
         ("v.npz", {"queries": np.arange(3.0)}, "a matrix"),
         ("v.npz", {"queries": np.ones((2, 2), np.int64)}, "of floating point numbers, got int64"),
-        ("v.npz", {"a": np.ones((2, 2)), "b": np.ones((2, 2))}, "an array 'queries', .* got a, b"),
+        (
+            "v.npz",
+            {"a": np.ones((2, 2)), "b": np.ones((2, 2))},
+            "an array named 'queries', .* got a, b",
+        ),
         ("v.npz", {"queries": np.array([["a", None]], object)}, "allow_pickle"),
         *(("v.npz", each, "not a .npy or") for each in (b"", b"PK\x03\x04 cut", b"\x93NUMPY\x01")),
     ],

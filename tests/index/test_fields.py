@@ -272,7 +272,7 @@ def test_files_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert contents(again) == contents(index)
     assert index.update(sync=True).unchanged == 3
     for name in ("source", "line", "start", "end"):
-        with pytest.raises(InvalidFile, match=f"'{name}' says where the text is"):
+        with pytest.raises(InvalidFile, match=f"'{name}' tells where a piece is from"):
             ids_of(batches("docs/guide.md", field=(name, "text")))
     with pytest.raises(InvalidFile, match="has no field 'title'"):
         ids_of(batches("docs/guide.md", field=("title", "body")))

@@ -259,9 +259,9 @@ def test_files_of_other_formats(index: Index, tmp_path: Path) -> None:
     assert (tmp_path / "hits").read_text() == page_of(hits)
     with pytest.raises(ValueError, match="html, json or text, got csv"):
         save_hits(hits, tmp_path / "hits.csv")
-    with pytest.raises(ValueError, match="beside needs the format html, got json"):
+    with pytest.raises(ValueError, match="'beside' needs the format html, got json"):
         save_hits(hits, tmp_path / "hits.json", beside=hits)
-    with pytest.raises(ValueError, match="beside must have the query 'the love of xapian"):
+    with pytest.raises(ValueError, match="'beside' must have the query 'the love of xapian"):
         save_hits(hits, tmp_path / "hits.html", beside=index.search("love"))
     with pytest.raises(NotFound, match="no: the folder does not exist"):
         save_hits(hits, tmp_path / "no" / "hits.html")

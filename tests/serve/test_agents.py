@@ -377,7 +377,7 @@ def test_list_indexes(agent: Agent) -> None:
         (
             "search",
             {"query": "a", "index": ""},
-            "the argument index is missing; pass one of notes, pieces, bare",
+            "the argument 'index' is missing; pass one of notes, pieces, bare",
         ),
         ("search", {"query": "a", "index": "bare", "fusion": "dense"}, "needs the query's vector"),
         ("get_document", {"id": "absent"}, "index 'notes': no document has the id 'absent'"),

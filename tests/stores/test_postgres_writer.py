@@ -150,7 +150,7 @@ def test_the_last_writer_wins(connections: Connections) -> None:
     put(one, [Document("b", "text", {"y": 5, "z": 1})])
     put(other, [Document("c", "text", {"z": "no number"})])
     commit(one)  # its 5 is text, as the field is now
-    with pytest.raises(VocabtoolError, match=r"'z' has strings here, .*whole numbers") as caught:
+    with pytest.raises(VocabtoolError, match=r"'z' are strings here, .*whole numbers") as caught:
         commit(other)
     assert "Nothing of this commit was written" in str(caught.value)
     assert fetch(connections, "SELECT id, field_1 FROM {documents} ORDER BY id")[-1] == ("b", "5")

@@ -163,7 +163,7 @@ REFUSED: list[tuple[str, Nodes]] = [
         ],
     ),
     (
-        "GatherNd: it selects an unknown part of the texts",
+        "GatherNd: it selects a part of the texts that cannot be determined",
         [y(b"GatherNd", b"text", b"range/start")],
     ),
     ("no op produces this tensor", [y(b"StringLower", b"nowhere")]),

@@ -285,7 +285,8 @@ def _remove(address: str, dry_run: bool) -> int:
 
     if not is_address(address):
         raise click.UsageError(
-            f"--whole-index is for the address of an index; remove the folder {address} instead"
+            f"--whole-index needs the address of an index, got the folder {address}; remove the "
+            "folder instead"
         )
     for engine in engine_class(address).open_to_remove(address):
         held, copies = "", None

@@ -336,9 +336,10 @@ def _ask(index: Index, questions: Sequence[tuple[str, str, str]], folder: Path) 
     click.echo(f"These are the first {len(missed[:MAX_SHOWN])} queries that vectors alone miss.")
     click.echo(f"Vectors alone miss {len(missed)} queries; hybrid search finds {hybrid} of them.")
     click.echo(
-        f"How many of all {len(questions)} queries find the document that they were made from:"
+        f"How many of all {len(questions)} queries find the document that they were made from, "
+        "by its place:"
     )
-    click.echo(f"  {'':34}first   among the first ten")
+    click.echo(f"  {'':34}    1   1 to 10")
     for fusion, name in FUSIONS.items():
         ten = sum(place <= PLACES for place in places[fusion])
         click.echo(f"  {name:34}{places[fusion].count(1):5}   {ten:5}")

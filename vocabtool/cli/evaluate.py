@@ -60,8 +60,8 @@ QUERIES = gather(
     "--beside",
     metavar="NAME=VALUE",
     multiple=True,
-    help="With judged queries: a setting of a second search. This search is compared query by "
-    "query with the default fusion. May be repeated, for several settings of the second search. "
+    help="With judged queries: compare the default fusion, query by query, with a second search "
+    "that has this setting. May be repeated, for several settings of the second search. "
     "[default: fusion=dense]",
 )
 @HTML

@@ -193,9 +193,9 @@ def index_command(
     A FILE has one document per line, or per row (.jsonl, .json, .csv, .tsv, .parquet, .arrow,
     .tfrecord). FILEs of other formats are cut into pieces: .md, .rst, .html, .py and other code,
     .ipynb, .pdf, .docx, .epub. All except .parquet, .docx and .epub can be compressed (.gz, .zst).
-    FILE can be a folder, a quoted glob, or the output folder of embed (its vectors are then used);
-    - is standard input. DIR stores the names of FILE... and the options, so that update can read
-    the files again.
+    FILE can be a folder, a quoted glob, or - for standard input. It can be the output folder of
+    embed; its vectors are then used. DIR stores the names of FILE... and the options, so that
+    update can read the files again.
 
     With --table, the documents are the rows of a table in PostgreSQL. Their texts and vectors stay
     in this table. To index the rows that changed, use update.

@@ -133,7 +133,7 @@ def _share(text: str, before: str = "", after: str = "") -> float:
 @click.option(
     "--mask",
     type=click.Choice(get_args(MaskMode)),
-    help="Print the documents instead of a report: known hides known words; unknown replaces "
+    help="Print the documents instead of a report. known: hide known words. unknown: replace "
     "unknown words by [UNK].",
 )
 @click.option(
@@ -141,10 +141,10 @@ def _share(text: str, before: str = "", after: str = "") -> float:
     metavar="LIMIT",
     multiple=True,
     callback=_limits,
-    help="Exit with code 1 if a figure is above its limit. 2% or 0.02: share of unknown tokens. "
-    "split3=5%: share of tokens in words of three or more pieces. fertility=1.6: pieces per token. "
-    "cut=5%: share of pieces (or whole words) that the model cuts off. split3 and fertility are "
-    "for subword models. May be repeated.",
+    help="Exit with code 1 if a figure is above its limit. A limit without a name, such as 2% or "
+    "0.02, is for the share of unknown tokens. split3=5%: share of tokens in words of three or "
+    "more pieces. fertility=1.6: pieces per token. cut=5%: share of pieces (or whole words) that "
+    "the model cuts off. split3 and fertility are for subword models. May be repeated.",
 )
 @click.option(
     "--sort",
@@ -219,8 +219,8 @@ def oov_command(
     split = order is not None or bool(fail_over.keys() & {"split3", "fertility"})
     if split and not words.subword:
         raise click.UsageError(
-            f"{model} knows whole words, but --sort, split3 and fertility are for models of "
-            "subword pieces"
+            f"{model} knows whole words, but --sort and the limits split3 and fertility of "
+            "--fail-over are for models of subword pieces"
         )
     _check_suggestion(words, model, **suggestion)
     kind = "text" if mask else output or format_of(file)
@@ -310,8 +310,8 @@ def _check_suggestion(
         new_vectors.check_static(model, to)
     elif not found.flags:
         raise click.UsageError(
-            f"{model} knows whole words and has no tokenizer: --suggest-to needs the name of a new "
-            "file of word vectors"
+            f"{model} knows whole words and has no tokenizer: --suggest-to can write a file of "
+            "word vectors, but no .json file"
         )
 
 

@@ -263,7 +263,8 @@ def encoder_options(*first: Decorator) -> Decorator:
         click.option(
             "--weights",
             type=click.Choice(get_args(Weighting)),
-            help="Word vectors: weights of words, fitted on the corpus. [default: idf]",
+            help="Word vectors: how to weight words. The weights are fitted on the corpus. "
+            "[default: idf]",
         ),
         click.option(
             "--remove-component",

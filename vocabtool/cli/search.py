@@ -105,8 +105,8 @@ BESIDE = click.option(
     "--beside",
     metavar="NAME=VALUE",
     multiple=True,
-    help="With --html, also search with this setting, such as fusion=dense or a=0, and show both "
-    "results side by side. May be repeated; then this search uses all these settings.",
+    help="With --html, make a second search with this setting, such as fusion=dense or a=0, and "
+    "show both results side by side. May be repeated, for several settings of the second search.",
 )
 SETTINGS = gather(
     "settings",

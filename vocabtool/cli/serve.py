@@ -72,8 +72,8 @@ PROTECTION = gather(
         "allowed_hosts",
         multiple=True,
         metavar="NAME",
-        help="Host name that requests may use for the server. May be repeated. [default: names of "
-        "this machine; with another --host, any]",
+        help="Host name of this server that requests may use. May be repeated. [default: names "
+        "of this machine; any name if other machines can reach --host]",
     ),
     click.option(
         "--cors",

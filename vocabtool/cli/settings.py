@@ -307,7 +307,7 @@ def _as_list(value: object) -> list[Any]:
 
 
 def _with_paths(found: IndexSettings) -> dict[str, Any]:
-    """Return the settings that apply to all commands. Make existing paths of models absolute."""
+    """Return the settings that apply to all commands. Paths of existing models become absolute."""
     from vocabtool.formats.files import split_kind
 
     chosen = {key: found.values[key] for key in SHARED if key in found.values}

@@ -67,9 +67,9 @@ def diff(
     - ``fold``: Differences to ignore: any of ``case``, ``nfkc`` and ``markers``, as names or as one
       text (``"case,nfkc"``). ``markers`` is added if A or B has pieces with markers, such as ``##``
       or ``▁``, unless ``as_stored`` is true.
-    - ``corpus``: Documents in which to count words. By default, one rule splits them for A and B.
-      If A and B both have a rule, and A or B has pieces with markers, each of them splits by its
-      own rule. Then pieces are counted too.
+    - ``corpus``: Documents in which to count words. By default, one rule splits the documents for A
+      and B. But if A and B both have a rule, and A or B has pieces with markers, the rule of A
+      splits the documents for A, and the rule of B for B. Then pieces are counted too.
     - ``field``: The field of the documents that contains the text.
     - ``rule``: The one rule that splits the documents for A and B, by default ``keras``. If it is
       given, the rules of A and B are not used.

@@ -313,7 +313,7 @@ def can_be_read_again(source: Files | Container) -> bool:
 
 
 def _flat(sources: object) -> Iterator[object]:
-    """Yield the sources in nested lists. A list of documents is one source."""
+    """Yield the single sources of nested lists. A list of documents is one source."""
     names, documents = str | PathLike, bytes | Document | Mapping
     if (
         not isinstance(sources, list | tuple)

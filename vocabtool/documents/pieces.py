@@ -311,7 +311,7 @@ def read_pieces(
     """
     for place in NOT_JOINED.intersection(request.options.fields):
         raise InvalidFile(
-            f"field {place!r} says where the text is, so it cannot be searched. Leave it out"
+            f"field {place!r} tells where a piece is from, so it cannot be searched. Leave it out"
         )
     if (name := request.options.field_of_rows) is not None:
         raise InvalidFile(

@@ -243,8 +243,8 @@ def _header(file: Readable, delimiter: str) -> tuple[list[str], bytes]:
 class _Rows:
     """Reads the rows after the header of a CSV file, with Arrow.
 
-    A row of random values is appended to the file. If Arrow does not return this row, a quote was
-    never closed.
+    After the end of the file, Arrow gets one more row, of random values. If Arrow does not return
+    this row, a quote was never closed.
     """
 
     def __init__(self, names: list[str], delimiter: str, request: Request) -> None:

@@ -127,7 +127,9 @@ def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, 
     """Return the features of an ``Example`` by name.
 
     A feature with one value is returned as this value, any other as a list. Values are ``bytes``,
-    ``float`` (from 32 bits) or ``int``. ``wanted``: the names to read; others may get ``None``.
+    ``float`` (from 32 bits) or ``int``.
+
+    ``wanted``: the names of the features to read. The value of any other feature may be ``None``.
     """
     found: dict[str, object] = {}
     for message in wire.messages(example, (0, len(example)), FEATURES):

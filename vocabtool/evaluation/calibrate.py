@@ -1,7 +1,7 @@
 """Estimate the weight of keyword search in hybrid search, without relevance judgements.
 
-Queries are made from a sample of documents. Each query is searched as if its document did not
-contain the text of the query. The best weight ranks these documents highest.
+Queries are made from a sample of documents. For the search, the text of the query is removed from
+its document. The best weight ranks these documents highest.
 """
 
 from __future__ import annotations

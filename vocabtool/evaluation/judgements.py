@@ -298,7 +298,7 @@ def read_query_vectors(path: str | Path) -> NDArray[Any]:
                     if "queries" not in names and len(names) != 1:
                         there = ", ".join(names) or "none"
                         raise ValueError(
-                            f"expected an array 'queries', or only one array, got {there}"
+                            f"expected an array named 'queries', or a single array, got {there}"
                         )
                     matrix = matrix["queries" if "queries" in names else names[0]]
         except (ValueError, EOFError, BadZipFile) as error:  # what numpy raises for damaged files

@@ -120,9 +120,9 @@ class CopyStore(MaskStore):
         return rows
 
     def _without(self, among: Rows | None) -> tuple[Selection, bool]:
-        """Return the rows without the copied document, and whether they contained it.
+        """Return ``among`` without the copied document, and whether ``among`` contained it.
 
-        ``among``: the rows; ``None`` for all documents.
+        ``among``: rows; ``None`` for all documents.
         """
         if among is None:  # all documents
             return self._store.select([], self._row), True

@@ -5,8 +5,9 @@ The keyword index has two fields:
 
 - *words*: every run of letters, digits and marks, folded and stemmed. Words with a digit are only
   folded. Texts in scripts without spaces (Han, kana, Thai, ...) are split into overlapping pairs of
-  characters. The parts of mixed-case runs come last, so that ``parse http header`` finds
+  characters. The parts of mixed-case runs are added, so that ``parse http header`` finds
   ``parseHttpHeader``. A mixed-case run is also added without stemming, if stemming changes it.
+  These additional terms come last.
 - *surfaces*: whole identifiers, folded. An identifier is a token that is more than a single run,
   such as ``foo.bar`` or ``C++``. Parts of an identifier that are identifiers themselves are added.
 
@@ -252,7 +253,7 @@ class Cutter:
     def _cut_mixed(self, run: str) -> tuple[list[str], list[str]]:
         """Return two lists: the stemmed parts of a mixed-case run, and the whole run in lower case.
 
-        The second list is empty if stemming does not change the run. If the run has no parts, both
+        The second list is empty if the whole run is its own stem. If the run has no parts, both
         lists are empty.
         """
         found = humps(run)

@@ -208,7 +208,8 @@ def _curve(
 ) -> Iterator[Block]:
     """Yield a plot and a table of ``points``. In text, yield bars instead.
 
-    ``points``: pairs (a, value). A bar shows how far a value is above the lowest value.
+    ``points``: pairs of a weight ``a`` and its value. A bar shows how far a value is above the
+    lowest value.
     """
     if page:
         yield Plot(partial(curve, name, points, label))

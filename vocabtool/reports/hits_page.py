@@ -86,7 +86,7 @@ def save_hits(
     if chosen not in ("html", "json", "text"):
         raise ValueError(f"{path}: hits are written as html, json or text, got {chosen}")
     if beside is not None and chosen != "html":
-        raise ValueError(f"{path}: beside needs the format html, got {chosen}")
+        raise ValueError(f"{path}: the argument 'beside' needs the format html, got {chosen}")
     is_page = chosen == "html"
     renderers.save(
         hits_page(hits, beside, names) if is_page else hits_report(hits, one_of_many=True),
@@ -111,7 +111,8 @@ def hits_page(
     text = found.query.text
     if beside is not None and beside.query.text != text:
         raise ValueError(
-            f"beside must have the query {text!r:.100}, got {beside.query.text!r:.100}"
+            f"the hits in 'beside' must have the query {text!r:.100}, got "
+            f"{beside.query.text!r:.100}"
         )
     return Report(
         title=cut(title or (f"Search: {text}" if text else "Documents")),
@@ -313,7 +314,7 @@ def _move(
     """Return a block about the rank of a hit in the other list, and whether the rank differs.
 
     ``ranks``: the rank of each id in the other list. ``name``: the name of the other list.
-    ``other``: the prefix of link targets in the other list, which are ``PREFIX-RANK``.
+    ``other``: the PREFIX of link targets in the other list. A target is ``PREFIX-RANK``.
     """
     there = ranks.get(hit.id)
     if there is None:

@@ -63,8 +63,8 @@ class Table:
 
     - ``bars``: name of a column that an HTML page also draws as bars.
     - ``longest``: the number with the longest bar; by default, the largest number of the column.
-    - ``small``: names of columns whose texts an HTML page prints small, in the first cell of the
-      row.
+    - ``small``: names of columns that an HTML page leaves out. It prints their texts small, in the
+      first cell of the row.
     - ``plain``: whether the table has no lines in text. On a terminal, its columns are aligned; in
       files and pipes, tabs separate its cells.
     """

@@ -35,8 +35,8 @@ class Candidates:
 
     - ``dense``: the number of documents that vector search found. They come first, best first.
     - ``keyword``: the indices of the documents that keyword search found, best first.
-    - ``listed``: the first ``listed`` of ``keyword`` have a rank in keyword search. The rest have
-      none: they are candidates only because they contain an identifier.
+    - ``listed``: how many documents of ``keyword`` have a rank in keyword search. They come first.
+      The rest have none: they are candidates only because they contain an identifier.
     - ``documents``: documents that the store returned with the candidates, by row. May be empty.
     """
 
@@ -52,8 +52,7 @@ class Candidates:
     def union(cls, near: Near, keyword: RankedRows, listed: int) -> Candidates:
         """Merge the results of vector search (``near``) and of keyword search (``keyword``).
 
-        ``near.similarities`` belongs to ``keyword.rows``: the similarity of each of these rows to
-        the query's vector.
+        ``near.similarities``: the similarity of each of ``keyword.rows`` to the query's vector.
         """
         dense, others = near
         order = dense.rows.argsort()

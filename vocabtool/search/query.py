@@ -62,8 +62,8 @@ class Query:
     - ``counted``: the clause of each term, with its weight.
     - ``should``: the clauses of ``counted``, and clauses for phrases that are not required.
     - ``codes``: a clause for each identifier. Documents that match any of these clauses rank first.
-    - ``unstemmed``: the clauses of ``codes``, but a name in mixed case matches only in its exact
-      spelling, because its words are not stemmed. Empty if no name is in mixed case.
+    - ``unstemmed``: the clauses of ``codes``, but names in mixed case are not stemmed:
+      ``DataFrames`` does not match ``DataFrame``. Empty if stemming changes no such name.
     - ``required``: phrases that a document must contain.
     - ``is_unknown``: whether the query has words, but the model knows none of them.
     """
@@ -216,9 +216,9 @@ def term_clauses(
     boost: float = 0.0,
     code_boost: float = 0.0,
 ) -> tuple[dict[Term, Clause], Mapping[Term, int]]:
-    """Return a weighted clause for each term of the words, and the frequencies of ``terms``.
+    """Return a weighted clause for each term of ``words``, and the frequency of each of ``terms``.
 
-    ``terms``: the terms of the words, and others.
+    ``terms``: must include the terms of ``words``.
 
     A whole word scores at least as much as all its parts together. The score of an identifier
     (``foo_bar``) is added to the scores of its parts. The score of any other joined word

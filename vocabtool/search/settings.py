@@ -61,8 +61,8 @@ class Settings:
       expression that must match the whole word. ``None``:
       :func:`~vocabtool.keywords.identifiers.is_identifier`.
     - ``empty``: what to return if the model knows no word of the query and no document contains
-      any: ``"nothing"``, the ``"nearest"`` vectors as guesses, or hits for a similar
-      ``"spelling"``.
+      any. ``"nothing"``: no hits. ``"nearest"``: the nearest vectors, as guesses.
+      ``"spelling"``: hits for a similar spelling.
     - ``phrases``: ``"required"`` if documents must contain the quoted phrases; ``"preferred"`` if
       documents with the phrases score higher.
     - ``rerank``: a cross-encoder that ranks the first ``rerank_depth`` candidates again: a path, a

@@ -137,7 +137,7 @@ class FieldColumn:
         return cls(codes, tuple(values), tuple(parts), owners, elements)
 
     def count(self, rows: Rows, limit: int) -> ValueCounts:
-        """Return the most frequent of ``parts`` in ``rows``, and their counts.
+        """Return the most frequent of ``self.parts`` in ``rows``, and their counts.
 
         ``limit``: maximum number of parts to return.
         """
@@ -272,8 +272,9 @@ class Store(Protocol):
 
     A query calls :meth:`statistics`, :meth:`select`, :meth:`legs`, and
     :meth:`DocumentStore.fetch_documents`. An engine behind a network answers each of these calls in
-    one round trip. It caches statistics. If some were not in the cache, :meth:`legs` may return the
-    best documents with the candidates, so that a query still needs only two round trips.
+    one round trip. It caches statistics. If :meth:`statistics` needed a round trip all the same,
+    :meth:`legs` may return the best documents with the candidates. These documents then need no
+    third round trip.
 
     ``rows``: number of rows, the N in the formula of the idf. ``live``: the selection of all
     documents. ``known_words``: the words that the model knows, or ``None``.
@@ -316,7 +317,7 @@ class Store(Protocol):
     ) -> tuple[Mapping[Term, int], Mapping[JoinedWord, float]]:
         """Return document frequencies, and the best score for the parts of each joined word.
 
-        ``terms``: the terms to count, with ``whole`` of each joined word.
+        ``terms``: the terms to count, including ``whole`` of each joined word.
 
         The score is the highest one among documents without the whole word. Only the best
         ``MAX_COMPARED`` documents that contain all parts are compared. The score is 0 if each of

@@ -125,7 +125,7 @@ class Tools:
         """
         if not name and len(self.catalog.indexes) > 1:
             raise UnknownIndex(
-                f"the argument index is missing; pass one of {', '.join(self.catalog.indexes)}"
+                f"the argument 'index' is missing; pass one of {', '.join(self.catalog.indexes)}"
             )
         name = name or next(iter(self.catalog.indexes))
         return name, copy(await self.catalog.open(name))

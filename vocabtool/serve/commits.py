@@ -177,14 +177,14 @@ def _commit(index: Index, changes: Sequence[Change]) -> None:
 
 
 def _newest_commit(index: Index, writer: Writer) -> int:
-    """Return the number of a folder's newest commit; in an engine, of the writer's last commit."""
+    """Return the number of the newest commit (folder) or of the writer's last commit (engine)."""
     # Other clients may have committed to an engine since.
     is_shared = isinstance(index, StoreIndex)
     return (writer.manifest if is_shared else read_manifest(index.path)).commit
 
 
 def _refuse(index: Index, changes: Sequence[Change], error: Exception) -> None:
-    """Commit several changes one by one. If there is only one, the error is its answer."""
+    """Answer a single change with ``error``. Commit several changes one by one instead."""
     if len(changes) > 1:
         for each in changes:
             _commit(index, [each])

@@ -105,7 +105,7 @@ def _check_members(pairs: list[tuple[str, Any]]) -> None:
     names = set()
     for name, _ in pairs:
         if name in names:
-            raise ValueError(f"the member {name!r:.100} occurs twice")
+            raise ValueError(f"the key {name!r:.100} occurs twice in an object")
         names.add(name)
 
 

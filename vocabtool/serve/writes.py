@@ -96,7 +96,7 @@ class WriteAnswer(Answer):
     added: int = Field(description="Number of new documents.")
     replaced: int = Field(description="Number of documents that replaced one with the same id.")
     skipped: int = Field(
-        description="Number of skipped lines. Their ids are in the index or in other lines."
+        description="Number of lines skipped because their id is in the index or in another line."
     )
     commit: int = Field(description="The number of the commit that has the changes.")
 
@@ -137,7 +137,7 @@ class Row(NamedTuple):
 
 
 def rows_of(body: bytes, on_existing: OnExisting) -> tuple[list[Row], int]:
-    """Return the documents in JSON lines, and the number of lines that are left out.
+    """Parse JSON lines. Return their documents, and the number of lines that are left out.
 
     If several lines have the same id, only the last is returned. With ``on_existing="skip"``, only
     the first is returned.

@@ -12,8 +12,8 @@ the line into other words, so its words are aligned with the surface words:
    removed first.
 3. Otherwise, chunks are matched with words from both ends of the line. The remaining words are
    looked for from left to right, without regard to case and accents (``cafe`` in ``Café``).
-4. A word that is not found is *stray*. If it is unknown, the surface words between the previous
-   and the next word that were found count as unknown.
+4. A word that is not found is *stray*. If it is unknown, so is the stretch of the line from the
+   found word before it to the found word after it.
 """
 
 from __future__ import annotations
@@ -305,7 +305,7 @@ def _between(parts: list[SurfaceWord], stray: list[Word], place: int) -> list[Su
     """Return the surface words of a stretch in which none of the model's words was found.
 
     ``parts``: The surface words of the stretch, not yet aligned. If a word of ``stray`` is unknown,
-    the parts whose ``known`` is not ``None`` are joined into one unknown surface word.
+    the parts from the first to the last one with words become one unknown surface word.
     """
     silent = [part._replace(known=None) for part in parts]
     if all(word.known for word in stray):
@@ -392,9 +392,10 @@ class _Search:
         return end in self._ends or (bool(following) and self._letters.startswith(following, end))
 
     def _ahead(self, folded: str, following: str) -> int:
-        """Return the next position of a word in the letters of the text; -1 if it is not found.
+        """Return the next position of a word in ``_letters``; -1 if it is not found.
 
-        Whole surface words are preferred, then beginnings of surface words.
+        A position where the word is a whole surface word is preferred, then one where a surface
+        word begins.
         """
         limit = self._at + AHEAD + len(folded)
         begins = first = -1

@@ -312,7 +312,7 @@ def _gather_nd(op: OpOnWay) -> StepsOfOp:
     where = body.node(op.node.data_input(1).name)
     test = body.node(where.data_input(0).name) if where and where.op == b"Where" else None
     if test is None or test.op != b"NotEqual" or test.data_input(0) != texts:
-        raise op.refuse("it selects an unknown part of the texts")
+        raise op.refuse("it selects a part of the texts that cannot be determined")
     if op.here.input(test, 1).scalar() != b"":
         raise op.refuse("it might drop texts that are not empty")
     return (DropEmpty(),), texts

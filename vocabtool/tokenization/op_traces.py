@@ -125,8 +125,8 @@ class RawTrace(NamedTuple):
     def bounds_of_runs(self, ends: Sequence[int]) -> Integers:
         """Return the offsets of each text's strings: shape (texts + 1,).
 
-        Each text must have been run alone. ``ends``: How many runs the op had made before the first
-        text, and after each text.
+        The model must have run on each text alone. ``ends``: How many times the op had run before
+        the first text, and after each text.
         """
         return starts_of([math.prod(shape) for shape in self.shapes])[np.array(ends, np.int64)]
 
@@ -150,10 +150,10 @@ class RawTrace(NamedTuple):
 
 
 def all_bounds(traces: Sequence[RawTrace], texts: Sequence[bytes]) -> list[Integers] | None:
-    """Return the :meth:`RawTrace.bounds` of all ops; ``None`` if the bounds of any op stay unknown.
+    """Return the :meth:`RawTrace.bounds` of all ops; ``None`` if any op remains without bounds.
 
-    If the bounds of an op are unknown, but its strings are the pieces of another op, the bounds of
-    these pieces are returned.
+    If an op's own bounds are unknown, but its strings are the pieces of another op, it gets the
+    bounds of these pieces.
     """
     found = [trace.bounds(texts) for trace in traces]
     cuts = [

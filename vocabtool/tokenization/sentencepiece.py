@@ -195,8 +195,8 @@ def _fields(
 def _check_charsmap(charsmap: bytes) -> None:
     """Raise :class:`InvalidFile` if a lookup in a normalizer's table could read outside the table.
 
-    The table consists of the length of the trie in bytes (uint32), the trie
-    (``formats/saved_model/tokenizers.py``), and NUL-terminated strings to which the trie's values
+    The table consists of the length of the trie in bytes (uint32), the trie (for its format, see
+    ``formats/saved_model/tokenizers.py``), and NUL-terminated strings to which the trie's values
     point.
     """
     size = struct.unpack_from("<I", charsmap)[0] if len(charsmap) > 4 else 0

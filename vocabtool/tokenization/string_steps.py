@@ -167,7 +167,7 @@ class SplitWhitespace(SplitStep):
         return parts.filter(filled), starts_of(filled)[offsets]
 
     def split(self, text: bytes) -> list[bytes]:
-        """Split a text. After ``most`` splits, the rest is one part, even if it is empty."""
+        """Split a text. After the last of ``most`` splits, the rest is one part, even if empty."""
         if self.most == 0:
             return [text]
         parts = text.lstrip(WHITESPACE).split(None, self.most)
@@ -338,8 +338,8 @@ class DropEmpty(Step):
 class NGrams(Step):
     """StringNGrams: all n-grams of ``widths[0]`` words of a text, then of ``widths[1]`` words, ...
 
-    - ``pad_width``: The number of pads on each side of a text. N-grams of n words use at most n - 1
-      of these pads. -1 means n - 1 pads.
+    - ``pad_width``: The number of pads on each side of a text. N-grams of n words use no more than
+      n - 1 of these pads. If ``pad_width`` is -1, they use exactly n - 1.
     - ``preserve_short``: Whether a text that is too short for any n-gram becomes one n-gram.
     """
 

@@ -68,8 +68,8 @@ class TokenCodes(NamedTuple):
     def of_texts(self, chunks: NDArray[np.int32], offsets: Integers) -> TokenCodes:
         """Combine the tokens of chunks (``self``) into the tokens of texts.
 
-        - ``chunks``: For each chunk of the texts, its position in ``self``.
-        - ``offsets``: Where the chunks of each text begin.
+        - ``chunks``: The positions in ``self`` of the chunks that make up the texts.
+        - ``offsets``: Where each text begins in ``chunks``.
         """
         counts = np.diff(self.offsets)
         if bool((counts == 1).all()):

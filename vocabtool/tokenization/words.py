@@ -133,7 +133,7 @@ class Words:
         if exact:
             if not registry.has_graphs(model):
                 raise VocabtoolError(
-                    f"{model}: contains no graph, which exact words need; {NAME_RULE}"
+                    f"{model}: contains no graph, but --exact-words needs one; {NAME_RULE}"
                 )
             from vocabtool.tokenization.instrumented_model import InstrumentedModel
 
@@ -369,7 +369,7 @@ def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> Non
             for each, count in zip(vocabularies, counts, strict=True)
         )
         raise VocabtoolError(
-            f"{file}: not the tokenizer of this model: the file has {len(pieces):,} pieces, but "
+            f"{file}: not the tokenizer of this model: of the {len(pieces):,} pieces in the file, "
             f"only {shares}; choose another file, or another vocabulary with --name"
         )
 

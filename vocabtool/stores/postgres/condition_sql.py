@@ -181,7 +181,7 @@ def with_edges(plain: str) -> str:
 
 
 def edges_of(word: str) -> str:
-    """Return a word in marked form, to be searched for in results of :func:`with_edges`."""
+    """Return a word with marked edges: a substring to find in results of :func:`with_edges`."""
     plain = plain_form(word)
     before, after = may_touch(plain)
     marked = with_edges(plain)

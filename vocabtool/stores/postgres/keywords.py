@@ -175,7 +175,7 @@ def find_terms(tables: Tables, terms: Sequence[Term]) -> Part:
 
 
 def best_of_parts(tables: Tables, joined: JoinedWord, among: Part) -> Part:
-    """Return the score that :meth:`Store.statistics` returns for a joined word, as SQL.
+    """Return SQL for the score that :meth:`Store.statistics` returns for a joined word.
 
     The statement around it has the totals of the index as ``t``. ``among``: a condition on
     ``p.doc``.

@@ -178,8 +178,8 @@ class PostgresStore(PostgresDocuments):
     def _read_missing(self, terms: Sequence[Term], joined: Sequence[JoinedWord]) -> State:
         """Return a state that has the statistics of some terms and words.
 
-        If the state in memory is too old or has not all of them, they are read from the database,
-        all in one statement, because there may be a new commit.
+        If the state in memory is too old or lacks some of them, all are read from the database. One
+        statement reads them, so that all come from the same commit.
         """
         state = self._state
         is_full = len(state.frequencies) > MAX_FREQUENCIES

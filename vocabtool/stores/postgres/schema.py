@@ -310,7 +310,7 @@ def lock_of(number: int, slot: int | None = None) -> int:
 
 
 def record_of(manifest: Manifest) -> bytes:
-    """Return the record for the table ``indexes``: the manifest, except what commits change."""
+    """Return the record for the table ``indexes``: the manifest without what a commit changes."""
     empty = Manifest(index=manifest.index, configuration=manifest.configuration)
     kept = replace(
         empty,
@@ -349,7 +349,7 @@ def read_manifest(connection: Connection, tables: Tables, where: str) -> Manifes
     ``rows`` is the number of documents. ``commit`` grows with each commit.
 
     The ``load`` of the manifest is an unfinished load or, if all loads are finished, the newest
-    load. But its ``synced`` is true if any load of the index has a true ``synced``.
+    load. Only ``load.synced`` is about all loads: it is true if ``synced`` of any of them is.
     """
     found = connection.execute(tables.sql(MANIFEST), [tables.number]).fetchone()
     if found is None:

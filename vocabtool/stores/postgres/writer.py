@@ -1,8 +1,8 @@
 """The writer of an index in PostgreSQL: it keeps changes in memory and writes one transaction.
 
 After a conflict or a lost connection, the transaction is written again. It is not committed twice,
-because every try inserts the same token. If the answer to COMMIT was lost, the next insertion of
-the token waits until the lost transaction ends, and fails if it was committed.
+because every try inserts the same token. If the answer to COMMIT was lost, the next try's insertion
+waits until the earlier transaction ends. If that transaction was committed, the insertion fails.
 
 Several writers may change an index. If two writers add documents with the same id, the document of
 the later commit remains. The columns and the record of the index are changed in short transactions
@@ -500,8 +500,8 @@ class PostgresWriter:
             known = fields.get(name, "null")
             fields[name] = union(known, kind)
             if known not in ("null", "string") and fields[name] == "string":
-                what = f"field {name!r} has {PLAIN[kind]} here, but another writer added it with "
-                what += PLAIN[known]
+                what = f"the values of field {name!r} are {PLAIN[kind]} here, but another writer "
+                what += f"added this field with {PLAIN[known]}"
                 raise VocabtoolError(f"{self._connections.where}: {what} meanwhile")
         if len(fields) > MAX_FIELDS:
             found = f"{len(fields):,}"
