@@ -47,7 +47,7 @@ class Agreement:
 
     - ``documents``: number of compared documents.
     - ``lowest``: the lowest agreement; 1 if there are no documents. If texts may have changed
-      since they were encoded, it is the lower median of the agreements instead.
+      since they were encoded, ``lowest`` is the lower median of the agreements instead.
     """
 
     documents: int

@@ -179,8 +179,8 @@ def build_codes(
     """Build the codes of all rows, and choose how to search them.
 
     - ``recall``: recall@10 that searches must reach. It is measured with synthetic queries, which
-      are easier than real queries. So their recall must be higher: for example, 0.975 if
-      ``recall`` is 0.95.
+      are easier than real queries. So the recall of synthetic queries must be higher: for
+      example, 0.975 if ``recall`` is 0.95.
     - ``memory``: limit in bytes, in addition to the present memory of the process.
     - ``lists``: number of IVF lists; by default, it depends on the number of rows.
 
