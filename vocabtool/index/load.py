@@ -495,7 +495,7 @@ class Loader:
         if [*dict.fromkeys(numbers)] != wanted:
             names = " ".join(all_known[number - 1].name for number in wanted)
             raise VocabtoolError(
-                f"{name}: its vectors are for {names}, in the order of the documents. Name all of "
+                f"{name}: its vectors are for the documents of {names}, by position. Name all of "
                 "these FILEs, in this order, or none of them"
             )
 

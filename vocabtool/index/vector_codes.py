@@ -229,8 +229,8 @@ def _sample_size(raw: RawVectors, lists: int, memory: int | None) -> int:
     if codes + blocks > memory or fits < least:
         needed = max(codes, least * row_bytes) + blocks
         raise VocabtoolError(
-            f"{raw.count:,} vectors of {raw.dim:,} numbers: to build and search their codes needs "
-            f"about {needed / 2**20:,.0f} MiB of memory, but the limit is "
+            f"the codes of {raw.count:,} vectors of {raw.dim:,} numbers need about "
+            f"{needed / 2**20:,.0f} MiB of memory, but the limit is "
             f"{memory / 2**20:,.0f} MiB; raise --memory, or index fewer documents"
         )
     return min(wanted, fits)
