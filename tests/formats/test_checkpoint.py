@@ -392,9 +392,9 @@ PACKED: bytes = pa.Codec("snappy").compress(BLOCK, asbytes=True)
         ),
         (
             b"\xf8" + bytes([128] * 8) + b"\0" + PACKED[1:],
-            "Snappy does not unpack the block to 120 bytes",
+            "Snappy cannot decompress the block, wanted 120 bytes",
         ),
-        (PACKED[:1] + b"\xff" + PACKED[2:], "Snappy does not unpack the block to 120 bytes"),
+        (PACKED[:1] + b"\xff" + PACKED[2:], "Snappy cannot decompress the block, wanted 120 bytes"),
         (b"\0", "a block is too small for its restart points"),
     ],
     ids=message_only,

@@ -82,7 +82,7 @@ def test_fields() -> None:
         (
             96,
             b"\x53\x00\x00\x00",
-            r"3 strings need 113 bytes, but the buffer has 112: the strings overlap",
+            r"the strings overlap: 3 strings need 113 bytes, but the buffer has 112",
         ),
     ],
 )

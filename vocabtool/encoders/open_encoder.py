@@ -236,7 +236,7 @@ def _recognise(model: str | Path) -> EncoderKind:
         f"{path}: not the folder of an embedding model. {FORMS[0].upper()}{FORMS[1:]}",
         (
             f"tensorflow: the folder contains none of {', '.join(graph_files.SAVED_MODELS)}",
-            f"sentence-transformers: it contains neither {' nor '.join(MODEL_FILES)}",
+            f"sentence-transformers: the folder contains neither {' nor '.join(MODEL_FILES)}",
             no_embedding,
             no_graph,
         ),

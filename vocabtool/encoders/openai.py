@@ -119,7 +119,7 @@ class OpenAIEncoder(Encoder):
     def __init__(
         self, model: str, options: EncoderOptions, served: ModelFacts | None = None
     ) -> None:
-        """Open ``MODEL@URL``. If ``served`` is ``None``, one request finds the vectors' length."""
+        """Open ``MODEL@URL``. If ``served`` is ``None``, one request finds ``dim``."""
         self._address = model
         self._model, self._url = parse_address(model)
         self.options = options

@@ -134,7 +134,10 @@ class TensorFlowEncoder(Encoder):
     # Opening it.
 
     def _load(self, opened: graph_files.GraphFile) -> tuple[Any, Output]:
-        """Return the loaded model (``None`` with exact words) and its output."""
+        """Return the loaded model and its output.
+
+        If exact words are requested and the model takes texts, the model is ``None``.
+        """
         options = self.options
         chosen: list[Output] = []
 

@@ -76,7 +76,8 @@ class StaticEncoder(Encoder):
         if component != (fitted.component is not None):
             part = "without" if fitted.component is None else "with"
             raise VocabtoolError(
-                f"remove_component={component}, but the weights were fitted {part} a component"
+                f"remove_component={component}, but the weights were fitted {part} a component to "
+                "remove"
             )
         if fitted.vectors != vectors.fingerprint:
             raise VocabtoolError(
@@ -233,7 +234,7 @@ class VectorFile:
                 try:
                     cache = Path.home() / ".cache" / "vocabtool"
                 except RuntimeError as error:
-                    what = f"there is no home folder, but {NEEDED}; {NAME_ONE}"
+                    what = f"{NEEDED}, but there is no home folder; {NAME_ONE}"
                     raise NotFound(what) from error
             # Another file, or one that replaced this one, may have the same name, size and time.
             key = f"{os.fspath(self.file.resolve())} {facts.st_ino} {facts.st_ctime_ns}"

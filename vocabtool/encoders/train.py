@@ -369,9 +369,8 @@ def _count_block(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], float]:
     """Return the distinct pairs of near words in a block, and the sum of each pair's weights.
 
-    A pair is the number ``lower row * size + higher row``. Pairs are in ascending order. The third
-    value is the second value of ``block``: the share of all texts that is done after this
-    block.
+    A pair is the number ``lower row * size + higher row``. Pairs are in ascending order.
+    ``block[1]`` is also returned: the share of all texts that is done after this block.
     """
     rows, done = block
     left = rows[:-window].astype(np.int64)

@@ -280,7 +280,8 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
         vectors = open_array(file)
         words = words or file.with_suffix(".txt")
         if not words.is_file():
-            raise NotFound(f"{words}: no such file; wanted the words of {file.name}, one per line")
+            what = f"it must contain the words of {file.name}, one per line"
+            raise NotFound(f"{words}: no such file; {what}")
         most = word_list.MAX_FILE
         if (size := words.stat().st_size) > most:
             raise UnsupportedFormat(f"{words}: {size:,} bytes of words, wanted at most {most:,}")

@@ -147,7 +147,7 @@ class Findings:
         Vocabularies with equal contents are merged. Repeated names get numbers. The vocabularies in
         which the model looks up words (``linked``) come first, then all others. Each of the two
         groups is sorted by size, the largest first. ``small``: whether constants of fewer than
-        ``MIN_ENTRIES`` strings are vocabularies; otherwise they are skipped lists.
+        ``MIN_ENTRIES`` strings are vocabularies. If not, they are listed as skipped.
         """
         passed_over, vocabularies = [], []
         for found in self.found:

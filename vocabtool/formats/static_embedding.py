@@ -118,7 +118,8 @@ def _in_folder(folder: Path) -> EmbeddingFiles:
             )
         tokenizer = folder / tokenizers / (files[0].stem.rpartition("_")[0] + ending)
         if not tokenizer.is_file():
-            raise UnknownFormat(f"{tokenizer}: no such file; {files[0].name} needs this tokenizer")
+            what = f"it must contain the tokenizer of {files[0].name}"
+            raise UnknownFormat(f"{tokenizer}: no such file; {what}")
         return EmbeddingFiles("wordllama", files[0], tokenizer)
     tensors, tokenizer, config = part / WEIGHTS, part / TOKENIZER, folder / CONFIG
     has_modules, has_config = (folder / MODULES).is_file(), part == folder and config.is_file()
@@ -244,8 +245,9 @@ def _tensor(
     start, end = offsets
     if end - start != math.prod(shape) * dtype.itemsize or not start <= end <= size:
         raise InvalidFile(
-            f"tensor {name!r} (shape {shape}, type {kind}) cannot be stored in bytes {start:,} to "
-            f"{end:,} of {size:,}: the file is damaged or truncated, download it again",
+            f"the header places tensor {name!r} (shape {shape}, type {kind}) in bytes {start:,} to "
+            f"{end:,} of {size:,}, where it does not fit: the file is damaged or truncated, "
+            "download it again",
             offset=begin + start,
         )
     if start == end:

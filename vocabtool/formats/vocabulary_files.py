@@ -1,7 +1,7 @@
 r"""Files that store one vocabulary: text, JSON, CSV and Parquet.
 
-text     One entry per line, each ending in ``\n``; no ids. Entries that do not fit on a line are
-         backslash-escaped: ``\n``, ``\r``, and ``\xNN`` for an invalid UTF-8 byte. Entries that
+text     One entry per line, each ending in ``\n``; no ids. Entries with line breaks or invalid
+         UTF-8 are backslash-escaped: ``\n``, ``\r``, and ``\xNN`` for an invalid byte. Entries that
          look escaped are escaped, too. Backslashes are doubled, but only in escaped entries.
 JSON     Everything: name, kind and other facts, then ``tokens``, one per line. ``ids`` is present
          only if the ids are not consecutive from ``first_id``. ``base64`` is present only if some

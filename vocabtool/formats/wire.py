@@ -322,8 +322,8 @@ class Table:
         wanted = int(lengths.sum(dtype=np.int64)) + STRING_OVERHEAD * count
         if wanted > len(buffer):
             raise InvalidFile(
-                f"{count:,} strings need {wanted:,} bytes, but the buffer has {len(buffer):,}: "
-                "the strings overlap",
+                f"the strings overlap: {count:,} strings need {wanted:,} bytes, but the buffer has "
+                f"{len(buffer):,}",
                 offset=start,
             )
         starts = heads + 4

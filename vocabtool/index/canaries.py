@@ -47,7 +47,7 @@ class Agreement:
 
     - ``documents``: number of compared documents.
     - ``lowest``: the lowest agreement; 1 if there are no documents. If texts may have changed
-      since they were encoded, it is the lower median of the agreements instead.
+      since they were encoded, ``lowest`` is the lower median of the agreements instead.
     """
 
     documents: int
@@ -119,7 +119,8 @@ def _other_model(encoder: Encoder) -> Iterator[None]:
         what = (
             f"document {found.document[:100]!r} (text {found.number} of {found.count}): the "
             f"agreement of this model's vector with the given vector is {found.agreement:.4f} (the "
-            f"cosine, or less if lengths differ). It must be {found.wanted:.4g} or more. {NAME_IT}"
+            "cosine; lower if the norms of the two vectors differ). It must be "
+            f"{found.wanted:.4g} or more. {NAME_IT}"
         )
         given = OtherModel(found.index, "model", "", encoder.fingerprint, advice=what)
         raise given from found

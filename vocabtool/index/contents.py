@@ -351,7 +351,7 @@ def _purpose(file: Path, path: Path, generation: Path) -> str:
 def count_unknown(
     snapshot: CommitStore, progress: Progress | None = None, *, model: str = ""
 ) -> OovReport | None:
-    """Count the words in all documents that the model does not know.
+    """Count the words that the model does not know, in all documents.
 
     Returns ``None`` if the index has no vocabulary.
     """

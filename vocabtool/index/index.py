@@ -394,12 +394,11 @@ class Index:
     def calibration_is_due(self, before: int) -> bool:
         """Return whether a calibration of the weight of keyword search is due.
 
-        The first is due when the index becomes large enough. Another is due when the number of
-        documents has doubled since the last calibration.
+        The first is due when a change makes the index large enough. If that calibration was not
+        made, it is due when a change doubles the index. Another is due when the number of documents
+        has doubled since the last calibration.
 
-        ``before``: number of documents before the last change. If the index was never
-        calibrated, although it was large enough before the change, a calibration is due only if the
-        change doubles the index.
+        ``before``: number of documents before the last change.
         """
         held = self.calibration
         known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0

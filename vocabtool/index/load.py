@@ -483,7 +483,7 @@ class Loader:
                 self._notes += filter(None, [matcher.finish()])
 
     def _check_order(self, part: Part, name: str) -> None:
-        """If FILEs share a file of vectors, raise an error unless all are read, in order."""
+        """Raise an error unless all FILEs that share a file of vectors are read, in order."""
         numbers = [number for _, number in part.files.values()]
         all_known = self._sources
         paths = {all_known[number - 1].vectors_path for number in numbers}
@@ -495,7 +495,7 @@ class Loader:
         if [*dict.fromkeys(numbers)] != wanted:
             names = " ".join(all_known[number - 1].name for number in wanted)
             raise VocabtoolError(
-                f"{name}: its vectors are for {names}, in the order of the documents. Name all of "
+                f"{name}: its vectors are for the documents of {names}, by position. Name all of "
                 "these FILEs, in this order, or none of them"
             )
 

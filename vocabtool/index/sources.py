@@ -94,7 +94,8 @@ class Part:
     """FILE arguments that are read with the same options.
 
     - ``sources``: the inputs. If several inputs contain the same id, the last document is used.
-    - ``files``: for each path, the name in ids and messages, and the number of the FILE argument.
+    - ``files``: for each path, a pair: the file's name, as in ids and messages, and the number of
+      the FILE argument.
     - ``notes``: messages about files that are not read.
     """
 

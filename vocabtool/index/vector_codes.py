@@ -179,8 +179,8 @@ def build_codes(
     """Build the codes of all rows, and choose how to search them.
 
     - ``recall``: recall@10 that searches must reach. It is measured with synthetic queries, which
-      are easier than real queries. So their recall must be higher: for example, 0.975 if
-      ``recall`` is 0.95.
+      are easier than real queries. So the recall of synthetic queries must be higher: for
+      example, 0.975 if ``recall`` is 0.95.
     - ``memory``: limit in bytes, in addition to the present memory of the process.
     - ``lists``: number of IVF lists; by default, it depends on the number of rows.
 
@@ -229,8 +229,8 @@ def _sample_size(raw: RawVectors, lists: int, memory: int | None) -> int:
     if codes + blocks > memory or fits < least:
         needed = max(codes, least * row_bytes) + blocks
         raise VocabtoolError(
-            f"{raw.count:,} vectors of {raw.dim:,} numbers: to build and search their codes needs "
-            f"about {needed / 2**20:,.0f} MiB of memory, but the limit is "
+            f"the codes of {raw.count:,} vectors of {raw.dim:,} numbers need about "
+            f"{needed / 2**20:,.0f} MiB of memory, but the limit is "
             f"{memory / 2**20:,.0f} MiB; raise --memory, or index fewer documents"
         )
     return min(wanted, fits)

@@ -96,8 +96,8 @@ class VocabtoolVectorStore(VectorStore):
 
     - ``index``: an open index, or the path of an index, as in :meth:`vocabtool.Index.open`.
     - ``embedding``: the embeddings or the model for documents and queries. Default: the model of
-      the index. If ``index`` is a path, :meth:`vocabtool.Index.open` gets ``embedding`` as the
-      model. It does not get embeddings of another library; only the store uses these.
+      the index. If ``index`` is a path, a model or :class:`VocabtoolEmbeddings` is passed to
+      :meth:`vocabtool.Index.open`. Embeddings of another library are used by the store only.
 
     The search methods take ``k``, ``filter``, ``explain`` and other arguments of
     :meth:`vocabtool.Index.search`, such as ``fusion="dense"``. ``filter`` is a condition or a

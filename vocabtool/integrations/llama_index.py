@@ -335,7 +335,7 @@ def condition(filters: MetadataFilters | None, fields: Mapping[str, Kind]) -> st
     ``fields``: the fields of the index.
 
     If a node does not have the metadata key of a filter, the operators ``!=``, ``nin`` and
-    ``is_empty`` are true. All other operators are false, and their negation is true.
+    ``is_empty`` are true. All other operators are false, so a ``not`` of one of them is true.
 
     Raises :class:`vocabtool.InvalidCondition` for a filter that no condition can express.
     """

@@ -250,7 +250,9 @@ def check_static(model: str | Path, to: str | Path) -> tuple[Path, EmbeddingFile
 def save_extended(
     model: str | Path, to: str | Path, tokens: Sequence[Mapping[str, Any]], vectors: Floats
 ) -> None:
-    """Write a copy of a static model with new words: a folder, or a file of word vectors.
+    """Write a copy of a static model, with new words.
+
+    The copy is a folder or, for word vectors, a file.
 
     - ``tokens``: For each word, the arguments of ``tokenizers.AddedToken``.
     - ``vectors``: float32, shape (words, dim).

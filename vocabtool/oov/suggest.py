@@ -95,7 +95,7 @@ class HalfCounts(NamedTuple):
 
     @property
     def rate_before(self) -> float:
-        """Pieces (or unknown words) per word without the new words; 0 without words."""
+        """Pieces (or unknown words) per word without the new words; 0 if there are no words."""
         return self.before / self.words if self.words else 0.0
 
     @property

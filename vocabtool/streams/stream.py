@@ -309,8 +309,8 @@ class Stream(Generic[T]):
 
         ``fields``: names and dtypes of fields to add as scalars (``{"label": "float32"}``).
         ``encoder``: an encoder that makes ``vector``, float32, shape (dim,).
-        ``batch_size``: documents per batch. All values have a leading dimension of static size
-        None. By default, documents are not batched.
+        ``batch_size``: documents per batch. By default, documents are not batched. In a batch, all
+        values have a leading dimension of static size None.
         ``drop_remainder``: whether to drop a smaller last batch. If true, the static size of the
         leading dimension is ``batch_size``.
 

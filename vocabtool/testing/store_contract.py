@@ -506,7 +506,7 @@ class StoreContract:
         assert index.verify().documents == len(kept)
 
     def test_created_once(self, address: str) -> None:
-        """Only ``force`` replaces an index: at once, or when ``put_in_place`` is called."""
+        """Only ``force`` replaces an index, at once or (``in_place=False``) by ``put_in_place``."""
         with pytest.raises(NotFound):
             Index.open(address)
         index = _create(address)

@@ -383,7 +383,7 @@ def _block(table: bytes, start: int, end: int) -> Block:
                 content = pyarrow.Codec("snappy").decompress(content, size, asbytes=True)
             except (OSError, ValueError) as error:
                 raise InvalidFile(
-                    f"Snappy does not unpack the block to {size:,} bytes ({error})"
+                    f"Snappy cannot decompress the block, wanted {size:,} bytes ({error})"
                 ) from error
     elif compression != NOT_COMPRESSED:
         name = "zstd" if compression == ZSTD else f"type {compression}"

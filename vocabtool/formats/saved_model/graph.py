@@ -126,7 +126,7 @@ class Node(NamedTuple):
         return next(self.functions_of(b"f"), b"")
 
     def called_functions(self) -> set[bytes]:
-        """Return the op, which may be a function, and every function that an attribute names."""
+        """Return the functions that the attributes name, and the op: it may be a function."""
         names = {name for key in self.attributes for name in self.functions_of(key)}
         return names | {self.op}
 

@@ -70,9 +70,9 @@ class ObjectGraph:
         return self.objects[object_id].kind if 0 <= object_id < len(self.objects) else "other"
 
     def text(self, object_id: int) -> bytes:
-        """Return the name that an object contains: of a node, a function, or the object's type.
+        """Return the name that an object contains. The object must exist.
 
-        A type is, for example, ``_tf_keras_layer``. The object must exist.
+        It is the name of a node, of a function or of a type, such as ``_tf_keras_layer``.
         """
         return bytes(wire.last_bytes(self.buffer, self.objects[object_id].payload, 1))
 
