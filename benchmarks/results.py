@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -102,7 +103,7 @@ def report(tables: Iterable[Table], path: Path | None) -> None:
         print(f"{table.text()}\n", flush=True)
         kept.append(asdict(table))
     if path:
-        result = {"machine": facts(), "command": " ".join(arguments()), "tables": kept}
+        result = {"machine": facts(), "command": shlex.join(arguments()), "tables": kept}
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
