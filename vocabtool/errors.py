@@ -202,8 +202,8 @@ class ChangedModel(VocabtoolError, ValueError):
             f"(text {self.number} of {self.count}) was encoded again, and its new vector agrees "
             f"with its stored one by {self.agreement:.4f}, wanted at least {self.wanted:.4g}. "
             "(The agreement is the cosine; lower if the norms of the two vectors differ. Rounding "
-            "explains smaller differences.) Vectors of two models cannot be compared, so none can be "
-            "added. Use the model that made this index, in the same version and precision, or "
+            "explains smaller differences.) Vectors of two models cannot be compared, so none can "
+            "be added. Use the model that made this index, in the same version and precision, or "
             "build the index again with --force"
         )
 
