@@ -13,7 +13,7 @@ import argparse
 import ast
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -44,34 +44,53 @@ def signature(node: ast.FunctionDef | ast.ClassDef | ast.Module) -> str:
 
 
 def messages(tree: ast.Module) -> Iterator[str]:
-    """Yield the texts of raised errors, of the help of options, and of printed messages."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Raise) and node.exc is not None:
-            yield from texts(node.exc, "error")
-        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in (
-            "what",
-            "note",
-        ):
-            yield from texts(node.value, "note")
+    """Yield the texts of raised errors, of the help of options, and of printed messages.
+
+    A text that a function keeps in ``what`` or ``note`` is shown where the function uses it.
+    """
+    kept: dict[str, str] = {}
+    kinds = ast.FunctionDef | ast.Assign | ast.Raise | ast.Call
+    for node in sorted(
+        (each for each in ast.walk(tree) if isinstance(each, kinds)), key=lambda each: each.lineno
+    ):
+        if isinstance(node, ast.FunctionDef):
+            kept.clear()
+        elif isinstance(node, ast.Raise) and node.exc is not None:
+            yield from texts(node.exc, "error", kept)
+        elif isinstance(node, ast.Assign):
+            name = getattr(node.targets[0], "id", "")
+            if name in ("what", "note"):
+                kept.pop(name, None)
+                found = [*texts(node.value, "", kept)]
+                if len(found) == 1:
+                    kept[name] = found[0].removeprefix(": ")
         elif isinstance(node, ast.Call):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
             if name in SPEAKERS:
                 first = node.args[0] if node.args else None
                 option = str(first.value) if isinstance(first, ast.Constant) else ""
-                yield from texts(node, f"help of {option}" if name in OPTIONS else "note")
+                yield from texts(node, f"help of {option}" if name in OPTIONS else "note", kept)
 
 
-def texts(node: ast.AST, kind: str) -> Iterator[str]:
-    """Yield literal texts after their kind, with {…} for inserted values."""
+def texts(node: ast.AST, kind: str, kept: Mapping[str, str]) -> Iterator[str]:
+    """Yield literal texts after their kind, with {…} for inserted values.
+
+    ``kept``: the texts of variables.
+    """
     text = ""
     if isinstance(node, ast.JoinedStr):
-        pieces = (p.value if isinstance(p, ast.Constant) else "{…}" for p in node.values)
-        text = "".join(map(str, pieces))
+        for piece in node.values:
+            if isinstance(piece, ast.FormattedValue):
+                text += kept.get(getattr(piece.value, "id", ""), "{…}")
+            else:
+                text += str(getattr(piece, "value", ""))
+    elif isinstance(node, ast.Name):
+        text = kept.get(node.id, "")
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         text = node.value
     else:
         for child in ast.iter_child_nodes(node):
-            yield from texts(child, kind)
+            yield from texts(child, kind, kept)
     if len(text) >= SHORTEST and " " in text:
         yield f"{kind}: {text}"
 
