@@ -239,7 +239,7 @@ def test_fitted_with_another(
 
 DAMAGES: list[tuple[dict[str, object], str]] = [
     ({"format": "other"}, "not a file of fitted weights"),
-    ({"documents": 0}, "documents and words must be positive integers"),
+    ({"documents": 0}, "'documents' and 'words' must be positive integers"),
     ({"positions": [0]}, "positions and counts .* got 1 and 2 values"),
     ({"component": [0.6, float("nan")]}, "unit length"),
 ]

@@ -59,7 +59,7 @@ def test_more_ids_than_words() -> None:
 @pytest.mark.parametrize(
     ("fill", "message"),
     [
-        ((b"LookupTableImportV2", b"hash_table", b"x", b"x"), "filled by StringSplit x: words"),
+        ((b"LookupTableImportV2", b"hash_table", b"x", b"x"), "the keys come from StringSplit x"),
         (
             (b"InitializeTableFromDataset", b"hash_table", b"x"),
             "the model takes the words from a dataset when it loads: words",

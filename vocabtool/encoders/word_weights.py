@@ -192,7 +192,7 @@ class FittedWeights:
                 )
             sizes = (fitted.documents, fitted.words)
             if not all(type(size) is int and 1 <= size < 1 << 62 for size in sizes):
-                raise InvalidFile("documents and words must be positive integers")
+                raise InvalidFile("'documents' and 'words' must be positive integers")
             if not all(type(text) is str for text in (fitted.vectors, fitted.rule)):
                 raise InvalidFile("'vectors' and 'rule' must be strings (fingerprints)")
             if not positions.ndim == counts.ndim == 1 or not len(positions) == len(counts) > 0:

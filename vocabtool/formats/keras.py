@@ -60,9 +60,9 @@ MAX_ITEMS: Final = 1 << 20  # a model contains its vocabulary twice: 500,000 wor
 class LookupLayer:
     """A layer that looks up words or numbers.
 
-    - ``path``: in an archive, the path of the layer's asset. In a SavedModel, the path of the layer
-      in the object graph, such as ``root.layer-0``; if only the configuration of a model describes
-      the layer, the path of this model.
+    - ``path``: in an archive, the path of the layer's asset. In a SavedModel, the path of the
+      object whose configuration describes the layer: the layer itself, such as ``root.layer-0``,
+      or a model that contains it.
     - ``vocabulary``: all entries except mask and unknown entries; ``None`` if the file does not
       contain the entries. Numbers are decimal text.
     - ``mask_token``: the entry with id 0, or ``None``. It is always ``None`` if the output mode is

@@ -139,7 +139,7 @@ def _column(lines: ByteStrings, index: int, cuts: Offsets | None, offset: int) -
     if index == LINE_NUMBER:
         numbers = range(offset, offset + len(lines))
         if numbers and not (numbers[0] in INT64 and numbers[-1] in INT64):
-            raise InvalidFile(f"the table's line numbers from {offset} on do not fit in 64 bits")
+            raise InvalidFile(f"the table's line numbers (first: {offset}) do not fit in 64 bits")
         return numbers
     if cuts is None or index < WHOLE_LINE:
         raise InvalidFile(f"the table reads column {index}, wanted -2 (the whole line) or higher")

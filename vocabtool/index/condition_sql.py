@@ -79,7 +79,10 @@ class Dialect(ABC):
 
     @abstractmethod
     def of_document(self, test: str, has_null: bool) -> str:
-        """Return SQL that tests the id or text. ``has_null``: whether the test may be null."""
+        """Return ``test`` as SQL that can be combined with tests of fields.
+
+        ``test``: SQL that tests the id or text. ``has_null``: whether ``test`` may be null.
+        """
 
     def comparison(self, name: str, sign: Comparison, value: Value) -> str:
         return f"{name} {sign} {self.put(value)}"

@@ -168,8 +168,8 @@ class Verification:
 
     - ``index``: the id of the index. ``index --force`` gives the index a new id.
     - ``time``: when the verification ended, in UTC (ISO 8601).
-    - ``recall``: as in :class:`VerifyReport`; ``None`` with a ``problem``.
-    - ``problem``: the message of the error; ``None`` for an undamaged index.
+    - ``recall``: as in :class:`VerifyReport`; ``None`` if there is a ``problem``.
+    - ``problem``: the message of the error; ``None`` if there was no error.
     """
 
     index: str

@@ -119,7 +119,7 @@ _KEPT: Final = np.uint32(0xFFFF_FF00)
 
 
 class TantivyWriter:
-    """Adds documents to a keyword index, and can remove the documents of the last rows.
+    """Adds documents to a keyword index, and can remove those with the highest row numbers.
 
     ``memory``: the limit of unwritten data in bytes, for all threads together.
 

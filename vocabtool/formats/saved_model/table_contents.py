@@ -241,7 +241,9 @@ def _join(
     else:
         words, other, entry_type = keys, values, "integer"
         if not isinstance(keys.values, np.ndarray):
-            raise InvalidFile(f"filled by {keys.name or 'an unknown source'}: words not read")
+            raise InvalidFile(
+                f"the keys come from {keys.name or 'an unknown source'}: words not read"
+            )
         if len(keys.values) > MAX_INTEGERS:
             raise InvalidFile(f"more than {MAX_INTEGERS:,} integer keys: they are not read")
         parts = (keys.values[at : at + CHUNK] for at in range(0, len(keys.values), CHUNK))
@@ -331,7 +333,7 @@ def read_saved_contents(
         with findings.warning(f"table {shown}"):
             table = _saved_table(linker, name)
             if table is None:
-                raise InvalidFile("the graph has no table for these keys: words not read")
+                raise InvalidFile("the keys belong to no table of the graph: words not read")
             if checkpoint.entries[key].elements == 0:
                 findings.found.append(PassedOver(shown, 0, place, "an empty table"))
                 continue
