@@ -224,7 +224,7 @@ def test_the_self_check_without_an_encoder(
     assert all("no encoder" in note or "unknown" in note for note in found["notes"])
     assert found["recall"] == {"mean": 1.0, "queries": 20}
     empty = Index.create(tmp_path / "index", dim=2)
-    with pytest.raises(errors.VocabtoolError, match="no document contains a word"):
+    with pytest.raises(errors.VocabtoolError, match="its documents have no words"):
         printed_json(capsysbinary, "eval", empty.path, "--self-check")
     vectors = np.random.default_rng(0).normal(size=(3000, 24)).astype(np.float32)
     coarse = Index.create(tmp_path / "coarse", dim=24, exact_below=100, recall=0.5, dtype="float32")

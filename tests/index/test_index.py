@@ -664,7 +664,7 @@ def test_a_vector_is_searched_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({}, "search needs a text, a vector, where, sort or facets; got none"),
+        ({}, "search needs a text, a vector, 'where', 'sort' or 'facets'; got none"),
         ({"vector": np.ones(3)}, r"vector must have 4 numbers, got shape \(3,\)"),
         ({"vector": np.ones((2, 4))}, r"vector must have 4 numbers, got shape \(2, 4\)"),
         ({"vector": [1, 2, 3, np.nan]}, "finite numbers"),

@@ -113,7 +113,7 @@ def test_names_in_one_text(client: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({}, "search needs a text, a vector, where, sort or facets"),
+        ({}, "search needs a text, a vector, 'where', 'sort' or 'facets'"),
         ({"query": "a", "k": 0}, "body.k"),
         ({"query": "a", "k": 1001}, "body.k"),
         ({"query": "a", "colour": "red"}, "body.colour"),

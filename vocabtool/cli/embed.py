@@ -232,7 +232,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
         type=click.IntRange(1, MAX_WINDOW),
         default=WINDOW,
         show_default=True,
-        help="How many words before a word, and how many after it, count as near.",
+        help="How many words on each side of a word count as near.",
     ),
     click.option(
         "--min-count",

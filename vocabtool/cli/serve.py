@@ -72,8 +72,8 @@ PROTECTION = gather(
         "allowed_hosts",
         multiple=True,
         metavar="NAME",
-        help="Host name of this server that requests may use. May be repeated. [default: names "
-        "of this machine; any name if other machines can reach --host]",
+        help="Host name of this server that requests may use. May be repeated. [default: "
+        "localhost, 127.0.0.1 and [::1]; with a --host that other machines can reach, any name]",
     ),
     click.option(
         "--cors",

@@ -66,7 +66,7 @@ class IndexSettings:
 
     @property
     def files(self) -> list[str]:
-        """The FILEs as written, relative to the folder of the settings file."""
+        """The FILEs as written. A relative path starts at the folder of the settings file."""
         given = self.values.get(FILES, [])
         return [given] if isinstance(given, str) else [*given]
 

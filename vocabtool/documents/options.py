@@ -166,7 +166,7 @@ class ReadOptions:
 
     @property
     def field_of_rows(self) -> str | None:
-        """The first field in the options that plain text does not have, or ``None``."""
+        """The first field that the options name but plain text lacks, or ``None``."""
         lacking = self.fields[:1] if TEXT not in self.fields else ()
         single = None if self.path_first and self.field == TEXT else self.single_field
         asked = (*lacking, single, self.id_field)

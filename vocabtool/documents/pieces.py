@@ -60,7 +60,7 @@ Span = tuple[int, int]
 
 
 class CountWords:
-    """Counts the words of each text, but at least one word per 16 characters."""
+    """Counts the words of each text. The minimum is one per 16 characters, rounded up."""
 
     most: int | None = None
 

@@ -74,10 +74,10 @@ class StaticEncoder(Encoder):
         if weights != fitted.weights:
             raise VocabtoolError(f"fitted weights: wanted {weights!r}, got {fitted.weights!r}")
         if component != (fitted.component is not None):
-            part = "without" if fitted.component is None else "with"
+            part = "no" if fitted.component is None else "a"
             raise VocabtoolError(
-                f"remove_component={component}, but the weights were fitted {part} a component to "
-                "remove"
+                f"remove_component={component}, but the fitted weights have {part} component "
+                "to remove"
             )
         if fitted.vectors != vectors.fingerprint:
             raise VocabtoolError(

@@ -339,7 +339,7 @@ def self_check(
             word = unknown[int(generator.integers(len(unknown)))]
             items.append(("unknown", document.id, " ".join((word, *drawn[:BESIDE_UNKNOWN]))))
     if not items:
-        raise VocabtoolError(f"{index.name}: no document contains a word, so no query can be made")
+        raise VocabtoolError(f"{index.name}: its documents have no words, so no query can be made")
     kinds, wanted, texts = zip(*items, strict=True)
     vectors = None if index.encoder is None else index.encoder.encode_queries(texts)
     rates: list[HitRate] = []

@@ -166,7 +166,7 @@ class LegScores:
 def score_legs(
     store: Store, text: str, vector: Vectors | None, settings: Settings = DEFAULTS
 ) -> LegScores:
-    """Search by vector and by keywords, as for the fusion ``coverage``, but do not fuse."""
+    """Search by vector and by keywords. Return the scores of both, not fused."""
     query = parse_query(store, text, settings)
     used = vector if vector is not None and vector.any() else None
     candidates, tiers = store.legs(query, used, settings.limit(store.rows), store.live)

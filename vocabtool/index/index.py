@@ -719,7 +719,7 @@ class Index:
         dim = self._snapshot.manifest.configuration.dim
         if vector is None and text is None and not (where or sort or facets):
             raise ValueError(
-                "search needs a text, a vector, where, sort or facets; got none of them"
+                "search needs a text, a vector, 'where', 'sort' or 'facets'; got none of them"
             )
         if vector is not None:
             is_file = isinstance(vector, str | Path)

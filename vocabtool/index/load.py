@@ -495,8 +495,8 @@ class Loader:
         if [*dict.fromkeys(numbers)] != wanted:
             names = " ".join(all_known[number - 1].name for number in wanted)
             raise VocabtoolError(
-                f"{name}: its vectors are for the documents of {names}, by position. Name all of "
-                "these FILEs, in this order, or none of them"
+                f"{name}: contains the vectors of the documents of {names}, in this order. Name "
+                "all of these FILEs, in this order, or none of them"
             )
 
     def _check_given(self, batch: Batch) -> Batch:

@@ -122,7 +122,7 @@ def parts_of_names(
     index: Path,
     vectors: Given | None = None,
 ) -> tuple[list[Part], tuple[Source, ...]]:
-    """Return the part that reads ``sources``, in a list, and all FILEs to record."""
+    """Return a list of one part, which reads ``sources``, and all FILEs to record."""
     names = names_of(sources)
     paths = {Source.from_name(name, index, options).path for name in names or ()}
     held = [replace(each.options, on_error="raise") for each in known if each.path in paths]

@@ -314,7 +314,7 @@ def _move(
     """Return a block about the rank of a hit in the other list, and whether the rank differs.
 
     ``ranks``: the rank of each id in the other list. ``name``: the name of the other list.
-    ``other``: the PREFIX of link targets in the other list. A target is ``PREFIX-RANK``.
+    ``other``: the prefix of links to the other list. The link to its hit 3 is ``PREFIX-3``.
     """
     there = ranks.get(hit.id)
     if there is None:

@@ -177,7 +177,7 @@ def _commit(index: Index, changes: Sequence[Change]) -> None:
 
 
 def _newest_commit(index: Index, writer: Writer) -> int:
-    """Return the number of the newest commit (folder) or of the writer's last commit (engine)."""
+    """Return the number of the newest commit; in an engine, of the writer's last commit."""
     # Other clients may have committed to an engine since.
     is_shared = isinstance(index, StoreIndex)
     return (writer.manifest if is_shared else read_manifest(index.path)).commit

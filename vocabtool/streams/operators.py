@@ -210,7 +210,8 @@ def text_length(item: object) -> int:
     if not isinstance(text, str | bytes):
         got = type(item).__name__
         raise TypeError(
-            f"wanted a text or a document, got {got}: pass a function that measures it (length=)"
+            f"wanted a text or a document, got {got}: "
+            "pass a function that measures an item (length=)"
         )
     return len(text)
 

@@ -389,7 +389,7 @@ def _refuse_growth(document: Json) -> None:
             growth *= max(1, content + regular)
     if growth > MAX_GROWTH or before > MAX_PREPENDED:
         raise InvalidFile(
-            f"the normalizer may make a text {growth:,} times as long and prepend {before:,} bytes "
+            f"the normalizer can make a text {growth:,} times as long and prepend {before:,} bytes "
             f"(allowed: {MAX_GROWTH} times and {MAX_PREPENDED:,} bytes)"
         )
 

@@ -247,7 +247,10 @@ class InstrumentedModel:
         return TracedRun(np.concatenate(rows), self._traces_of_texts(raw, bounds))
 
     def _run_blank(self, text: bytes, read: Read) -> TracedRun:
-        """Run the model on a blank ``text``. If that fails, run it on another text and ``text``."""
+        """Run the model on a blank ``text``. If that fails, run it on a batch of two texts.
+
+        The batch is a text that the model can read, and ``text``.
+        """
         try:
             return self._run_each([text], read)
         except UnsupportedFormat:

@@ -265,7 +265,7 @@ def _pattern_of(file: Path) -> str | None:
 def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:
     """Describe a tokenizer of tiktoken without its special tokens.
 
-    Tokens whose ids are below those of all byte tokens are special, as in ``tekken.json``.
+    A token is special if its id is below the ids of all byte tokens, as in ``tekken.json``.
     """
     numbers = vocabulary.id_array().tolist()
     ids = {

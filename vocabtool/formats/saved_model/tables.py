@@ -61,7 +61,8 @@ class Lookup:
     """A lookup op.
 
     - ``default``: the result of the op for a missing key.
-    - ``buckets``: the ids of unknown words, if a hash selects them; otherwise ``None``.
+    - ``buckets``: the ids of unknown words, if a hash of the word selects its id; otherwise
+      ``None``.
     - ``mask``: Keras's mask token, which is not looked up.
     - ``scope``: the name of the op's node.
     """
