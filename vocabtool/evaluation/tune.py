@@ -65,11 +65,8 @@ class CopyStore(MaskStore):
         self.searched_fields = store.searched_fields
         self.keywords = self.vectors = self
         self._store, self._row, self._metric = store, row, metric
-        self._vector, self._mean_length, self._length = (
-            vector,
-            mean_length,
-            stored_length(terms.count),
-        )
+        self._vector, self._mean_length = vector, mean_length
+        self._length = terms.count if self.exactness.lengths else stored_length(terms.count)
         self._counts: dict[Field, Counter[str]] = {
             "words": Counter(" ".join((terms.words, *terms.repeated)).split()),
             "surfaces": Counter(terms.surfaces.split()),

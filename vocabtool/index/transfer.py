@@ -48,7 +48,8 @@ def transfer(
     At the end, the copy is verified, and read again to compare its checksum with the source.
     ``new``: a new folder or an address of an engine. A folder appears when it is complete; in an
     engine, others can open the incomplete copy. An unfinished copy of ``source`` is continued or
-    begun again. Raises :class:`FolderNotEmpty` if ``new`` has another index or other files.
+    begun again. Raises :class:`FolderNotEmpty` if the folder ``new`` is not empty, or if ``new`` is
+    the address of another index.
     """
     with source.snapshot().contents() as held:
         plan = f"{COPIED}-{held.manifest.index}-{held.manifest.commit}"

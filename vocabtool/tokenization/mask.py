@@ -12,8 +12,8 @@ the line into other words, so its words are aligned with the surface words:
    removed first.
 3. Otherwise, chunks are matched with words from both ends of the line. The remaining words are
    looked for from left to right, without regard to case and accents (``cafe`` in ``Café``).
-4. A word that is not found is *stray*. If a stray word is unknown, the stretch of the line
-   between the found words before and after it is unknown, too.
+4. A word that is not found is *stray*. If a stray word is unknown, the stretch of the line between
+   the last word found before it and the first word found after it is unknown, too.
 """
 
 from __future__ import annotations

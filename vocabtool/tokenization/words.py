@@ -133,7 +133,7 @@ class Words:
         if exact:
             if not registry.has_graphs(model):
                 raise VocabtoolError(
-                    f"{model}: contains no graph, but --exact-words needs one; {NAME_RULE}"
+                    f"{model}: contains no graph, but exact words need one; {NAME_RULE}"
                 )
             from vocabtool.tokenization.instrumented_model import InstrumentedModel
 

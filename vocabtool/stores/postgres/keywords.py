@@ -197,11 +197,12 @@ def best_of_parts(tables: Tables, joined: JoinedWord, among: Part) -> Part:
         .then(Part(f"sum((%s::float8[])[f.place] * {idf}", (boosts,)))
         .then(Part(f" * CASE WHEN (%s::bool[])[f.place] THEN {saturation}", (is_word,)))
         .then(" ELSE 1 END)::float4 AS score FROM (", find_terms(tables, terms))
-        .then(f") f JOIN postings_{tables.number} p USING (term) WHERE ", among)
+        .then(f") f JOIN postings_{tables.number} p USING (term)")
+        .then(" WHERE whole.documents > 0 AND ", among)
         .then(Part(" GROUP BY p.doc HAVING count(*) = %s", (len(terms),)))
         .then(f" ORDER BY score DESC, p.doc LIMIT {MAX_COMPARED}) b")
-        .then(" WHERE whole.documents > 0 AND NOT EXISTS (SELECT")
-        .then(f" FROM postings_{tables.number} h WHERE h.doc = b.doc AND h.term = whole.term))")
+        .then(f" WHERE NOT EXISTS (SELECT FROM postings_{tables.number} h")
+        .then(" WHERE h.doc = b.doc AND h.term = whole.term))")
     )
 
 
