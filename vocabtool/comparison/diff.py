@@ -146,10 +146,9 @@ class Diff:
     - ``in_a``, ``in_b``: bool, shape (u,), whether A and B contain each token.
     - ``ids_a``, ``ids_b``: int64, shape (u,), the first id of each token; 0 if the side does not
       contain the token.
-    - ``kinds_a``, ``kinds_b``: uint8, shape (u,), the kind of each token as a position in
-      ``KINDS``; ``NONE`` if the side does not contain the token. It is the kind that the entry had
-      before the folds ``case`` and ``nfkc``. If these folds make several entries equal, the kind of
-      the first entry counts.
+    - ``kinds_a``, ``kinds_b``: uint8, shape (u,), the kind that each token had before the folds
+      ``case`` and ``nfkc``, as a position in ``KINDS``; ``NONE`` if the side does not contain the
+      token. If these folds make several entries equal, the kind of the first entry counts.
     - ``use``: Counts of a corpus, split by one rule for both sides, or ``None``.
     - ``cuts``: Counts of a corpus, split by the rule of each side, or ``None``.
     - ``notes``: Which parts of the files could not be read, and which vocabulary was chosen from a

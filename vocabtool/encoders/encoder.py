@@ -234,7 +234,10 @@ class Encoder(ABC):
         """
 
     def encode_counting(self, texts: Texts) -> EncodedTexts:
-        """Encode texts, and count the tokens that the model does not read; 0 if unknown."""
+        """Encode texts, and count the tokens that the model does not read.
+
+        The counts are 0 if they are unknown.
+        """
         if self.max_tokens is None or self.words is None:
             return EncodedTexts(self.encode(texts))
         cut = count_cut(self.words.look_up(texts), self.max_tokens)

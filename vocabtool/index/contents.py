@@ -151,9 +151,10 @@ def _as_read(document: Document, searched: tuple[str, ...]) -> Document:
 
 
 def is_of_fields(snapshot: CommitStore, where: str | None = None) -> bool:
-    """Return whether every text is joined from fields.
+    """Return whether every text is the joined values of its fields.
 
-    A text that was added in Python may differ from the fields.
+    ``False`` if the texts are single fields, or if a document with another text was added in
+    Python.
     """
     searched = snapshot.searched_fields
     return bool(searched) and all(

@@ -3,10 +3,12 @@
     index.db       SQLite in WAL mode, with its journal beside it while it is open (-wal, -shm)
       record       one row: the manifest of the last commit, and the bitmap of its deleted rows
       documents    row, id, text
-      fields       row, number of its source, hash of its text, and a column for each kept field:
+      fields       row, source, hash of its text, and a column for each kept field:
                    numbers as numbers, booleans as 1 and 0, others as text; each column is indexed.
-                   The source of a document from a file is above 0. Other documents have the source
-                   -1 if the model of the index made their vectors, and 0 if the user passed them
+                   The source is a number:
+                   above 0   the number of the file that the document is from
+                   0         no file, and the user passed the vector
+                   -1        no file, and the model of the index made the vector
       answers      number, key, digest, answer: the newest 10,000 answers to requests for changes.
                    A repeated request gets the same answer. The first answer creates this table
 

@@ -249,10 +249,10 @@ def mixtures(
 def nearest_rows(
     raw: RawVectors, sample: QuerySample, metric: Metric
 ) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return the ten nearest rows to each query, and a mask of the rows that a search must find.
+    """Return the ten nearest rows to each query, and a mask of those that a search must find.
 
-    Both arrays have shape (n, 10); missing rows are -1. A row that ties with the eleventh nearest
-    row need not be found.
+    Both arrays have shape (n, 10); missing rows are -1. The mask is ``False`` for missing rows, and
+    for rows that tie with the eleventh nearest row.
     """
     count = len(sample.queries)
     best: Scores = np.full((count, NEAREST + 1), -np.inf, np.float32)

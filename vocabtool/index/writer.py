@@ -48,7 +48,7 @@ FAILED: Final = "an earlier change failed: close the writer; uncommitted changes
 class StoreWriter(Protocol):
     """Writes to the folder or the engine of an index. Readers see changes only after a commit.
 
-    - ``manifest``: the manifest of the last commit, with the FILEs registered after it.
+    - ``manifest``: the manifest of the last commit, but with the FILEs that were registered since.
     - ``rows``: number of rows, committed or not.
     - ``searched_fields``: as in the manifest; may be set while there are no rows.
     - ``is_shared``: whether several writers may change the index at the same time.

@@ -1,8 +1,8 @@
 """Several searched fields of a document: their places in its text, and BM25F.
 
 Robertson, Zaragoza and Taylor, Simple BM25 Extension to Multiple Weighted Fields (2004): a weight
-multiplies the frequencies of a field's terms before the formula of BM25 dampens them. So the
-keyword index contains each term of a field W times if the weight of the field is W.
+multiplies the frequencies of a field's terms before the formula of BM25 dampens them. So if a field
+has the weight W, the keyword index contains each of its terms W times.
 """
 
 from __future__ import annotations

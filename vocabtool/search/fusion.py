@@ -52,7 +52,7 @@ class Candidates:
     def union(cls, near: Near, keyword: RankedRows, listed: int) -> Candidates:
         """Merge the results of vector search (``near``) and of keyword search (``keyword``).
 
-        ``near.similarities``: the similarity of each of ``keyword.rows`` to the query's vector.
+        ``near.similarities[i]``: the similarity of ``keyword.rows[i]`` to the query's vector.
         """
         dense, others = near
         order = dense.rows.argsort()

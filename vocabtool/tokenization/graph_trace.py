@@ -64,10 +64,10 @@ class TracePoint(NamedTuple):
         return self._replace(reference=node.data_input(position))
 
     def inside(self, node: Node) -> TracePoint | None:
-        """Follow this tensor into the function that ``node`` calls.
+        """Follow this tensor back into the function that computes it.
 
-        ``node``: The node that makes the tensor. Returns the matching result of the function;
-        ``None`` if ``node`` calls no function.
+        ``node``: The node that makes the tensor. If ``node`` calls a function, the tensor is one of
+        the function's results, and this result is returned. Otherwise returns ``None``.
         """
         called = self.linker.graph.functions.get(function_of(node))
         if called is None:

@@ -133,7 +133,7 @@ class RawTrace(NamedTuple):
     def of_texts(self, op: TracedOp, bounds: Integers, *, uncut: bool) -> OpTrace:
         """Return the trace with its strings assigned to texts, without padding.
 
-        ``uncut``: Whether the op's strings are whole texts. Then empty strings are not padding.
+        ``uncut``: Whether the op's strings are whole texts. If so, empty strings are not padding.
         """
         strings, pieces = self.strings, self.pieces
         if uncut or all(len(shape) < 2 for shape in self.shapes):

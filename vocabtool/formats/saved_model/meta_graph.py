@@ -72,7 +72,7 @@ class ObjectGraph:
     def text(self, object_id: int) -> bytes:
         """Return the name that an object contains. The object must exist.
 
-        It is the name of a node, of a function or of a type, such as ``_tf_keras_layer``.
+        The name is that of a node, of a function or of a type, such as ``_tf_keras_layer``.
         """
         return bytes(wire.last_bytes(self.buffer, self.objects[object_id].payload, 1))
 

@@ -2,7 +2,7 @@
 
 A field has a column whose type depends on the kind of the field:
 
-    integer   numeric, like number: if the kind changes to number, the column stays the same
+    integer   numeric: if the kind changes to number, the column stays the same
     number    numeric: integers beyond 2^53 stay exact; fractions are stored as shortest decimals
     boolean   boolean
     string    text COLLATE "C", with four companion columns
