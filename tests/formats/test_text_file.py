@@ -177,7 +177,7 @@ def test_tensorflow_refuses_the_same_numbers(text: bytes, tmp_path: Path) -> Non
         (
             b"a\n",
             {"key_index": -2, "value_index": -3},
-            "the table reads column -3, wanted -2 (the whole line) or higher",
+            "the table reads column -3, wanted -2 or higher",
         ),
     ],
 )

@@ -192,7 +192,7 @@ def test_other_fields_are_searched(connections: Connections, first: Any, waits: 
             commit(other)
         errors = [caught.value]
     (error,) = errors
-    assert "searches title and text" in str(error) or "chose title and text" in str(error)
+    assert "fields: title and text" in str(error) or "chose title and text" in str(error)
     assert "Nothing of this commit was written (1 documents to add" in str(error)
     assert texts_in(connections) == {"a": "amber"}
     for each in (one, other):

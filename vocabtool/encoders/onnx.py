@@ -199,9 +199,9 @@ class OnnxEncoder(Encoder):
             if not self._settings.pooling:
                 listed = ", ".join(self._settings.modules)
                 raise UnsupportedFormat(
-                    f"{where} has a vector for each token, and the modules {listed} are not "
-                    "supported: export the model with its modules (output sentence_embedding), or "
-                    "use --encoder sentence-transformers"
+                    f"{where} has a vector for each token, and vocabtool does not apply the "
+                    f"modules {listed}: export a model that contains them (output "
+                    "sentence_embedding), or use --encoder sentence-transformers"
                 )
             values = pool(values.astype(np.float32, copy=False), lengths, self._settings.pooling)
         vectors = check_vectors(values, len(encoded), dim, where)

@@ -371,7 +371,9 @@ def _array_rule(data: bytes) -> str:
     rules = list(map(decode, _array_words(data)))
     rule = rules[0] if len(rules) == 1 else ""
     if not may_state(rule):
-        raise InvalidFile(f"{RULE}: wanted {RULES}, got {len(rules):,} texts: {rule[:80]!r}")
+        raise InvalidFile(
+            f"{RULE}: wanted one rule: {RULES}; got {len(rules):,} rules: {rule[:80]!r}"
+        )
     return rule
 
 

@@ -142,7 +142,7 @@ def _column(lines: ByteStrings, index: int, cuts: Offsets | None, offset: int) -
             raise InvalidFile(f"the table's line numbers (first: {offset}) do not fit in 64 bits")
         return numbers
     if cuts is None or index < WHOLE_LINE:
-        raise InvalidFile(f"the table reads column {index}, wanted -2 (the whole line) or higher")
+        raise InvalidFile(f"the table reads column {index}, wanted -2 or higher")
     starts, ends = np.empty_like(lines.starts), np.empty_like(lines.ends)
     for at in range(0, len(lines), CHUNK):
         chunk = slice(at, at + CHUNK)

@@ -172,7 +172,7 @@ def _positions(tensor: Tensor, present: int) -> NDArray[np.int64] | None:
     if wanted > max(MAX_REPEATED, MAX_GROWTH * present):
         raise InvalidFile(
             f"the tensor's shape has {wanted:,} elements, but the file stores only {present:,}; "
-            "too many are missing to be filled with copies of the last one",
+            "the last element would be repeated too often",
             offset=tensor.span[0],
         )
     return np.minimum(np.arange(wanted), max(present - 1, 0))

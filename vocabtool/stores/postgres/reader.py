@@ -249,8 +249,8 @@ class PostgresStore(PostgresDocuments):
         text, values = sql_of(condition, self.fields, f"documents_{self.tables.number:d}", fetch)
         if self.tables.of_user and COMPANION.search(text):
             what = (
-                "texts of your table cannot be tested with dates, 'ilike' or 'has word'; "
-                "use 'like' or 'contains'"
+                "texts of your table cannot be compared with dates, nor tested with 'ilike' or "
+                "'has word'; use 'like' or 'contains'"
             )
             raise InvalidCondition(what, condition.text, 0)
         return Part(text, tuple(values))

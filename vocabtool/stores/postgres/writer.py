@@ -517,7 +517,7 @@ class PostgresWriter:
             return PATH_FIRST
         if ours != theirs and (held.rows or theirs != self.manifest.searched_fields):
             told, mine = (" and ".join(each) or "one field" for each in (theirs, ours))
-            what = f"another writer chose meanwhile to search {told}; this writer chose {mine}"
+            what = f"another writer chose other searched fields: {told}; this writer chose {mine}"
             raise VocabtoolError(f"{self._connections.where}: {what}")
         return ours
 
