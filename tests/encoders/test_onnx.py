@@ -489,7 +489,11 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
     "tokenizer": (put("tokenizer.json", "{}"), VocabtoolError, "tokenizer"),
     "no modules": (with_modules("{}"), InvalidFile, "modules.json"),
     "text as module": (with_modules('["x"]'), InvalidFile, "a module is a text"),
-    "foreign": (with_modules('[{"type": "mine.Pooling"}]'), UnsupportedFormat, "Pooling are not"),
+    "foreign": (
+        with_modules('[{"type": "mine.Pooling"}]'),
+        UnsupportedFormat,
+        "does not apply the modules Pooling",
+    ),
     "path": (
         with_modules(
             f'[{TRANSFORMER}, {{"type": "sentence_transformers.models.Pooling", "path": "../x"}}]'

@@ -487,7 +487,7 @@ def test_an_update_reads_recorded_vectors_and_new_ones(tmp_path: Path) -> None:
         return stored
 
     with pytest.raises(
-        VocabtoolError, match=r"are for the documents of .*a\.jsonl .*b\.jsonl, by position"
+        VocabtoolError, match=r"the documents of .*a\.jsonl .*b\.jsonl, in this order"
     ):
         index.update(b)
     with pytest.raises(VocabtoolError, match="in this order"):
