@@ -220,7 +220,7 @@ def test_fitted_weights_are_kept(vectors: Path, tmp_path: Path) -> None:
     [
         ({"rule": "keras"}, "not fitted with the rule 'keras'"),
         ({"weights": "idf"}, "wanted 'idf', got 'sif'"),
-        ({"remove_component": True}, "remove_component=True, .* without a component"),
+        ({"remove_component": True}, "remove_component=True, .* no component to remove"),
     ],
 )
 def test_fitted_with_another(

@@ -289,8 +289,8 @@ def test_it_is_a_model_everywhere(model: Path, tmp_path: Path) -> None:
     [
         (["tokenizer:/etc/passwd"], "tokenizer:/etc/passwd"),
         (["bert-uncased"], "bert-uncased"),
-        (["ptb", "lower"], "2 texts"),
-        ([], "0 texts"),
+        (["ptb", "lower"], "2 rules"),
+        ([], "0 rules"),
         (["regex:" + "x" * 5_000], "at most 4,096 characters"),
         ([5], "words of type int64"),
     ],
