@@ -689,7 +689,7 @@ def test_other_arguments_of_an_update(database: Database) -> None:
     index = database.index(PLAIN)
     database.insert([row(1)])
     for more in ({"force": True}, {"threads": 2}, {"memory": 1 << 20}, {"vectors": np.ones(4)}):
-        with pytest.raises(VocabtoolError, match="use no option except --commit-rows"):
+        with pytest.raises(VocabtoolError, match="no option except --commit-rows"):
             index.update(**more)
     with pytest.raises(ValueError, match="commit_rows must be at least 1, got 0"):
         index.update(commit_rows=0)
