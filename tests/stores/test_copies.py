@@ -20,6 +20,7 @@ from tests.builders.small_indexes import DIM, add, answers, documents, vectors
 from tests.conftest import ROOT
 from vocabtool import Document, Index, VocabtoolError
 from vocabtool.errors import FolderNotEmpty, InvalidFile
+from vocabtool.index.engines import engine_class
 from vocabtool.index.transfer import transfer
 from vocabtool.search.settings import Calibration
 
@@ -174,6 +175,21 @@ def test_a_copy_that_differs(
     monkeypatch.setattr(PostgresWriter, "append", damaged)
     with pytest.raises(InvalidFile, match="the copy differs"):
         filled(places("folder", "one")).copy(places("engine", "two"))
+
+
+def test_a_server_finishes_what_a_killed_copy_began(
+    places: Callable[[str, str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = filled(places("folder", "one")), places("engine", "two")
+    engine = engine_class(target)
+    create = engine.create
+
+    def late(*given: Any, **named: Any) -> Any:
+        create(*given, **named).close()
+        return create(*given, **named)
+
+    monkeypatch.setattr(engine, "create", late)
+    assert values(transfer(source, target)) == values(source)
 
 
 def test_a_refresh_asks_once(

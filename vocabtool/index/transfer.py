@@ -77,6 +77,23 @@ def _in_engine(source: Index, manifest: Manifest, address: str, plan: str) -> In
     """Return the index to fill: a new index, or the index of an interrupted copy."""
     sources = (known.locate(source.path) for known in manifest.sources)
     made = _empty(manifest, [replace(each, beside=each.at) for each in sources])
+    if (found := _find_copy(manifest, made, address, plan)) is not None:
+        return found
+    files = _model_files(source, manifest)
+    try:
+        return StoreIndex(engine_class(address).create(address, made, files, replaces=False))
+    except FolderNotEmpty:  # the server has just finished what a killed copy had asked for
+        if (found := _find_copy(manifest, made, address, plan)) is None:
+            raise
+        return found
+
+
+def _find_copy(manifest: Manifest, made: Manifest, address: str, plan: str) -> Index | None:
+    """Return the index of an interrupted copy, or ``None`` if there is no index.
+
+    An unfinished copy of an earlier commit is removed. Raises :class:`FolderNotEmpty` for any other
+    index.
+    """
     with suppress(NotFound):
         found = Index.open(address)
         with found.writer() as writer:
@@ -92,9 +109,8 @@ def _in_engine(source: Index, manifest: Manifest, address: str, plan: str) -> In
         is_alone = load is not None and not load.finished and load.documents == len(found)
         if not (of_commit and is_alone and isinstance(found, StoreIndex)):
             raise FolderNotEmpty(f"{found.name}: already contains another index; use a new name")
-        found.remove()  # an unfinished copy of an earlier commit
-    files = _model_files(source, manifest)
-    return StoreIndex(engine_class(address).create(address, made, files, replaces=False))
+        found.remove()
+    return None
 
 
 def _in_folder(source: Index, manifest: Manifest, new: Path, plan: str) -> Index:
