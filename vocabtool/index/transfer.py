@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -77,18 +78,18 @@ def _in_engine(source: Index, manifest: Manifest, address: str, plan: str) -> In
     """Return the index to fill: a new index, or the index of an interrupted copy."""
     sources = (known.locate(source.path) for known in manifest.sources)
     made = _empty(manifest, [replace(each, beside=each.at) for each in sources])
-    if (found := _find_copy(manifest, made, address, plan)) is not None:
+    if (found := _resume_or_remove(manifest, made, address, plan)) is not None:
         return found
     files = _model_files(source, manifest)
+    create = partial(engine_class(address).create, address, made, files, replaces=False)
     try:
-        return StoreIndex(engine_class(address).create(address, made, files, replaces=False))
+        return StoreIndex(create())
     except FolderNotEmpty:  # the server has just finished what a killed copy had asked for
-        if (found := _find_copy(manifest, made, address, plan)) is None:
-            raise
-        return found
+        found = _resume_or_remove(manifest, made, address, plan)
+        return found if found is not None else StoreIndex(create())
 
 
-def _find_copy(manifest: Manifest, made: Manifest, address: str, plan: str) -> Index | None:
+def _resume_or_remove(manifest: Manifest, made: Manifest, address: str, plan: str) -> Index | None:
     """Return the index of an interrupted copy, or ``None`` if there is no index.
 
     An unfinished copy of an earlier commit is removed. Raises :class:`FolderNotEmpty` for any other

@@ -78,6 +78,7 @@ def stored_length(length: int) -> int:
 def term_score(idf: float, count: int, length: float, mean_length: float) -> float:
     """Return the BM25 score of a term in a text.
 
-    ``count``: the number of occurrences of the term. ``length``: the stored length of the text.
+    ``count``: the number of occurrences of the term. ``length``: the number of words of the text,
+    or its stored length.
     """
     return idf * count * (K1 + 1) / (count + K1 * (1 - B + B * length / mean_length))

@@ -15,6 +15,7 @@ from vocabtool.search.settings import Predicate, Settings
 from vocabtool.search.store import JoinedWord, KnownWords, Store, WordStatus
 
 MAX_WORDS: Final = 1_000  # of a query; pasted texts may have more
+MAX_JOINED: Final = 50  # joined words of a query whose parts are searched; each costs a search
 MANY_PIECES: Final = 3  # a code-like word with so many pieces counts as unknown to a subword model
 MIN_TELLING: Final = 2  # characters; single characters carry no meaning
 
@@ -243,7 +244,7 @@ def term_clauses(
             parts = [part for part in parts if askers[part.terms[0]] == 1]
         joined.append((word, JoinedWord(word.exact, tuple(parts)), replaces))
     asked = [each for _, each, replaces in joined if replaces and each.parts]
-    frequencies, bests = store.statistics(terms, asked)
+    frequencies, bests = store.statistics(terms, asked[:MAX_JOINED])
     for word, each, replaces in joined:
         of_parts = tuple(part.terms[0] for part in each.parts)
         mass = sum(made[term].boost * idf(store.rows, frequencies[term]) for term in of_parts)

@@ -180,29 +180,22 @@ def best_of_parts(tables: Tables, joined: JoinedWord, among: Part) -> Part:
     The statement around it has the totals of the index as ``t``. ``among``: a condition on
     ``p.doc``.
     """
-    terms = [part.terms[0] for part in joined.parts]
-    boosts = [
-        part.boost * (K1 + 1 if part.terms[0].field == "words" else 1) for part in joined.parts
-    ]
-    idf = "ln(1 + (t.documents - f.documents + 0.5::float8) / (f.documents + 0.5::float8))"
-    a, b = K1 * (1 - B), K1 * B
-    saturation = (
-        f"p.frequency / (p.frequency + {a}::float8"
-        f" + {b}::float8 * p.length * t.documents / nullif(t.words, 0))"
-    )
-    is_word = [term.field == "words" for term in terms]
+    terms = [part.terms[0] for part in joined.parts]  # all of the field "words"
+    boosts = [part.boost * (K1 + 1) for part in joined.parts]
+    idf = "ln(1 + (t.documents - s.documents + 0.5::float8) / (s.documents + 0.5::float8))"
+    norm = f"{K1 * (1 - B)}::float8 + {K1 * B}::float8 * p.length * t.documents / t.words"
+    n = tables.number
     return (
         Part("(SELECT coalesce(max(b.score), 0)::float8 FROM (")
-        .then(find_terms(tables, [joined.whole]), ") whole, LATERAL (SELECT p.doc, ")
-        .then(Part(f"sum((%s::float8[])[f.place] * {idf}", (boosts,)))
-        .then(Part(f" * CASE WHEN (%s::bool[])[f.place] THEN {saturation}", (is_word,)))
-        .then(" ELSE 1 END)::float4 AS score FROM (", find_terms(tables, terms))
-        .then(f") f JOIN postings_{tables.number} p USING (term)")
-        .then(" WHERE whole.documents > 0 AND ", among)
+        .then(find_terms(tables, [joined.whole]), ") whole, LATERAL (SELECT p.doc,")
+        .then(f" sum(f.weight * p.frequency / (p.frequency + {norm}))::float4 AS score")
+        # OFFSET keeps the planner from computing a weight for each posting.
+        .then(Part(f" FROM (SELECT s.term, (%s::float8[])[s.place] * {idf} AS weight", (boosts,)))
+        .then(" FROM (", find_terms(tables, terms), f") s OFFSET 0) f JOIN postings_{n} p")
+        .then(" USING (term) WHERE whole.documents > 0 AND ", among)
         .then(Part(" GROUP BY p.doc HAVING count(*) = %s", (len(terms),)))
-        .then(f" ORDER BY score DESC, p.doc LIMIT {MAX_COMPARED}) b")
-        .then(f" WHERE NOT EXISTS (SELECT FROM postings_{tables.number} h")
-        .then(" WHERE h.doc = b.doc AND h.term = whole.term))")
+        .then(f" ORDER BY score DESC, p.doc LIMIT {MAX_COMPARED}) b WHERE NOT EXISTS")
+        .then(f" (SELECT FROM postings_{n} h WHERE h.doc = b.doc AND h.term = whole.term))")
     )
 
 

@@ -3,9 +3,9 @@
 A search sees the newest commit. The statistics for BM25, such as the number of documents that have
 a term, are kept in memory for ten seconds, or until a search notices a new commit.
 
-A search makes two round trips to the server. The first runs both legs, and the second reads the
-best documents. If statistics must be read, the first round trip reads them, and the second runs the
-legs and reads the documents.
+A search usually makes two round trips to the server. The first runs both legs, and the second reads
+the best documents. If statistics must be read, the first round trip reads them, and the second runs
+the legs and reads the documents.
 """
 
 from __future__ import annotations
@@ -287,8 +287,8 @@ class PostgresStore(PostgresDocuments):
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return candidates and tiers, in one round trip; see :meth:`SteppedLegs.legs`.
 
-        If this thread has just read statistics, the best documents of each leg are fetched, too, so
-        that the whole search still needs only two round trips.
+        If this thread has just read statistics, the best documents of each leg are fetched, too. So
+        the whole search still needs only two round trips, unless its hits are long or many.
         """
         statistics = self._statistics(query_terms(query))
         clauses = weigh(statistics, query.should, codes=query.codes, unstemmed=query.unstemmed)

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.sql import Composable, Composed
 
-VERSION: Final = 2
+VERSION: Final = 1
 SCHEMA: Final = "vocabtool"
 MAX_NAME: Final = 200  # characters of the name of an index
 MAX_TERM_BYTES: Final = 1000  # a B-tree takes 2,704
@@ -142,14 +142,7 @@ STORED_LENGTH: Final = (
 )
 
 # MIGRATIONS[n] turns version n + 1 into the next one.
-MIGRATIONS: Final[tuple[LiteralString, ...]] = (
-    # Lengths in postings were exact.
-    "DO $$ DECLARE postings text; BEGIN FOR postings IN"
-    " SELECT format('%s.postings_%s', c.relnamespace::regnamespace, i.number)"
-    " FROM {indexes} i JOIN pg_class c ON c.oid = i.tableoid LOOP"
-    f" EXECUTE 'UPDATE ' || postings || $sql$ SET length = {STORED_LENGTH.format('length')}"
-    " WHERE length >= 40 $sql$; END LOOP; END $$",
-)
+MIGRATIONS: Final[tuple[LiteralString, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,14 +319,14 @@ def record_of(manifest: Manifest) -> bytes:
 
 
 def find_index(connection: Connection, schema: str, name: str, where: str) -> Tables:
-    """Return the tables of an index. Raises :class:`NotFound` if there is no such index."""
+    """Return the tables of an index. The tables of an earlier version are migrated.
+
+    Raises :class:`NotFound` if there is no such index.
+    """
     found = None
     if version := version_of(connection, schema, where):
         if version < VERSION:
-            raise VocabtoolError(
-                f"{where}: an earlier vocabtool made the tables in the schema {schema!r}: version "
-                f"{version}, expected {VERSION}. To migrate them, create or change an index"
-            )
+            prepare_schema(connection, schema, where)
         statement = Tables(schema).sql(
             "SELECT number, " + OF_USER + " FROM {indexes} WHERE name = %s"
         )
