@@ -112,7 +112,8 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
     either = {  # phrases of which a document needs only one
         each.phrase
         for each in cut
-        if any(one.start <= each.start < one.end for one in alternatives)
+        if each.phrase is not None
+        and any(one.start <= each.start < one.end for one in alternatives)
     }
     required: tuple[Clause, ...] = ()
     if settings.phrases == "required":
