@@ -15,7 +15,9 @@ from vocabtool.search.settings import Predicate, Settings
 from vocabtool.search.store import JoinedWord, KnownWords, Store, WordStatus
 
 MAX_WORDS: Final = 1_000  # of a query; pasted texts may have more
-MAX_JOINED: Final = 50  # joined words of a query whose parts are searched; each costs a search
+MAX_JOINED_WORDS: Final = (
+    50  # joined words of a query whose parts are searched; each costs a search
+)
 MANY_PIECES: Final = 3  # a code-like word with so many pieces counts as unknown to a subword model
 MIN_TELLING: Final = 2  # characters; single characters carry no meaning
 
@@ -92,11 +94,15 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
     counting = [word for word in words if word.counts]
     terms = dict.fromkeys(term for word in counting for term in word.terms + word.telling)
     quoted: dict[int, tuple[Term, ...]] = {}
+    either = set[int]()  # a document needs only one of these phrases
+    alternatives = [each for each in understood.operators if each.kind == "one of"]
     for each in cut:
         if each.phrase is not None:
             in_phrase = tuple(Term("words", stem) for stem in each.words)
             quoted[each.phrase] = quoted.get(each.phrase, ()) + in_phrase
             terms |= dict.fromkeys(in_phrase)
+            if any(one.start <= each.start < one.end for one in alternatives):
+                either.add(each.phrase)
     boost = code_boost = 0.0
     asking = counting
     match settings.fusion:
@@ -108,13 +114,6 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
             asking = []
     counted, frequencies = term_clauses(asking, store, terms, boost, code_boost)
     should = tuple(counted.values())
-    alternatives = [each for each in understood.operators if each.kind == "one of"]
-    either = {  # phrases of which a document needs only one
-        each.phrase
-        for each in cut
-        if each.phrase is not None
-        and any(one.start <= each.start < one.end for one in alternatives)
-    }
     required: tuple[Clause, ...] = ()
     if settings.phrases == "required":
         required = tuple(Clause(quoted[phrase]) for phrase in quoted if phrase not in either)
@@ -245,7 +244,7 @@ def term_clauses(
             parts = [part for part in parts if askers[part.terms[0]] == 1]
         joined.append((word, JoinedWord(word.exact, tuple(parts)), replaces))
     asked = [each for _, each, replaces in joined if replaces and each.parts]
-    frequencies, bests = store.statistics(terms, asked[:MAX_JOINED])
+    frequencies, bests = store.statistics(terms, asked[:MAX_JOINED_WORDS])
     for word, each, replaces in joined:
         of_parts = tuple(part.terms[0] for part in each.parts)
         mass = sum(made[term].boost * idf(store.rows, frequencies[term]) for term in of_parts)

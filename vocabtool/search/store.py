@@ -319,10 +319,9 @@ class Store(Protocol):
 
         ``terms``: the terms to count, including ``whole`` of each joined word.
 
-        The score is the highest one among documents without the whole word. Only the best
-        ``MAX_COMPARED`` documents that contain all parts are compared. The score is 0 if each of
-        these documents contains the whole word, or if there are none. A word that is not in the
-        corpus may be left out.
+        Only the best ``MAX_COMPARED`` documents that contain all parts are compared. The score is
+        the highest one of those without the whole word, or 0 if there is no such document. A word
+        that is not in the corpus may be left out.
         """
 
     def is_empty(self, selection: Selection) -> bool: ...

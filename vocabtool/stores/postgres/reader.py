@@ -170,7 +170,7 @@ class PostgresStore(PostgresDocuments):
         frequencies = {term: state.frequencies[term][1] for term in asked}
         return frequencies, {each: state.bests[each] for each in joined}
 
-    def _statistics(self, terms: Sequence[Term]) -> Statistics:
+    def _bm25_statistics(self, terms: Sequence[Term]) -> Statistics:
         """Return the statistics of one commit, with the frequencies of ``terms``."""
         state = self._read_missing(terms, ())
         return Statistics(state.manifest.rows, state.manifest.words, state.frequencies)
@@ -290,7 +290,7 @@ class PostgresStore(PostgresDocuments):
         If this thread has just read statistics, the best documents of each leg are fetched, too. So
         the whole search still needs only two round trips, unless its hits are long or many.
         """
-        statistics = self._statistics(query_terms(query))
+        statistics = self._bm25_statistics(query_terms(query))
         clauses = weigh(statistics, query.should, codes=query.codes, unstemmed=query.unstemmed)
         if not query.should:
             clauses = []
@@ -433,7 +433,7 @@ class PostgresStore(PostgresDocuments):
     def search_each(
         self, queries: Sequence[KeywordQuery], limit: int, among: Part
     ) -> list[RankedRows]:
-        statistics = self._statistics([term for each in queries for term in query_terms(each)])
+        statistics = self._bm25_statistics([term for each in queries for term in query_terms(each)])
         statements = [self._search_statement(statistics, each, limit, among) for each in queries]
         asked = [each for each in statements if each is not None]
         answers = iter(self._ask(*asked) if asked else [])
