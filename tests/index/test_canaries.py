@@ -280,8 +280,5 @@ def test_verify_without_a_model(tmp_path: Path) -> None:
     """Of an index of own vectors, no model can be verified but one that is named."""
     index = Index.create(tmp_path / "index", dim=2)
     assert index.verify(model=True).encoded is None
-    done = run("verify", index.path, "--model", "data/small_glove.txt", "--dim", "3")
-    assert done.returncode == 3
-    assert b"--dim is only for" in done.stderr
     with pytest.raises(VocabtoolError, match="own vectors"):
         add(index, ["text"])

@@ -641,8 +641,6 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
         Index.open(index.path, LETTERS, dim=3).search("text")
     told = run("search", index.path, "text", "--model", LETTERS)
     assert (told.returncode, b"with the given vector is" in told.stderr) == (3, True)
-    found = run("search", index.path, "text", "--model", LETTERS, "--prompt-document", "see: bbbb ")
-    assert (found.returncode, found.stderr) == (0, b"")
 
     # A model that is named at once is recorded; it must agree with the vectors, too.
     file = tmp_path / "x.jsonl"

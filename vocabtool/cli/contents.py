@@ -14,7 +14,7 @@ import click
 import orjson
 
 from vocabtool.cli.index import open_index
-from vocabtool.cli.options import DIR, INDEX_MODEL, QUIET, format_option
+from vocabtool.cli.options import DIR, MODEL_AND_TRUST, QUIET, format_option, gather
 from vocabtool.cli.output import (
     SHOWN,
     show_report,
@@ -144,7 +144,7 @@ def _tell_missing(ids: Iterable[str]) -> int:
 @click.command("stats")
 @DIR
 @click.option("--unknown", is_flag=True, help="Also count the unknown words in all documents.")
-@INDEX_MODEL
+@gather("model", *MODEL_AND_TRUST)
 @format_option()
 def stats_command(
     folder: str, unknown: bool, model: dict[str, object], report_format: Literal["text", "json"]

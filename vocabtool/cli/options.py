@@ -137,12 +137,19 @@ TRUST = click.option(
 )
 
 
+API_KEY: Final = click.option(
+    "--api-key-env",
+    metavar="NAME",
+    help="Models on a server: environment variable with the API key. [default: OPENAI_API_KEY]",
+)
+TIMEOUT: Final = click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="Models on a server: time limit of a request, in seconds. [default: 120]",
+)
 HTTP: Final = (
-    click.option(
-        "--api-key-env",
-        metavar="NAME",
-        help="Models on a server: environment variable with the API key. [default: OPENAI_API_KEY]",
-    ),
+    API_KEY,
     click.option(
         "--requests",
         type=click.IntRange(1, 1024),
@@ -160,12 +167,7 @@ HTTP: Final = (
         metavar="N",
         help="Models on a server: limit of each worker, in tokens per minute. [default: none]",
     ),
-    click.option(
-        "--timeout",
-        type=click.FloatRange(0, min_open=True),
-        metavar="SECONDS",
-        help="Models on a server: time limit of a request, in seconds. [default: 120]",
-    ),
+    TIMEOUT,
     click.option(
         "--retries",
         type=click.IntRange(0),
@@ -173,44 +175,6 @@ HTTP: Final = (
         help="Models on a server: how often a failed request is repeated. [default: 8]",
     ),
 )
-
-
-def prompt_options(prompt: str, dim: str) -> tuple[Decorator, ...]:
-    """Return the options for prompts and vector length.
-
-    ``prompt``, ``dim``: the defaults that the help states.
-    """
-    return (
-        click.option(
-            "--prompt-query",
-            metavar="TEXT",
-            help="Text to put before each query; '' for no text. Not for word vectors. "
-            f"[default: {prompt}]",
-        ),
-        click.option(
-            "--prompt-document",
-            metavar="TEXT",
-            help="Text to put before each document; '' for no text. Not for word vectors. "
-            f"[default: {prompt}]",
-        ),
-        click.option(
-            "--dim",
-            type=click.IntRange(1),
-            metavar="N",
-            help="Cut vectors to their first N numbers, for models that are trained for this "
-            f"(Matryoshka). Not for word vectors. [default: {dim}]",
-        ),
-    )
-
-
-def vocabulary_option(files: str, default: str) -> Decorator:
-    """Return the option ``--vocabulary``. ``files`` and ``default`` are parts of its help."""
-    return click.option(
-        "--vocabulary",
-        metavar="FILE",
-        help=f"File or model whose words count as known, {files}. Use it with models "
-        f"python:… and openai:…, and with your own vectors; other models have their own. {default}",
-    )
 
 
 def encoder_options(*first: Decorator) -> Decorator:
@@ -254,12 +218,33 @@ def encoder_options(*first: Decorator) -> Decorator:
             metavar="RULE",
             help=f"Rule that splits texts into words: {RULES}. [default: the model's own]",
         ),
-        vocabulary_option(
-            "such as a tokenizer.json, GGUF file or word list with --rule",
-            "[default: the model's own]",
+        click.option(
+            "--vocabulary",
+            metavar="FILE",
+            help="File or model whose words count as known, such as a tokenizer.json, GGUF file or "
+            "word list with --rule. Use it with models python:… and openai:…, and with your own "
+            "vectors; other models have their own. [default: the model's own]",
         ),
         TRUST,
-        *prompt_options("the model's own, or none", "all"),
+        click.option(
+            "--prompt-query",
+            metavar="TEXT",
+            help="Text to put before each query; '' for no text. Not for word vectors. "
+            "[default: the model's own, or none]",
+        ),
+        click.option(
+            "--prompt-document",
+            metavar="TEXT",
+            help="Text to put before each document; '' for no text. Not for word vectors. "
+            "[default: the model's own, or none]",
+        ),
+        click.option(
+            "--dim",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Cut vectors to their first N numbers, for models that are trained for this "
+            "(Matryoshka). Not for word vectors. [default: all]",
+        ),
         click.option(
             "--weights",
             type=click.Choice(get_args(Weighting)),
@@ -460,15 +445,13 @@ DIR = _together(
     click.argument("folder", type=click.Path(file_okay=False), metavar="DIR", callback=folder_of),
     CONFIG,
 )
-INDEX_MODEL = gather(
-    "model",
+# The other options of the model are stored in the index.
+MODEL_AND_TRUST: Final = (
     click.option(
         "--model",
         metavar="MODEL",
         help="Model that makes the vectors. [default: the model of the index]",
     ),
-    *prompt_options("as in the index; if it has no model, as in MODEL", "as in the index"),
-    vocabulary_option("as for vocabtool index", "[default: the copy in the index]"),
     TRUST,
-    *HTTP,
 )
+INDEX_MODEL = gather("model", *MODEL_AND_TRUST, API_KEY, TIMEOUT)

@@ -275,7 +275,6 @@ def search_command(
 @click.command("similar")
 @DIR
 @click.argument("id_", metavar="ID")
-@INDEX_MODEL
 @K
 @CONDITION
 @EXPLAIN
@@ -284,7 +283,6 @@ def search_command(
 def similar_command(
     folder: str,
     id_: str,
-    model: dict[str, Any],
     k: int,
     where: str | None,
     explain: bool,
@@ -301,7 +299,7 @@ def similar_command(
     check_files(STDIN, html, None)
     explain = explain or html is not None
     with usage_errors():
-        hits = open_index(folder, model).similar(id_, k, where=where, explain=explain)
+        hits = open_index(folder, {}).similar(id_, k, where=where, explain=explain)
         if html is not None:
             _save_page(html, hits, title=f"Documents like {id_}")
         show_report(hits_report(hits, one_of_many=True), report_format)

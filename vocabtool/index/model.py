@@ -397,9 +397,8 @@ class IndexModel:
         if address:
             kind = address.partition(":")[0]
             maker = f"{address[:100]!r}, {NAMED_EACH_TIME.get(kind, 'which does not exist here')}"
-        raise NotFound(
-            f"{self._name}: {what} {maker}; pass the {option} (--{option}, in Python {option}=)"
-        )
+        how = "--model, in Python model=" if option == "model" else f"in Python, {option}="
+        raise NotFound(f"{self._name}: {what} {maker}; pass the {option} ({how})")
 
     def _rule(self, rule: str) -> str:
         kept = TOKENIZER.fullmatch(rule)
