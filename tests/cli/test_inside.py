@@ -14,6 +14,7 @@ import pytest
 
 import vocabtool
 from tests.builders.set_manifest import set_manifest
+from tests.builders.small_corpus import Pieces
 from tests.cli.test_index_commands import MAKE, ROWS, fine
 from vocabtool import ByteStrings, EmbedReport, Index, LoadReport
 from vocabtool.cli import index as index_command
@@ -33,7 +34,6 @@ from vocabtool.reports.renderers import render_text
 from vocabtool.search.hits import Explanation, Hit, Hits, LegPlace, MatchedWord, QuerySummary
 from vocabtool.search.search import NO_VECTOR, ZERO_VECTOR
 from vocabtool.search.settings import Calibration
-from vocabtool.testing.small_corpus import Pieces
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

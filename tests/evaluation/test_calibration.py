@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tests import counted_letters
 from tests.builders.judged_collection import printed_json, write_judgements
+from tests.builders.small_corpus import Doc, SmallCorpus, Whole
 from vocabtool import Document, Index, Settings, calibrate, errors
 from vocabtool.evaluation.calibrate import (
     RUNS,
@@ -30,7 +31,6 @@ from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.search import search
 from vocabtool.search.store import Store
-from vocabtool.testing.small_corpus import Doc, SmallCorpus, Whole
 
 Output = pytest.CaptureFixture[bytes]
 

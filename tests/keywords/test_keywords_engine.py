@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.builders.small_corpus import PlainBM25
 from vocabtool.errors import FolderInUse, InvalidFile, NotFound
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, stored_length
 from vocabtool.keywords.cutter import Cutter, Terms
@@ -29,7 +30,6 @@ from vocabtool.keywords.tantivy_index import (
     nearest,
 )
 from vocabtool.system.ranking import RankedRows
-from vocabtool.testing.plain_bm25 import PlainBM25
 
 MEMORY = 15_000_000
 CUTTER = Cutter("none")

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
 from vocabtool import ByteStrings, Settings, Vocabulary, Words
 from vocabtool.keywords.bm25 import Clause, Term, idf
 from vocabtool.search import store
 from vocabtool.search.query import Query, parse_query
 from vocabtool.search.search import search
 from vocabtool.search.store import KnownWords
-from vocabtool.testing.small_corpus import Doc, Pieces, SmallCorpus, Whole
 from vocabtool.tokenization.lookup import WordLookup
 
 KNOWN = Whole(["love", "the", "a", "1999"])

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
 from vocabtool import Hits, Settings
 from vocabtool.choices import Fusion
 from vocabtool.keywords.bm25 import Term, idf
 from vocabtool.search.query import parse_query
 from vocabtool.search.search import search
-from vocabtool.testing.small_corpus import Doc, Pieces, SmallCorpus, Whole
 
 FUSED: tuple[Fusion, ...] = ("coverage", "convex", "rrf", "unknown-only")
 CODES = ("ABC-12", "x1y2z3", "SKU-48007-H")

@@ -13,6 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tests.builders.postgres_server import PostgresServer
+from tests.builders.small_corpus import Doc, PlainBM25, SmallCorpus
 from vocabtool import Document
 from vocabtool.errors import InvalidCondition, NotFound
 from vocabtool.index.commit_store import DocumentsChanged
@@ -33,8 +34,6 @@ from vocabtool.stores.postgres.recount import recount
 from vocabtool.stores.postgres.schema import Tables, create_index, drop_index
 from vocabtool.stores.postgres.vectors import build_vectors
 from vocabtool.stores.postgres.writer import PostgresWriter
-from vocabtool.testing.plain_bm25 import PlainBM25
-from vocabtool.testing.small_corpus import Doc, SmallCorpus
 
 DIM: Final = 8
 WORDS: Final = [f"{a}{b}" for a in ("bal", "ker", "lom", "nir", "sut") for b in "abdeiknoru"]

@@ -2,8 +2,7 @@
 
     postgresql://user@host/database?index=NAME
 
-The scheme of the address names the engine. A package can add an engine: a class
-that implements :class:`Engine`, named in an entry point of the group ``vocabtool.stores``.
+The scheme of the address names the engine.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, Final, Protocol
 
 from vocabtool.choices import StoredType
@@ -27,7 +25,6 @@ from vocabtool.index.model import IndexModel
 from vocabtool.index.writer import StoreWriter
 from vocabtool.keywords.cutter import Cutter
 
-GROUP: Final = "vocabtool.stores"
 ADDRESS: Final = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 OURS: Final = {
     "postgresql": "vocabtool.stores.postgres.engine:PostgresEngine",
@@ -209,13 +206,6 @@ def engine_class(address: str) -> type[Engine]:
         module, _, name = OURS[scheme].partition(":")
         ours: type[Engine] = getattr(import_module(module), name)
         return ours
-    others = {each.name: each for each in entry_points(group=GROUP)}
-    if scheme not in others:
-        there = ", ".join(sorted({*OURS, *others}))
-        what = (
-            f"no engine has the name {scheme!r}; the engines are {there}. Is its package installed?"
-        )
-        raise UnsupportedFormat(what)
-    theirs: Any = others[scheme].load()
-    checked: type[Engine] = theirs
-    return checked
+    raise UnsupportedFormat(
+        f"an address begins with postgresql://, got {scheme!r}; for a folder, give its path"
+    )

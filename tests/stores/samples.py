@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from tests.builders.small_corpus import Doc
 from vocabtool.documents.batch import Kind
-from vocabtool.testing.small_corpus import Doc
 
 DIM: Final = 8
 COUNT: Final = 500

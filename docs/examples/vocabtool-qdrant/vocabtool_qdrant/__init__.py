@@ -1,1 +1,0 @@
-"""An index of vocabtool in Qdrant: a worked example of the entry point ``vocabtool.stores``."""
