@@ -21,8 +21,8 @@ def asked(path: Path) -> object:
     """What an index answers to all kinds of questions."""
     index = Index.open(path)
     hits = index.search("amber birch", fusion="keyword", where="n > 3", explain=True)
-    spelled = index.search("ambre", fusion="keyword", empty="spelling")
-    return answers(index), hits.to_dict()["hits"], spelled.to_dict()["hits"], index.get("d5")
+    spelled = index.search("ambre", fusion="keyword").suggestions
+    return answers(index), hits.to_dict()["hits"], spelled, index.get("d5")
 
 
 def main() -> None:

@@ -74,10 +74,8 @@ SELF_CHECK_SAMPLE: Final = 200
 # Searching.
 RERANK_DEPTH: Final = 50  # hits that are put into another order
 Fusion = Literal["coverage", "convex", "rrf", "dense", "keyword", "unknown-only"]
-NoResults = Literal["nothing", "nearest", "spelling"]
 Phrases = Literal["required", "preferred"]
 FUSIONS: Final[tuple[Fusion, ...]] = get_args(Fusion)
-NO_RESULTS: Final[tuple[NoResults, ...]] = get_args(NoResults)
 PHRASES: Final[tuple[Phrases, ...]] = get_args(Phrases)
 
 # Serving.

@@ -12,7 +12,6 @@
     ├── FolderInUse       another process, or this one, already writes to the folder
     ├── FolderNotEmpty    an empty folder is expected, but the folder has files (FileExistsError)
     ├── InvalidCondition  invalid condition on the fields of documents         (ValueError)
-    ├── InvalidCursor     a cursor of another search, or of an earlier commit  (ValueError)
     ├── OtherModel        the index was made with another model                (ValueError)
     ├── ChangedModel      the model's vectors differ from those in the index   (ValueError)
     └── ChangedRun        the folder contains a run with other settings
@@ -128,10 +127,6 @@ class InvalidCondition(VocabtoolError, ValueError):
         begin = max(self.position - 60, 0)
         shown = self.condition[begin : self.position + 60].replace("\n", " ").replace("\t", " ")
         return f"{self.what}\n  {shown}\n  {' ' * (self.position - begin)}^"
-
-
-class InvalidCursor(VocabtoolError, ValueError):
-    """A cursor that is damaged, or belongs to another index, commit or search."""
 
 
 class OtherModel(VocabtoolError, ValueError):

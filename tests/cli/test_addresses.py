@@ -124,7 +124,6 @@ def plain(told: str, places: Sequence[str]) -> str:
     for each in places:
         told = told.replace(each, "DIR")
     told = re.sub(r"\d+\.\d+(e-?\d+)?", lambda found: f"{float(found[0]):.3g}", told)
-    told = re.sub(r'"cursor": "[^"]+"', "", told)
     told = re.sub(r'"(seconds|time|updated)": ?[^,}\n]+', "", told)
     return re.sub(r"\d+(\.\d+)? (s|ms|MB|kB|bytes)\b", "", told)
 

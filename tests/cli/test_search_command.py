@@ -13,7 +13,6 @@ import pytest
 
 from vocabtool import Index
 from vocabtool.cli.main import cli
-from vocabtool.errors import InvalidCursor
 
 
 def test_a_query_of_several_arguments_wants_quotes(tmp_path: Path) -> None:
@@ -229,18 +228,15 @@ def told_by(command: list[str], capfd: pytest.CaptureFixture[str]) -> str:
 
 
 def test_pages_of_a_listing(of_years: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """Without a query; each page ends with the cursor of the next, as in JSON."""
+    """Without a query; JSON says how many hits there are on all pages."""
     asked = ["search", of_years, "--sort", "year:desc", "--facets", "year,new", "-k", "3"]
-    first = told_by([*asked, "--after", "start"], capfd).splitlines()
+    first = told_by(asked, capfd).splitlines()
     assert [line for line in first if line.startswith(" ")][::4] == [" 1. z1", " 2. z3", " 3. z0"]
-    assert first[-3:-1] == ["facet year: 2020 (3), 2021 (2)", "facet new: false (4), true (1)"]
-    cursor = first[-1].removeprefix("next page: --after ")
-    assert json.loads(told_by([*asked, "--format", "json"], capfd))["cursor"] == cursor
-    second = told_by([*asked, "--after", cursor], capfd)
+    assert first[-2:] == ["facet year: 2020 (3), 2021 (2)", "facet new: false (4), true (1)"]
+    assert json.loads(told_by([*asked, "--format", "json"], capfd))["total"] == 5
+    second = told_by([*asked, "--offset", "3"], capfd)
     assert [line[:6] for line in second.splitlines() if ". z" in line] == [" 1. z2", " 2. z4"]
-    assert "next page" not in second
     assert "last page" in second
-    assert "next page" not in told_by(asked, capfd)
     nothing = told_by(["search", of_years, "--where", "year > 2021", "--facets", "new"], capfd)
     assert nothing.splitlines()[:2] == ["nothing found", "facet new: no document with a value"]
 
@@ -264,7 +260,7 @@ def test_groups_are_told(of_years: str, capfd: pytest.CaptureFixture[str]) -> No
         (["--group-by", "year"], "QUERY"),
         (["zebra", "--sort", "month"], "sort: no field 'month'"),
         (["--facets", "year,month"], "facets: no field 'month'"),
-        (["-", "--after", "start"], "standard input"),
+        (["-", "--offset", "3"], "standard input"),
     ],
 )
 def test_wrong_arrangements(options: list[str], told: str, of_years: str) -> None:
@@ -272,9 +268,3 @@ def test_wrong_arrangements(options: list[str], told: str, of_years: str) -> Non
     with pytest.raises(click.UsageError) as caught:
         cli.main(["search", of_years, *options], standalone_mode=False)
     assert told in caught.value.message
-
-
-def test_a_wrong_cursor(of_years: str) -> None:
-    """Is an error with advice, as of the command line so of Python."""
-    with pytest.raises(InvalidCursor, match="search again without a cursor"):
-        cli.main(["search", of_years, "zebra", "--after", "next"], standalone_mode=False)

@@ -327,16 +327,15 @@ def test_vectors_and_relevance(store: VocabtoolVectorStore, folder: Path) -> Non
 
 
 def test_variety(store: VocabtoolVectorStore, folder: Path) -> None:
-    """Chosen one after the other: relevance, scaled to 0..1, less the likeness to those chosen."""
+    """Chosen one after the other: the cosine, less the likeness to those chosen."""
     vectors = np.array(model(folder).embed_documents(TEXTS))
     query = np.array([0.8, 0.6, 0])
     cosines = vectors @ query
-    scaled = (cosines - cosines.min()) / np.ptp(cosines)
     for weight in (0.2, 0.5, 1.0):
         chosen: list[int] = []
         for _ in range(3):
             like = (vectors @ vectors[chosen].T).max(axis=1, initial=-1) if chosen else 0
-            worth = weight * scaled - (1 - weight) * like
+            worth = weight * cosines - (1 - weight) * like
             worth[chosen] = -9
             chosen.append(int(worth.argmax()))
         found = store.max_marginal_relevance_search_by_vector([*query], 3, 5, weight)
@@ -356,7 +355,7 @@ def test_what_the_search_knows(store: VocabtoolVectorStore) -> None:
     own = told.metadata.pop("_vocabtool")
     assert told.metadata == METADATAS[3]
     assert own["unknown_words"] == ["sku-77"]
-    assert (own["score"], own["tier"], own["guesses"]) == (hit.score, 1, False)
+    assert (own["score"], own["tier"]) == (hit.score, 1)
     assert own["explanation"] == hit.to_dict()["explanation"]
 
     retriever = VocabtoolRetriever(index=store.index, k=1)
@@ -365,15 +364,13 @@ def test_what_the_search_knows(store: VocabtoolVectorStore) -> None:
     assert retriever.invoke("zzzz") == []  # no known word, and none in a document
 
 
-def test_guesses(folder: Path) -> None:
-    """A vector store finds the nearest documents; a retriever those that it is asked for."""
+def test_a_query_of_unknown_words(folder: Path) -> None:
+    """Vectors of one's own count, although the vocabulary has no word of the query."""
     given: Any = {"path": folder / "index", "vocabulary": ["foo"]}
     store = VocabtoolVectorStore.from_texts(["foo", "bar"], Ones(), **given)
     assert len(store.similarity_search("zzzz")) == 2
     retriever = VocabtoolRetriever(index=store.index, embedding=Ones())
-    assert retriever.invoke("zzzz") == []
-    found = retriever.invoke("zzzz", empty="nearest")
-    assert [each.metadata["_vocabtool"]["guesses"] for each in found] == [True, True]
+    assert len(retriever.invoke("zzzz")) == 2
 
 
 def test_an_index_is_created_once(store: VocabtoolVectorStore, folder: Path) -> None:

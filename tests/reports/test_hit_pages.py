@@ -118,15 +118,10 @@ def test_each_hit_is_there_with_both_legs(index: Index, fusion: str) -> None:
 
 
 def test_what_stands_below_the_hits(index: Index, tmp_path: Path) -> None:
-    """Facets, groups, notes and the cursor, as the text report has them."""
+    """Facets, groups and notes, as the text report has them."""
     hits = found(index, k=1, facets="lang", group_by="lang")
     text = page_of(hits)
     assert "facet lang: en (2), de (1)" in text
-    assert "next page" not in text
-    file = tmp_path / "page.html"
-    command("search", index.path, "xapian", "-k", 1, "--after", "start", "--html", file)
-    cursor = index.search("xapian", k=1).cursor
-    assert cursor is not None and f"next page: --after {cursor}" in file.read_text()
     assert f"{hits[0].further} more in its group" in text
     near = index.search("lve", explain=True)
     text = page_of(near)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
@@ -16,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.small_indexes import add, delete, snapshot_of
-from tests.builders.small_search import Doc, index_of
-from vocabtool import Document, Hit, Hits, Index, InvalidCursor
+from vocabtool import Document, Hit, Hits, Index
 from vocabtool.index import generation
 
 WORDS = ("amber", "birch", "cedar")
@@ -78,10 +76,10 @@ def numbered(count: int) -> list[Document]:
 
 def pages(index: Index, text: str | None, sizes: Iterator[int], **asked: Any) -> list[Hits]:
     """All pages of a search, each of the next size."""
-    found = [index.search(text, k=next(sizes), **asked)]
-    while found[-1].cursor is not None:
-        found.append(index.search(text, k=next(sizes), cursor=found[-1].cursor, **asked))
-    return found
+    result, shown = [index.search(text, k=next(sizes), **asked)], 0
+    while (shown := shown + len(result[-1])) < result[-1].total:
+        result.append(index.search(text, k=next(sizes), offset=shown, **asked))
+    return result
 
 
 def in_order(hits: Sequence[Hit], sort: Sequence[str]) -> list[Hit]:
@@ -213,7 +211,7 @@ def test_facets_of_a_phrase(folder: Path) -> None:
 
 
 def test_the_last_page_says_what_ends(folder: Path) -> None:
-    """The depth, if a leg may find more; else the documents. Without a cursor nothing is said."""
+    """The depth, if a leg may find more; else the documents. Of the first page nothing is said."""
     index = made(folder, numbered(10))
     asked: dict[str, Any] = {"fusion": "keyword", "depth": 5}
     whole = pages(index, "amber", iter([2, 2, 2]), **asked)
@@ -222,72 +220,13 @@ def test_the_last_page_says_what_ends(folder: Path) -> None:
     assert not [note for page in whole[:-1] for note in page.notes if "last page" in note]
     other = pages(index, "birch", iter([3, 3]), **asked)
     assert [note for note in other[-1].notes if "4 hits" in note and "depth" not in note]
-    assert index.search("birch", k=9, **asked).cursor is None
+    assert index.search("birch", k=9, **asked).total == 4
+    beyond = index.search("birch", offset=9, **asked)
+    assert ([*beyond], beyond.total) == ([], 4)
     complete = pages(index, "amber", iter([9, 1]), fusion="keyword", depth=10)
     assert [note for note in complete[-1].notes if "10 hits" in note and "depth" not in note]
-    # A larger first page has more candidates, and so have the pages after it.
-    larger = pages(index, "amber", iter([7, 1]), **asked)
-    assert sum(map(len, larger)) == 7
     listed = pages(index, None, iter([4, 4, 4]), sort="n:desc", depth=1)
     assert [hit.id for page in listed for hit in page] == [f"d{n:02}" for n in range(9, -1, -1)]
-
-
-def test_updates_between_pages(folder: Path) -> None:
-    """A reader goes on in its commit; for one of a later commit the cursor is gone."""
-    index = made(folder, numbered(6))
-    expected = [hit.id for hit in index.search("amber", k=6, fusion="keyword")]
-    first = index.search("amber", k=2, fusion="keyword")
-    other = Index.open(folder)
-    add(other, numbered(9)[6:], np.ones((3, 3), np.float32))
-    delete(other, expected[3])
-    rest = index.search("amber", k=6, fusion="keyword", cursor=first.cursor)
-    assert [hit.id for hit in (*first, *rest)] == expected
-    newer = other.search("amber", k=2, fusion="keyword").cursor
-    with pytest.raises(InvalidCursor, match=r"commit 3, .* opened at commit 1.*Refresh"):
-        index.search("amber", fusion="keyword", cursor=newer)
-    for reader in (other, Index.open(folder)):
-        with pytest.raises(InvalidCursor, match=r"commit 1, .* commit 3.*search again"):
-            reader.search("amber", fusion="keyword", cursor=first.cursor)
-    index.refresh()
-    assert len(index.search("amber", fusion="keyword", cursor=newer)) == 6
-
-
-def test_a_cursor_of_something_else(folder: Path) -> None:
-    """Of another index or another search; another page size is allowed."""
-    index, other = made(folder, numbered(6)), made(folder.with_name("other"), numbered(6))
-    cursor = index.search("amber", k=2, fusion="keyword").cursor
-    assert len(index.search("amber", k=4, fusion="keyword", cursor=cursor)) == 4
-    with pytest.raises(InvalidCursor, match="another index"):
-        other.search("amber", fusion="keyword", cursor=cursor)
-    changes: list[dict[str, Any]] = [
-        *({"text": "birch"}, {"where": "n > 1"}, {"sort": "n"}, {"group_by": "n"}, {"depth": 9}),
-        {"text": None, "sort": "n"},
-    ]
-    for change in changes:
-        asked: dict[str, Any] = {"text": "amber", "fusion": "keyword", "cursor": cursor} | change
-        with pytest.raises(InvalidCursor, match="another search"):
-            index.search(**asked)
-    near = index.search(vector=[1, 0, 0], k=1).cursor
-    assert len(index.search(vector=[1, 0, 0], k=9, cursor=near)) == 5
-    with pytest.raises(InvalidCursor, match="another search"):
-        index.search(vector=[0, 1, 0], cursor=near)
-    # A predicate has another name in each process.
-    cursor = index.search("amber", k=2, fusion="keyword", identifier=str.isdigit).cursor
-    hits = index.search("amber", fusion="keyword", identifier=lambda word: False, cursor=cursor)
-    assert len(hits) == 4
-
-
-def test_a_malformed_cursor(folder: Path) -> None:
-    """Cut, changed in any character, of other characters, or of a later version."""
-    index = made(folder, numbered(4))
-    cursor = index.search("amber", k=2, fusion="keyword").cursor
-    assert cursor is not None
-    bad: list[Any] = ["", "start", cursor[:-1], cursor + "A", cursor[:-4] + "====", "é" * 40, 7]
-    bad += [cursor[:at] + "AB"[each == "A"] + cursor[at + 1 :] for at, each in enumerate(cursor)]
-    bad.append(base64.urlsafe_b64encode(bytes(30)).decode())
-    for each in bad:
-        with pytest.raises(InvalidCursor, match=r"not a cursor of .*copy the whole cursor"):
-            index.search("amber", fusion="keyword", cursor=each)
 
 
 def test_fields_that_do_not_exist(folder: Path) -> None:
@@ -299,7 +238,9 @@ def test_fields_that_do_not_exist(folder: Path) -> None:
             index.search("amber", **asked)
     with pytest.raises(ValueError, match="'where', 'sort' or 'facets'"):
         index.search()
-    with pytest.raises(TypeError, match=r"'order'; .*sort, facets, cursor, group_by"):
+    with pytest.raises(ValueError, match="offset must be at least 0, got -1"):
+        index.search("amber", offset=-1)
+    with pytest.raises(TypeError, match=r"'order'; .*sort, facets, offset, group_by"):
         index.search("amber", order="n")
 
 
@@ -331,14 +272,3 @@ def test_columns_in_memory_are_bounded(folder: Path, monkeypatch: pytest.MonkeyP
     assert snapshot.column("third") is third
     assert snapshot.column("n").values == (0, 1, 2, 3, 4)
     assert snapshot.column("third") is not third
-
-
-def test_what_is_spelled_otherwise_has_facets(folder: Path) -> None:
-    """Those of the spelling that is searched; it has no cursor, because its query is another."""
-    folder.mkdir()
-    docs = [Doc(f"d{n}", "zebra", (1, 0), {"n": n}) for n in range(3)]
-    index = index_of(folder, docs, ["love"])
-    hits = index.search("zebar", k=1, empty="spelling", facets="n")
-    assert (hits[0].id, hits.cursor) == ("d0", None)
-    assert told(hits) == {"n": [(0, 1), (1, 1), (2, 1)]}
-    assert told(index.search("zebar", facets="n")) == {"n": []}

@@ -1,4 +1,4 @@
-"""Re-ranking: the contract of every reranker, variety, and documents like one of an index."""
+"""Re-ranking: the contract of every reranker; documents like one of an index."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ import click
 import numpy as np
 import pytest
 
-from tests.builders import onnx_models
 from tests.builders.small_search import Doc, bm25, index_of
 from vocabtool import Hits, Index
 from vocabtool.cli.main import cli
 from vocabtool.errors import (
     NotFound,
     OperatorFailed,
-    UnknownFormat,
     UnsupportedFormat,
     VocabtoolError,
 )
@@ -95,19 +93,10 @@ def saved(folder: Path) -> Case:
     library: Any = sentence_transformers
     opened = library.CrossEncoder(str(source), local_files_only=True, activation_fn=Tanh())
     opened.save_pretrained(str(folder / "saved"))
-    return Case(f"sentence-transformers:{folder / 'saved'}", oracle)
+    return Case(folder / "saved", oracle)
 
 
-def onnx(folder: Path) -> Case:
-    """Exported by PyTorch."""
-    pytest.importorskip("onnx", reason="onnx, which writes the files, is missing")
-    pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
-    source, oracle = cross_encoder(folder)
-    kind = "AutoModelForSequenceClassification"
-    return Case(onnx_models.export(source, folder / "onnx", kind, "logits"), oracle)
-
-
-CASES = (function, named, transformers, saved, onnx)
+CASES = (function, named, transformers, saved)
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda builder: builder.__name__)
@@ -184,85 +173,17 @@ def test_only_the_first_are_ranked_again(index: Index) -> None:
     assert "rerank" not in plain[0].to_dict()
 
 
-@pytest.mark.parametrize("more", [{"rerank": lengths}, {"mmr": 0.0}, {"rerank": lengths, "mmr": 0}])
-def test_the_guarantee_stays(more: dict[str, Any], index: Index) -> None:
-    """A document that holds the code is first, though a reranker or variety speaks against it."""
-    hits = index.search("SKU-48007-H love", vector=EAST, k=3, **more)
+def test_the_guarantee_stays(index: Index) -> None:
+    """A document that holds the code is first, though the reranker speaks against it."""
+    hits = index.search("SKU-48007-H love", vector=EAST, k=3, rerank=lengths)
     assert [hit.tier for hit in hits] == [1, 0, 0]
     assert hits[0].id == "d11"
 
 
 def test_nothing_found(index: Index) -> None:
     """Nothing is ranked; the function is not called."""
-    hits = index.search("love", vector=EAST, where="n > 99", rerank=lengths, mmr=0.5)
+    hits = index.search("love", vector=EAST, where="n > 99", rerank=lengths)
     assert len(hits) == 0
-
-
-# Variety.
-
-SIDES = (  # relevance: 1, 5/6, 2/3, 0; cosines with a: 1, 1, 0.71, 0.45; of c and d 0.95
-    Doc("a", "love", (1, 0)),
-    Doc("b", "love", (0.9, 0)),
-    Doc("c", "love", (0.8, 0.8)),
-    Doc("d", "love", (0.4, 0.8)),
-)
-
-
-@pytest.mark.parametrize(
-    ("weight", "expected"),
-    [
-        (1.0, "abcd"),
-        (0.5, "acbd"),  # after a: b -0.08, c -0.02, d -0.22; then b -0.08, d -0.47
-        (0.0, "adcb"),  # after a: d; then c is nearer to d than to a, b as near to a as can be
-    ],
-)
-def test_variety_by_hand(weight: float, expected: str, tmp_path: Path) -> None:
-    """The more similar to what is above it, the later."""
-    index = index_of(tmp_path, SIDES, ["love"])
-    hits = index.search("love", vector=EAST, fusion="dense", mmr=weight)
-    assert "".join(ids(hits)) == expected
-
-
-def plain_mmr(docs: Sequence[Doc], scores: Sequence[float], weight: float, k: int) -> list[str]:
-    """Carbonell and Goldstein's rule, as they wrote it. ``docs``: best first, with ``scores``."""
-    low, high = min(scores), max(scores)
-    relevance = [(score - low) / (high - low) if high > low else 1.0 for score in scores]
-
-    def cosine(one: Doc, other: Doc) -> float:
-        x, y = (np.array(doc.vector or (0, 0), np.float32).astype(float) for doc in (one, other))
-        lengths = float(np.linalg.norm(x) * np.linalg.norm(y))
-        return float(np.dot(x, y)) / lengths if lengths else 0.0
-
-    left, chosen = list(range(len(docs))), list[int]()
-    while left and len(chosen) < k:
-        values = {}
-        for n in left:
-            near = max((cosine(docs[n], docs[other]) for other in chosen), default=0.0)
-            values[n] = weight * relevance[n] - (1 - weight) * near
-        best = max(values.values())
-        chosen.append(next(n for n in left if values[n] >= best - 1e-6))
-        left.remove(chosen[-1])
-    return [docs[n].id for n in chosen]
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_variety_is_that_of_a_plain_loop(seed: int, tmp_path: Path) -> None:
-    """Of the first documents, among them equal ones and two without a vector; then the others."""
-    numbers = np.random.default_rng(seed).integers(-3, 4, (20, 2))
-    vectors = [(float(x), float(y)) for x, y in numbers]
-    docs = {f"id{n:02}": Doc(f"id{n:02}", "love", vector) for n, vector in enumerate(vectors)}
-    docs |= {name: Doc(name, "love love") for name in ("none1", "none2")}
-    index = index_of(tmp_path, [*docs.values()], ["love"])
-    fused = index.search("love", vector=EAST, k=99)
-    assert len(fused) == 22
-    for weight in (0.0, 0.3, 0.5, 0.7, 1.0):
-        for k, depth in ((22, 50), (5, 50), (22, 8), (3, 8), (22, 1)):
-            first = fused[:depth]
-            scores = [hit.score for hit in first]
-            wanted = plain_mmr([docs[hit.id] for hit in first], scores, weight, k)
-            wanted += [hit.id for hit in fused[depth:]]
-            found = index.search("love", vector=EAST, k=k, mmr=weight, rerank_depth=depth)
-            assert ids(found) == wanted[:k]
 
 
 # Wrong arguments.
@@ -271,8 +192,6 @@ def test_variety_is_that_of_a_plain_loop(seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"mmr": 1.5}, "mmr must be from 0 to 1, got 1.5"),
-        ({"mmr": float("nan")}, "mmr must be from 0 to 1, got nan"),
         ({"rerank_depth": 0}, "rerank_depth must be finite and at least 1, got 0"),
         ({"rerank": 17}, "rerank: wanted a folder or name of a cross-encoder.*got 17"),
     ],
@@ -313,9 +232,7 @@ def test_a_name_that_leads_nowhere(index: Index, tmp_path: Path) -> None:
     """Each message says what there is instead, or what is wanted."""
     cases: list[tuple[str | Path, type[Exception], str]] = [
         (tmp_path / "none", NotFound, "no such folder, and no model"),
-        (tmp_path, UnknownFormat, "neither model.onnx nor .*nor weights for sentence-transformers"),
-        (f"onnx:{tmp_path}", UnknownFormat, "neither model.onnx nor"),
-        (f"static:{__file__}", VocabtoolError, "static: does not name a cross-encoder"),
+        (tmp_path, UnsupportedFormat, "not a cross-encoder"),
         (f"python:{__name__}:nothing", NotFound, "no such attribute"),
         (f"python:{__name__}:TEXTS", VocabtoolError, r"wanted a function f\(query, texts\)"),
     ]
@@ -355,18 +272,6 @@ def test_a_model_that_is_no_cross_encoder(index: Index, tmp_path: Path) -> None:
     (tmp_path / "damaged" / "config.json").write_text('{"architectures": ["XForCausalLM"]}')
     with pytest.raises(VocabtoolError, match="damaged: sentence-transformers cannot load it"):
         index.search("love", vector=EAST, rerank=tmp_path / "damaged")
-
-
-def test_an_onnx_model_of_vectors_is_no_cross_encoder(index: Index, tmp_path: Path) -> None:
-    pytest.importorskip("onnx", reason="onnx, which writes the files, is missing")
-    pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
-    from tests.encoder_cases import PIECES, with_ends
-
-    tokenizer = with_ends(PIECES)
-    graph = onnx_models.graph(tokenizer.get_vocab_size())
-    folder = onnx_models.save(tmp_path / "model", graph, tokenizer)
-    with pytest.raises(UnsupportedFormat, match=r"model\.onnx: it returns 6 numbers"):
-        index.search("love", vector=EAST, rerank=f"onnx:{folder / 'model.onnx'}")
 
 
 # Documents like one of the index.
@@ -440,7 +345,7 @@ def test_commands(
     """The options have the same names, and the report tells what they did."""
     folder = str(index.path)
     options = [*("--fusion", "keyword", "--rerank", f"python:{__name__}:lengths")]
-    options += ["--rerank-depth", "7", "--mmr", "1", "--explain", "-k", "2"]
+    options += ["--rerank-depth", "7", "--explain", "-k", "2"]
     cli.main(["search", folder, "love xapian", *options], standalone_mode=False)
     shown = capsys.readouterr().out
     hits = index.search(
@@ -479,5 +384,5 @@ def test_evaluation(index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[
     ]
     assert ranks == pytest.approx(wanted)
     assert wanted[0] != wanted[1]
-    with pytest.raises(click.UsageError, match="--rerank and --mmr need judged queries"):
+    with pytest.raises(click.UsageError, match="--rerank needs judged queries"):
         cli.main(["eval", str(index.path), "--self-check", *more], standalone_mode=False)

@@ -229,19 +229,12 @@ def test_phrases_conditions_and_stop_words() -> None:
 
 
 def test_empty_hands() -> None:
-    """Unknown everywhere: no hits, a note, a spelling; by choice the nearest, marked as guesses."""
-    hits = ask("xapain")
+    """Unknown everywhere: no hits, a note, a spelling; with a vector of one's own the nearest."""
+    hits = ask("xapain", None)
     assert found(hits) == []
-    assert not hits.guesses
     assert hits.notes[-1].startswith("the model knows no word of the query")
     assert [(each.word, each.spellings) for each in hits.suggestions] == [("xapain", ("xapian",))]
-    hits = ask("xapain", empty="nearest")
-    assert (found(hits), hits.guesses) == (["dogs", "love", "cats", "xapian"], True)
-    assert found(ask("xapain", None, empty="nearest")) == []
-    hits = ask("Xapain!", empty="spelling")
-    assert (found(hits), hits.query.text) == (["xapian"], "xapian!")
-    assert "searched for 'xapian!' instead" in hits.notes[0]
-    assert found(ask("qqqqq", empty="spelling")) == []
+    assert found(ask("xapain")) == ["dogs", "love", "cats", "xapian"]
     assert found(ask("xapain love"))[:1] == ["love"]
     hits = ask("!?")
     assert found(hits) == ["dogs", "love", "cats", "xapian"]
@@ -375,7 +368,6 @@ def test_hits() -> None:
         ({"vector": [1, 0, 0]}, "2 numbers, got shape"),
         ({"vector": np.array([np.nan, 0], np.float32)}, "vector must contain finite numbers"),
         ({"fusion": "best"}, "fusion must be one of coverage, convex, .*, got 'best'"),
-        ({"empty": "all"}, "empty must be one of nothing, nearest, spelling, got 'all'"),
         ({"phrases": "no"}, "phrases must be one of required, preferred, got 'no'"),
         ({"a": 1.5}, r"^the weight a must be from 0 to 1, got 1\.5"),
         *(({name: 0}, f"{name} .*1, got 0") for name in ("depth", "k_rrf")),

@@ -39,7 +39,6 @@ choices = st.fixed_dictionaries(
         "depth": st.sampled_from([1, 2, 200]),
         "boost": st.sampled_from([0.0, 0.5]),
         "code_boost": st.sampled_from([0.0, 2.0]),
-        "empty": st.sampled_from(["nothing", "nearest", "spelling"]),
     }
 )
 QUERY = np.array([1, 0.5], np.float32)
@@ -208,8 +207,8 @@ plain_texts = st.lists(st.sampled_from(["cat", "dog", "love", "xapian", "zebra",
 def test_each_fusion_equals_its_formula_by_hand(docs: list[Doc], text: str, fusion: Fusion) -> None:
     """Every document of either leg, with the score that a person computes."""
     corpus = SmallCorpus(docs, KNOWN, dim=DIM)
-    settings = Settings(fusion=fusion, empty="nearest")
-    hits = search(corpus, text, QUERY, k=20, settings=settings, explain=True)
+    settings = Settings(fusion=fusion)
+    hits = search(corpus, text, QUERY, k=20, settings=settings, explain=True, is_own=True)
     expected = by_hand(docs, corpus, text, fusion)
     sums = {id_: sum(parts) for id_, parts in expected.items()}
     assert {hit.id: hit.score for hit in hits} == pytest.approx(sums, abs=3e-6)

@@ -200,7 +200,7 @@ def test_tools_are_described(agent: Agent) -> None:
     ],
 )
 def test_search(agent: Agent, notes: Index, asked: dict[str, Any]) -> None:
-    """Ids, scores and the cursor are those of Python; excerpts are parts of the texts."""
+    """Ids, scores and the total are those of Python; excerpts are parts of the texts."""
     asked = dict(asked)
     found = agent.result("search", index="notes", **asked)
     expected = notes.search(asked.pop("query"), **asked, explain=True)
@@ -212,7 +212,7 @@ def test_search(agent: Agent, notes: Index, asked: dict[str, Any]) -> None:
         text, start = texts[hit["id"]], hit["start"]
         assert hit["excerpt"] == text[start : start + 300]
         assert hit["length"] == len(text)
-    assert found["cursor"] == expected.cursor
+    assert found["total"] == expected.total
     assert found["notes"] == [*expected.notes]
     assert (found["index"], found["commit"]) == ("notes", notes.manifest.commit)
 
@@ -243,16 +243,16 @@ def test_an_excerpt_is_around_the_word(agent: Agent) -> None:
 
 
 def test_pages(agent: Agent, folders: dict[str, Path]) -> None:
-    """Cursors lead through all hits, and through all documents of a list."""
+    """Offsets lead through all hits, and through all documents of a list."""
     index = Index.open(folders["bare"])
     for query, where in (("amber", None), ("", "even")):
         asked = {"index": "bare", "query": query, "where": where or "", "k": 10}
         ids: list[str] = []
-        cursor: str | None = ""
-        while cursor is not None:
-            found = agent.result("search", cursor=cursor, **asked)
+        offset: int | None = 0
+        while offset is not None:
+            found = agent.result("search", offset=offset, **asked)
             ids += [hit["id"] for hit in found["hits"]]
-            cursor = found["cursor"]
+            offset = found["next_offset"]
         assert ids == [hit.id for hit in index.search(query or None, k=200, where=where)]
         assert len(ids) > 20
 
@@ -366,12 +366,12 @@ def test_list_indexes(agent: Agent) -> None:
         ("search", {"query": "a" * 10_001}, "query: String should have at most 10000"),
         ("search", {"query": "a", "fusion": "best"}, "fusion: Input should be 'coverage'"),
         ("search", {"query": "a", "characters": 9}, "characters: "),
-        ("search", {"query": "a", "characters": 2_000, "k": 50}, "get more hits with the cursor"),
+        ("search", {"query": "a", "characters": 2_000, "k": 50}, "get more hits with offset"),
         ("search", {"query": "a", "where": "colour = 3"}, "no field 'colour'"),
         ("search", {"query": "a", "where": "year ="}, "expected a value, got the end"),
         ("search", {"query": "a", "where": MANY_TESTS}, "at most 100 tests"),
         ("explain", {"query": "a", "id": "redis", "where": MANY_TESTS}, "at most 100 tests"),
-        ("search", {"query": "a", "cursor": "nonsense"}, "cursor"),
+        ("search", {"query": "a", "offset": -1}, "offset"),
         ("search", {"query": ""}, "search needs a text"),
         ("search", {"query": "a", "index": "other"}, "no index 'other'; the indexes are notes, "),
         (
@@ -432,13 +432,10 @@ def test_one_index_and_its_commits(tmp_path: Path) -> None:
         assert agent.read(listed[1].uri) == index.search("only00001")[0].text
         with pytest.raises(MCPError, match="read it in parts with get_document"):
             agent.read(listed[3].uri)
-        cursor = agent.result("search", query="", where="n >= 0", k=1)["cursor"]
         add(index, [Document("new", "a zanzibar report")], vectors([4]))
         found = agent.hits_of("zanzibar")
         assert found["hits"][0]["id"] == "new"
         assert found["commit"] == index.manifest.commit
-        told = agent.error("search", query="", where="n >= 0", k=1, cursor=cursor)
-        assert "cursor" in told
 
 
 def test_an_index_that_cannot_be_opened(tmp_path: Path) -> None:

@@ -89,8 +89,8 @@ def eval_command(
 
     if self_check == (queries["queries"] is not None or queries["qrels"] is not None):
         raise click.UsageError("pass --queries and --qrels, or --self-check")
-    if self_check and (order["rerank"] is not None or order["mmr"] is not None):
-        raise click.UsageError("--rerank and --mmr need judged queries: pass --queries and --qrels")
+    if self_check and order["rerank"] is not None:
+        raise click.UsageError("--rerank needs judged queries: pass --queries and --qrels")
     shows_queries = html is not None or report_format == "json"
     if beside and (self_check or not shows_queries):
         needs = "judged queries (--queries and --qrels), and --html FILE or --format json"

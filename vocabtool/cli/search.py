@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from vocabtool.choices import FUSIONS, NO_RESULTS, PHRASES, RERANK_DEPTH
+from vocabtool.choices import FUSIONS, PHRASES, RERANK_DEPTH
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
 from vocabtool.cli.output import (
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 PURE: Final = ("dense", "keyword")  # fusions that use one leg only
 STDIN: Final = "-"
-FIRST_PAGE: Final = "start"
 BATCH_QUERIES: Final = 256  # queries of standard input that are encoded at once
 
 WHERE: Final = (
@@ -52,11 +51,12 @@ ARRANGEMENT = gather(
         "contain a word of QUERY.",
     ),
     click.option(
-        "--after",
-        "cursor",
-        metavar="CURSOR",
-        help="Show the next page. CURSOR is the last line of the previous page. --after start "
-        "shows the first page and its cursor.",
+        "--offset",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        help="Number of hits before the first one that is shown. --depth limits how many there "
+        "are.",
     ),
     click.option(
         "--group-by",
@@ -77,21 +77,14 @@ REORDER: Final = (
         "--rerank",
         metavar="MODEL",
         help="Cross-encoder that ranks the first hits again: a folder or name of "
-        "sentence-transformers, a folder with model.onnx, or python:MODULE:NAME.",
+        "sentence-transformers, or python:MODULE:NAME.",
     ),
     click.option(
         "--rerank-depth",
         type=click.IntRange(1, 10_000),
         default=RERANK_DEPTH,
         show_default=True,
-        help="Number of first hits that --rerank and --mmr reorder.",
-    ),
-    click.option(
-        "--mmr",
-        metavar="LAMBDA",
-        type=click.FloatRange(0, 1),
-        help="Order the first hits for variety (maximal marginal relevance): 1 counts only their "
-        "scores, 0 only how different they are. [default: off]",
+        help="Number of first hits that --rerank reorders.",
     ),
 )
 PAGE = click.option(
@@ -179,13 +172,6 @@ SETTINGS = gather(
         is_flag=True,
         help="Take -, OR, FIELD: and brackets in QUERY as text, not as operators.",
     ),
-    click.option(
-        "--empty",
-        type=click.Choice(NO_RESULTS),
-        default="nothing",
-        show_default=True,
-        help="What to show if the words of the query are unknown to the model and in no document.",
-    ),
     *REORDER,
 )
 
@@ -233,11 +219,8 @@ def search_command(
     if more:
         whole = " ".join((query or "", *more))
         raise click.UsageError(f"QUERY is one argument; put it in quotes: {whole!r}")
-    has_cursor = arrangement["cursor"] is not None
-    if has_cursor and query == STDIN:
-        raise click.UsageError("--after is for one QUERY, not for several on standard input")
-    if arrangement["cursor"] == FIRST_PAGE:
-        arrangement["cursor"] = None
+    if arrangement["offset"] and query == STDIN:
+        raise click.UsageError("--offset is for one QUERY, not for several on standard input")
     others = vector, where, arrangement["sort"], arrangement["facets"]
     if query is None and not any(others):
         raise click.UsageError(
@@ -263,8 +246,8 @@ def search_command(
                 with usage_errors("--beside: "):
                     beside = index.search(query, **asked | other) if other else None
                 names = "as asked", ", ".join(page["beside"])
-                _save_page(page["html"], hits, beside, names, has_cursor=has_cursor)
-            report = hits_report(hits, one_of_many=query == STDIN, has_cursor=has_cursor)
+                _save_page(page["html"], hits, beside, names)
+            report = hits_report(hits, one_of_many=query == STDIN)
             if report_format == "text":
                 show_report(report, report_format)
                 continue
@@ -338,8 +321,8 @@ def _check_page(page: dict[str, Any], query: str | None, arrangement: dict[str, 
         raise click.UsageError("--html is for one QUERY, not for several on standard input")
     if page["beside"] and page["html"] is None:
         raise click.UsageError("--beside needs a page: pass --html FILE")
-    if page["beside"] and arrangement["cursor"] is not None:
-        raise click.UsageError("--beside compares first pages, so it does not work with --after")
+    if page["beside"] and arrangement["offset"]:
+        raise click.UsageError("--beside compares first pages, so it does not work with --offset")
 
 
 def _save_page(file: str, *arguments: Any, **options: Any) -> None:
@@ -353,7 +336,7 @@ def _answers(index: Index, query: str | None, asked: dict[str, Any]) -> Iterator
     if query != STDIN:
         yield index.search(query, **asked)
         return
-    del asked["cursor"]
+    del asked["offset"]
     # UTF-8 in every locale; an invalid line does not affect the others.
     lines = (line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
     from vocabtool.system.parallel import in_batches

@@ -254,7 +254,7 @@ def _two_settings(
     most = order[: min(MOST_MOVED, differing)]
     texts = [chosen.queries[at].text for at in most]
     given = None if vectors is None else vectors[most]
-    plain = {**settings, "k": 1, "explain": True, "rerank": None, "mmr": None}
+    plain = {**settings, "k": 1, "explain": True, "rerank": None}
     explained = index.search_many(texts, vectors=given, **plain)  # for what the words weigh
     for at, found in zip(most.tolist(), explained, strict=True):
         query, judged = chosen.queries[at], chosen.judged[at]

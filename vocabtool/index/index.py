@@ -83,7 +83,7 @@ from vocabtool.system.messages import plural
 from vocabtool.system.own_files import lock_folder
 from vocabtool.tokenization.words import GivenWords
 
-ARGUMENTS: Final = ("k", "vector", "where", "explain", "sort", "facets", "cursor", "group_by")
+ARGUMENTS: Final = ("k", "vector", "where", "explain", "sort", "facets", "offset", "group_by")
 CHOICES: Final = tuple(each.name for each in fields(Settings))
 CALIBRATED_FROM: Final = 1_000  # documents
 NO_VECTORS: Final = (
@@ -689,7 +689,7 @@ class Index:
         explain: bool = False,
         sort: str | Sequence[str] = (),
         facets: str | Sequence[str] = (),
-        cursor: str | None = None,
+        offset: int = 0,
         group_by: str | None = None,
         **settings: Any,
     ) -> Hits:
@@ -706,8 +706,8 @@ class Index:
           Documents without the field come last. Equal values are sorted by score.
         - ``facets``: kept fields whose values are counted: ``"lang,year"`` or a sequence. The
           counted documents satisfy ``where`` and contain a word of the query.
-        - ``cursor``: the :attr:`Hits.cursor` of the previous page. The search and the commit must
-          be the same as for that page.
+        - ``offset``: number of hits before the page. Pages consist of the candidates of one search:
+          a larger ``depth`` of the settings makes more pages.
         - ``group_by``: a kept field. Of all documents with the same value, only the best one is a
           hit; ``k`` is the number of values. :attr:`Hit.further` counts the other candidates.
         - ``settings``: fields of :class:`~vocabtool.search.settings.Settings`, such as
@@ -727,7 +727,7 @@ class Index:
             if vector.shape not in ((dim,), (1, dim)):
                 raise ValueError(f"vector must have {dim} numbers, got shape {vector.shape}")
             vector = vector.reshape(1, dim)
-        arrangement = Arrangement.of(sort, facets, cursor, group_by)
+        arrangement = Arrangement.of(sort, facets, offset, group_by)
         more = {"k": k, "where": where, "explain": explain}
         return self._search(self._snapshot, [text], vector, 1, settings, arrangement, **more)[0]
 
@@ -756,7 +756,7 @@ class Index:
             raise ValueError("texts must be a list of texts, got one text; use search() for it")
         if vectors is not None and len(vectors) != len(texts):
             raise ValueError(f"got {len(vectors):,} vectors for {len(texts):,} texts")
-        arrangement = Arrangement.of(sort, facets, None, group_by)
+        arrangement = Arrangement.of(sort, facets, 0, group_by)
         more = {"k": k, "where": where, "explain": explain}
         return self._search(snapshot, texts, vectors, threads, settings, arrangement, **more)
 
@@ -801,13 +801,19 @@ class Index:
             if vector is not None and manifest.chance is not None:
                 scale = np.linalg.norm(vector) if held.metric == "inner-product" else 1.0
                 chance = manifest.chance.similarity * float(scale)
-            own = b"" if given is None or vector is None else vector.tobytes()
-            arranged = replace(arrangement, vector=own)
-            asked: Any = {"settings": chosen, "chance": chance, "arrangement": arranged, **more}
             start = perf_counter()
-            found = search(snapshot, text, vector, **asked)
+            hits = search(
+                snapshot,
+                text,
+                vector,
+                settings=chosen,
+                chance=chance,
+                arrangement=arrangement,
+                is_own=given is not None,
+                **more,
+            )
             seconds = {"encode": encoding, "search": perf_counter() - start}
-            return replace(found, seconds=seconds)
+            return replace(hits, seconds=seconds)
 
         if len(texts) == 1:
             return [ask(texts[0], made[0])]

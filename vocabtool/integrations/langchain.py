@@ -15,11 +15,13 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
+import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from vocabtool.encoders.encoder import Encoder
@@ -259,26 +261,22 @@ class VocabtoolVectorStore(VectorStore):
             vector = self._embedding.embed_query(query or "")
         return self.index.search(query, k=k, vector=vector, where=where, **arguments)
 
-    def _nearest(self, query: str | None, k: int, arguments: Mapping[str, Any]) -> Hits:
-        """Search the index, with ``empty="nearest"`` unless ``arguments`` say otherwise."""
-        return self.search_index(query, k, **{"empty": "nearest", **arguments})
-
     def similarity_search(self, query: str, k: int = K, **kwargs: Any) -> list[Document]:
         """Return the best ``k`` documents for a query."""
-        return documents_of(self._nearest(query, k, kwargs), bool(kwargs.get("explain")))
+        return documents_of(self.search_index(query, k, **kwargs), bool(kwargs.get("explain")))
 
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = K, **kwargs: Any
     ) -> list[Document]:
         """Return the ``k`` documents whose vectors are nearest to ``embedding``, shape (dim,)."""
-        found = self._nearest(None, k, {**kwargs, "vector": embedding})
-        return documents_of(found, bool(kwargs.get("explain")))
+        hits = self.search_index(None, k, vector=embedding, **kwargs)
+        return documents_of(hits, bool(kwargs.get("explain")))
 
     def similarity_search_with_score(
         self, query: str, k: int = K, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """Return documents with their :attr:`Hit.score`. Compare scores only within one result."""
-        hits = self._nearest(query, k, kwargs)
+        hits = self.search_index(query, k, **kwargs)
         documents = documents_of(hits, bool(kwargs.get("explain")))
         return [(each, hit.score) for each, hit in zip(documents, hits, strict=True)]
 
@@ -286,7 +284,7 @@ class VocabtoolVectorStore(VectorStore):
         self, query: str, k: int = K, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """Return documents, each with its relevance from 0 to 1, see :func:`relevance`."""
-        hits = self._nearest(query, k, kwargs)
+        hits = self.search_index(query, k, **kwargs)
         documents = documents_of(hits, bool(kwargs.get("explain")))
         metric = self.index.configuration.metric
         return [(each, relevance(hit, metric)) for each, hit in zip(documents, hits, strict=True)]
@@ -310,8 +308,15 @@ class VocabtoolVectorStore(VectorStore):
 
         ``lambda_mult``: the weight of relevance, from 0 to 1.
         """
-        arguments = {"mmr": lambda_mult, "rerank_depth": max(k, fetch_k), **kwargs}
-        return self.similarity_search(query, k, **arguments)
+        if self.embeddings is None:
+            raise VocabtoolError(
+                f"{self.index.name}: there is no model for the vector of the query; "
+                "call max_marginal_relevance_search_by_vector"
+            )
+        embedding = self.embeddings.embed_query(query)
+        return self.max_marginal_relevance_search_by_vector(
+            embedding, k, fetch_k, lambda_mult, **kwargs
+        )
 
     def max_marginal_relevance_search_by_vector(
         self,
@@ -322,8 +327,13 @@ class VocabtoolVectorStore(VectorStore):
         **kwargs: Any,
     ) -> list[Document]:
         """Search as :meth:`max_marginal_relevance_search`, with a vector of shape (dim,)."""
-        arguments = {"mmr": lambda_mult, "rerank_depth": max(k, fetch_k), **kwargs}
-        return self.similarity_search_by_vector(embedding, k, **arguments)
+        hits = self.search_index(None, max(k, fetch_k), vector=embedding, **kwargs)
+        vectors = self.index.vectors(hit.id for hit in hits)
+        chosen = maximal_marginal_relevance(
+            np.array(embedding), [vectors[hit.id].tolist() for hit in hits], lambda_mult, k
+        )
+        documents = documents_of(hits, bool(kwargs.get("explain")))
+        return [documents[place] for place in chosen]
 
 
 class VocabtoolRetriever(BaseRetriever):
@@ -334,8 +344,7 @@ class VocabtoolRetriever(BaseRetriever):
       of ``invoke`` replace them.
 
     If the model knows no word of a query, and no document contains a word of the query, the result
-    is empty. With ``search_kwargs={"empty": "nearest"}``, the documents with the nearest vectors
-    are returned.
+    is empty.
 
     The metadata of each document have the key ``_vocabtool``, see :func:`documents_of`.
     """

@@ -72,10 +72,9 @@ CLASSES: Final[dict[str, type[BaseNode]]] = {
 Mode = VectorStoreQueryMode
 BY_VECTOR: Final = {"fusion": "dense", "guarantee": False, "literal": True}
 MODES: Final[dict[VectorStoreQueryMode, dict[str, Any]]] = {
-    **{Mode.DEFAULT: BY_VECTOR, Mode.MMR: BY_VECTOR, Mode.HYBRID: {}},
+    **{Mode.DEFAULT: BY_VECTOR, Mode.HYBRID: {}},
     **{Mode.SPARSE: {"fusion": "keyword"}, Mode.TEXT_SEARCH: {"fusion": "keyword"}},
 }
-MMR: Final = 0.5  # the weight of relevance, as LlamaIndex has it
 Op = FilterOperator
 COMPARISONS: Final[dict[FilterOperator, Operator]] = {
     **{Op.EQ: "=", Op.GT: ">", Op.GTE: ">=", Op.LT: "<", Op.LTE: "<=", Op.IN: "in"},
@@ -129,7 +128,7 @@ class VocabtoolEmbedding(BaseEmbedding):
 
 
 class VocabtoolVectorStore(BasePydanticVectorStore):
-    """An index as a vector store, with the modes default, hybrid, sparse, text_search and mmr.
+    """An index as a vector store, with the modes default, hybrid, sparse and text_search.
 
     - ``path``: the path of an index, as in :meth:`vocabtool.Index.open`, or an open index.
     - ``explain``: whether to explain why each node was found.
@@ -256,8 +255,8 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Search the index; ``kwargs`` replace ``explain`` and ``settings`` of the store.
 
-        The modes ``default`` and ``mmr`` search by vectors alone, and their scores are
-        similarities. In all other modes, the scores are those of :meth:`vocabtool.Index.search`.
+        The mode ``default`` searches by vectors alone, and its scores are similarities. In all
+        other modes, the scores are those of :meth:`vocabtool.Index.search`.
         In the mode ``hybrid``, ``alpha`` of the query is the weight of the vectors, and documents
         that contain an identifier from the text of the query, such as ``os.path``, come first.
 
@@ -268,7 +267,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         Raises ``ValueError`` for an unknown mode, :class:`vocabtool.InvalidCondition` for an
         invalid filter, and the errors of :meth:`vocabtool.Index.search`.
         """
-        by_vector = query.mode in (Mode.DEFAULT, Mode.MMR)
+        by_vector = query.mode is Mode.DEFAULT
         arguments = self._arguments(query, kwargs)
         if by_vector and query.query_embedding is None and not self._index.can_encode:
             raise ValueError(
@@ -303,20 +302,16 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         arguments = {
             "explain": self.explain,
             "where": join("and", there_are) if there_are else None,
-            "empty": "nearest",
             **MODES[mode],
         }
-        if mode in (Mode.DEFAULT, Mode.MMR, Mode.HYBRID):
+        if mode in (Mode.DEFAULT, Mode.HYBRID):
             arguments["vector"] = query.query_embedding
-        if mode is Mode.MMR:
-            arguments["mmr"] = MMR if query.mmr_threshold is None else query.mmr_threshold
         if mode is Mode.HYBRID:
             k = query.hybrid_top_k or k
             arguments["a"] = None if query.alpha is None else 1 - query.alpha
         elif mode in (Mode.SPARSE, Mode.TEXT_SEARCH):
             k = query.sparse_top_k or k
         refuse_where({*self.settings, *given}, "filters of the query")
-        given = {("mmr" if name == "mmr_threshold" else name): given[name] for name in given}
         return {"k": k, **self.settings, **arguments, **given}
 
     def _fields(self) -> Mapping[str, Kind]:

@@ -107,14 +107,14 @@ def explanation(hits: Hits, hit: Hit) -> dict[str, Any]:
 
     - ``score``, ``tier``, ``similarity``, ``bm25`` and other attributes of :class:`Hit`.
     - ``unknown_words``: the words of the query that the model does not know.
-    - ``guesses`` and ``notes``, attributes of :class:`Hits`.
+    - ``notes`` of :class:`Hits`.
     - ``explanation``, if the search had ``explain=True``.
     """
     told = hit.to_dict()
     for name in ("id", "text", "fields"):
         del told[name]
     unknown = [each.surface for each in hits.query.words if each.known is False]
-    found = {"unknown_words": unknown, "guesses": hits.guesses, "notes": [*hits.notes]}
+    found = {"unknown_words": unknown, "notes": [*hits.notes]}
     return {**told, **found}
 
 

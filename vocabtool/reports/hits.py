@@ -39,18 +39,17 @@ LEAD: Final = 40  # of these, characters before the first word of the query
 ROUNDING: Final = 1e-9
 
 
-def hits_report(found: Hits, *, one_of_many: bool = False, has_cursor: bool = False) -> Report:
+def hits_report(found: Hits, *, one_of_many: bool = False) -> Report:
     """Return the report of a query's hits.
 
     ``one_of_many``: whether this is one of several queries; the report then shows the query.
-    ``has_cursor``: whether to show the cursor of the next page.
     """
     explained = bool(found.hits) and found.hits[0].explanation is not None
     query: Block = Paragraph(f"query: {found.query.text}")
     answer: list[Block] = [
         *what_was_found(found),
         *(_hit(number, hit, found) for number, hit in enumerate(found.hits, 1)),
-        *remarks(found, has_cursor=has_cursor),
+        *remarks(found),
     ]
     if not explained and (found.hits or not found.query.text):
         return report_of(found.to_dict, [query] * one_of_many + answer)
@@ -69,18 +68,14 @@ def what_was_found(found: Hits) -> Iterator[Block]:
     """Yield a remark if nothing was found, or if the hits are only the nearest vectors."""
     if not found.hits:
         yield Paragraph("nothing found")
-    if found.guesses:
-        yield Paragraph("guesses: the nearest vectors; no word of the query is known or found")
 
 
-def remarks(found: Hits, *, has_cursor: bool) -> Iterator[Block]:
-    """Yield the facets, notes, suggested spellings, and, if ``has_cursor``, the cursor."""
+def remarks(found: Hits) -> Iterator[Block]:
+    """Yield the facets, notes and suggested spellings."""
     yield from (_facet(name, counts) for name, counts in found.facets.items())
     yield notes_of(found.notes)
     for each in found.suggestions:
         yield Paragraph(f"{each.word}: did you mean {', '.join(each.spellings)}?")
-    if has_cursor and found.cursor is not None:
-        yield Paragraph(f"next page: --after {found.cursor}")
 
 
 def restrictions(asked: QuerySummary) -> Iterator[str]:

@@ -101,12 +101,10 @@ def hits_page(
     names: tuple[str, str] = NAMES,
     *,
     title: str = "",
-    has_cursor: bool = False,
 ) -> Report:
     """Return the report of a search. The report can be written only as an HTML page.
 
-    ``beside``, ``names``: as in :func:`save_hits`. ``has_cursor``: whether to show the cursor of
-    the next page.
+    ``beside``, ``names``: as in :func:`save_hits`.
     """
     text = found.query.text
     if beside is not None and beside.query.text != text:
@@ -117,19 +115,17 @@ def hits_page(
     return Report(
         title=cut(title or (f"Search: {text}" if text else "Documents")),
         subtitle=plural(len(found), "hit", "hits"),
-        sections=lambda page: _sections(found, beside, names, has_cursor=has_cursor),
+        sections=lambda page: _sections(found, beside, names),
     )
 
 
-def _sections(
-    found: Hits, beside: Hits | None, names: tuple[str, str], *, has_cursor: bool
-) -> Iterator[Section]:
+def _sections(found: Hits, beside: Hits | None, names: tuple[str, str]) -> Iterator[Section]:
     if found.query.text:
         codes_first = any(hit.tier for hit in found.hits)
         yield Section("The query", query_blocks(found.query, codes_first=codes_first))
     if beside is None:
         yield Section("Hits", _list(found, "hit", _nothing_beside))
-        yield Section("Notes", remarks(found, has_cursor=has_cursor))
+        yield Section("Notes", remarks(found))
         return
     sides = []
     for here, there, own, name, other in (
@@ -138,7 +134,7 @@ def _sections(
     ):
         ranks = {hit.id: rank for rank, hit in enumerate(there.hits, 1)}
         moves = partial(_move, ranks, f"“{name}”", other)
-        blocks = [*_list(here, own, moves), *remarks(here, has_cursor=has_cursor)]
+        blocks = [*_list(here, own, moves), *remarks(here)]
         sides.append(Section(names[own == "right"], blocks))
     yield Section("Hits", [Beside(*sides)])
 

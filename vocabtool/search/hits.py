@@ -130,8 +130,7 @@ class Explanation:
     - ``rank_without_keywords``: the rank by the vector alone; ``None`` if it exceeds 10,000.
     - ``highlights``: where the text contains words of the query: spans with a start and an
       exclusive end, in characters.
-    - ``fused_rank``: the rank before ``rerank`` and ``mmr`` changed the order; ``None`` if neither
-      was used.
+    - ``fused_rank``: the rank before ``rerank`` changed the order; ``None`` if it was not used.
     - ``highlight_fields``: the field that contains each highlight; empty if texts have one field.
     """
 
@@ -197,11 +196,10 @@ class Hits(Sequence[Hit]):
 
     - ``hits``: the documents found, best first.
     - ``notes``: notes for the user.
-    - ``guesses``: whether the hits are only the nearest vectors. This happens if the model knows no
-      word of the query, and no document contains a word of the query.
     - ``suggestions``: words with similar spellings, if no document contains a word of the query.
     - ``facets``: for each field named in the argument ``facets``, the most frequent values.
-    - ``cursor``: the argument ``cursor`` for the next page; ``None`` on the last page.
+    - ``total``: the number of hits on all pages: of all candidates or groups, or of all documents
+      that a query without text and vector lists.
     - ``seconds``: ``encode`` is the time to encode all queries of the call, ``search`` is the time
       to search for this query.
     - ``kinds``: the type of each field of the index.
@@ -210,10 +208,9 @@ class Hits(Sequence[Hit]):
     hits: tuple[Hit, ...]
     query: QuerySummary
     notes: tuple[str, ...] = ()
-    guesses: bool = False
     suggestions: tuple[Suggestion, ...] = ()
     facets: Mapping[str, tuple[ValueCount, ...]] = field(default_factory=dict)
-    cursor: str | None = None
+    total: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict, compare=False)
     kinds: Mapping[str, Kind] = field(default_factory=dict, compare=False)
 
@@ -279,13 +276,12 @@ class Hits(Sequence[Hit]):
             "query": _as_json(asdict(self.query)),
             "hits": [hit.to_dict() for hit in self.hits],
             "notes": list(self.notes),
-            "guesses": self.guesses,
             "suggestions": [_as_json(each._asdict()) for each in self.suggestions],
             "facets": {
                 name: [_as_json(asdict(each)) for each in counts]
                 for name, counts in self.facets.items()
             },
-            "cursor": self.cursor,
+            "total": self.total,
         }
 
 

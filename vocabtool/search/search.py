@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, islice
 from math import isnan
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import open_quote
-from vocabtool.search.arrangement import BY_SCORE, Arrangement, Pager, count_facets
+from vocabtool.search.arrangement import BY_SCORE, Arrangement, Page, count_facets
 from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates, fuse, leg_parts
 from vocabtool.search.hits import (
@@ -66,7 +65,6 @@ BY_CHANCE: Final = (
     "than chance"
 )
 NOTHING: Final = "the model knows no word of the query, and no searchable document contains one"
-GUESSES: Final = f"{NOTHING}: the hits are guesses, the documents nearest to the query's vector"
 PIECES: Final = "the model splits words into pieces, so it knows nearly all of them: m = 0"
 NO_VOCABULARY: Final = (
     "it is unknown which words the model knows: m = 0, and every code counts as unknown"
@@ -85,6 +83,7 @@ def search(
     chance: float | None = None,
     arrangement: Arrangement = BY_SCORE,
     without: int | None = None,
+    is_own: bool = False,
 ) -> Hits:
     """Return the best ``k`` documents of an index for a query.
 
@@ -95,6 +94,8 @@ def search(
     - ``chance``: the similarity that unrelated vectors reach by chance. If even the nearest
       document is no nearer than that, a note says so.
     - ``without``: a row to leave out.
+    - ``is_own``: whether the vector does not come from the words of ``text``. Otherwise it is not
+      used if the model knows no word of the query.
 
     The order is by tier, score and id, unless ``arrangement`` or ``settings`` change it. Raises
     ``ValueError`` for invalid arguments.
@@ -106,80 +107,61 @@ def search(
     _check_arguments(text, query, vector, k, where, settings, is_list)
     allowed = _findable_rows(store, query, where, without)
     limit = max(settings.limit(store.rows), k)
-    pager = Pager.of(store, arrangement, (text, vector, where, settings), limit)
+    arrangement.check_fields(store)
     facets, facet_notes = count_facets(store, arrangement.facets, query, allowed)
     if is_list:
-        return _list_documents(pager, query, settings, allowed, k, facets, facet_notes)
+        return _list_documents(store, arrangement, query, settings, allowed, k, facets, facet_notes)
     by_vector = settings.fusion != "keyword" and vector is not None and np.count_nonzero(vector)
     used = vector if by_vector else None
-    candidates, tiers = store.legs(query, used, pager.limit, allowed)
+    candidates, tiers = store.legs(query, used, limit, allowed)
     is_restricted = where is not None or bool(query.required or query.operators)
     is_empty = is_restricted and not len(candidates.rows) and store.is_empty(allowed)
     notes = _first_notes(store, query, settings, text, vector, is_empty, explain) + facet_notes
     if query.codes and not np.count_nonzero(tiers):
         notes.append(_no_document_contains(query, where))
 
-    guesses = query.is_unknown and settings.fusion != "dense" and not len(candidates.keyword)
-    suggestions: tuple[Suggestion, ...] = ()
-    if guesses:  # no word of the query is known to the model, and none is in a document
+    subword = store.known_words is not None and store.known_words.subword
+    # A word that the model does not know still makes a good vector of its pieces.
+    is_usable = is_own or subword or settings.fusion == "dense"
+    if query.is_unknown and not is_usable and not len(candidates.keyword):
         suggestions = _suggest_spellings(store, query)
-        if settings.empty == "spelling" and suggestions:
-            respelled = _respell(query, suggestions)
-            once = replace(settings, empty="nothing")
-            more: Any = {"k": k, "where": where, "explain": explain, "arrangement": arrangement}
-            hits = search(store, respelled, None, settings=once, **more)
-            told = f"searched for {respelled!r} instead, by keywords only"
-            notes = [each for each in hits.notes if each != NO_VECTOR]
-            notes.insert(0, f"no document contains a word of the query: {told}")
-            return replace(hits, notes=(*notes,), suggestions=suggestions, cursor=None)
-        if settings.empty != "nearest" or used is None:
-            notes += [] if query.operators or NO_MATCH in notes else [NOTHING]
-            understood = summarise(query, settings.fusion, store=store if explain else None)
-            return Hits(
-                (), understood, tuple(notes), False, suggestions, facets, kinds=store.fields
-            )
-        notes.append(GUESSES)
+        notes += [] if query.operators or NO_MATCH in notes else [NOTHING]
+        understood = summarise(query, settings.fusion, store=store if explain else None)
+        return Hits(
+            (), understood, tuple(notes), suggestions=suggestions, facets=facets, kinds=store.fields
+        )
 
-    scores, a, weight = fuse(
-        candidates, settings, query.m, bool(store.known_words and store.known_words.subword)
-    )
-    if chance is not None and query.words and settings.fusion in MIXED and not guesses:
+    scores, a, weight = fuse(candidates, settings, query.m, subword)
+    if chance is not None and query.words and settings.fusion in MIXED:
         notes += _chance_note(candidates, chance)
-    wanted = pager.candidates_for(k, len(scores))
     best = best_hits(
         store,
         query.searched,
         candidates,
         scores,
         tiers,
-        wanted,
+        arrangement.depth(k, len(scores)),
         settings,
         keywords_alone=weight == 1,
     )
     total = int(np.count_nonzero(scores > 0)) if weight == 1 else len(scores)
-    page = pager.page(candidates.rows[best.places], best.scores, k, total)
-    notes += pager.last_note(page, max(candidates.dense, candidates.listed))
+    page = arrangement.page(store, candidates.rows[best.places], k, total)
+    if page.is_last:
+        is_cut = limit <= max(candidates.dense, candidates.listed) < store.rows
+        notes.append(_last_page(page, arrangement, limit if is_cut else None))
     best = best.take(page.places)
-    found = _make_hits(store, query, candidates, tiers, best, page.further)
+    hits = _make_hits(store, query, candidates, tiers, best, page.further)
     if explain:
         parts = leg_parts(candidates, settings, weight)
-        found = explain_hits(store, query, used, allowed, candidates, parts, best, found)
+        hits = explain_hits(store, query, used, allowed, candidates, parts, best, hits)
     m = query.m if settings.fusion == "coverage" else None
     understood = summarise(query, settings.fusion, a, m, weight, store if explain else None)
-    return Hits(
-        found,
-        understood,
-        tuple(notes),
-        guesses,
-        suggestions,
-        facets,
-        page.cursor,
-        kinds=store.fields,
-    )
+    return Hits(hits, understood, tuple(notes), facets=facets, total=page.total, kinds=store.fields)
 
 
 def _list_documents(
-    pager: Pager,
+    store: IndexStore,
+    arrangement: Arrangement,
     query: Query,
     settings: Settings,
     allowed: Selection,
@@ -187,23 +169,32 @@ def _list_documents(
     facets: Mapping[str, tuple[ValueCount, ...]],
     notes: Sequence[str],
 ) -> Hits:
-    rows, page = pager.page_of_all(allowed, k)
-    found = tuple(
+    rows = store.in_order(allowed)
+    page = arrangement.page(store, rows, k, len(rows))
+    hits = tuple(
         Hit(document.id, document.text, document.fields, 0.0, 0, further=further)
         for document, further in zip(
-            pager.store.documents.fetch_documents(rows[page.places]), page.further, strict=True
+            store.documents.fetch_documents(rows[page.places]), page.further, strict=True
         )
     )
     if query.operators:
         notes = [_operators_note(query), *notes]
     if not len(rows):
-        found_none = NO_FULFILMENT if query.operators else NO_MATCH
-        notes = [NO_DOCUMENTS if pager.store.is_empty(pager.store.live) else found_none, *notes]
-    notes = (*notes, *pager.last_note(page))
+        nothing = NO_FULFILMENT if query.operators else NO_MATCH
+        notes = [NO_DOCUMENTS if store.is_empty(store.live) else nothing, *notes]
+    elif page.is_last:
+        notes = [*notes, _last_page(page, arrangement)]
     understood = summarise(query, settings.fusion)
-    return Hits(
-        found, understood, notes, facets=facets, cursor=page.cursor, kinds=pager.store.fields
-    )
+    return Hits(hits, understood, (*notes,), facets=facets, total=page.total, kinds=store.fields)
+
+
+def _last_page(page: Page, arrangement: Arrangement, limit: int | None = None) -> str:
+    """Return a note; with ``limit``, each leg had more candidates than it returned."""
+    what = "hits" if arrangement.group_by is None else "groups"
+    note = f"the last page: there are {page.total:,} {what}"
+    if limit is not None:
+        note += f" among {limit:,} candidates of each leg; a larger depth finds more"
+    return note
 
 
 def _chance_note(candidates: Candidates, chance: float) -> list[str]:
@@ -355,12 +346,3 @@ def _suggest_spellings(store: Store, query: Query) -> tuple[Suggestion, ...]:
         for surface, nears in near_of.items()
         if nears
     )
-
-
-def _respell(query: Query, suggestions: tuple[Suggestion, ...]) -> str:
-    best = {each.word: each.spellings[0] for each in suggestions}
-    parts, end = [], 0
-    for word in (word.word for word in query.words if word.word.surface in best):
-        parts += [query.text[end : word.start], best[word.surface]]
-        end = word.end
-    return "".join([*parts, query.text[end:]])

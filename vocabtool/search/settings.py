@@ -8,15 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from vocabtool.choices import (
-    FUSIONS,
-    NO_RESULTS,
-    PHRASES,
-    RERANK_DEPTH,
-    Fusion,
-    NoResults,
-    Phrases,
-)
+from vocabtool.choices import FUSIONS, PHRASES, RERANK_DEPTH, Fusion, Phrases
 
 Predicate = Callable[[str], bool]
 
@@ -60,16 +52,11 @@ class Settings:
     - ``identifier``: a function that tells whether a word looks like an identifier, or a regular
       expression that must match the whole word. ``None``:
       :func:`~vocabtool.keywords.identifiers.is_identifier`.
-    - ``empty``: what to return if the model knows no word of the query and no document contains
-      any. ``"nothing"``: no hits. ``"nearest"``: the nearest vectors, as guesses.
-      ``"spelling"``: hits for a similar spelling.
     - ``phrases``: ``"required"`` if documents must contain the quoted phrases; ``"preferred"`` if
       documents with the phrases score higher.
     - ``rerank``: a cross-encoder that ranks the first ``rerank_depth`` candidates again: a path, a
       name, or a function (:class:`Reranker`). See :func:`~vocabtool.search.rerank.open_reranker`.
       ``None``: off.
-    - ``mmr``: orders the first ``rerank_depth`` candidates for variety, by maximal marginal
-      relevance. The value is the weight λ of relevance, 0 to 1. ``None``: off.
     - ``literal``: whether to treat operators such as ``-word``, ``field:word`` and ``OR`` as words
       (see ``search/language.py``).
 
@@ -84,15 +71,13 @@ class Settings:
     depth: int | None = None
     guarantee: bool = True
     identifier: Predicate | str | None = None
-    empty: NoResults = "nothing"
     phrases: Phrases = "required"
     rerank: str | Path | Reranker | None = None
     rerank_depth: int = RERANK_DEPTH
-    mmr: float | None = None
     literal: bool = False
 
     def __post_init__(self) -> None:
-        choices = {"fusion": FUSIONS, "empty": NO_RESULTS, "phrases": PHRASES}
+        choices = {"fusion": FUSIONS, "phrases": PHRASES}
         for name, allowed in choices.items():
             if (got := getattr(self, name)) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {got!r}")
@@ -103,8 +88,6 @@ class Settings:
                 raise ValueError(f"{name} must be finite and at least {lowest}, got {number}")
         if self.a is not None and not 0 <= self.a <= 1:
             raise ValueError(f"the weight a must be from 0 to 1, got {self.a}")
-        if self.mmr is not None and not 0 <= self.mmr <= 1:
-            raise ValueError(f"mmr must be from 0 to 1, got {self.mmr}")
         if isinstance(self.identifier, str):
             try:
                 re.compile(self.identifier)

@@ -6,7 +6,6 @@ The words are those with the highest BM25 weights, at most 25, as in Lucene's Mo
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -39,17 +38,17 @@ def find_similar(
     rows = np.array([row])
     text = store.documents.fetch_documents(rows)[0].text[:MAX_CHARACTERS]
     words = telling_words(store, text, mean_length)
-    found = search(
+    return search(
         store,
         " ".join(words) or None,
         store.vectors.take(rows)[0],
         k=k,
-        settings=Settings(a=a, guarantee=False, empty="nearest", literal=True),
+        settings=Settings(a=a, guarantee=False, literal=True),
         where=where,
         explain=explain,
         without=row,
+        is_own=True,
     )
-    return replace(found, cursor=None)  # there is no second page
 
 
 def telling_words(store: IndexStore, text: str, mean_length: float) -> list[str]:

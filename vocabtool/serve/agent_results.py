@@ -70,17 +70,15 @@ class SearchResult(Result):
     index: str
     commit: int = Field(description="Number of the commit that was searched.")
     hits: list[HitResult] = Field(description="Best first.")
-    guesses: bool = Field(description="Whether the hits are merely the nearest vectors.")
     unknown_words: list[str] = Field(description="Words that the embedding model does not know.")
     absent_words: list[str] = Field(description="Words that are in no document.")
     spellings: dict[str, list[str]] = Field(description="Other spellings of absent words.")
     notes: list[str]
-    cursor: str | None = Field(description="Continues after the last hit; null at the end.")
+    total: int = Field(description="Number of hits on all pages.")
+    next_offset: int | None = Field(description="The offset of the next page; null at the end.")
 
     def as_text(self) -> str:
         lines = [f"{plural(len(self.hits), 'hit', 'hits')} in index {self.index!r}"]
-        if self.guesses:
-            lines.append("guesses: no word of the query is known or found")
         for number, hit in enumerate(self.hits, 1):
             fields = "".join(f", {name}: {value}" for name, value in hit.fields.items())
             lines.append(f"{number}. id: {hit.id} (score {hit.score:.3f}{fields})")
@@ -93,8 +91,8 @@ class SearchResult(Result):
         for word, others in self.spellings.items():
             lines.append(f"{word}: did you mean {', '.join(others)}?")
         lines += [f"note: {each}" for each in self.notes]
-        if self.cursor is not None:
-            lines.append(f"more hits: search again with cursor {self.cursor}")
+        if self.next_offset is not None:
+            lines.append(f"more hits: search again with offset {self.next_offset}")
         return "\n".join(lines)
 
 
@@ -222,7 +220,10 @@ class IndexesResult(Result):
         return "\n".join(line for each in self.indexes for line in each.lines())
 
 
-def search_result(found: Hits, name: str, commit: int, characters: int) -> SearchResult:
+def search_result(
+    found: Hits, name: str, commit: int, characters: int, offset: int
+) -> SearchResult:
+    end = offset + len(found)
     hits = []
     for hit in found:
         start, end, _ = extract(hit, characters)
@@ -242,12 +243,12 @@ def search_result(found: Hits, name: str, commit: int, characters: int) -> Searc
         index=name,
         commit=commit,
         hits=hits,
-        guesses=found.guesses,
         unknown_words=[word for word, each in words.items() if each.known is False],
         absent_words=[word for word, each in words.items() if each.document_frequency == 0],
         spellings={each.word: [*each.spellings] for each in found.suggestions},
         notes=[*found.notes],
-        cursor=found.cursor,
+        total=found.total,
+        next_offset=end if end < found.total else None,
     )
 
 

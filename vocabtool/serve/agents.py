@@ -58,7 +58,7 @@ from vocabtool.serve.limits import check_condition
 from vocabtool.serve.observe import Metrics, Observer, observe_routes, print_logs
 from vocabtool.serve.problems import UnknownDocument, UnknownIndex, faults_told, told_outside
 from vocabtool.serve.request_facts import note_search
-from vocabtool.serve.schemas import DEFAULT, MAX_NAME, MAX_QUERY
+from vocabtool.serve.schemas import DEFAULT, MAX_DEPTH, MAX_NAME, MAX_QUERY
 from vocabtool.serve.server import ServeOptions, catalog_of, serve, settings
 from vocabtool.system.messages import tell
 
@@ -137,14 +137,9 @@ class Tools:
         k: Annotated[int, Field(ge=1, le=MAX_HITS, description="Number of hits.")] = 10,
         where: Where = "",
         fusion: Fused = DEFAULT.fusion,
-        cursor: Annotated[
-            str,
-            Field(
-                max_length=MAX_NAME,
-                description="The cursor of the result before, to continue after it. All other "
-                "arguments must be the same.",
-            ),
-        ] = "",
+        offset: Annotated[
+            int, Field(ge=0, le=MAX_DEPTH, description="Number of hits before the first one.")
+        ] = 0,
         characters: Annotated[
             int, Field(ge=40, le=MAX_EXCERPT, description="Length of each excerpt.")
         ] = 300,
@@ -157,16 +152,16 @@ class Tools:
         """
         if k * characters > MAX_RESULT_CHARACTERS:
             told = f"k {k} times characters {characters} is more than {MAX_RESULT_CHARACTERS:,}"
-            raise ValueError(f"{told}; pass a smaller k, and get more hits with the cursor")
+            raise ValueError(f"{told}; pass a smaller k, and get more hits with offset")
         if where:
             check_condition(where)
         name, opened = await self.open(index)
-        asked: dict[str, Any] = {"k": k, "where": where or None, "cursor": cursor or None}
+        asked: dict[str, Any] = {"k": k, "where": where or None, "offset": offset}
 
         def run() -> SearchResult:
             found = opened.search(query or None, fusion=fusion, explain=bool(query), **asked)
             note_search([found])
-            return search_result(found, name, opened.manifest.commit, characters)
+            return search_result(found, name, opened.manifest.commit, characters, offset)
 
         return answer(await self.catalog.run(run))
 

@@ -131,9 +131,9 @@ def answer(index: vocabtool.Index, name: str, request: SearchRequest) -> dict[st
             found = index.search(request.query, vector=vector, **asked)
         note_search([found])
         return {**as_json(found), "index": name, "commit": commit}
-    if request.query is not None or request.vector is not None or request.cursor is not None:
-        raise ServeError("queries cannot be combined with query, vector or cursor")
-    del asked["cursor"]
+    if request.query is not None or request.vector is not None or request.offset:
+        raise ServeError("queries cannot be combined with query, vector or offset")
+    del asked["offset"]
     dim = index.configuration.dim
     for place, each in enumerate(request.vectors or ()):
         if len(each) != dim:

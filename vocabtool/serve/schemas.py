@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import Response
 
-from vocabtool.choices import FUSIONS, Fusion, NoResults, Phrases
+from vocabtool.choices import FUSIONS, Fusion, Phrases
 from vocabtool.keywords.fields import text_in_utf8
 from vocabtool.reports.model import Mark
 from vocabtool.search.conditions import MAX_CHARACTERS
@@ -24,7 +24,7 @@ MAX_DEPTH: Final = 10_000
 MAX_DIM: Final = 65_536
 MAX_FLOAT32: Final = 3.4e38
 MAX_NAMES: Final = 20  # fields in sort or facets
-MAX_NAME: Final = 1_000  # characters of a field's name, an id or a cursor
+MAX_NAME: Final = 1_000  # characters of a field's name or of an id
 MAX_TEXT: Final = 100_000  # characters of a text whose words are shown or counted
 MAX_TEXTS: Final = 1_000  # in one request
 MAX_PREFIX: Final = 200  # characters
@@ -95,19 +95,8 @@ class SearchSettings(Strict):
     guarantee: bool = Field(
         DEFAULT.guarantee, description="Rank documents with an identifier of the query first."
     )
-    empty: NoResults = Field(
-        DEFAULT.empty,
-        description="What to return if the model knows no word of the query and no document "
-        "contains any.",
-    )
     phrases: Phrases = Field(
         DEFAULT.phrases, description="Whether a document must contain the quoted phrases."
-    )
-    mmr: float | None = Field(
-        None,
-        ge=0,
-        le=1,
-        description="Order the first hits for variety; 1: only by score; null: off.",
     )
     literal: bool = Field(
         DEFAULT.literal,
@@ -146,7 +135,9 @@ class SearchRequest(SearchSettings):
     explain: bool = Field(False, description="Explain the words and the hits, with highlights.")
     sort: Names = Field([], description="Fields by which candidates are sorted, such as year:desc.")
     facets: Names = Field([], description="Fields whose values are counted.")
-    cursor: Name | None = Field(None, description="The cursor of the previous page.")
+    offset: int = Field(
+        0, ge=0, le=MAX_DEPTH, description="Number of hits before the first one to return."
+    )
     group_by: Name | None = Field(
         None, description="A field; only the best hit with each value is returned."
     )
@@ -255,7 +246,7 @@ class ExplanationAnswer(Answer):
     highlights: list[tuple[int, int]] = Field(
         description="Start and end of these words in the text, in characters (code points)."
     )
-    fused_rank: int | None = Field(None, description="Its rank before mmr; null without mmr.")
+    fused_rank: int | None = Field(None, description="Its rank before rerank; null without it.")
     highlight_fields: list[str] = Field([], description="The field of each highlight.")
     why: str = Field(description="The explanation as text.")
     title: str = Field(description="Its title, or its id.")
@@ -302,10 +293,9 @@ class HitsAnswer(Answer):
     query: QueryAnswer = Field(description="The query, as the server understood it.")
     hits: list[HitAnswer] = Field(description="Documents, best first.")
     notes: list[str] = Field(description="Notes for the user.")
-    guesses: bool = Field(description="True if the hits are merely the nearest vectors.")
     suggestions: list[SuggestionAnswer] = Field(description="Other spellings of absent words.")
     facets: dict[str, list[ValueAnswer]] = Field(description="Values and their counts, by field.")
-    cursor: str | None = Field(description="Cursor of the next page; null at the end.")
+    total: int = Field(description="Number of hits on all pages.")
 
 
 class SearchAnswer(HitsAnswer):

@@ -38,12 +38,11 @@ export function hitLists(sides, linkTo) {
  * @param {(query: string) => string} linkTo
  */
 function list(side, other, longest, linkTo) {
-  const { hits, query, notes, suggestions, guesses } = side.answer;
+  const { hits, query, notes, suggestions } = side.answer;
   const items = hits.map((hit, at) =>
     element("li", {}, article(side, hit, at + 1, longest, other && move(hit, at + 1, other))));
   return [
     ...remarks(query, other !== null),
-    guesses ? element("p", {}, "These are guesses: the nearest vectors.") : null,
     hits.length ? element("ol", { class: "hits" }, ...items) : element("h3", {}, "Nothing found"),
     ...suggestions.map((each) => spellings(each, query, linkTo)),
     ...notes.map((note) => element("p", { class: "note" }, sentence(note))),

@@ -135,8 +135,8 @@ function showSides(sides, milliseconds) {
   showConditionProblem(null);
   showWords(byId("words"), byId("word-facts"), query.text, explainedWords(query));
   const lists = hitLists(sides, (text) => addressWith({ query: text }));
-  const next = sides.length === 1 ? sides[0].answer.cursor : null;
-  const more = next &&
+  const { hits, total } = sides[0].answer;
+  const more = sides.length === 1 && hits.length < total &&
     element("button", { type: "button", id: "more", click: () => showProblems(addHits(sides[0])) },
       "More hits");
   const told = `${counted(sides)}, ${milliseconds} ms, commit ${commit}`;
@@ -148,24 +148,20 @@ function showSides(sides, milliseconds) {
 /** Add the next page of a search. If the index has changed meanwhile, begin again. */
 async function addHits(side) {
   const path = searchPath(infoNow());
-  const request = { ...searchRequest(state, state.first), cursor: side.answer.cursor };
+  const request = { ...searchRequest(state, state.first), offset: side.answer.hits.length };
   const began = performance.now();
-  let next;
-  try {
-    next = await searches.run((signal) => api.post(path, request, signal));
-  } catch (error) {
-    if (!(error instanceof Problem)) throw error;
+  const next = await searches.run((signal) => api.post(path, request, signal));
+  if (!next) return;
+  if (next.commit !== side.answer.commit) {
     await search(infoNow());
     byId("status").append(". The index has changed: these are its first hits.");
     return;
   }
-  if (!next) return;
   const { hits, notes } = side.answer;
   const answer = {
     ...side.answer,
     hits: [...hits, ...next.hits],
     notes: [...new Set([...notes, ...next.notes])],
-    cursor: next.cursor,
   };
   showSides([{ ...side, answer }], Math.round(performance.now() - began));
   focusHit("first", hits.length + 1);
