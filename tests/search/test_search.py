@@ -345,7 +345,7 @@ def test_hits() -> None:
     assert read["hits"][0]["explanation"]["dense"] == {"rank": 1, "score": 1.0, "part": 0.0}
     tags = Hit("a", "", {"tags": ("x", 1, None, float("nan"), float("-inf"))}, 1.0, 0).to_dict()
     assert tags["fields"] == {"tags": ["x", 1, None, None, None]}
-    assert json.loads(json.dumps(ask("xapain").to_dict()))["suggestions"] == [
+    assert json.loads(json.dumps(ask("xapain", None).to_dict()))["suggestions"] == [
         {"word": "xapain", "spellings": ["xapian"]}
     ]
     hits = ask("love xapian", k=3)
