@@ -293,7 +293,7 @@ def test_commands_write_pages(
         (("--html", "f.html", "--beside", "k=3"), "NAME is one of fusion, a, weight, boost"),
         (("--html", "f.html", "--beside", "fusion=x"), "--beside fusion=x: 'x' is not one of"),
         (("--html", "f.html", "--beside", "a=2"), "--beside a=2: 2.0 is not in the range 0<=x<=1"),
-        (("--html", "f.html", "--beside", "a=0", "--after", "x"), "first pages"),
+        (("--html", "f.html", "--beside", "a=0", "--offset", "1"), "first pages"),
         (
             ("--html", "f.html", "--beside", "identifier=("),
             "--beside identifier=(: identifier: '('",
