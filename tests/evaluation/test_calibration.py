@@ -26,11 +26,9 @@ from vocabtool.evaluation.calibrate import (
     sentences,
     terms_of_copies,
 )
-from vocabtool.evaluation.tune import WEIGHTS, CopyStore, score_legs
-from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
+from vocabtool.evaluation.tune import WEIGHTS, ShortenedCopy, score_legs
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.search import search
-from vocabtool.search.store import Store
 
 Output = pytest.CaptureFixture[bytes]
 
@@ -345,52 +343,52 @@ DOCS = (
 CORPUS = SmallCorpus(DOCS, Whole(("red", "green")))
 
 
-def copy_of(text: str, vector: tuple[float, ...], row: int = 0) -> CopyStore:
-    terms = CORPUS.cutter.terms([text])[0]
-    made, mean_length = np.array(vector or (0, 0), np.float32), (3 + 4 + 1 + 1) / 4
-    return CopyStore(CORPUS, row, terms, made, "inner-product", mean_length)
+def copy_of(text: str, vector: tuple[float, ...], row: int = 0) -> ShortenedCopy:
+    return ShortenedCopy(
+        row=row,
+        terms=CORPUS.cutter.terms([text])[0],
+        vector=np.array(vector or (0, 0), np.float32),
+        metric="inner-product",
+        mean_length=(3 + 4 + 1 + 1) / 4,
+    )
 
 
-def test_a_copy_is_scored_with_its_own_frequencies_and_the_collections_idf() -> None:
+@pytest.mark.parametrize(
+    ("text", "query", "wanted"),
+    [
+        ("red green", "red", math.log(2) * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 2 / 2.25))),
+        ("nothing", "red", 0.0),
+    ],
+)
+def test_a_copy_is_scored_with_its_own_frequencies_and_the_collections_idf(
+    text: str, query: str, wanted: float
+) -> None:
     """The textbook's arithmetic: N = 4, red in 2 documents, a mean of 2.25 words."""
-
-    def score(text: str, term: Term, boost: float) -> float:
-        query = KeywordQuery((Clause((term,), boost),))
-        copy = copy_of(text, ())
-        found = copy.search(query, 9, copy.live)
-        return float(found.scores[found.rows == 0].sum())
-
-    red, code = Term("words", "red"), Term("surfaces", "x-100")
-    idf = math.log(1 + (4 - 2 + 0.5) / (2 + 0.5))
-    own = 2 * idf * 2.2 / (1 + 1.2 * (0.25 + 0.75 * 2 / 2.25))
-    assert score("red green", red, 2.0) == pytest.approx(own)
-    assert score("nothing", red, 2.0) == 0
-    wanted = 3 * math.log(1 + (4 - 1 + 0.5) / 1.5)
-    assert score("X-100 or X-100", code, 3.0) == pytest.approx(wanted)
+    candidates = score_legs(CORPUS, query, None, copy=copy_of(text, ())).candidates
+    assert float(candidates.bm25[candidates.rows == 0].sum()) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("words", ["red", "green x-100", "blue unheard", "X-100", "green here"])
 @pytest.mark.parametrize("vector", [(1, 0), (0.3, 0.7), (0, 0)])
+@pytest.mark.parametrize("row", [None, *range(len(DOCS))])
 def test_a_ranking_is_that_of_a_search_with_its_weight(
-    words: str, vector: tuple[float, ...]
+    words: str, vector: tuple[float, ...], row: int | None
 ) -> None:
     """For each weight, also where a document is replaced by itself."""
-    asked = np.array(vector, np.float32)
-    stores: list[Store] = [CORPUS]
-    stores += [copy_of(doc.text, doc.vector, row) for row, doc in enumerate(DOCS)]
-    legs = [score_legs(store, words, asked) for store in stores]
+    query = np.array(vector, np.float32)
+    copy = None if row is None else copy_of(DOCS[row].text, DOCS[row].vector, row)
+    legs = score_legs(CORPUS, words, query, copy=copy)
     for a in WEIGHTS:
-        hits = search(CORPUS, words, asked, settings=Settings(a=a), k=10)
-        for each in legs:
-            assert CORPUS.ids(each.ranking(a)) == [hit.id for hit in hits]
+        hits = search(CORPUS, words, query, settings=Settings(a=a), k=10)
+        assert CORPUS.ids(legs.ranking(a)) == [hit.id for hit in hits]
 
 
 def test_a_copy_takes_the_place_of_its_document_in_both_legs() -> None:
     """The document that is replaced takes nobody's place in a list."""
-    asked, two = np.array([1, 0.1], np.float32), Settings(depth=2)
-    legs = score_legs(copy_of("nothing", (0, 0)), "red green", asked, two)
+    query, two = np.array([1, 0.1], np.float32), Settings(depth=2)
+    legs = score_legs(CORPUS, "red green", query, two, copy_of("nothing", (0, 0)))
     assert legs.nearest.tolist() == [2, 1]
     assert legs.keyword_rows.tolist() == [1, 2]
-    legs = score_legs(copy_of("red", (0.6, 0)), "red", asked, two)
+    legs = score_legs(CORPUS, "red", query, two, copy_of("red", (0.6, 0)))
     assert legs.nearest.tolist() == [0, 2]
     assert legs.keyword_rows.tolist() == [0, 1]

@@ -19,7 +19,7 @@ import numpy as np
 from vocabtool.choices import CALIBRATION_SAMPLE
 from vocabtool.documents.batch import Document
 from vocabtool.errors import VocabtoolError
-from vocabtool.evaluation.tune import DEFAULTS, WEIGHTS, CopyStore, LegScores, score_legs
+from vocabtool.evaluation.tune import DEFAULTS, WEIGHTS, LegScores, ShortenedCopy, score_legs
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.keywords.cutter import Cutter, Terms
 from vocabtool.keywords.fields import weighted_terms
@@ -282,10 +282,16 @@ def calibrate(
     legs: list[LegScores] = []
     words: list[LegScores] = []
     cut = terms_of_copies(snapshot, queries)
-    for query, terms, vector, copy in zip(queries, cut, vectors, copied, strict=True):
-        store = CopyStore(snapshot, query.row, terms, copy, metric, snapshot.mean_lengths[0])
-        legs.append(score_legs(store, query.text, vector, deep))
-        words.append(score_legs(store, query.text, None, ten))
+    for query, terms, vector, of_copy in zip(queries, cut, vectors, copied, strict=True):
+        copy = ShortenedCopy(
+            row=query.row,
+            terms=terms,
+            vector=of_copy,
+            metric=metric,
+            mean_length=snapshot.mean_lengths[0],
+        )
+        legs.append(score_legs(snapshot, query.text, vector, deep, copy))
+        words.append(score_legs(snapshot, query.text, None, ten, copy))
         show("queries searched to calibrate", len(legs) / len(queries))
     curve = []
     for a in WEIGHTS:  # both kinds of query have the same weight, because they are equally many

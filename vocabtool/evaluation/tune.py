@@ -20,13 +20,12 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.judgements import NDCG_DEPTH, JudgedQuery, Qrels, ndcg, with_judgements
 from vocabtool.index.raw_vectors import prepare, similarities
-from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, idf, stored_length, term_score
+from vocabtool.keywords.bm25 import Clause, Field, Term, idf, stored_length, term_score
 from vocabtool.keywords.cutter import Terms
 from vocabtool.search.fusion import Candidates, best_places, fuse
-from vocabtool.search.legs import MaskStore
-from vocabtool.search.query import parse_query
+from vocabtool.search.query import Query, parse_query
 from vocabtool.search.settings import Calibration, Settings
-from vocabtool.search.store import Selection, Store
+from vocabtool.search.store import Store
 from vocabtool.system.ranking import Near, RankedRows, Rows
 
 if TYPE_CHECKING:
@@ -40,95 +39,93 @@ DEFAULTS: Final = Settings(literal=True)  # judged queries are texts, without op
 WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, .. 1
 
 
-class CopyStore(MaskStore):
-    """A store for searches in which one document is replaced by a shortened copy.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShortenedCopy:
+    """A document without the text of a query. In a search it takes the place of the document.
 
     - ``row``: the row of the document.
-    - ``terms``, ``vector``: the terms and the vector of the copy.
+    - ``terms``, ``vector``: those of the copy; the vector is zero if the copy has none.
     - ``mean_length``: the mean length of the field ``words``.
 
-    Document frequencies stay those of ``store``. The copy matches no phrase.
+    Document frequencies stay those of the index. The copy matches no phrase.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        row: int,
-        terms: Terms,
-        vector: Vectors,
-        metric: Metric,
-        mean_length: float,
-    ) -> None:
-        self.rows, self.live, self.exactness = store.rows, None, store.exactness
-        self.cutter, self.documents, self.fields = store.cutter, store.documents, store.fields
-        self.known_words = store.known_words
-        self.searched_fields = store.searched_fields
-        self.keywords = self.vectors = self
-        self._store, self._row, self._metric = store, row, metric
-        self._vector, self._mean_length = vector, mean_length
-        self._length = terms.count if self.exactness.lengths else stored_length(terms.count)
-        self._counts: dict[Field, Counter[str]] = {
-            "words": Counter(" ".join((terms.words, *terms.repeated)).split()),
-            "surfaces": Counter(terms.surfaces.split()),
-        }
-        self.document_frequencies = store.keywords.document_frequencies
-        self.near_spellings = store.keywords.near_spellings
-        self.take = store.vectors.take
+    row: int
+    terms: Terms
+    vector: Vectors
+    metric: Metric
+    mean_length: float
 
-    def search(self, query: KeywordQuery, limit: int, among: Rows | None) -> RankedRows:
-        others, is_allowed = self._without(among)
-        found = self._store.keywords.search(query, limit, others)
-        scores = {clause.terms: self._bm25(clause) for clause in query.must + query.should}
-        if not is_allowed or not all(scores[clause.terms] for clause in query.must):
-            return found
-        total = 0.0
-        for clause in query.must + query.should:
-            of_parts = sum(scores.get((term,), 0.0) for term in clause.parts)
-            total += max(scores[clause.terms] - of_parts, 0.0)
-        return self._with_copy(found, total, limit) if total else found
+    def legs(
+        self, store: Store, query: Query, vector: Vectors | None, limit: int
+    ) -> tuple[Candidates, NDArray[np.int8]]:
+        """Return the result of ``store.legs`` with the copy in the place of its document."""
+        candidates, tiers = store.legs(query, vector, limit, store.select([], self.row))
+        similarity = np.float32(np.nan)
+        nearest = RankedRows(
+            candidates.rows[: candidates.dense], candidates.similarities[: candidates.dense]
+        )
+        if vector is not None and self.vector.any():
+            (similarity,) = similarities(vector, self.vector[np.newaxis], self.metric)
+            nearest = self._insert(nearest, similarity, limit)
+        tier_of = dict(zip(candidates.rows.tolist(), tiers.tolist(), strict=True))
+        of_words = (
+            self._scores(store, query, query.codes),
+            self._scores(store, query, query.unstemmed),
+        )
+        tier_of[self.row] = sum(any(scores) for scores in of_words)
+        rows = candidates.rows[candidates.keyword]
+        keyword = RankedRows(rows, candidates.bm25[candidates.keyword])
+        others = candidates.similarities[candidates.keyword]
+        listed = candidates.listed
+        if score := sum(self._scores(store, query, query.should)):
+            ranked = self._insert(
+                RankedRows(rows[:listed], keyword.scores[:listed]), np.float32(score), listed + 1
+            )
+            similarity_of = dict(zip(rows.tolist(), others.tolist(), strict=True))
+            similarity_of[self.row] = float(similarity)
+            # A document without an identifier is no candidate if it has no rank.
+            has_place = [
+                place < limit or bool(tier_of[row])
+                for place, row in enumerate(ranked.rows.tolist())
+            ]
+            keyword = RankedRows(
+                np.append(ranked.rows[has_place], rows[listed:]),
+                np.append(ranked.scores[has_place], keyword.scores[listed:]),
+            )
+            others = np.array([similarity_of[row] for row in keyword.rows.tolist()], np.float32)
+            listed = min(len(ranked.rows), limit)
+        candidates = Candidates.union(Near(nearest, others), keyword, listed)
+        tiers = np.array([tier_of[row] for row in candidates.rows.tolist()], np.int8)
+        return candidates, tiers
 
-    def search_each(
-        self, queries: Sequence[KeywordQuery], limit: int, among: Rows | None
-    ) -> list[RankedRows]:
-        return [self.search(query, limit, among) for query in queries]
-
-    def near(self, vector: Vectors, rows: Rows, limit: int, among: Rows | None) -> Near:
-        others, is_allowed = self._without(among)
-        near = self._store.vectors.near(vector, rows, limit, others)
-        similarity = np.nan
-        if self._vector.any():
-            (similarity,) = similarities(vector, self._vector[np.newaxis], self._metric).tolist()
-            if is_allowed:
-                near = near._replace(nearest=self._with_copy(near.nearest, similarity, limit))
-        near.similarities[rows == self._row] = similarity
-        return near
-
-    def _bm25(self, clause: Clause) -> float:
-        term, *others = clause.terms
-        count = self._counts[term.field][term.text]
-        if not count or others:
-            return 0.0
-        weight = clause.boost * idf(self.rows, self.document_frequencies([term])[term])
-        if term.field == "surfaces":  # term frequency does not count
-            return weight
-        return term_score(weight, count, self._length, self._mean_length)
-
-    def only(self, rows: Rows) -> Rows:
-        return rows
-
-    def _without(self, among: Rows | None) -> tuple[Selection, bool]:
-        """Return ``among`` without the copied document, and whether ``among`` contained it.
-
-        ``among``: rows; ``None`` for all documents.
-        """
-        if among is None:  # all documents
-            return self._store.select([], self._row), True
-        others = among[among != self._row]
-        return self._store.only(others), len(others) < len(among)
-
-    def _with_copy(self, found: RankedRows, score: float, limit: int) -> RankedRows:
-        rows, scores = np.append(found.rows, self._row), np.append(found.scores, np.float32(score))
+    def _insert(self, ranked: RankedRows, score: np.float32, limit: int) -> RankedRows:
+        rows, scores = np.append(ranked.rows, self.row), np.append(ranked.scores, score)
         return RankedRows.of(rows, scores, limit)
+
+    def _scores(self, store: Store, query: Query, clauses: Sequence[Clause]) -> list[float]:
+        """Return the BM25 score of the copy for each clause."""
+        counts: dict[Field, Counter[str]] = {
+            "words": Counter(" ".join((self.terms.words, *self.terms.repeated)).split()),
+            "surfaces": Counter(self.terms.surfaces.split()),
+        }
+        exact, length = store.exactness.lengths, self.terms.count
+        of_terms = dict[tuple[Term, ...], float]()
+        for clause in clauses:
+            term, *more = clause.terms
+            count = 0 if more else counts[term.field][term.text]
+            score = clause.boost * idf(store.rows, query.frequencies[term]) if count else 0.0
+            if score and term.field == "words":  # of an identifier, only the idf counts
+                stored = length if exact else stored_length(length)
+                score = term_score(score, count, stored, self.mean_length)
+            of_terms[clause.terms] = score
+        return [
+            max(
+                of_terms[clause.terms] - sum(of_terms.get((part,), 0.0) for part in clause.parts),
+                0.0,
+            )
+            for clause in clauses
+        ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,12 +158,23 @@ class LegScores:
 
 
 def score_legs(
-    store: Store, text: str, vector: Vectors | None, settings: Settings = DEFAULTS
+    store: Store,
+    text: str,
+    vector: Vectors | None,
+    settings: Settings = DEFAULTS,
+    copy: ShortenedCopy | None = None,
 ) -> LegScores:
-    """Search by vector and by keywords. Return the scores of both, not fused."""
+    """Search by vector and by keywords. Return the scores of both, not fused.
+
+    ``copy``: takes the place of its document.
+    """
     query = parse_query(store, text, settings)
     used = vector if vector is not None and vector.any() else None
-    candidates, tiers = store.legs(query, used, settings.limit(store.rows), store.live)
+    limit = settings.limit(store.rows)
+    if copy is None:
+        candidates, tiers = store.legs(query, used, limit, store.live)
+    else:
+        candidates, tiers = copy.legs(store, query, used, limit)
     return LegScores(store=store, candidates=candidates, tiers=tiers, m=query.m)
 
 
