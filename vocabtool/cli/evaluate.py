@@ -10,7 +10,7 @@ from vocabtool.choices import CALIBRATION_SAMPLE, SELF_CHECK_SAMPLE
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, HTML, INDEX_MODEL, format_option, gather
 from vocabtool.cli.output import check_files, show_report, step_progress, usage_errors
-from vocabtool.cli.search import REORDER, settings_beside
+from vocabtool.cli.search import REORDER
 from vocabtool.system.messages import tell
 
 QUERIES = gather(
@@ -56,14 +56,6 @@ QUERIES = gather(
     help="Number of documents that --self-check searches for.",
 )
 @gather("order", *REORDER)
-@click.option(
-    "--beside",
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="With judged queries: compare the default fusion, query by query, with a second search "
-    "that has this setting. May be repeated, for several settings of the second search. "
-    "[default: fusion=dense]",
-)
 @HTML
 @format_option()
 def eval_command(
@@ -73,7 +65,6 @@ def eval_command(
     self_check: bool,
     sample: int,
     order: dict[str, Any],
-    beside: tuple[str, ...],
     html: str | None,
     report_format: Literal["text", "json"],
 ) -> None:
@@ -81,8 +72,7 @@ def eval_command(
 
     With --queries and --qrels: nDCG@10, recall@100 and MRR@10, for all queries, for queries with
     unknown words, and for queries without. With --self-check: how often documents of the index are
-    found by their own words. The HTML page and JSON also show the queries that differ most between
-    the default fusion and --beside.
+    found by their own words.
     """
     from vocabtool.evaluation import compare
     from vocabtool.reports.evaluation import evaluation_report, self_check_report
@@ -91,12 +81,7 @@ def eval_command(
         raise click.UsageError("pass --queries and --qrels, or --self-check")
     if self_check and order["rerank"] is not None:
         raise click.UsageError("--rerank needs judged queries: pass --queries and --qrels")
-    shows_queries = html is not None or report_format == "json"
-    if beside and (self_check or not shows_queries):
-        needs = "judged queries (--queries and --qrels), and --html FILE or --format json"
-        raise click.UsageError(f"--beside needs {needs}")
     check_files("-", html, None)
-    other = settings_beside(beside) or (compare.DENSE if shows_queries else None)
     with usage_errors():
         index = open_index(folder, model)
         with step_progress(False) as progress:
@@ -105,9 +90,7 @@ def eval_command(
                 report = self_check_report(checked)
             else:
                 judgements = _read_judgements(queries)
-                found = compare.evaluate(
-                    index, **judgements, **order, beside=other, progress=progress
-                )
+                found = compare.evaluate(index, **judgements, **order, progress=progress)
                 report = evaluation_report(found)
         show_report(report, report_format, html)
 

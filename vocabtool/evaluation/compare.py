@@ -17,7 +17,6 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.judgements import (
     RELEVANT,
     Interval,
-    JudgedQueries,
     JudgedQuery,
     Qrels,
     intervals,
@@ -28,7 +27,7 @@ from vocabtool.evaluation.judgements import (
 )
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.index.vector_leg import Block, merge_best
-from vocabtool.search.hits import Hits, QuerySummary
+from vocabtool.search.hits import Hits
 from vocabtool.search.query import is_word, weigh_words
 from vocabtool.search.settings import Settings
 from vocabtool.system.ranking import RankedRows
@@ -45,11 +44,8 @@ Split = Literal["all", "unknown", "known"]
 MEASURES: Final[tuple[Measure, ...]] = get_args(Measure)
 SPLITS: Final[tuple[Split, ...]] = get_args(Split)
 REFERENCE: Final[Fusion] = Settings().fusion
-DENSE: Final = {"fusion": "dense"}
 DEPTH: Final = 100
 MRR_DEPTH: Final = 10
-MOST_MOVED: Final = 10  # queries
-MOST_RELEVANT: Final = 10  # documents of a query
 KEYWORDS: Final[tuple[Fusion, ...]] = ("keyword",)
 KEYWORDS_ONLY: Final = (
     "without vectors of the queries only keyword search can be evaluated: pass vectors"
@@ -85,50 +81,6 @@ class FusionScore:
 
 
 @dataclass(frozen=True, slots=True)
-class RelevantDocument:
-    """A relevant document of a query.
-
-    ``gain``: the judgement. ``ranks``: the ranks of the document, from 1, with the two settings
-    that are compared; ``None`` if it is not in the first 100.
-    """
-
-    id: str
-    gain: int
-    ranks: tuple[int | None, int | None]
-
-
-@dataclass(frozen=True, slots=True)
-class MovedQuery:
-    """A judged query whose nDCG@10 differs between two settings.
-
-    - ``query``: a summary of the query.
-    - ``ndcg``: the nDCG@10 with each setting.
-    - ``relevant``: up to ten relevant documents, the highest gain first.
-    """
-
-    id: str
-    query: QuerySummary
-    ndcg: tuple[float, float]
-    relevant: tuple[RelevantDocument, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TwoSettings:
-    """The queries whose nDCG@10 differs most between two settings.
-
-    - ``names``: the names of the two settings.
-    - ``ndcg``: the mean nDCG@10 with each setting.
-    - ``queries``: up to ten queries, the greatest difference first.
-    - ``differing``: the number of queries whose nDCG@10 differs.
-    """
-
-    names: tuple[str, str]
-    ndcg: tuple[float, float]
-    queries: tuple[MovedQuery, ...]
-    differing: int
-
-
-@dataclass(frozen=True, slots=True)
 class Evaluation:
     """The result of :func:`evaluate`.
 
@@ -136,7 +88,6 @@ class Evaluation:
     - ``unknown``: the number of queries with a word that the model does not know, although the
       corpus contains it.
     - ``notes``: what was skipped.
-    - ``beside``: the comparison with a second setting, or ``None``.
     """
 
     rows: tuple[FusionScore, ...]
@@ -144,7 +95,6 @@ class Evaluation:
     unknown: int
     seed: int
     notes: tuple[str, ...]
-    beside: TwoSettings | None = None
 
     def to_dict(self) -> dict[str, Any]:
         facts = asdict(self)
@@ -159,7 +109,6 @@ def evaluate(
     *,
     vectors: NDArray[Any] | None = None,
     seed: int = 0,
-    beside: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     **settings: Any,
 ) -> Evaluation:
@@ -168,9 +117,6 @@ def evaluate(
     - ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
     - ``seed``: seed of the bootstrap for confidence intervals.
     - ``settings``: options of :meth:`Index.search_many` for every search.
-    - ``beside``: options of a second setting, which replace those in ``settings``. The result then
-      compares both settings (:class:`TwoSettings`). ``{"fusion": "dense"}`` is ignored without
-      vectors.
 
     Raises :class:`VocabtoolError` if no query has a relevant document.
     """
@@ -180,13 +126,6 @@ def evaluate(
     texts = [query.text for query in chosen.queries]
     hits: dict[Fusion, list[Hits]] = {}
     settings = {"literal": True, **settings}  # judged queries have no operators
-    asked = {**settings, "fusion": REFERENCE if REFERENCE in fusions else fusions[0]}
-    if given is None and beside == DENSE:
-        beside = None
-    other = None
-    if beside is not None and (beside.keys() != DENSE.keys() or beside["fusion"] not in fusions):
-        more = {**asked, **beside}  # searched first, so that an error comes at once
-        other = index.search_many(texts, vectors=given, k=DEPTH, **more)
     for fusion in fusions:
         more = {**settings, "fusion": fusion}
         hits[fusion] = index.search_many(texts, vectors=given, k=DEPTH, **more)
@@ -225,54 +164,7 @@ def evaluate(
             means = dict(zip(MEASURES, each.mean(axis=0).tolist(), strict=True))
             differences = dict(zip(MEASURES, apart.get(fusion, ()), strict=False))
             rows.append(FusionScore(fusion, split, len(each), means, differences))
-    apart_most = None
-    if beside is not None:
-        both = hits[asked["fusion"]], other or hits[beside["fusion"]]
-        apart_most = _two_settings(index, chosen, given, both, asked, beside)
-    notes = tuple(chosen.notes)
-    return Evaluation(tuple(rows), len(texts), int(unknown.sum()), seed, notes, apart_most)
-
-
-def _two_settings(
-    index: Index,
-    chosen: JudgedQueries,
-    vectors: Vectors | None,
-    both: tuple[list[Hits], list[Hits]],
-    settings: Mapping[str, Any],
-    beside: Mapping[str, Any],
-) -> TwoSettings:
-    """Compare the results of two settings.
-
-    ``both``: the results with each setting. ``beside``: options of the second setting only.
-    """
-    rankings = [[[hit.id for hit in each] for each in hits] for hits in both]
-    ndcgs = np.array([list(map(ndcg, ranking, chosen.judged)) for ranking in rankings])
-    apart = ndcgs[1] - ndcgs[0]
-    order = (-abs(apart)).argsort(kind="stable")
-    differing = int(np.count_nonzero(apart))
-    moved = []
-    most = order[: min(MOST_MOVED, differing)]
-    texts = [chosen.queries[at].text for at in most]
-    given = None if vectors is None else vectors[most]
-    plain = {**settings, "k": 1, "explain": True, "rerank": None}
-    explained = index.search_many(texts, vectors=given, **plain)  # for what the words weigh
-    for at, found in zip(most.tolist(), explained, strict=True):
-        query, judged = chosen.queries[at], chosen.judged[at]
-        ranks = [{id_: rank for rank, id_ in enumerate(each[at], 1)} for each in rankings]
-        relevant = tuple(
-            RelevantDocument(id_, gain, (ranks[0].get(id_), ranks[1].get(id_)))
-            for id_, gain in sorted(judged.items(), key=lambda pair: (-pair[1], pair[0]))
-            if gain >= RELEVANT
-        )
-        scores = float(ndcgs[0, at]), float(ndcgs[1, at])
-        moved.append(MovedQuery(query.id, found.query, scores, relevant[:MOST_RELEVANT]))
-    name = ", ".join(
-        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
-        for name, value in beside.items()
-    )
-    means = float(ndcgs[0].mean()), float(ndcgs[1].mean())
-    names = f"fusion={settings['fusion']}", name
-    return TwoSettings(names, means, tuple(moved), differing)
+    return Evaluation(tuple(rows), len(texts), int(unknown.sum()), seed, tuple(chosen.notes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import count, repeat
 from typing import TYPE_CHECKING, Final
 
-from vocabtool.reports.hits_page import cut, legend, query_blocks
 from vocabtool.reports.model import (
     Block,
     Cell,
     Column,
-    Entry,
-    Link,
     Paragraph,
     Plot,
     Report,
@@ -22,14 +18,12 @@ from vocabtool.reports.model import (
     notes_of,
 )
 from vocabtool.reports.plots import curve
-from vocabtool.system.messages import plural
 
 if TYPE_CHECKING:
     from vocabtool.evaluation.calibrate import WeightEstimate
-    from vocabtool.evaluation.compare import Evaluation, MovedQuery, SelfCheck, TwoSettings
+    from vocabtool.evaluation.compare import Evaluation, SelfCheck
     from vocabtool.evaluation.tune import TunedWeight
 
-DEPTH: Final = 100  # ranks among which a relevant document is searched
 WEIGHT: Final = "The weight of keywords"
 BAR: Final = 30  # length of the longest bar of a curve, in characters
 
@@ -45,8 +39,7 @@ RATES: Final = (Column("first", "share", 8), Column("top ten", "share", 8))
 def evaluation_report(found: Evaluation) -> Report:
     """Return the report of ``eval``: the mean of each measure, by fusion and group of queries.
 
-    It also compares the nDCG@10 of each fusion with that of the default fusion. An HTML page also
-    shows the queries whose results differ most between two settings.
+    It also compares the nDCG@10 of each fusion with that of the default fusion.
     """
     return Report(
         title="How well the index ranks",
@@ -84,42 +77,6 @@ def _scores(found: Evaluation, *, page: bool) -> Iterator[Section]:
             yield Section("", [Paragraph(f"{split} ({rows[0].queries:,})"), table])
     told = f"difference: {gaps}" if page else f"last column: {gaps}"
     yield Section("", [Paragraph(told), notes_of(found.notes)])
-    if page and found.beside is not None:
-        yield from _two_settings(found.beside)
-
-
-def _two_settings(found: TwoSettings) -> Iterator[Section]:
-    """Yield two sections: a table of the queries that differ most, and details of these queries."""
-    names = found.names
-    means = [f"{name} {mean:.3f}" for name, mean in zip(names, found.ndcg, strict=True)]
-    rows: list[list[Cell]] = []
-    for number, each in enumerate(found.queries, 1):
-        link = Link(cut(f"{each.id}: {each.query.text}"), f"query-{number}")
-        rows.append([link, *each.ndcg, each.ndcg[1] - each.ndcg[0]])
-    columns = (Column("query"), *(Column(f"nDCG@10, {name}", "score") for name in names))
-    differing = plural(found.differing, "query differs", "queries differ")
-    blocks: list[Block] = [
-        Paragraph(f"mean nDCG@10: {means[0]}, {means[1]}; {differing}"),
-        Table((*columns, Column("difference", "score")), rows),
-    ]
-    yield Section(f"Where {names[0]} and {names[1]} differ most", blocks)
-    if found.queries:
-        yield Section(
-            "These queries", [legend(), *map(_moved_query, count(1), repeat(names), found.queries)]
-        )
-
-
-def _moved_query(number: int, names: tuple[str, str], found: MovedQuery) -> Entry:
-    columns = (
-        *(Column("relevant document"), Column("judged", "count")),
-        *(Column(f"rank, {name}", "count") for name in names),
-    )
-    rows = [
-        (cut(each.id), each.gain, *(rank or f"past {DEPTH}" for rank in each.ranks))
-        for each in found.relevant
-    ]
-    words = query_blocks(found.query, codes_first=False, has_legend=False)
-    return Entry(f"query-{number}", cut(f"Query {found.id}"), [*words, Table(columns, rows)])
 
 
 def self_check_report(found: SelfCheck) -> Report:
