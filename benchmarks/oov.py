@@ -1,14 +1,12 @@
-"""Compare speed and memory of ``vocabtool oov`` with a Python loop; measure ``--exact-words``.
+"""Compare speed and memory of ``vocabtool oov`` with a Python loop.
 
     python benchmarks/oov.py                            200 MB and 2 GB of text
     python benchmarks/oov.py --sizes 50,500 --runs 1    less
-    python benchmarks/oov.py --only tap                 only --exact-words (``rules``: the rest)
 
 TensorFlow and vocabtool must be installed in this Python. The corpus is generated on first use:
 lines of 20 to 60 words with Zipf-distributed frequencies, some capitalised, with punctuation, codes
 and numbers. The model knows 20,000 words, and its rule is lower-case, delete punctuation, split (a
-Keras TextVectorization). ``--exact-words`` is measured on a model with the structure of the
-Universal Sentence Encoder.
+Keras TextVectorization).
 
 Whole processes are measured, from start to exit, alternating. The loop and vocabtool must count the
 same tokens and unknown tokens. Memory is the peak resident set. 1 MB is 1,000,000 bytes.
@@ -25,9 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -39,8 +36,6 @@ WORDS: Final = 200_000
 BLOCK_LINES: Final = 20_000
 FASTER: Final = 4  # goal: speed as a multiple of the loop's, on two cores
 MOST_MEMORY: Final = 400_000_000
-SENTENCES: Final = 10_000
-BATCH: Final = 256
 
 # The fastest simple loop: one compiled pattern, one set, one Counter.
 LOOP: Final = """
@@ -144,50 +139,16 @@ def keras_model(folder: str) -> None:
     tf.saved_model.save(model, folder)
 
 
-def encoder_model(folder: str) -> None:
-    """Save a model like the Universal Sentence Encoder: summed word vectors and three layers."""
-    import numpy as np
-    import tensorflow as tf
-
-    known = words()[:400_000]
-
-    class Encoder(tf.Module):  # type: ignore[misc] # TensorFlow carries no types
-        def __init__(self) -> None:
-            super().__init__()
-            generator = np.random.default_rng(0)
-            fill = tf.lookup.KeyValueTensorInitializer(
-                tf.constant(known), tf.range(1, len(known) + 1, dtype=tf.int64)
-            )
-            self.table = tf.lookup.StaticHashTable(fill, 0)
-            shape = (len(known) + 1, 320)
-            self.rows = tf.Variable(generator.standard_normal(shape).astype("f4"))
-            sizes = ((320, 1024), (1024, 1024), (1024, 512))
-            self.layers = [tf.Variable(generator.standard_normal(s).astype("f4")) for s in sizes]
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])  # type: ignore[untyped-decorator] # the same
-        def __call__(self, text: Any) -> Any:
-            lower = tf.strings.lower(text, encoding="utf-8")
-            cut = tf.strings.split(tf.strings.regex_replace(lower, r"([^\w\s])", r" \1 "))
-            rows = tf.gather(self.rows, self.table.lookup(cut.flat_values))
-            found = tf.math.segment_sum(rows, cut.value_rowids())
-            for layer in self.layers:
-                found = tf.nn.relu(found @ layer)
-            return tf.nn.l2_normalize(found, -1)
-
-    tf.saved_model.save(Encoder(), folder)
-
-
-def model(work: Path, name: str) -> Path:
-    """Return the folder of a model; build it if it does not exist."""
-    folder = work / name
+def model(work: Path) -> Path:
+    """Return the folder of the model; build it if it does not exist."""
+    folder = work / "keras_model"
     if not folder.exists():
-        say(f"building the model {name}")
+        say("building the model")
         beside = folder.with_suffix(".part")
         shutil.rmtree(beside, ignore_errors=True)
-        subprocess.run([*job(name), str(beside)], check=True, capture_output=True)
-        list_of_words = Path(f"{beside}.txt")
-        if list_of_words.exists():
-            list_of_words.rename(work / f"{name}.txt")
+        command = [sys.executable, str(Path(__file__).resolve()), "--keras-model", str(beside)]
+        subprocess.run(command, check=True, capture_output=True)
+        Path(f"{beside}.txt").rename(work / "keras_model.txt")
         beside.rename(folder)
     return folder
 
@@ -222,11 +183,6 @@ def run(command: list[str]) -> Run:
     return Run(seconds, usage.ru_maxrss * unit, json.loads(said))
 
 
-def job(name: str) -> list[str]:
-    """Return the command that runs one of JOBS in a new process."""
-    return [sys.executable, str(Path(__file__).resolve()), "--job", name]
-
-
 def vocabtool() -> str:
     """Return the path of the installed command."""
     found = shutil.which("vocabtool", path=str(Path(sys.executable).parent))
@@ -243,7 +199,7 @@ def oov(folder: Path, text: Path, threads: int) -> list[str]:
 
 def rules(work: Path, sizes: Sequence[int], runs: int) -> Iterator[Table]:
     """Compare the loop with our command on the first size; measure our memory on all sizes."""
-    folder = model(work, "keras_model")
+    folder = model(work)
     text = corpus(work, sizes[0])
     commands = {
         "plain Python loop": [sys.executable, "-c", LOOP, str(work / "keras_model.txt"), str(text)],
@@ -289,46 +245,6 @@ def check(loop: Run, ours: Run) -> None:
         raise SystemExit(f"the loop counts {loop.counted}, vocabtool {found}")
 
 
-def tap(work: Path, runs: int) -> Iterator[Table]:
-    """Compare ``--exact-words``, text by text, with the original model, in batches."""
-    folder = model(work, "encoder_model")
-    command = [*job("tap"), str(folder), str(runs)]
-    say(f"--exact-words on {SENTENCES:,} sentences")
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    seconds = json.loads(done.stdout.splitlines()[-1])
-    untouched, tapped = (median(seconds[name]) for name in ("untouched", "tapped"))
-    yield Table(
-        title=f"{SENTENCES:,} sentences, which --exact-words runs one by one",
-        columns=("", "time", "ratio"),
-        rows=(
-            ("the model, in batches", f"{untouched:.2f} s", "1.0x"),
-            ("with the words it looks up", f"{tapped:.2f} s", f"{tapped / untouched:.1f}x"),
-        ),
-    )
-
-
-def tap_job(folder: str, runs: str) -> None:
-    """Run both in one process, alternating, after a warm-up round."""
-    import tensorflow as tf
-
-    from vocabtool.tokenization.instrumented_model import InstrumentedModel
-
-    lines = next(blocks(words(), 1)).split(b"\n")
-    texts = [b" ".join(line.split()[:12]) for line in lines[:SENTENCES]]
-    untouched, tapped = tf.saved_model.load(folder), InstrumentedModel.load(folder)
-    signature = untouched.signatures["serving_default"]
-    seconds: dict[str, list[float]] = {"untouched": [], "tapped": []}
-    for _ in range(int(runs) + 1):
-        start = time.perf_counter()
-        for at in range(0, SENTENCES, BATCH):
-            signature(text=tf.constant(texts[at : at + BATCH]))
-        middle = time.perf_counter()
-        tapped.run(texts)
-        seconds["untouched"].append(middle - start)
-        seconds["tapped"].append(time.perf_counter() - middle)
-    print(json.dumps({name: found[1:] for name, found in seconds.items()}))
-
-
 def say(what: str) -> None:
     """Print progress on standard error."""
     print(what, file=sys.stderr, flush=True)
@@ -341,27 +257,15 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=default, help="folder for generated files")
     parser.add_argument("--sizes", default="200,2000", help="sizes of the corpora in MB")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--only", choices=("rules", "tap"))
     parser.add_argument("--json", type=Path, help="write the tables to this file")
-    parser.add_argument("--job", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--keras-model", help=argparse.SUPPRESS)  # in a process of its own
     options = parser.parse_args()
-    if options.job:
-        name, *arguments = options.job
-        jobs: dict[str, Callable[..., None]] = {
-            "keras_model": keras_model,
-            "encoder_model": encoder_model,
-            "tap": tap_job,
-        }
-        jobs[name](*arguments)
+    if options.keras_model:
+        keras_model(options.keras_model)
         return
     options.work.mkdir(parents=True, exist_ok=True)
     sizes = [int(size) for size in options.sizes.split(",")]
-    asked = {
-        "rules": lambda: rules(options.work, sizes, options.runs),
-        "tap": lambda: tap(options.work, options.runs),
-    }
-    tables = (asked[name]() for name in asked if options.only in (None, name))
-    report(chain.from_iterable(tables), options.json)
+    report(rules(options.work, sizes, options.runs), options.json)
 
 
 if __name__ == "__main__":

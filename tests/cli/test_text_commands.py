@@ -45,8 +45,8 @@ pq.write_table(TABLE, packed := io.BytesIO())
 PARQUET = packed.getvalue()
 OP = [
     "the op StringFormat",
-    "use --exact-words",
-    "pip install '.[tensorflow]'",
+    "name a rule",
+    "--rule",
 ]
 NOTHING = "word\tcount\tdocuments\terror\tkind\tlike\texample\n"
 
@@ -406,8 +406,6 @@ def test_the_very_share_is_no_failure(share: str, unknown: int, of: int, here: P
         (["oov", "model", "-", "-o", ""], "-o needs the name of a file"),
         (["oov", "model", "-", "--html", ""], "--html needs the name of a file"),
         (["oov", "model", "-", "-o", "report.xml"], "-o report.xml: expected a file that ends in"),
-        (["words", "model", "--rule", "lower", "--exact-words"], "omit --rule"),
-        (["oov", "model", "-", "--rule", "lower", "--exact-words"], "omit --rule"),
         (["words", "model", "--rule", "nope"], "unknown rule 'nope'"),
         (["words", "model", "--rule", "regex:"], "regex: needs a pattern"),
         (["words", "model", "--rule", "regex:(?=a)"], "no lookahead"),
@@ -519,24 +517,10 @@ def test_a_named_rule_overrules_the_models(here: Path) -> None:
     ],
 )
 def test_a_model_whose_words_are_not_found(command: list[str], told: list[str], here: Path) -> None:
-    """The op in the way is named, and that --exact-words would tell; or to name a rule."""
+    """The op in the way is named, and the way out: to name a rule."""
     done = run(*command, cwd=here)
     assert (done.returncode, done.stdout) == (3, b"")
     assert [each for each in told if each not in done.stderr.decode()] == []
-
-
-def test_exact_words_without_tensorflow(here: Path, tmp_path: Path) -> None:
-    """Without TensorFlow --exact-words says what to install."""
-    (tmp_path / "tensorflow").mkdir()
-    missing = "raise ModuleNotFoundError('No module named tensorflow', name='tensorflow')"
-    (tmp_path / "tensorflow" / "__init__.py").write_text(missing)
-    environ = {"PYTHONPATH": str(tmp_path)}
-    for command in (["words", "model", "x"], ["oov", "model", "corpus.txt"]):
-        done = run(*command, "--exact-words", cwd=here, environ=environ)
-        assert (done.returncode, done.stdout) == (3, b"")
-        assert b"pip install '.[tensorflow]'" in done.stderr
-        assert b"Traceback" not in done.stderr
-        assert run(*command, cwd=here, environ=environ).returncode == 0  # recovered: no need of it
 
 
 # Streams

@@ -153,15 +153,12 @@ def test_fingerprint(case: Case, encoder: Encoder) -> None:
 
 
 def test_what_is_refused(case: Case, encoder: Encoder) -> None:
-    """One text, a null, a number are no list of texts; no batch of none, no exact words unasked."""
+    """One text, a null, a number are no list of texts; no batch of none."""
     for wrong in ({"batch_size": 0}, {"workers": 0}):
         with pytest.raises(ValueError, match="at least"):
             list(encoder.pipe(TEXTS, **wrong))
     with pytest.raises(ValueError, match="got 0"):
         case.open(max_batch=0)
-    assert not encoder.exact
-    with pytest.raises(VocabtoolError, match="exact words"):
-        encoder.encode_with_words(TEXTS)
     with pytest.raises(TypeError, match="put it in a list"):
         encoder.encode("love")
     with pytest.raises(VocabtoolError, match="null"):

@@ -74,14 +74,14 @@ def test_objects(tmp_path: Path) -> None:
 
 GIVEN: dict[str, Any] = {
     **{"signature": "serving_default", "output": "vectors", "name": "words", "rule": "lower"},
-    **{"exact_words": True, "trust": True, "weights": "idf", "remove_component": False},
+    **{"trust": True, "weights": "idf", "remove_component": False},
     **{"fitted": object(), "fingerprint": "v1", "max_batch": 5},
     **{"api_key_env": "KEY", "requests": 2, "requests_per_minute": 600, "tokens_per_minute": 9},
     **{"timeout": 5.0, "retries": 0, "prompt_query": "q", "prompt_document": "d", "dim": 2},
 }
 WRAPPED = "prompt_query prompt_document dim"
 OPTIONS: dict[Any, str] = {
-    "tensorflow": f"signature output name rule exact_words trust max_batch {WRAPPED}",
+    "tensorflow": f"signature output name rule trust max_batch {WRAPPED}",
     "static": "rule weights remove_component fitted max_batch",
     "model2vec": f"max_batch {WRAPPED}",
     "onnx": f"output max_batch {WRAPPED}",

@@ -62,12 +62,12 @@ def words_of(folder: Path, *nodes: bytes, functions: Sequence[bytes] = ()) -> Wo
 
 def refused(folder: Path, *nodes: bytes, functions: Sequence[bytes] = ()) -> str:
     """Return the reason why a rule cannot be inferred."""
-    with pytest.raises(VocabtoolError, match="--exact-words") as caught:
+    with pytest.raises(VocabtoolError, match="name a rule") as caught:
         words_of(folder, *nodes, functions=functions)
     told = str(caught.value)
     start = "words: the model does not show how it splits texts into words: "
     assert told.startswith(start)
-    return told.removeprefix(start).partition("; use --exact-words")[0]
+    return told.removeprefix(start).partition("; name a rule")[0]
 
 
 LOWER = b.node(b"lower", b"StringLower", b"text")

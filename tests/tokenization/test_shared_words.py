@@ -1,4 +1,4 @@
-"""Words of real models, if the collection exists: rules, and exact words if a model loads."""
+"""Words of real models, if the collection exists."""
 
 from __future__ import annotations
 
@@ -56,19 +56,6 @@ def test_the_words_of_use_lite_are_those_of_its_tokenizer(shared: Path) -> None:
     words = Words.of(model, rule=f"sentencepiece:{model}/assets/universal_encoder_8k_spm.model")
     assert words.unknown("I love to use 日本 ☃") == ["日本", "☃"]
     assert words.pieces("Xapian") == ["▁X", "ap", "ian"]
-
-
-def test_rule_and_tap_agree_on_a_real_model(shared: Path) -> None:
-    """The only model that loads and takes one text: a Chinese segmenter."""
-    pytest.importorskip("tensorflow_text", reason="the model holds its ops")
-    model = shared / "models" / "tftext_segmenter"
-    rule, tap = Words.of(model), Words.of(model, exact=True)
-    assert rule.vocabulary.name == tap.vocabulary.name == "hash_table"
-    by_rule, by_tap = rule.split(TEXTS).to_pylist(), tap.split(TEXTS).to_pylist()
-    assert [[(w["word"], w["known"]) for w in row] for row in by_rule] == [
-        [(w["word"], w["known"]) for w in row] for row in by_tap
-    ]
-    assert sum(w["known"] for row in by_rule for w in row) > 10
 
 
 def test_real_words_are_no_pieces(shared: Path) -> None:

@@ -81,8 +81,7 @@ def test_split(words: Words) -> None:
     assert found.to_pylist()[2][0] == {"word": "café".encode(), **unknown}
     assert [word["word"] for word in found.to_pylist()[3]] == [b"<", b"unk", b">"]
     assert words.unknown(TEXT) == words.unknown(TEXT.encode()) == ["xapian"]
-    with pytest.warns(DeprecationWarning, match="look_up"):
-        assert words.judge([TEXT]).ids.tolist() == ids
+    assert words.look_up([TEXT]).ids.tolist() == ids
 
 
 @given(st.lists(st.text(st.sampled_from("theI love.,!é \n\0日"), max_size=12), max_size=5))
@@ -146,8 +145,6 @@ def test_errors() -> None:
         Words.of(MODEL, name="x")
     with pytest.raises(VocabtoolError, match="unknown rule 'x'"):
         Words.of(MODEL, rule="x")
-    with pytest.raises(VocabtoolError, match=r"exact words .* rule"):
-        Words.of(MODEL, rule="lower", exact=True)
 
 
 # OovCounter

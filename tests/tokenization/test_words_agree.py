@@ -1,8 +1,9 @@
-"""Inferred rules, exact words and TensorFlow's layers agree token for token."""
+"""Inferred rules and TensorFlow agree token for token."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -44,11 +45,12 @@ def told(words: Words, texts: tuple[bytes, ...]) -> Told:
     return [[(word["word"], word["known"]) for word in row] for row in rows]
 
 
-def spelled(words: Words, texts: tuple[bytes, ...]) -> list[list[tuple[bytes, bool]]]:
-    """Return the pieces of each word, and which of them are known."""
+def spelled(words: Words, texts: tuple[bytes, ...]) -> list[Told]:
+    """Return the pieces of each word of each text, and which of them are known."""
     found = words.look_up(texts)
     assert found.spelled is not None
-    return [found.spelled.of_word(code) for code in found.codes.tolist()]
+    of_words = [found.spelled.of_word(code) for code in found.codes.tolist()]
+    return [of_words[start:end] for start, end in pairwise(found.offsets.tolist())]
 
 
 def wanted(truth: TextTruth, texts: tuple[bytes, ...]) -> Told:
@@ -114,7 +116,7 @@ def test_rules_make_the_words_that_tensorflow_makes(name: str, text_model: Built
         with pytest.raises(VocabtoolError) as caught:
             Words.of(path, name=truth.vocabulary)
         assert any(op in str(caught.value) for op in in_the_way)
-        assert "--exact-words" in str(caught.value)
+        assert "--rule" in str(caught.value)
         return
     words = Words.of(path, name=truth.vocabulary)
     agree_with(truth, words)
@@ -150,15 +152,6 @@ def test_rules_give_the_ids_that_tensorflow_gives(name: str, text_model: Built) 
         assert [word["id"] for word in row] == told_ids
 
 
-@pytest.mark.sampled(10)
-@pytest.mark.parametrize("name", PLAIN)
-def test_the_tap_tells_what_tensorflow_makes(name: str, text_model: Built) -> None:
-    """The running model reports the same words, with or without a supported rule."""
-    path, truth = text_model(name)
-    words = Words.of(path, name=truth.vocabulary, exact=True)
-    agree_with(truth, words)
-
-
 @pytest.mark.parametrize("name", WORDPIECES)
 def test_pieces_of_words_are_those_of_tensorflow(name: str, text_model: Built) -> None:
     """The pieces of a word are those of the op."""
@@ -184,15 +177,6 @@ def test_pieces_are_those_of_tensorflow(name: str, text_model: Built) -> None:
         assert all(known for _, known in row) == all(flags)
 
 
-@pytest.mark.parametrize("name", [*WORDPIECES, *SENTENCEPIECES])
-def test_rule_and_running_model_make_the_same_pieces(name: str, text_model: Built) -> None:
-    """They agree on every word and its pieces."""
-    path, truth = text_model(name)
-    rule = Words.of(path, name=truth.vocabulary)
-    exact = Words.of(path, name=truth.vocabulary, exact=True)
-    assert spelled(rule, truth.accepted()) == spelled(exact, truth.accepted())
-
-
 PROBES = st.lists(assigned_text(max_size=30).map(str.encode) | st.binary(max_size=12), max_size=6)
 SHAPES = [
     *("nested", "padded", "bigrams", "mapped", "tf1_resaved", "k2_embedded", "k3_nmt"),
@@ -202,17 +186,23 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_rule_and_tap_agree_on_anything(name: str, text_model: Built) -> None:
+def test_rules_agree_with_tensorflow_on_anything(name: str, text_model: Built) -> None:
     """On texts of every script of Unicode 12, and on invalid bytes."""
     path, truth = text_model(name)
     rule = Words.of(path, name=truth.vocabulary)
-    tap = Words.of(path, name=truth.vocabulary, exact=True)
 
     @settings(max_examples=settings().max_examples // 4)
     @given(PROBES)
-    def agree(texts: list[bytes]) -> None:
-        given_texts = tuple(texts)
-        assert told(rule, given_texts) == told(tap, given_texts)
+    def agree(probes: list[bytes]) -> None:
+        texts = tuple(probes)
+        if truth.kind == "sentencepiece":  # the op gets whole texts, so pieces are compared
+            assert truth.pieces is not None
+            made = [[piece for word in row for piece in word] for row in spelled(rule, texts)]
+            pieces = [row[0] for row in truth.pieces(texts)]
+            flags = truth.known(texts)
+            assert made == [list(zip(*row, strict=True)) for row in zip(pieces, flags, strict=True)]
+        else:
+            assert told(rule, texts) == wanted(truth, texts)
 
     agree()
 

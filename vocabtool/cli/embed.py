@@ -123,13 +123,7 @@ RUN = gather(
 @click.command("embed", epilog=MODEL_HELP)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--model", required=True, metavar="MODEL", help="The model that makes the vectors.")
-@encoder_options(
-    click.option(
-        "--exact-words",
-        is_flag=True,
-        help="Find unknown words by recording what the running TensorFlow model looks up.",
-    )
-)
+@encoder_options()
 @click.option(
     "-o",
     "--folder",

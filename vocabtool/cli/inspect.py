@@ -13,7 +13,6 @@ from vocabtool.cli.options import (
     NAME,
     OUTPUT,
     RULES,
-    TRUST,
     check_rule,
     format_option,
     gather,
@@ -148,14 +147,6 @@ WORDS_OPTIONS = gather(
         "Take the rule that the model was trained with: keras for TextVectorization, ptb for "
         "GloVe, tokenizer:FILE for subword pieces, lower for lower-cased entries, else whitespace.",
     ),
-    click.option(
-        "--exact-words",
-        "exact",
-        is_flag=True,
-        help="Run the model and record the words that it looks up. Needs TensorFlow: "
-        "pip install '.[tensorflow]'.",
-    ),
-    TRUST,
 )
 
 
@@ -181,7 +172,7 @@ def words_command(
     """Show how MODEL splits TEXT into words, and which words it knows."""
     from vocabtool.reports.inspection import words_report
 
-    own_rule = {**options, "name": None, "rule": None, "exact": False}
+    own_rule = {**options, "name": None, "rule": None}
     others = [(other, open_words(other, own_rule)) for other in beside]
     _show(words_report(open_words(model, options), texts, model, others), report_format)
 
@@ -190,7 +181,5 @@ def open_words(model: str, options: dict[str, Any]) -> Words:
     """Return the ``Words`` of MODEL; ``options``: the values of ``WORDS_OPTIONS``."""
     from vocabtool.tokenization.words import Words
 
-    if options["exact"] and options["rule"] is not None:
-        raise click.UsageError("--exact-words uses the model's own rule; omit --rule")
     path, name = split_model(model, options["name"])
     return Words.of(path, **{**options, "name": name})

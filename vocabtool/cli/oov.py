@@ -175,7 +175,7 @@ def _share(text: str, before: str = "", after: str = "") -> float:
     type=click.IntRange(1, 64),
     default=2,
     show_default=True,
-    help="Number of threads; --exact-words uses one.",
+    help="Number of threads.",
 )
 def oov_command(
     model: str,
@@ -239,7 +239,7 @@ def oov_command(
     counter = OovCounter(words, budget=budget << 20, limit=token_limit)
     kept: list[pa.StringArray] = []
     texts = _keep((batch.texts for batch in documents), kept, suggestion["most"])
-    counter.count(texts, threads=1 if options["exact"] else threads)
+    counter.count(texts, threads=threads)
     report = counter.report(model=model, sources=files, order=order or "cost")
     refuse_nothing(report.documents, files, skipped=log.skipped.first)
     suggested = _suggest(words, model, kept, **suggestion)

@@ -206,7 +206,6 @@ def embed(
             id_field=options.id_field,
             keep=keep,
             text=text,
-            exact=encoder.exact,
             keeps="last" if options.on_duplicate == "last" else "first",
             shard_rows=shard_rows,
             batch_size=batch_size or encoder.max_batch,
@@ -217,11 +216,6 @@ def embed(
             overlap=options.overlap,
             rules=rules_of(files or (), options),
         )
-        if plan.exact and cache is not None:
-            raise VocabtoolError(
-                "--exact-words must run the model on each text, but --cache avoids such runs: use "
-                "only one of the two options"
-            )
         if runner == "ray" and (files is None or STDIN in files):
             raise VocabtoolError("the runner ray reads files by name, so it cannot read a stream")
         if force or not _resumes(folder, plan, files, batch_size):

@@ -165,7 +165,6 @@ OPTIONS: Final = {  # names of the fields in a message
     "overlap": "--overlap",
     "rules": "the rules by which texts are cut",
     "text": "--no-text",
-    "exact": "--exact-words",
     "keeps": "--on-duplicate",
     "shard_rows": "--shard-rows",
     "batch_size": "--batch-size",
@@ -196,7 +195,6 @@ class Plan:
     id_field: str | None
     keep: tuple[str, ...]
     text: bool
-    exact: bool
     keeps: Literal["first", "last"]
     shard_rows: int
     batch_size: int

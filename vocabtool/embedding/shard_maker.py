@@ -166,7 +166,7 @@ class ShardMaker:
         self._cache = None
         if work.cache is not None:
             self._cache = VectorCache(work.cache, encoder.fingerprint, encoder.dim)
-        self._words = None if plan.exact else encoder.words
+        self._words = encoder.words
         self._lookups = ThreadPoolExecutor(1)
 
     def close(self) -> None:
@@ -209,9 +209,7 @@ class ShardMaker:
         encode, size = self._encoder.encode_batches, self._plan.batch_size
         unknown: Unknown | None = None
         try:
-            if self._plan.exact:
-                vectors, unknown = self._encode_exactly(texts)
-            elif self._cache is not None:
+            if self._cache is not None:
                 cached, hits = self._cache.vectors(
                     texts, lambda new: np.concatenate(encode(new, size))
                 )
@@ -240,17 +238,6 @@ class ShardMaker:
             tokens_cut=unknown.tokens_cut if unknown else 0,
         )
         return Rows(table, counts, hits)
-
-    def _encode_exactly(self, texts: pa.StringArray) -> tuple[list[Vectors], Unknown]:
-        size, encode = self._plan.batch_size, self._encoder.encode_with_words
-        encoded = [encode(texts[at : at + size]) for at in range(0, len(texts), size)]
-        parts = [unknown_words(each.words) for each in encoded]
-        unknown = Unknown(
-            pa.concat_arrays([each.words for each in parts]),
-            sum(each.tokens for each in parts),
-            sum(each.tokens_unknown for each in parts),
-        )
-        return [each.vectors for each in encoded], unknown
 
     def _table(
         self, documents: pa.Table, vectors: list[Vectors], unknown: Unknown | None

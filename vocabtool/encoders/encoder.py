@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from vocabtool.choices import WEIGHTINGS, EncoderKind, Weighting
 from vocabtool.errors import VocabtoolError
 from vocabtool.system.parallel import pipe_rows
-from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
 from vocabtool.tokenization.token_limit import count_cut
 from vocabtool.tokenization.words import GivenWords, Words
@@ -46,7 +45,6 @@ class EncoderArguments(TypedDict, total=False):
     output: str | None
     name: str | None
     rule: str | None
-    exact_words: bool
     trust: bool
     weights: Weighting | None
     remove_component: bool | None
@@ -75,8 +73,6 @@ class EncoderOptions:
     signatures return vectors.
     ``output``: for TensorFlow and ONNX: the output to use.
     ``name``: for TensorFlow: the name of the vocabulary, as ``inspect`` prints it.
-    ``exact_words``: for TensorFlow: report the words that the running model looks up
-    (:meth:`Encoder.encode_with_words`).
     ``rule``: how texts are split into words, see ``Words.of``. For word vectors, and for TensorFlow
     models with ids as input.
     ``weights``: for word vectors: how words are weighted, default ``idf``.
@@ -110,7 +106,6 @@ class EncoderOptions:
     output: str | None = None
     name: str | None = None
     rule: str | None = None
-    exact_words: bool = False
     trust: bool = False
     weights: Weighting | None = None
     remove_component: bool | None = None
@@ -162,13 +157,6 @@ class EncoderOptions:
         return {name: value for name, value in self.given_options().items() if name in STORED}
 
 
-class VectorsAndWords(NamedTuple):
-    """Vectors, shape (n, dim), and the words that the model looked up to compute them."""
-
-    vectors: Vectors
-    words: WordLookup
-
-
 class EncodedTexts(NamedTuple):
     """Vectors of n texts, shape (n, dim), and counts of what the model does not read.
 
@@ -188,7 +176,6 @@ class Encoder(ABC):
     ``dim``: length of a vector. ``max_batch``: maximum number of texts per call of the model.
     ``max_tokens``: how many tokens of a text are used at most. Special tokens, which the model
     adds, do not count. ``None``: no limit, or the limit is unknown.
-    ``exact``: whether :meth:`encode_with_words` works.
     ``options``: the options that open the same encoder again, including the kind.
     ``folder``: the folder of a local model, which may contain a file with prompts, or ``None``.
     ``skips_blank``: whether blank texts get the zero vector without a run of the model.
@@ -198,7 +185,6 @@ class Encoder(ABC):
     dim: int
     max_batch: int
     max_tokens: int | None = None
-    exact: bool = False
     folder: Path | None = None
     skips_blank: bool = False
     options: EncoderOptions = EncoderOptions()
@@ -250,16 +236,6 @@ class Encoder(ABC):
     def encode_batches(self, texts: pa.StringArray, size: int) -> list[Vectors]:
         """Return a list with one array of vectors for each batch of ``size`` texts."""
         return [self.encode(texts[at : at + size]) for at in range(0, len(texts), size)]
-
-    def encode_with_words(self, texts: Texts) -> VectorsAndWords:
-        """Return the vectors, and the words that the model looks up to compute them.
-
-        Raises :class:`VocabtoolError` if the encoder was not opened with ``exact_words``.
-        """
-        raise VocabtoolError(
-            f"an encoder of kind {self.kind!r} cannot report exact words (those that its model "
-            "looks up). Use a TensorFlow model, opened with exact_words=True"
-        )
 
     def with_words(self, words: Words) -> Self:
         """Return a copy of this encoder with other words."""

@@ -54,7 +54,7 @@ GROUP: Final = "vocabtool.encoders"
 # The options of each kind, besides `kind`.
 OPTIONS: Final[Mapping[EncoderKind, frozenset[str]]] = {
     "tensorflow": frozenset(
-        (*WRAPPED, "signature", "output", "name", "rule", "exact_words", "trust", "max_batch")
+        (*WRAPPED, "signature", "output", "name", "rule", "trust", "max_batch")
     ),
     "static": frozenset(("rule", "weights", "remove_component", "fitted", "max_batch")),
     "model2vec": frozenset((*WRAPPED, "max_batch")),

@@ -158,11 +158,6 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
     # before every text, so the fingerprint without prompts is that of other vectors.
     if not any(prompts) and dim == encoder.dim:
         return encoder
-    if encoder.exact:
-        raise VocabtoolError(
-            "--exact-words cannot be combined with --prompt-query, --prompt-document or --dim; "
-            "leave out --exact-words, or leave out the others"
-        )
     notes: tuple[str, ...] = ()
     for whom, prompt in (("each query", prompts.query), ("each document", prompts.document)):
         if len(prompt) > MAX_PROMPT:

@@ -10,24 +10,21 @@ import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
 from vocabtool.choices import RULE_NAMES
-from vocabtool.encoders.encoder import Encoder, EncoderOptions, Texts, Vectors, VectorsAndWords
+from vocabtool.encoders.encoder import Encoder, EncoderOptions, Texts, Vectors
 from vocabtool.encoders.saved_model_functions import (
     Call,
     IdInput,
-    Output,
     TextInput,
     choose_output,
-    fixed_size,
 )
 from vocabtool.errors import (
     InvalidFile,
     NotFound,
-    NoVocabulary,
     UnsupportedFormat,
     VocabtoolError,
     reading,
@@ -42,19 +39,17 @@ from vocabtool.tokenization.checked_model import (
     reason_of,
     sizes,
 )
-from vocabtool.tokenization.instrumented_model import ExactTokenizer, InstrumentedModel
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
-from vocabtool.tokenization.words import Words, exact_words
+from vocabtool.tokenization.words import Words
 
 MAX_BATCH: Final = 256
 PROBES: Final = (b"a", b"42", b"")  # texts to try until one gives a vector, to find its length
 TOLERANCE: Final = 1e-6  # a vector may change this much with the other texts of its batch
 CONTENT: Final = ("variables", "assets", "assets.extra")
-EXACT: Final = "With --exact-words (exact_words=True), the running model reports them"
 
 
 class TensorFlowEncoder(Encoder):
-    """Encodes texts with a SavedModel. With ``exact_words``, only one thread encodes at a time."""
+    """Encodes texts with a SavedModel."""
 
     kind = "tensorflow"
 
@@ -69,14 +64,12 @@ class TensorFlowEncoder(Encoder):
         is_handle = isinstance(model, str) and Path(model).absolute() != folder
         self._model = model if is_handle else folder
         self._folder, self.options = folder, options
-        self.exact = options.exact_words
-        self._tap: InstrumentedModel | None = None
         with reading(str(opened.path)):
-            self._loaded, self._output = self._load(opened)
+            self._loaded = load_checked(opened, trust=options.trust)
+            self._output = choose_output(self._loaded, options.signature, options.output)
             self._input = self._choose_input()
             wanted, size = options.max_batch or MAX_BATCH, self._input.size
             self.max_batch = wanted if size is None or size == 1 else size
-            self._exact_words = self._tap and exact_words(self._tap, folder, options.name)
             self.dim = self._output.dim or self._probe_dim()
             if isinstance(self._input, IdInput):
                 self._input.by_length = self._is_changed_by_padding(self._input)
@@ -96,11 +89,6 @@ class TensorFlowEncoder(Encoder):
         notes = [f"{self._output.function}, output {self._output}", *self._input.notes]
         if self._output.dtype != "float32":
             notes.append(f"its vectors are {self._output.dtype}, converted to float32")
-        if self._tap is not None:
-            cost = "texts are run one at a time, because the graph of this model requires it"
-            if self._tap.runs_together:
-                cost = "reported by the same run that computes the vectors"
-            notes.append(f"exact words: {cost}")
         words, note = self._words_and_note
         notes += [note] if note is not None else []
         return (*notes, *(words.notes if words is not None else ()))
@@ -112,59 +100,7 @@ class TensorFlowEncoder(Encoder):
             [self._check(self._run(batch), batch) for batch in self._batches(given)]
         )
 
-    def encode_with_words(self, texts: Texts) -> VectorsAndWords:
-        """Run the model once. Return the vectors and the words that the model looks up.
-
-        The vectors are the same as from :meth:`encode`. If the graph of the model requires that
-        texts are run one at a time, numbers may differ by 1e-6.
-        """
-        if not self.exact:
-            raise VocabtoolError("the encoder was opened without exact words: use exact_words=True")
-        if isinstance(self._input, IdInput):
-            return self._encode_ids(self._input, texts)
-        if self._tap is None or self._exact_words is None:
-            raise TypeError("the model was not instrumented to report the words that it looks up")
-        judge = cast(ExactTokenizer, self._exact_words.tokenizer)
-        given = _as_byte_list(texts)
-        if not given:
-            return VectorsAndWords(self._concatenate([]), judge.look_up(texts_array([])))
-        ran = self._tap.run_batches(self._batches(given), self._output.read)
-        return VectorsAndWords(self._check(ran.rows, given), judge.look_up_traces(ran.traces))
-
     # Opening it.
-
-    def _load(self, opened: graph_files.GraphFile) -> tuple[Any, Output]:
-        """Return the loaded model and its output.
-
-        If exact words are requested and the model takes texts, the model is ``None``.
-        """
-        options = self.options
-        chosen: list[Output] = []
-
-        def choose(loaded: Any) -> Entry:
-            chosen[:] = [choose_output(loaded, options.signature, options.output)]
-            function = chosen[0].function
-            return Entry.of(function, function.text_shape or ())
-
-        if options.exact_words:
-            tap = InstrumentedModel.load(opened.path, trust=options.trust, choose=choose)
-            shape = chosen[0].function.text_shape
-            if shape is not None:
-                if options.rule is not None:
-                    raise VocabtoolError(
-                        "--exact-words (exact_words=True) cannot be combined with --rule"
-                    )
-                if fixed_size(shape) not in (None, 1):
-                    raise UnsupportedFormat(
-                        f"the model requires exactly {shape[0]} texts per call; exact words need "
-                        "a model that accepts one text or any number of texts per call. Open this "
-                        "model without exact words"
-                    )
-                self._tap = tap
-                return None, chosen[0]
-        loaded = load_checked(opened, trust=options.trust)
-        choose(loaded)
-        return loaded, chosen[0]
 
     def _choose_input(self) -> TextInput | IdInput:
         function = self._output.function
@@ -186,18 +122,13 @@ class TensorFlowEncoder(Encoder):
     def _words_and_note(self) -> tuple[Words | None, str | None]:
         if isinstance(self._input, IdInput):
             return self._input.words, None
-        if self._exact_words is not None:
-            return self._exact_words, None
         name, rule = self.options.name, self.options.rule
         try:
             return Words.of(self._folder, name=name, rule=rule), None
         except VocabtoolError as error:
             if rule is not None:
                 raise
-            why = str(error).splitlines()[0]
-            # A model without a vocabulary has no lookups to report.
-            advice = "" if isinstance(error, NoVocabulary) else f". {EXACT}"
-            return None, f"the words of the model are unknown: {why}{advice}"
+            return None, f"the words of the model are unknown: {str(error).splitlines()[0]}"
 
     def _probe_dim(self) -> int:
         failed: VocabtoolError | None = None
@@ -218,7 +149,7 @@ class TensorFlowEncoder(Encoder):
             size = length if length > 0 else len(row)
             filled = [(row + [ids.pad] * size)[:size]] * max(rows, 1)
             try:
-                answer = self._call(ids.tensor(filled))
+                answer = self._output.function.call(ids.tensor(filled))
             except import_tensorflow().errors.OpError as error:
                 raise UnsupportedFormat(
                     f"the model fails for id {word} of the vocabulary {vocabulary.name}, whose ids "
@@ -256,27 +187,6 @@ class TensorFlowEncoder(Encoder):
         size = self.max_batch
         return [texts[start : start + size] for start in range(0, len(texts), size)]
 
-    def _encode_ids(self, ids: IdInput, texts: Texts) -> VectorsAndWords:
-        array = texts_array(texts)
-        judged = ids.words.look_up(array)
-        batches = []
-        for start in range(0, len(array), self.max_batch):
-            offsets = judged.offsets[start : start + self.max_batch + 1]
-            codes = judged.codes[offsets[0] : offsets[-1]]
-            part = judged._replace(codes=codes, offsets=offsets - offsets[0])
-            count = len(offsets) - 1
-            try:
-                batches.append(self._collect(ids.calls_of_judged(part), count))
-            except import_tensorflow().errors.OpError as error:
-                what = f"the model fails for {count} texts: {reason_of(error)}"
-                raise UnsupportedFormat(what) from error
-        return VectorsAndWords(self._check(self._concatenate(batches), as_bytes(array)), judged)
-
-    def _call(self, tensor: Any) -> Any:
-        if self._tap is None:
-            return self._output.function.call(tensor)
-        return self._tap.call_untraced(lambda: self._output.function.call(tensor))
-
     def _run(self, texts: Sequence[bytes]) -> Vectors:
         tensorflow = import_tensorflow()
         try:
@@ -294,7 +204,7 @@ class TensorFlowEncoder(Encoder):
         """Run ``calls``. Return the vector of each text, in the order of the texts."""
         vectors = np.empty((texts, 0), np.float32)
         for tensor, positions, size in calls:
-            rows = self._output.read(self._call(tensor), size)
+            rows = self._output.read(self._output.function.call(tensor), size)
             if size == texts and isinstance(positions, slice):  # all texts in one call
                 return rows
             if not vectors.size:

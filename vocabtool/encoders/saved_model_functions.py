@@ -254,10 +254,7 @@ class IdInput:
 
     def calls(self, texts: Sequence[bytes]) -> Iterator[Call]:
         """Yield calls that together contain each text once. ``texts`` must not be empty."""
-        return self.calls_of_judged(self.words.look_up(string_array(texts)))
-
-    def calls_of_judged(self, judged: WordLookup) -> Iterator[Call]:
-        ids, bounds = self._ids(judged)
+        ids, bounds = self._ids(self.words.look_up(string_array(texts)))
         lengths = np.maximum(np.diff(bounds), 1)  # a text without words is a row of padding
         if self.shape[1] > 0:
             with self._lock:

@@ -201,7 +201,6 @@ SOURCES: Final = {
     "recovered": "the model's own rule, from its files",
     "named": "the rule that you named",
     "guessed": "the rule that fits the entries best",
-    "exact": "the running model",
 }
 UNKNOWN: Final = "unknown"
 

@@ -147,12 +147,8 @@ def _import(library: str, purpose: str) -> ModuleType:
         raise UnsupportedFormat(f"{what}: pip install '.[tensorflow]'") from error
 
 
-def load_checked(
-    opened: graph_files.GraphFile, *, trust: bool, change: Callable[[Proto], object] | None = None
-) -> Any:
+def load_checked(opened: graph_files.GraphFile, *, trust: bool) -> Any:
     """Load the served graph of a SavedModel into TensorFlow (see :func:`pick_serving`).
-
-    ``change``: A function that modifies the ``MetaGraphDef`` before TensorFlow loads it.
 
     Raises :class:`InvalidFile` for a damaged model. Raises :class:`UnsupportedFormat` if the model
     cannot be loaded, or if it has dangerous ops and ``trust`` is false.
@@ -160,8 +156,6 @@ def load_checked(
     import_tensorflow()
     with reading(str(opened.path)):
         saved = _parse(opened)
-        if change is not None:
-            change(saved.meta_graphs[0])
         if saved.ByteSize() > MAX_PROTO:
             raise UnsupportedFormat(
                 "the graph to run is larger than 2 GB, the limit of protobuf; save the model again "
@@ -330,23 +324,6 @@ class Entry:
 
     def feed(self, texts: Sequence[bytes]) -> Any:
         return self.call(self.tensor(texts))
-
-
-def choose_entry(loaded: Any) -> Entry:
-    """Return the first function whose only input is a tensor of texts.
-
-    Raises :class:`UnsupportedFormat` if the model has no such function.
-    """
-    wants: list[str] = []
-    for function in functions_of(loaded):
-        shape = function.text_shape
-        if shape is not None and shape[:1] in ((), (-1,), (1,)):
-            return Entry.of(function, shape)
-        wants.append(f"\n  - {function} takes {function.wants}")
-    raise UnsupportedFormat(
-        "no function of the model takes exactly one text input:"
-        f"{''.join(dict.fromkeys(wants)) or ' it has no functions'}"
-    )
 
 
 def functions_of(loaded: Any) -> Iterator[ModelFunction]:

@@ -50,7 +50,7 @@ PIECES_OF: Final = ("WordpieceTokenizeWithOffsets",)
 UNDERSTOOD: Final[frozenset[LookupKind]] = frozenset(
     ("table", "wordpiece", "fast wordpiece", "sentencepiece")
 )
-RUN_IT: Final = "use --exact-words, which needs TensorFlow: pip install '.[tensorflow]'"
+NAME_IT: Final = "name a rule that makes the same words with --rule (in Python rule=)"
 MAX_WAYS: Final = 64  # call paths to a function
 NO_TEXTS: Final = "a branch for a batch without texts"
 SIZES: Final = frozenset((b"Size", b"Shape", b"StridedSlice", b"Cast", b"Identity", b"Prod"))
@@ -220,10 +220,6 @@ class LookupPath(NamedTuple):
     def is_understood(self) -> bool:
         return isinstance(self.rule, Rule) and self.sites[0].kind in UNDERSTOOD
 
-    @property
-    def places(self) -> frozenset[tuple[bytes, bytes]]:
-        return frozenset((site.body.name, site.node.name) for site in self.sites)
-
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer that makes the words.
 
@@ -234,7 +230,7 @@ class LookupPath(NamedTuple):
             op = f"the op {self.rule.op}: " if self.rule.op else ""
             raise VocabtoolError(
                 f"{vocabulary.name}: the model does not show how it splits texts into words: "
-                f"{op}{self.rule.why}; {RUN_IT}"
+                f"{op}{self.rule.why}; {NAME_IT}"
             )
         match site.kind:
             case "table":
@@ -252,7 +248,7 @@ class LookupPath(NamedTuple):
             case _:
                 raise VocabtoolError(
                     f"{vocabulary.name}: the op {printable(site.node.op)} is not supported; "
-                    f"{RUN_IT}"
+                    f"{NAME_IT}"
                 )
 
     def _wordpiece(self) -> WordPiece:
@@ -332,7 +328,7 @@ def notes_on_unclear(paths: Sequence[LookupPath], chosen: LookupPath) -> tuple[s
     others = (path.rule for path in paths if path.vocabulary.name == chosen.vocabulary.name)
     return tuple(
         f"{chosen.vocabulary.name}: another lookup in this vocabulary cannot be read "
-        f"(the op {rule.op}: {rule.why}); use --exact-words to include its words"
+        f"(the op {rule.op}: {rule.why}); its words are left out"
         for rule in others
         if isinstance(rule, Unclear)
     )

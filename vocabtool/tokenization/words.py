@@ -5,13 +5,11 @@ Modules that read models are imported inside functions, so that an index opens f
 
 from __future__ import annotations
 
-import hashlib
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -41,9 +39,6 @@ from vocabtool.tokenization.sentencepiece import SentencePieces, SentencePieceTo
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
 from vocabtool.vocabulary import Kind, Vocabulary, decode, encode, guess_marker
 
-if TYPE_CHECKING:
-    from vocabtool.tokenization.instrumented_model import InstrumentedModel
-
 NAME_RULE = f"name a rule with --rule (in Python rule=): {', '.join(RULE_NAMES)}"
 LIST = f"a list of words does not define how a text is split into words; {NAME_RULE}"
 TOKENIZER = "a tokenizer.json, a SentencePiece .model or a GGUF file"
@@ -54,7 +49,7 @@ NAME_TOKENIZER = (
 OR_NAME: Final = {"##": "bert-uncased or --rule bert-cased", " ": "tiktoken:ENCODING"}
 SUBWORDS: Final[frozenset[Kind]] = frozenset(("sentencepiece", "wordpiece", "bpe", "unigram"))
 MIN_SHARED_PIECES = 0.9  # control pieces may be missing in the model's vocabulary
-How = Literal["recovered", "named", "guessed", "exact"]
+How = Literal["recovered", "named", "guessed"]
 
 
 class Word(NamedTuple):
@@ -76,13 +71,13 @@ class Words:
 
     - ``vocabulary``: The vocabulary in which the words are looked up.
     - ``how``: The source of the rule that splits texts: the model (``"recovered"``), the caller
-      (``"named"``), the running model (``"exact"``), or a guess for word vectors (``"guessed"``).
+      (``"named"``), or a guess for word vectors (``"guessed"``).
     - ``others``: The model's other lookups of the same text, for example of n-grams.
     - ``notes``: Warnings for the user.
     - ``rule``: The name of the rule, as :meth:`of` accepts it. ``None`` if the rule is in the graph
       of a model.
-    - ``source``: The model and the name that were passed to :meth:`of`. ``None`` for exact words,
-      and if a vocabulary was passed.
+    - ``source``: The model and the name that were passed to :meth:`of`. ``None`` if a vocabulary
+      was passed.
     """
 
     vocabulary: Vocabulary
@@ -100,8 +95,6 @@ class Words:
         *,
         name: str | None = None,
         rule: str | None = None,
-        exact: bool = False,
-        trust: bool = False,
     ) -> Words:
         """Return the words of a model, of a vocabulary file, or of a vocabulary.
 
@@ -110,14 +103,9 @@ class Words:
         - ``rule``: How to split texts into words, for files that do not say it: ``whitespace``,
           ``lower``, ``keras``, ``ptb``, ``words``, ``regex:PATTERN``, ``bert-uncased``,
           ``bert-cased``, ``tiktoken:ENCODING`` or ``tokenizer:FILE``.
-        - ``exact``: Whether to run the model and record its words. This needs TensorFlow.
-        - ``trust``: Whether to run the model even if it contains ops that use files or the network,
-          or run Python.
 
         Raises :class:`VocabtoolError` if the rule cannot be determined.
         """
-        if exact and rule is not None:
-            raise VocabtoolError("exact words cannot be combined with a rule; use only one of them")
         if rule is not None:
             if isinstance(model, Vocabulary):
                 return cls(model, "named", _tokenizer_by_rule(model, rule), rule=rule)
@@ -130,25 +118,12 @@ class Words:
             raise VocabtoolError(f"{model.name}: {LIST}")
         from vocabtool.formats import registry
 
-        if exact:
-            if not registry.has_graphs(model):
-                raise VocabtoolError(
-                    f"{model}: contains no graph, but exact words need one; {NAME_RULE}"
-                )
-            from vocabtool.tokenization.instrumented_model import InstrumentedModel
-
-            return exact_words(InstrumentedModel.load(model, trust=trust), model, name)
         words = _from_graph(model, name) if registry.has_graphs(model) else _from_file(model, name)
         return replace(words, source=(model, name))
 
     def look_up(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
         """Return all words of many texts as arrays, with their ids and whether they are known."""
         return self.tokenizer.look_up(texts_array(texts))
-
-    def judge(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
-        """Deprecated: use :meth:`look_up`, which returns the same."""
-        warnings.warn("Words.judge is now called look_up", DeprecationWarning, stacklevel=2)
-        return self.look_up(texts)
 
     def split(self, texts: pa.Array | Iterable[str | bytes]) -> pa.ListArray:
         """Return the words of each text as an Arrow list of structs.
@@ -211,7 +186,7 @@ class Words:
     def pieces(self, word: str | bytes) -> list[str]:
         """Return the subword pieces of a word.
 
-        The list is empty for models of whole words, and for exact words.
+        The list is empty for models of whole words.
         """
         key = word if isinstance(word, bytes) else encode(word)
         return [decode(piece) for piece in self.tokenizer.pieces(key)]
@@ -389,27 +364,3 @@ def _from_graph(model: str | Path, name: str | None) -> Words:
         except VocabtoolError as error:
             notes.append(f"skipped: {error}")
     return Words(chosen.vocabulary, "recovered", tokenizer, tuple(others), tuple(notes))
-
-
-def exact_words(instrumented: InstrumentedModel, model: str | Path, name: str | None) -> Words:
-    """Return the words of a running model.
-
-    Raises :class:`NoVocabulary` if the model looks up no words.
-    """
-    from vocabtool.tokenization import infer_rule
-    from vocabtool.tokenization.instrumented_model import ExactTokenizer
-
-    found, paths = infer_rule.read_lookup_paths(model)
-    reached = {(op.function, op.node) for op in instrumented.ops if op.live}
-    live = [path for path in paths if path.places & reached]
-    chosen = infer_rule.choose(live, found, name).vocabulary.name
-    with graph_files.open_graphs(model).file.open("rb") as file:
-        graph = hashlib.file_digest(file, "sha256").digest()
-    words = {}
-    for path in live:
-        same = [other for other in live if other.vocabulary.name == path.vocabulary.name]
-        if same[0] is path:
-            tokenizer = ExactTokenizer(instrumented, same, graph)
-            words[path.vocabulary.name] = Words(path.vocabulary, "exact", tokenizer)
-    first = words.pop(chosen)
-    return replace(first, others=tuple(words.values()), notes=found.warnings)
