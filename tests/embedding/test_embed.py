@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -276,29 +274,6 @@ def test_documents_that_come_later_are_taken_where_none_was(tmp_path: Path) -> N
     corpus.write_text("one\n")
     assert vocabtool.embed(corpus, encode, out).counts.documents == 1
     vocabtool.Shards.open(out).verify()
-
-
-def test_a_folder_of_0_1_0_is_read_and_gone_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its shards, its manifest, and the description of its run."""
-    shutil.copytree(Path(__file__).parent / "folder_of_0_1_0", tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    shards, before = vocabtool.Shards.open("out"), files_of(tmp_path / "out")
-    shards.verify()
-    assert [document.id for document in shards.documents()] == ["a", "b", "c"]
-    asked: dict[str, Any] = {"id_field": "id", "keep": ["title"], "shard_rows": 2}
-    asked |= {"check": "content", "on_error": "skip"}
-    encoder = vocabtool.open_encoder(encode, fingerprint="letters")
-    report = vocabtool.embed("corpus.jsonl", encoder, "out", **asked)
-    assert (report.encoded, report.resumed, report.skipped) == (0, 2, 1)
-    for name in ("shard-000001.parquet", "_manifest.json"):
-        (tmp_path / "out" / name).unlink()
-    assert vocabtool.embed("corpus.jsonl", encoder, "out", **asked).resumed == 1
-    after = files_of(tmp_path / "out")
-    for files in (before, after):  # the reason of a skipped row may have other words today
-        files["_manifest.json"] = re.sub(rb'"reason": ".*?"', b"", files["_manifest.json"])
-    assert after == before | {".lock": b""}
 
 
 # Folders that are not as they were left.

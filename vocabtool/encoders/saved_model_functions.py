@@ -262,14 +262,13 @@ class IdInput:
             lengths = np.full(len(lengths), self.shape[1])
         groups = np.unique(lengths) if self.by_length else [lengths.max()]
         for length in groups:
-            texts = np.flatnonzero(lengths == length) if self.by_length else np.arange(len(lengths))
-            rows = self._pad(ids, bounds, texts, int(length))
+            places = np.flatnonzero(lengths == length) if self.by_length else np.arange(len(texts))
+            rows = self._pad(ids, bounds, places, int(length))
             size = self.size or len(rows)
             for start in range(0, len(rows), size):
                 part = rows[start : start + size]
-                positions = texts[start : start + len(part)]
                 filled = np.concatenate([part, np.repeat(part[-1:], size - len(part), axis=0)])
-                yield self.tensor(filled), positions, size
+                yield self.tensor(filled), places[start : start + len(part)], size
 
     def tensor(self, rows: Integers | Sequence[Sequence[int]]) -> Any:
         return import_tensorflow().constant(np.asarray(rows, np.int64), self._dtype)
