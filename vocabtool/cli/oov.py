@@ -393,19 +393,19 @@ def _print_masked(
     from vocabtool.tokenization.text_arrays import as_bytes
     from vocabtool.vocabulary import decode, encode, printable
 
-    totals = masks.Totals()
-    lines = (decode(text) for batch in batches for text in as_bytes(batch.texts))
+    lines = unaligned = 0
     with open_output(file) as out:
         shown = file == "-" and width() is not None  # escape control characters on a terminal
-        for masked in masks.mask(lines, words.look_up, mode, totals):
-            line = encode(masked.text.replace("\r\n", " ").replace("\n", " "))
-            out.write((printable(line).encode() if shown else line) + b"\n")
-        refuse_nothing(totals.lines, sources, skipped=log.skipped.first)
-    if totals.exact < totals.lines:
-        aligned = totals.lines - totals.exact
-        strange = plural(totals.unaligned, "unknown word", "unknown words")
+        for batch in batches:
+            texts = [decode(text) for text in as_bytes(batch.texts)]
+            for masked in masks.mask(texts, words.look_up, mode):
+                line = encode(masked.text.replace("\r\n", " ").replace("\n", " "))
+                out.write((printable(line).encode() if shown else line) + b"\n")
+                unaligned += masked.unaligned
+            lines += len(texts)
+        refuse_nothing(lines, sources, skipped=log.skipped.first)
+    if unaligned:
+        strange = plural(unaligned, "unknown word does", "unknown words do")
         tell(
-            f"in {aligned:,} of {totals.lines:,} lines, unknown words were located by their "
-            f"spelling. In these lines, {strange} could not be located, so the model's spelling is "
-            "printed"
+            f"{strange} not occur in the documents as the model spells it, and could not be masked"
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -38,7 +37,7 @@ from vocabtool.serve.schemas import (
     json_answer,
 )
 from vocabtool.tokenization.lookup import without_blanks
-from vocabtool.tokenization.mask import Span, cuts, find_in_order
+from vocabtool.tokenization.mask import find_in_order
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import PREFIXES, Vocabulary, decode, plain, plain_strings, printable
@@ -219,7 +218,7 @@ def words_of(words: Words, text: str) -> dict[str, Any]:
         pieces = [[printable(piece) for piece, _ in each] for each in of_words]
     codes = found.codes.tolist()
     written = [decode(distinct[code]) for code in codes]
-    places = find_in_order(text, surface_words(text), written)
+    places = find_in_order(text, written)
     return {
         "words": [
             {
@@ -233,15 +232,6 @@ def words_of(words: Words, text: str) -> dict[str, Any]:
         ],
         "rule": [*words.describe()],
     }
-
-
-def surface_words(text: str) -> list[Span]:
-    """Split a text into words, at blanks and punctuation. Return their places."""
-    return [
-        Span(chunk.start() + start, chunk.start() + end)
-        for chunk in re.finditer(r"[^ \t-\r]+", text)
-        for start, end in cuts(chunk.group())[-1]
-    ]
 
 
 @dataclass(frozen=True)
