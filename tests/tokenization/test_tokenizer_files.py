@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from io import BytesIO
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import regex
 import sentencepiece
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
@@ -20,6 +22,7 @@ import vocabtool
 from tests.conftest import ROOT
 from vocabtool import Index, Words
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
+from vocabtool.tokenization.tokenizer_files import BY_NAMES, TIKTOKEN
 
 gguf = pytest.importorskip("gguf", reason="gguf writes the files")
 
@@ -227,38 +230,19 @@ def test_gguf_of_byte_pairs(pre: str, pattern: str, tmp_path: Path) -> None:
     assert ids(words, "<|control|>") == library.encode("<|control|>").ids
 
 
-# What llama.cpp's code makes of texts, by hand: src/unicode.cpp.
-PARTS = {
-    "kimi-k2": {
-        "getUserName's IT'S": ["getUserName's", " IT'S"],
-        "你好world": ["你好", "world"],
-        "a你's 'told 's": ["a", "你", "'s", " '", "told", " '", "s"],
-        "  你 12345\n": [" ", " ", "你", " ", "123", "45", "\n"],
-        "日本語のカナ-x": ["日本語", "のカナ", "-x"],
-    },
-    "afmoe": {
-        "ab1234567 c": ["ab", "1", "234", "567", " c"],
-        "  12": [" ", " ", "12"],
-        "2024年 123": ["2", "024", "年", " ", "123"],
-        "don't.stop": ["don", "'t", ".stop"],
-        "เก่ง": ["เ", "ก", "่", "ง"],
-    },
-    "superbpe": {
-        "by the way, 1234567 of 12!": ["by the way, ", "1", "234", "567", " of ", "12", "!"],
-        "½123 123½ 123456": ["½", "123", " ", "123½", " ", "123", "456"],
-    },
-}
-
-
-@pytest.mark.parametrize("pre", PARTS)
-def test_code_of_llama_cpp(pre: str, tmp_path: Path) -> None:
-    """What is no pattern there splits texts in the same way."""
-    tokens = [*pre_tokenizers.ByteLevel.alphabet(), "ab"]
-    file = write(tmp_path / "m.gguf", "gpt2", tokens, tokenizer_pre=pre, token_merges=["a b"])
-    words = Words.of(file)
-    for text, parts in PARTS[pre].items():
-        found = [word.word.decode() for word in next(words.pipe([text]))]
-        assert found == parts
+@pytest.mark.parametrize("patterns", [*BY_NAMES.values(), *((each,) for each in TIKTOKEN.values())])
+def test_patterns(patterns: tuple[str, ...]) -> None:
+    """The library splits by each pattern as another implementation of regular expressions."""
+    steps: Any = [pre_tokenizers.Split(Regex(each), "isolated") for each in patterns]
+    split = pre_tokenizers.Sequence(steps)
+    for text in HARD:
+        parts = [text]
+        for pattern in patterns:
+            find = regex.compile(pattern.replace(r"\z", r"\Z"), regex.V1).finditer
+            bounds = [[0, *chain(*(m.span() for m in find(p))), len(p)] for p in parts]
+            pairs = zip(parts, map(pairwise, bounds), strict=True)
+            parts = [part[a:b] for part, spans in pairs for a, b in spans if b > a]
+        assert [part for part, _ in split.pre_tokenize_str(text)] == parts
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], type[VocabtoolError], str]] = {

@@ -1,6 +1,6 @@
 """Tokenizers of other formats, described as a ``tokenizer.json`` for the ``tokenizers`` library.
 
-If the library cannot express a rule, or the rule is not documented, an error names the rule. The
+If the library cannot express a rule, or vocabtool does not know it, an error names the rule. The
 descriptions follow these sources:
 
 - GGUF: ``src/llama-vocab.cpp`` in ggml-org/llama.cpp, with ``parse_special=false``: control tokens
@@ -10,6 +10,8 @@ descriptions follow these sources:
   pattern, so the caller names the encoding. OpenAI's own files are recognised by their hash.
 - ``vocab.json`` with ``merges.txt``, and ``vocab.txt``: the tokenizer in huggingface/transformers
   that ``tokenizer_config.json`` names, with its settings.
+
+Patterns have the syntax of Oniguruma, which the ``tokenizers`` library uses.
 """
 
 from __future__ import annotations
@@ -19,38 +21,14 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from vocabtool.choices import TiktokenName
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import gguf, json_file, word_list
 from vocabtool.formats.files import read_file
 from vocabtool.formats.static_embedding import TOKENIZER_CONFIG
-from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.tokenization.hf_description import Json
-from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer
-from vocabtool.tokenization.tokenizer_parts import (
-    ENGLISH,
-    GGUF,
-    GPT2,
-    KEPT_WHOLE,
-    PLAIN_ENDS,
-    PUBLISHED,
-    QWEN2,
-    RAW,
-    TIKTOKEN,
-    WHOLE_FIRST,
-    added_tokens,
-    bert_normalizer,
-    bpe,
-    byte_level,
-    document,
-    listed_pairs,
-    pairs,
-    replace,
-    split,
-    with_ends,
-    wordpiece,
-)
+from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, Json
 from vocabtool.vocabulary import ALPHABET, Place, Vocabulary
 
 OTHERWISE: Final = "name a tokenizer.json of the same model: --rule tokenizer:FILE"
@@ -69,11 +47,9 @@ def tokenizer_for(file: Path, vocabulary: Vocabulary) -> HFWordTokenizer | None:
         if vocabulary.kind != "bpe" or vocabulary.marker != " ":
             return None
         pattern = _pattern_of(file)
-    return (
-        None
-        if pattern is None
-        else tokenizer_from(_tiktoken(vocabulary, pattern), vocabulary, raw=True)
-    )
+    if pattern is None:
+        return None
+    return tokenizer_from(_tiktoken(vocabulary, pattern), vocabulary, raw=True)
 
 
 def tokenizer_by_name(rule: str, vocabulary: Vocabulary) -> HFWordTokenizer:
@@ -132,7 +108,65 @@ def _texts(vocabulary: Vocabulary) -> dict[str, int]:
     return dict(zip(texts, vocabulary.id_array().tolist(), strict=True))
 
 
+# Patterns. Each is matched on the parts that the one before it left; matches and the text between
+# them are parts.
+
+ENGLISH: Final = r"'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])"
+BLANKS: Final = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+SIGNS: Final = r" ?[^\s\p{L}\p{N}]+[\r\n]*"
+LETTERS: Final = r"[^\r\n\p{L}\p{N}]?\p{L}+"
+GPT2: Final = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+LLAMA3: Final = rf"{ENGLISH}|{LETTERS}|\p{{N}}{{1,3}}|{SIGNS}|{BLANKS}"
+QWEN2: Final = rf"{ENGLISH}|{LETTERS}|\p{{N}}|{SIGNS}|{BLANKS}"
+
 # GGUF.
+
+# The patterns of llama.cpp, by the value of ``tokenizer.ggml.pre``. English contractions (``'s``)
+# and capital letters match as there. The pre-tokenizers of rare models are refused by name.
+CJK: Final = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
+ASCII_SIGNS: Final = r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]"
+DEEPSEEK3: Final = (
+    rf"{ASCII_SIGNS}[A-Za-z]+|[^\r\n\p{{L}}\p{{P}}\p{{S}}]?[\p{{L}}\p{{M}}]+"
+    rf"| ?[\p{{P}}\p{{S}}]+[\r\n]*|{BLANKS}"
+)
+# A word may have capital letters at its start only, as in the encoding o200k.
+CASED: Final = (
+    r"[^\r\n\p{L}\p{N}]?(?:(?=\p{L})[^a-z])*(?:(?=\p{L})[^A-Z])+END"
+    r"|[^\r\n\p{L}\p{N}]?(?:(?=\p{L})[^a-z])+(?:(?=\p{L})[^A-Z])*END"
+    rf"|NUMBER| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{BLANKS}"
+)
+BY_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "gpt-2 phi-2 jina-es jina-de jina-v2-es jina-v2-de jina-v1-en jina-v2-code roberta-bpe mpt "
+    "olmo jais trillion granite-docling gigachat a.x-4.0 mellum modern-bert exaone4": (GPT2,),
+    "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano dbrx "
+    "smaug-bpe glm4 chatglm-bpe": (LLAMA3,),
+    "qwen2 stablelm2 deepseek-r1-qwen kormo f2llmv2 megrez hunyuan solar-open grok-2": (QWEN2,),
+    "qwen35": (
+        rf"{ENGLISH}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}"
+        rf"| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{BLANKS}",
+    ),
+    "starcoder refact command-r smollm codeshell exaone minerva-7b mellum2": (r"\p{N}", GPT2),
+    "default": (r"[\p{P}$+<=>^~|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"),
+    "deepseek-v3 hunyuan-dense joyai-llm hy_v4": (r"\p{N}{1,3}", CJK, DEEPSEEK3),
+    "tekken": (CASED.replace("END", "").replace("NUMBER", r"\p{N}"),),
+    "gpt-4o llama4 kanana2 talkie minimax-m2": (
+        CASED.replace("END", f"(?:{ENGLISH})?").replace("NUMBER", r"\p{N}{1,3}"),
+    ),
+}
+GGUF: Final = {name: each for names, each in BY_NAMES.items() for name in names.split()}
+# A part that is a token is not split further.
+WHOLE_FIRST: Final = (
+    *("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"),
+    *("jina-v5-nano", "tekken"),
+)
+RAW: Final = ("gemma4", "granite-embed-multi-311m")  # BPE of characters, not bytes
+# Whatever their type is: control tokens of llama.cpp, and tokens that it keeps whole.
+PLAIN_ENDS: Final = (
+    *("<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>"),
+    *("<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]"),
+    *("<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "[e~["),
+)
+KEPT_WHOLE: Final = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
 
 USER_DEFINED: Final = 4
 NORMAL: Final = (1, USER_DEFINED, 5)  # pieces that a unigram model matches
@@ -151,7 +185,7 @@ def _gguf(found: gguf.GGUFTokenizer) -> Json:
     if build is None:
         raise UnsupportedFormat(f"the tokenizer {found.model!r} is not supported; {OTHERWISE}")
     whole = [token for token, kind in zip(ids, found.types, strict=False) if kind == USER_DEFINED]
-    return build(found, ids, added_tokens(ids, {*whole, *KEPT_WHOLE} - PLAIN_ENDS))
+    return build(found, ids, added_tokens(ids, {*whole, *KEPT_WHOLE}.difference(PLAIN_ENDS)))
 
 
 def _unknown(found: gguf.GGUFTokenizer, ids: Mapping[str, int], otherwise: int) -> str:
@@ -178,9 +212,9 @@ def _gguf_bpe(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Jso
     """Describe a byte-level BPE with llama.cpp's patterns, or a BPE of characters (Gemma 4)."""
     merges = listed_pairs(found.merges, ids)
     name = "gemma4" if found.model == "gemma4" else found.pre or "default"
-    if name in RAW:
-        if name != "sarvam-moe":
-            added = added_tokens(ids, [*(each["content"] for each in added), *_newlines(ids)])
+    if name in RAW:  # no merges make the tokens that consist of newlines
+        newlines = (token for token in ids if not token.strip("\n"))
+        added = added_tokens(ids, [*(each["content"] for each in added), *newlines])
         model = bpe(ids, merges, byte_fallback=True, fuse_unk=False)
         return document(model, [replace(" ", "▁")], [split(r"[^\n]+|\n+")], added)
     patterns = GGUF.get(name)
@@ -190,11 +224,6 @@ def _gguf_bpe(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Jso
         raise InvalidFile("no merges (tokenizer.ggml.merges), which this tokenizer needs")
     model = bpe(ids, merges, ignore_merges=name in WHOLE_FIRST)
     return document(model, [], byte_level(patterns), added)
-
-
-def _newlines(ids: Mapping[str, int]) -> Iterator[str]:
-    """Yield the tokens that consist of newlines. Gemma 4 has no merges that make them."""
-    return (token for token in ids if not token.strip("\n"))
 
 
 def _gguf_bert(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
@@ -243,6 +272,25 @@ MODELS: Final[dict[str, Builder]] = {
 
 
 # tiktoken.
+
+TIKTOKEN: Final[dict[TiktokenName, str]] = {
+    **dict.fromkeys(("gpt2", "r50k_base", "p50k_base", "p50k_edit"), GPT2),
+    "cl100k_base": rf"'(?i:[sdmt]|ll|ve|re)|{LETTERS}|\p{{N}}{{1,3}}|{SIGNS}"
+    r"|\s+\z|\s*[\r\n]|\s+(?!\S)|\s",
+    **dict.fromkeys(
+        ("o200k_base", "o200k_harmony"),
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re"
+        r"|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}"
+        r"\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|" + BLANKS,
+    ),
+}
+# The SHA-256 of OpenAI's files. Larger encodings with the same ranks only add special tokens.
+PUBLISHED: Final[dict[str, TiktokenName]] = {
+    "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930": "r50k_base",
+    "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069": "p50k_base",
+    "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7": "cl100k_base",
+    "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d": "o200k_base",
+}
 
 
 def _pattern_of(file: Path) -> str | None:
@@ -405,7 +453,8 @@ def _bpe_folder(entries: dict[str, int], folder: Path) -> Json:
     whole = {*usual, *flags, *_special(settings), *_special(_settings(folder / SPECIAL_MAP))}
     whole.update(ids.keys() - entries.keys())
     added = [{**each, **flags.get(each["content"], {})} for each in added_tokens(ids, whole)]
-    merges = listed_pairs(_merge_lines(folder), ids)
+    lines = word_list.read_lines(read_file(folder / json_file.MERGES, json_file.MAX_FILE))
+    merges = listed_pairs(lines, ids)
     unknown = _content(settings.get("unk_token"))
     if name in GPT2_LIKE:
         prefix = settings.get("add_prefix_space") is True
@@ -427,5 +476,106 @@ def _bpe_folder(entries: dict[str, int], folder: Path) -> Json:
     )
 
 
-def _merge_lines(folder: Path) -> ByteStrings:
-    return word_list.read_lines(read_file(folder / json_file.MERGES, json_file.MAX_FILE))
+# Parts of a tokenizer.json.
+
+MAX_PIECE: Final = 512  # characters; the longest known token that is made of pairs has 128
+
+
+def document(
+    model: Json, normalizers: Iterable[Json], splits: Iterable[Json], added: Iterable[Json]
+) -> Json:
+    steps = [list(normalizers), list(splits)]
+    return {
+        "version": "1.0",
+        "added_tokens": list(added),
+        "normalizer": {"type": "Sequence", "normalizers": steps[0]} if steps[0] else None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps[1]} if steps[1] else None,
+        "model": model,
+    }
+
+
+def with_ends(found: Json, ids: Mapping[str, int], start: str, end: str) -> Json:
+    if start not in ids or end not in ids:
+        return found
+    tokens = {"cls": [start, ids[start]], "sep": [end, ids[end]]}
+    return {**found, "post_processor": {"type": "BertProcessing", **tokens}}
+
+
+def split(pattern: str) -> Json:
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+
+
+def byte_level(patterns: tuple[str, ...], *, prefix: bool = False) -> Iterator[Json]:
+    """Yield the steps that split by patterns and write every byte as a character."""
+    alone = patterns == (GPT2,)
+    if not alone:
+        yield from map(split, patterns)
+    yield {
+        "type": "ByteLevel",
+        "add_prefix_space": prefix,
+        "trim_offsets": True,
+        "use_regex": alone,
+    }
+
+
+def replace(old: str, new: str, *, regex: bool = False) -> Json:
+    return {"type": "Replace", "pattern": {"Regex" if regex else "String": old}, "content": new}
+
+
+def added_tokens(ids: Mapping[str, int], contents: Iterable[str], **flags: bool) -> list[Json]:
+    """Describe each token in ``contents`` that has an id. ``flags``: settings of these tokens."""
+    plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+    found = sorted((ids[token], token) for token in set(contents) if token and token in ids)
+    return [{"id": number, "content": token, **plain, **flags} for number, token in found]
+
+
+def pairs(rank_of: Mapping[str, float]) -> list[str]:
+    """Return all merges: the pairs of tokens that form another token when joined.
+
+    The pairs are sorted by the rank of the joined token.
+    """
+    longest = max(map(len, rank_of), default=0)
+    if longest > MAX_PIECE:
+        raise InvalidFile(f"a token has {longest:,} characters; wanted at most {MAX_PIECE:,}")
+    found = [
+        (rank, at, f"{token[:at]} {token[at:]}")
+        for token, rank in rank_of.items()
+        if " " not in token
+        for at in range(1, len(token))
+        if token[:at] in rank_of and token[at:] in rank_of
+    ]
+    return [pair for _, _, pair in sorted(found)]
+
+
+def listed_pairs(lines: Iterable[bytes], ids: Mapping[str, int]) -> list[str]:
+    found: dict[str, None] = {}
+    for line in lines:
+        text = line.decode("utf-8", "replace")
+        left, right = text[:1] + text[1:].partition(" ")[0], text[1:].partition(" ")[2]
+        if left in ids and right in ids and left + right in ids and " " not in right:
+            found[f"{left} {right}"] = None
+    return list(found)
+
+
+def bpe(ids: Mapping[str, int], merges: list[str], **settings: Any) -> Json:
+    return {"type": "BPE", "vocab": dict(ids), "merges": merges, **settings}
+
+
+def bert_normalizer(lowercase: bool, accents: bool | None, *, chinese: bool) -> Json:
+    return {
+        "type": "BertNormalizer",
+        "clean_text": True,
+        "handle_chinese_chars": chinese,
+        "strip_accents": accents,
+        "lowercase": lowercase,
+    }
+
+
+def wordpiece(ids: Mapping[str, int], unknown: str, *, prefix: str = "##", longest: int) -> Json:
+    return {
+        "type": "WordPiece",
+        "vocab": dict(ids),
+        "unk_token": unknown,
+        "continuing_subword_prefix": prefix,
+        "max_input_chars_per_word": longest,
+    }
