@@ -33,7 +33,6 @@ from vocabtool.formats import files
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.native_import import import_library
 from vocabtool.tokenization.checked_model import (
-    Entry,
     import_tensorflow,
     load_checked,
     reason_of,
@@ -106,7 +105,7 @@ class TensorFlowEncoder(Encoder):
         function = self._output.function
         shape = function.text_shape
         if shape is not None:
-            return TextInput(Entry.of(function, shape))
+            return TextInput(shape)
         if self.options.rule is None:
             raise UnsupportedFormat(
                 f"the input of {function} is ids ({function.wants}), so the model does not define "

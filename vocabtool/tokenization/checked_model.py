@@ -34,7 +34,6 @@ from vocabtool.vocabulary import printable
 
 Proto: TypeAlias = Any  # TensorFlow's protobufs have no types
 Tensor: TypeAlias = Any  # neither have its tensors
-Call: TypeAlias = Callable[[Tensor], Any]
 
 SERVING: Final = "serving_default"
 MODEL_CALLS: Final = ("__call__", "serve")
@@ -250,7 +249,7 @@ class ModelFunction:
 
     name: str
     signature: bool
-    call: Call
+    call: Callable[[Tensor], Any]
     concrete: Any
 
     def __str__(self) -> str:
@@ -291,39 +290,6 @@ class ModelFunction:
         tensorflow = import_tensorflow()
         leaves = tensorflow.nest.flatten(self.concrete.structured_input_signature)
         return any(leaf is True for leaf in leaves)
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A function that accepts texts. ``shape``: the shape of its input; -1 stands for any size."""
-
-    name: str
-    call: Call
-    shape: tuple[int, ...]
-    graph: Tensor
-
-    @classmethod
-    def of(cls, function: ModelFunction, shape: tuple[int, ...]) -> Entry:
-        return cls(str(function), function.call, shape, function.concrete.graph)
-
-    @property
-    def one_by_one(self) -> bool:
-        return not self.shape or self.shape[0] == 1
-
-    def tensor(self, texts: Sequence[bytes]) -> Tensor:
-        tensorflow = import_tensorflow()
-        if not texts:
-            flat = tensorflow.zeros([0], tensorflow.string)
-        else:
-            # A list of bytes without a shape is ten times as fast.
-            flat = tensorflow.constant(list(texts), tensorflow.string)
-        if len(self.shape) == 1:
-            return flat
-        shape = [len(texts), *(1 for _ in self.shape[1:])] if self.shape else []
-        return tensorflow.reshape(flat, shape)
-
-    def feed(self, texts: Sequence[bytes]) -> Any:
-        return self.call(self.tensor(texts))
 
 
 def functions_of(loaded: Any) -> Iterator[ModelFunction]:

@@ -92,45 +92,45 @@ class TokenLimit:
         """
         from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer
 
-        given = None if places is None else (places, GIVEN)
         tokenizer = words.tokenizer
         if isinstance(tokenizer, PieceTokenizer):
             tokenizer = tokenizer.tokenizer
-        if not isinstance(tokenizer, HFWordTokenizer | SentencePieceTokenizer):  # whole words
-            return None if given is None else cls(given[0], source=GIVEN)
         special, truncation = 0, {}
         if isinstance(tokenizer, HFWordTokenizer):
             special, truncation = tokenizer.special_tokens, tokenizer.truncation
+        elif not isinstance(tokenizer, SentencePieceTokenizer):  # whole words
+            return None if places is None else cls(places, source=GIVEN)
         path = graph_files.path_of(model)
-        settings: dict[str, Any] = {}
-        if (static := _static_embedding(path)) is not None:
-            special, found = 0, given or _of_static(static, truncation)
+        static = _static_embedding(path)
+        folders = folders_of(path if path.is_dir() else path.parent)
+        if static is not None:
+            special = 0
             if static.style != "sentence-transformers":  # the others cut the end
-                truncation = {}
+                truncation = {**truncation, "direction": "right"}
+        side = truncation.get("direction")
+        if places is not None:
+            if places <= special:
+                added = plural(special, "special token", "special tokens")
+                raise ValueError(
+                    f"a limit of {places:,} is too low: the model adds {added} to every text, so "
+                    f"the limit must be at least {special + 1:,}"
+                )
+            return cls(places, special, str(side).lower() == "left", GIVEN)
+        if static is not None:
+            limit = _of_static(static, truncation)
         else:
-            folders = folders_of(path if path.is_dir() else path.parent)
-            try:
-                file, settings = find_settings(folders, TOKENIZER_CONFIG)
-                if (side := settings.get("truncation_side", "right")) not in ("left", "right"):
-                    what = f"truncation_side is {side!r:.40}, wanted left or right"
-                    raise InvalidFile(what, file=str(file))
-                found = given or _limit_in(folders, truncation)
-            except VocabtoolError:
-                if given is None:
-                    raise
-                found = given
-        if isinstance(tokenizer, SentencePieceTokenizer):
-            ends = settings.get("add_bos_token"), settings.get("add_eos_token")
-            special = sum(each is True for each in ends)
-        side = settings.get("truncation_side") or truncation.get("direction")
-        cuts_start = str(side).lower() == "left"
-        if given is not None and given[0] <= special:
-            added = plural(special, "special token", "special tokens")
-            raise ValueError(
-                f"a limit of {given[0]:,} is too low: the model adds {added} to every text, so the "
-                f"limit must be at least {special + 1:,}"
-            )
-        return None if found is None else cls(found[0], special, cuts_start, found[1])
+            file, settings = find_settings(folders, TOKENIZER_CONFIG)
+            side = settings.get("truncation_side", side)
+            if side is not None and str(side).lower() not in ("left", "right"):
+                what = f"truncation_side is {side!r:.40}, wanted left or right"
+                raise InvalidFile(what, file=str(file))
+            if isinstance(tokenizer, SentencePieceTokenizer):
+                ends = settings.get("add_bos_token"), settings.get("add_eos_token")
+                special = sum(each is True for each in ends)
+            limit = _limit_in(folders, truncation)
+        return (
+            None if limit is None else cls(limit[0], special, str(side).lower() == "left", limit[1])
+        )
 
 
 def _static_embedding(path: Path) -> EmbeddingFiles | None:
@@ -207,7 +207,9 @@ class CutTexts(NamedTuple):
 
 def cut_off(found: WordLookup, limit: TokenLimit) -> CutTexts:
     """Count the tokens that are cut off. ``found``: The words of the texts, blanks included."""
-    ends, bounds, cut = _tokens(found, limit.tokens)
+    ends = _ends(found)
+    bounds = ends[found.offsets]
+    cut = np.maximum(np.diff(bounds) - limit.tokens, 0)
     start = np.repeat(bounds[:-1] + cut * limit.cuts_start, np.diff(found.offsets))
     whole = (ends[:-1] >= start) & (ends[1:] <= start + limit.tokens)
     read = np.zeros(len(found.distinct), np.bool_)
@@ -222,8 +224,15 @@ def count_cut(found: WordLookup, most: int | None) -> tuple[int, int]:
     """
     if most is None:
         return 0, 0
-    cut = _tokens(found, most)[2]
+    cut = np.maximum(np.diff(_ends(found)[found.offsets]) - most, 0)
     return int(np.count_nonzero(cut)), int(cut.sum())
+
+
+def _ends(found: WordLookup) -> Integers:
+    """Return how many tokens come before each of m words, and the total: shape (m + 1,)."""
+    if found.pieces is None:
+        return np.arange(len(found.codes) + 1)
+    return starts_of(found.pieces[found.codes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,24 +273,9 @@ class CountTokens:
         return ends
 
     def _count(self, texts: pa.StringArray) -> list[int]:
-        counts: list[int] = np.diff(_tokens(self.words.look_up(texts), 0)[1]).tolist()
+        found = self.words.look_up(texts)
+        counts: list[int] = np.diff(_ends(found)[found.offsets]).tolist()
         return counts
-
-
-def _tokens(found: WordLookup, most: int) -> tuple[Integers, Integers, Integers]:
-    """Return three arrays for n texts with m words:
-
-    - the number of tokens before each word; the total comes last: shape (m + 1,)
-    - the number of tokens before each text; the total comes last: shape (n + 1,)
-    - the number of tokens that are cut off from each text: shape (n,)
-
-    ``most``: The largest number of tokens that are not cut off.
-    """
-    ends = np.arange(len(found.codes) + 1)
-    if found.pieces is not None:
-        ends = starts_of(found.pieces[found.codes])
-    bounds = ends[found.offsets]
-    return ends, bounds, np.maximum(np.diff(bounds) - most, 0)
 
 
 def cut_note(
