@@ -19,7 +19,7 @@ from typing import Final
 
 from vocabtool.errors import VocabtoolError
 from vocabtool.tokenization import infer_rule
-from vocabtool.tokenization.graph_trace import SAME
+from vocabtool.tokenization.op_steps import SAME
 
 ROOT: Final = Path(__file__).parent.parent
 STRANGERS, KERAS, TEXT, HUB = "strangers", "Keras", "TensorFlow Text", "TensorFlow 1, Hub"

@@ -6,7 +6,7 @@ import re
 
 from tests.conftest import ROOT
 from vocabtool.formats.saved_model import tables
-from vocabtool.tokenization import graph_trace, infer_rule, op_steps
+from vocabtool.tokenization import infer_rule, op_steps
 
 
 def test_every_op_is_named() -> None:
@@ -14,7 +14,7 @@ def test_every_op_is_named() -> None:
     page = (ROOT / "docs/reference/ops.md").read_text("utf-8")
     ops = {
         *(*op_steps.STEPS, *op_steps.SOURCES, *op_steps.DECODES, *op_steps.CODE_POINT_TOKENIZERS),
-        *(*graph_trace.SAME, *graph_trace.BRANCHES, *graph_trace.LOOPS),
+        *(*op_steps.SAME, *op_steps.BRANCHES, *op_steps.LOOPS),
         *(*infer_rule.TOKENIZERS, *tables.FINDS, *tables.WORDPIECES),
     }
     assert {op.decode() for op in ops} - set(re.findall(r"`(\w+)`", page)) == set()

@@ -24,7 +24,7 @@ from vocabtool.tokenization.mask import (
     mask,
 )
 from vocabtool.tokenization.rule import parse_rule
-from vocabtool.tokenization.string_steps import Characters, Join, RegexReplace
+from vocabtool.tokenization.steps import Characters, Join, RegexReplace
 from vocabtool.tokenization.text_arrays import Step, Tokens, string_array
 from vocabtool.vocabulary import decode, encode
 

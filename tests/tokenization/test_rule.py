@@ -13,14 +13,20 @@ from tests.unicode12 import AWKWARD, assigned, assigned_text
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.tokenization.lookup import WordPiece
 from vocabtool.tokenization.rule import LowerEveryScript, Matches, Rule, parse_rule
-from vocabtool.tokenization.string_steps import (
+from vocabtool.tokenization.steps import (
+    BertNormalize,
+    BertSplit,
+    CaseFold,
     Characters,
     Decoder,
     DropEmpty,
     Join,
     Lower,
     NGrams,
+    NormalizeUtf8,
     RegexReplace,
+    RegexSplit,
+    ScriptSplit,
     SplitAtAny,
     SplitOn,
     SplitWhitespace,
@@ -28,17 +34,9 @@ from vocabtool.tokenization.string_steps import (
     Substr,
     Transcode,
     Upper,
-)
-from vocabtool.tokenization.text_arrays import Step, TokenCodes, Tokens, as_bytes, string_array
-from vocabtool.tokenization.text_steps import (
-    BertNormalize,
-    BertSplit,
-    CaseFold,
-    NormalizeUtf8,
-    RegexSplit,
-    ScriptSplit,
     WhitespaceSplit,
 )
+from vocabtool.tokenization.text_arrays import Step, TokenCodes, Tokens, as_bytes, string_array
 
 PUNCTUATION = r"[!-/:-@\[-`{-~]"
 SPLIT = SplitWhitespace()

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization.string_steps import (
+from vocabtool.tokenization.steps import (
     Characters,
     Decoder,
     DropEmpty,

@@ -30,18 +30,18 @@ from tests.unicode12 import AWKWARD, assigned, assigned_text
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.tokenization.lookup import WordPiece, read_fast_wordpiece
 from vocabtool.tokenization.sentencepiece import SentencePieces, charsmaps
-from vocabtool.tokenization.string_steps import NGrams
-from vocabtool.tokenization.text_arrays import Step, Tokens, as_bytes, string_array
-from vocabtool.tokenization.text_steps import (
+from vocabtool.tokenization.steps import (
     BertNormalize,
     BertSplit,
     CaseFold,
     Form,
+    NGrams,
     NormalizeUtf8,
     RegexSplit,
     ScriptSplit,
     WhitespaceSplit,
 )
+from vocabtool.tokenization.text_arrays import Step, Tokens, as_bytes, string_array
 
 SENTENCES = (
     *("naïve Café", "didn't", "GOOD-bye", "日本語 テキスト", "👩\u200d🚀 x", "a\0b C", "lone\rCR"),

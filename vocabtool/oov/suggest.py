@@ -33,8 +33,7 @@ from vocabtool.oov.new_vectors import Cut, Rows
 from vocabtool.system.own_files import whole_file
 from vocabtool.system.parallel import in_batches
 from vocabtool.tokenization import hf_tokenizer as description
-from vocabtool.tokenization.hf_tokenizer import Json
-from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, library_errors
+from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, Json, library_errors
 from vocabtool.tokenization.lookup import without_blanks
 from vocabtool.tokenization.text_arrays import (
     EMPTY,

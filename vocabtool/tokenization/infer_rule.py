@@ -19,7 +19,6 @@ from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.meta_graph import pick_serving
 from vocabtool.formats.saved_model.tables import FINDS, WORDPIECES
 from vocabtool.formats.saved_model.tensors import DT_BOOL, DT_STRING, INTEGERS
-from vocabtool.tokenization.graph_trace import BRANCHES, MAX_OPS, NotUnderstood, TracePoint, Unclear
 from vocabtool.tokenization.lookup import (
     RuleTokenizer,
     Tokenizer,
@@ -27,11 +26,19 @@ from vocabtool.tokenization.lookup import (
     WordPieceTokenizer,
     read_fast_wordpiece,
 )
-from vocabtool.tokenization.op_steps import OpOnWay, steps_of
+from vocabtool.tokenization.op_steps import (
+    BRANCHES,
+    MAX_OPS,
+    NotUnderstood,
+    OpOnWay,
+    TracePoint,
+    Unclear,
+    steps_of,
+)
 from vocabtool.tokenization.rule import Rule
 from vocabtool.tokenization.sentencepiece import SentencePieces, SentencePieceTokenizer
+from vocabtool.tokenization.steps import BertSplit
 from vocabtool.tokenization.text_arrays import Step
-from vocabtool.tokenization.text_steps import BertSplit
 from vocabtool.vocabulary import Vocabulary, printable
 
 LookupKind = Literal[

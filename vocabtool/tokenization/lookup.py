@@ -28,7 +28,7 @@ from vocabtool.formats import json_file, keras, wire
 from vocabtool.formats.reader import Source
 from vocabtool.formats.saved_model.tokenizers import END_TO_END, read_wordpiece
 from vocabtool.tokenization.rule import LowerEveryScript, Rule
-from vocabtool.tokenization.string_steps import Characters, DropEmpty, RegexReplace, SplitOn
+from vocabtool.tokenization.steps import Characters, DropEmpty, RegexReplace, SplitOn
 from vocabtool.tokenization.text_arrays import (
     Integers,
     Step,

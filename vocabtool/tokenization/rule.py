@@ -36,7 +36,7 @@ import pyarrow.compute as pc
 
 from vocabtool.choices import NAMED, RULE_NAMES, BertRule, TiktokenName
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization.string_steps import Join, Lower, NGrams, RegexReplace, SplitWhitespace
+from vocabtool.tokenization.steps import Join, Lower, NGrams, RegexReplace, SplitWhitespace
 from vocabtool.tokenization.text_arrays import (
     ChangeStep,
     Integers,

@@ -1,21 +1,27 @@
-"""Steps whose results are those of TensorFlow's string ops, byte for byte.
+"""Steps whose results are those of TensorFlow's and tensorflow-text's ops, byte for byte.
 
-Op sources: tensorflow/core/ops/string_ops.cc, tensorflow/core/kernels/string_ngrams_op.cc.
+Op sources: tensorflow/core/ops/string_ops.cc, tensorflow/core/kernels/string_ngrams_op.cc;
+tensorflow_text/core/kernels: regex_split.cc, unicode_script_tokenizer.cc, whitespace_tokenizer.cc.
+The rules of normalization are Unicode's (annex 15, and NFKC_Casefold of section 3.13). Characters
+that are newer than Python's Unicode tables are not changed.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
-from typing import ClassVar, Final, Literal
+from functools import cache, reduce
+from itertools import groupby
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from vocabtool.errors import VocabtoolError
+from vocabtool.formats import wire
 from vocabtool.tokenization.text_arrays import (
     WHITESPACE,
     ChangeStep,
@@ -407,3 +413,288 @@ class NGrams(Step):
     def describe(self) -> str:
         widths = ", ".join(map(str, self.widths))
         return f"join runs of {widths} words with {self.separator.decode('utf-8', 'replace')!r}"
+
+
+# TensorFlow Text.
+
+Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
+
+# Default_Ignorable_Code_Point (DerivedCoreProperties.txt), including reserved code points.
+IGNORABLE: Final = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+# White_Space of Unicode (PropList.txt), unchanged since version 6.3.
+BLANKS: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+_BLANK: Final = b"|".join(blank.encode() for blank in BLANKS)
+_BLANK_RUN: Final = re.compile(b"(%b)(?:%b)*" % (_BLANK, _BLANK))
+
+# Characters that are words of their own in fast_wordpiece_tokenizer_utils.h: ASCII symbols (more
+# than Unicode's punctuation), punctuation and blocks of Chinese characters.
+ALONE: Final = (
+    r"[!-/:-@\[-`{-~\pP\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
+    r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}]"
+)
+BOUNDARY: Final = rf"({ALONE}|[{BLANKS}]+)"
+LOWER_CASE_FIELD: Final = 0  # lower_case_nfd_strip_accents of fast_bert_normalizer_model.fbs
+
+# One element of a pattern: a class, a character, an escape.
+_ELEMENT: Final = (
+    r"(?:\[\^?\]?(?:\\x\{\w+\}|\\[pP]\{\^?\w+\}|\\.|\[:\^?\w+:\]|[^\\\]])+\]"
+    r"|\\[pP]\{\^?\w+\}|\\[pP]\w|\\x\{\w+\}|\\[dDwWsS]|\\[^\w]|[^\\\[\](){}.^$*+?|])"
+)
+_ALTERNATIVE: Final = rf"(?:{_ELEMENT}\+?)+"
+_ALTERNATIVES: Final = re.compile(rf"\(?(?P<all>{_ALTERNATIVE}(?:\|{_ALTERNATIVE})*)\)?")
+_ONLY_BLANKS: Final = re.compile(r"\[?(?:[ \t-\r]|\\[stnvfr]|\[:space:\])+\]?")
+_LOOKS_BACK: Final = re.compile(r"\^|\\[AbB]")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NormalizeUtf8(ChangeStep):
+    """NormalizeUTF8: normalize texts to the Unicode ``form``. Invalid bytes are kept."""
+
+    form: Form
+    is_local: ClassVar[bool] = True  # whitespace neither composes nor moves
+
+    def __repr__(self) -> str:  # with "local", as in stored fingerprints
+        return f"NormalizeUtf8(form={self.form!r}, local=True)"
+
+    def change_all(self, values: pa.StringArray) -> pa.StringArray:
+        return map_unless_ascii(values, lambda unchanged: unchanged, self.change)
+
+    def change(self, text: bytes) -> bytes:
+        return _encode(unicodedata.normalize(self.form, _decode(text)))
+
+    def describe(self) -> str:
+        return f"Unicode normalization {self.form}"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFold(ChangeStep):
+    """CaseFoldUTF8, which is Unicode's NFKC_Casefold. Invalid bytes are kept."""
+
+    description: ClassVar[str] = "fold case and compatibility forms, remove ignorable characters"
+    is_local: ClassVar[bool] = True
+
+    def change_all(self, values: pa.StringArray) -> pa.StringArray:
+        return map_unless_ascii(values, pc.ascii_lower, self.change)
+
+    def change(self, text: bytes) -> bytes:
+        return _encode(unicodedata.normalize("NFC", "".join(map(_fold, _decode(text)))))
+
+
+@cache
+def _fold(character: str) -> str:
+    """Return NFKC_Casefold of one character."""
+    before, after = "", unicodedata.normalize("NFD", character)
+    while before != after:
+        before = after
+        after = unicodedata.normalize("NFKC", IGNORABLE.sub("", before).casefold())
+    return after
+
+
+def _decode(text: bytes) -> str:
+    return text.decode("utf-8", "surrogateescape")
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+@dataclass(frozen=True, slots=True)
+class BertNormalize(ChangeStep):
+    """FastBertNormalize: replace control and format characters by spaces.
+
+    ``lower``: whether case is folded and accents are removed first.
+    """
+
+    lower: bool
+    is_local: ClassVar[bool] = True
+
+    @classmethod
+    def read(cls, model: bytes) -> BertNormalize:
+        """Read the op's model, a flatbuffer."""
+        return cls(bool(wire.flatbuffer_root(model).byte(LOWER_CASE_FIELD)))
+
+    def change_all(self, values: pa.StringArray) -> pa.StringArray:
+        def change_ascii(texts: pa.StringArray) -> pa.StringArray:
+            spaced = pc.replace_substring_regex(texts, pattern="[\x01-\x1f\x7f]", replacement=" ")
+            return pc.ascii_lower(spaced) if self.lower else spaced
+
+        return map_unless_ascii(values, change_ascii, self.change)
+
+    def change(self, text: bytes) -> bytes:
+        return _encode("".join(_bert_character(c, self.lower) for c in _decode(text)))
+
+    def describe(self) -> str:
+        spaced = "control characters become spaces"
+        return f"fold case, remove accents, {spaced}" if self.lower else spaced
+
+
+@cache
+def _bert_character(character: str, lower: bool) -> str:
+    if not lower:
+        return " " if unicodedata.category(character) in ("Cc", "Cf") else character
+    apart = unicodedata.normalize("NFD", _fold(character))
+    return "".join(_bert_character(c, False) for c in apart if unicodedata.category(c) != "Mn")
+
+
+@dataclass(frozen=True, slots=True)
+class BertSplit(SplitStep):
+    """Split texts at Unicode whitespace, as FastWordpieceTokenizeWithOffsets does.
+
+    Each punctuation mark and each Chinese character is a word.
+    """
+
+    description: ClassVar[str] = (
+        "split at whitespace; punctuation and Chinese characters are words of their own"
+    )
+    is_local: ClassVar[bool] = True
+
+    def split(self, text: bytes) -> list[bytes]:
+        return split_at_matches(BOUNDARY, ALONE, text)
+
+
+@dataclass(frozen=True, slots=True)
+class RegexSplit(SplitStep):
+    """RegexSplitWithOffsets: split at matches of ``delimiter``, drop empty words.
+
+    In each match, the text of the first group is the delimiter. It becomes a word, too, if ``keep``
+    matches it completely. A text ends at NUL.
+    """
+
+    delimiter: str
+    keep: str = "()"
+
+    @property
+    def local(self) -> bool:
+        return _matches_whitespace_apart(self.delimiter)
+
+    def split(self, text: bytes) -> list[bytes]:
+        return split_at_matches(self.delimiter, self.keep, text.partition(b"\0")[0])
+
+    def describe(self) -> str:
+        kept = f", keep matches of {quote(self.keep)} as words"
+        return f"split at matches of {quote(self.delimiter)}{kept}"
+
+
+def split_at_matches(delimiter: str, keep: str, text: bytes) -> list[bytes]:
+    """Return the text between matches of ``delimiter``, and delimiters that match ``keep``.
+
+    Raises :class:`VocabtoolError` if ``delimiter`` is invalid or matches empty text.
+    """
+    regex, kept = _compile(delimiter), _compile(keep)
+    words, read = [], 0
+    behind = _LOOKS_BACK.search(delimiter) is not None
+    while regex.groups:
+        match = regex.search(text[read:] if behind else text, 0 if behind else read)
+        if match is None:
+            break
+        offset = read if behind else 0
+        start, end, after = (offset + at for at in (*match.span(1), match.end()))
+        if after == read or start < offset:
+            raise VocabtoolError(
+                f"the model splits at {delimiter!r}, which matches empty text in {text[:40]!r}; "
+                "the model would never end"
+            )
+        if start > read:
+            words.append(text[read:start])
+        if kept.fullmatch(text[start:end]):
+            words.append(text[start:end])
+        read = after
+    return [*words, text[read:]] if read < len(text) else words
+
+
+@cache
+def _compile(pattern: str) -> Any:
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern.encode(), options)
+    except re2.error as error:
+        raise VocabtoolError(
+            f"the model splits at {pattern!r}, which RE2 rejects: {error}"
+        ) from error
+
+
+@cache
+def _matches_whitespace_apart(pattern: str) -> bool:
+    """Return whether each match of a pattern is either all whitespace or has no whitespace."""
+    found = _ALTERNATIVES.fullmatch(pattern)
+    if found is None or (pattern[0] == "(") != (pattern[-1] == ")"):
+        return False
+    asked = re.findall(rf"({_ELEMENT})(\+?)(\|?)", found["all"])
+    blank = [any(_compile(each).fullmatch(bytes((b,))) for b in WHITESPACE) for each, *_ in asked]
+    start = 0
+    for at, (name, more, bar) in enumerate(asked, 1):
+        if bar or at == len(asked):
+            if any(blank[start:at]) and at - start > 1:
+                return False
+            if blank[at - 1] and more and _ONLY_BLANKS.fullmatch(name) is None:
+                return False
+            start = at
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptSplit(SplitStep):
+    """UnicodeScriptTokenizeWithOffsets on decoded text: each run of one script is a word.
+
+    With ``keep_whitespace``, runs of whitespace are words. Otherwise, whitespace and punctuation
+    count as one script, and whitespace is removed after the split: ``a b`` becomes ``a`` and ``b``.
+    ``! ?`` is one run and becomes ``!?``.
+    """
+
+    keep_whitespace: bool = False
+
+    @property
+    def local(self) -> bool:
+        return self.keep_whitespace
+
+    def split(self, text: bytes) -> list[bytes]:
+        decoded = text.decode("utf-8", "replace")
+        if self.keep_whitespace:
+            runs = groupby(decoded, lambda c: (_script(c), c in BLANKS))
+            return ["".join(run).encode() for _, run in runs]
+        words = ("".join(c for c in run if c not in BLANKS) for _, run in groupby(decoded, _script))
+        return [word.encode() for word in words if word]
+
+    def describe(self) -> str:
+        kept = "keep" if self.keep_whitespace else "remove"
+        return f"split where the script changes, {kept} whitespace"
+
+
+@cache
+def _script(character: str) -> str:
+    import unicodedataplus
+
+    name: str = unicodedataplus.script(character)
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class WhitespaceSplit(SplitStep):
+    """WhitespaceTokenizeWithOffsets: the non-empty text between Unicode whitespace.
+
+    Version 2 has a flaw: if a blank of n bytes follows a word, the first n - 1 bytes of the blank
+    are added to the word.
+    """
+
+    version: Literal[1, 2] = 1
+    description: ClassVar[str] = "split at whitespace of every script"
+    is_local: ClassVar[bool] = True
+
+    def split(self, text: bytes) -> list[bytes]:
+        words, read = [], 0
+        for blanks in _BLANK_RUN.finditer(text):
+            if blanks.start() > read:
+                kept = len(blanks[1]) - 1 if self.version == 2 else 0
+                words.append(text[read : blanks.start() + kept])
+            read = blanks.end()
+        return [*words, text[read:]] if read < len(text) else words
