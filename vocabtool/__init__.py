@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from vocabtool.oov.report import OovReport
     from vocabtool.oov.suggest import Suggestions, suggest
     from vocabtool.reports.comparison import save_diff
-    from vocabtool.reports.hits_page import save_hits
     from vocabtool.reports.oov import save_report
     from vocabtool.search.hits import Hit, Hits
     from vocabtool.search.settings import Settings
@@ -115,7 +114,6 @@ __all__ = [
     "read",
     "save",
     "save_diff",
-    "save_hits",
     "save_report",
     "stream",
     "suggest",
@@ -150,7 +148,6 @@ _HOMES = {
     "OovCounter": "vocabtool.oov.counter",
     "OovReport": "vocabtool.oov.report",
     **dict.fromkeys(("Suggestions", "suggest"), "vocabtool.oov.suggest"),
-    "save_hits": "vocabtool.reports.hits_page",
     "save_report": "vocabtool.reports.oov",
     "TokenLimit": "vocabtool.tokenization.token_limit",
     "Words": "vocabtool.tokenization.words",

@@ -18,12 +18,11 @@ from vocabtool.cli.options import (
     gather,
     split_model,
 )
-from vocabtool.cli.output import check_ending, check_files, show_report, standard_output, width
+from vocabtool.cli.output import check_ending, check_files, deliver_report
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.formats.vocabulary_files import FileFormat
-    from vocabtool.reports.model import Report
     from vocabtool.tokenization.words import Words
 
 EXTRACT_FORMATS = ("text", "json", "csv", "parquet")
@@ -61,22 +60,13 @@ def inspect_command(model: str, show_all: bool, report_format: Literal["table", 
     found = vocabtool.inspect(path, small=show_all or name is not None)
     if name is not None:
         found = found._replace(vocabularies=(choose(found, name),))
-    _show(model_report(found, passed_over=show_all), report_format)
+    report = model_report(found, passed_over=show_all)
+    deliver_report(report, "-", None, report_format)
     if report_format != "json" and not found.vocabularies:
         passed = f"{len(found.passed_over)} lists skipped"
         tell(f"{found.path}: no vocabulary found ({found.format}; {passed})")
     for warning in found.warnings:
         tell(f"incomplete: {warning}")
-
-
-def _show(report: Report, report_format: Literal["table", "json"]) -> None:
-    from vocabtool.reports.renderers import render_text
-
-    if report_format == "json":
-        show_report(report, report_format)
-        return
-    with standard_output():
-        sys.stdout.writelines(render_text(report, width()))
 
 
 @click.command("extract", epilog=MODEL_HELP)
@@ -174,7 +164,8 @@ def words_command(
 
     own_rule = {**options, "name": None, "rule": None}
     others = [(other, open_words(other, own_rule)) for other in beside]
-    _show(words_report(open_words(model, options), texts, model, others), report_format)
+    report = words_report(open_words(model, options), texts, model, others)
+    deliver_report(report, "-", None, report_format)
 
 
 def open_words(model: str, options: dict[str, Any]) -> Words:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 
@@ -17,8 +17,9 @@ from vocabtool.system.messages import plural, tell
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
     from vocabtool.documents.reading import Batch, ReadLog, Skip, SkipCounter
-    from vocabtool.reports.model import Report
-    from vocabtool.reports.renderers import Format
+    from vocabtool.reports import model
+    from vocabtool.reports.render import Format
+    from vocabtool.reports.report import Report
 
 REPORT_ENDINGS: Final = (".json", ".csv", ".parquet", ".html")
 SHOWN: Final = 3  # skipped rows that are printed
@@ -80,18 +81,19 @@ def open_output(file: str) -> Iterator[BinaryIO]:
         yield opened
 
 
-def show_report(report: Report, output: Format, html: str | None = None) -> None:
+def show_report(report: Report | model.Report, output: Format, html: str | None = None) -> None:
     """Print a report. If ``html`` is given, also write an HTML page to this file."""
-    from vocabtool.reports.renderers import FILE_WIDTH, save, write
+    from vocabtool.reports.render import FILE_WIDTH
 
+    writer = _writer(report)
     if html is not None:
-        save(report, html, "html")
+        writer.save(report, html, "html")
     with standard_output() as out:
-        write(report, out, output, FILE_WIDTH)
+        writer.write(report, out, output, FILE_WIDTH)
 
 
 def deliver_report(
-    report: Report,
+    report: Report | model.Report,
     file: str,
     html: str | None,
     output: Format | None,
@@ -103,13 +105,20 @@ def deliver_report(
     ``output``: the format of ``file``; if ``None``, its ending decides. ``as_list``: print all rows
     as tab-separated text, even on a terminal.
     """
-    from vocabtool.reports.renderers import FILE_WIDTH, format_of, save, write
+    from vocabtool.reports.render import FILE_WIDTH, format_of
 
+    writer = _writer(report)
     if html is not None:
-        save(report, html, "html")
+        writer.save(report, html, "html")
     columns = width() if file == "-" else FILE_WIDTH
     with open_output(file) as out:
-        write(report, out, output or format_of(file), None if as_list else columns)
+        writer.write(report, out, output or format_of(file), None if as_list else columns)
+
+
+def _writer(report: Report | model.Report) -> Any:
+    from vocabtool.reports import model, render, renderers
+
+    return renderers if isinstance(report, model.Report) else render
 
 
 @contextmanager
@@ -203,7 +212,7 @@ def refuse_nothing(
 
 def tell_notes(notes: Iterable[str]) -> None:
     """Print notes, with control characters escaped."""
-    from vocabtool.reports.model import safe
+    from vocabtool.reports.report import safe
 
     for note in notes:
         tell(safe(note))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
@@ -19,7 +19,6 @@ from vocabtool.cli.output import (
     standard_output,
     usage_errors,
 )
-from vocabtool.search.settings import Settings
 from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
@@ -91,15 +90,7 @@ PAGE = click.option(
     "--html",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Also write an HTML page: the query's words, and why each document was found. Sets "
-    "--explain.",
-)
-BESIDE = click.option(
-    "--beside",
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="With --html, make a second search with this setting, such as fusion=dense or a=0, and "
-    "show both results side by side. May be repeated, for several settings of the second search.",
+    help="Also write an HTML page. Sets --explain.",
 )
 SETTINGS = gather(
     "settings",
@@ -191,7 +182,7 @@ SETTINGS = gather(
 @EXPLAIN
 @ARRANGEMENT
 @SETTINGS
-@gather("page", PAGE, BESIDE)
+@PAGE
 @format_option("json: one object for each query.")
 def search_command(
     folder: str,
@@ -203,7 +194,7 @@ def search_command(
     explain: bool,
     arrangement: dict[str, Any],
     settings: dict[str, Any],
-    page: dict[str, Any],
+    html: str | None,
     report_format: Literal["text", "json"],
 ) -> None:
     """Find the documents of the index in DIR that answer QUERY best.
@@ -214,6 +205,7 @@ def search_command(
     Without QUERY, but with --where, --sort or --facets, list the documents that satisfy --where.
     """
     from vocabtool.reports.hits import hits_report
+    from vocabtool.reports.render import save
 
     more = click.get_current_context().args
     if more:
@@ -226,9 +218,10 @@ def search_command(
         raise click.UsageError(
             "Missing argument 'QUERY'; or pass --vector, --where, --sort or --facets"
         )
-    other = settings_beside(page["beside"])
-    _check_page(page, query, arrangement)
-    explain = explain or page["html"] is not None
+    check_files(STDIN, html, None)
+    if html is not None and query == STDIN:
+        raise click.UsageError("--html is for one QUERY, not for several on standard input")
+    explain = explain or html is not None
     with usage_errors():
         index = open_index(folder, model)
         asked = {"k": k, "where": where, "explain": explain, **arrangement, **settings}
@@ -242,15 +235,12 @@ def search_command(
             told = "created without a model; queries are searched by their words only"
             tell(f"{index.name}: {told}. To search by vectors too, pass --vector FILE or --model")
         for hits in _answers(index, query, asked):
-            if page["html"] is not None:
-                with usage_errors("--beside: "):
-                    beside = index.search(query, **asked | other) if other else None
-                names = "as asked", ", ".join(page["beside"])
-                _save_page(page["html"], hits, beside, names)
             report = hits_report(hits, one_of_many=query == STDIN)
             if report_format == "text":
-                show_report(report, report_format)
+                show_report(report, report_format, html)
                 continue
+            if html is not None:
+                save(report, html, "html")
             with standard_output() as out:  # one line per query
                 out.write(json.dumps(report.data()).encode() + b"\n")
 
@@ -261,7 +251,6 @@ def search_command(
 @K
 @CONDITION
 @EXPLAIN
-@PAGE
 @format_option()
 def similar_command(
     folder: str,
@@ -269,7 +258,6 @@ def similar_command(
     k: int,
     where: str | None,
     explain: bool,
-    html: str | None,
     report_format: Literal["text", "json"],
 ) -> None:
     """Find the documents of the index in DIR that are similar to the document ID.
@@ -279,57 +267,9 @@ def similar_command(
     """
     from vocabtool.reports.hits import hits_report
 
-    check_files(STDIN, html, None)
-    explain = explain or html is not None
     with usage_errors():
         hits = open_index(folder, {}).similar(id_, k, where=where, explain=explain)
-        if html is not None:
-            _save_page(html, hits, title=f"Documents like {id_}")
         show_report(hits_report(hits, one_of_many=True), report_format)
-
-
-def settings_beside(given: Sequence[str]) -> dict[str, Any]:
-    """Parse settings ``NAME=VALUE``; values are converted like the options of ``search``.
-
-    Raises :class:`click.UsageError` for an invalid setting.
-    """
-    options = {
-        name.lstrip("-"): option
-        for option in search_command.params
-        if option.name in Settings.__dataclass_fields__
-        for name in option.opts
-    }
-    found = {}
-    for each in given:
-        name, equals, value = each.partition("=")
-        option = options.get(name.strip().lstrip("-").replace("_", "-"))
-        if option is None or not equals:
-            names = ", ".join(options)
-            wanted = f"wanted NAME=VALUE, such as fusion=dense; NAME is one of {names}"
-            raise click.UsageError(f"--beside {each}: {wanted}")
-        try:
-            found[str(option.name)] = option.type.convert(value.strip(), option, None)
-            Settings(**found)
-        except (click.BadParameter, ValueError) as error:
-            raise click.UsageError(f"--beside {each}: {error}") from error
-    return found
-
-
-def _check_page(page: dict[str, Any], query: str | None, arrangement: dict[str, Any]) -> None:
-    check_files(STDIN, page["html"], None)
-    if page["html"] is not None and query == STDIN:
-        raise click.UsageError("--html is for one QUERY, not for several on standard input")
-    if page["beside"] and page["html"] is None:
-        raise click.UsageError("--beside needs a page: pass --html FILE")
-    if page["beside"] and arrangement["offset"]:
-        raise click.UsageError("--beside compares first pages, so it does not work with --offset")
-
-
-def _save_page(file: str, *arguments: Any, **options: Any) -> None:
-    from vocabtool.reports.hits_page import hits_page
-    from vocabtool.reports.renderers import save
-
-    save(hits_page(*arguments, **options), file, "html")
 
 
 def _answers(index: Index, query: str | None, asked: dict[str, Any]) -> Iterator[Hits]:

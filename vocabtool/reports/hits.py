@@ -8,18 +8,8 @@ from operator import and_, eq
 from typing import TYPE_CHECKING, Final
 
 from vocabtool.documents.options import BETWEEN
-from vocabtool.reports.model import (
-    Block,
-    Column,
-    Item,
-    Paragraph,
-    Report,
-    Table,
-    notes_of,
-    report_of,
-    safe,
-)
-from vocabtool.reports.renderers import NOTEBOOK_ROWS, render_fragment
+from vocabtool.reports.render import NOTEBOOK_ROWS, render_fragment
+from vocabtool.reports.report import Column, Report, Section, Table, facts, notes_of, safe
 from vocabtool.system.messages import plural
 
 if TYPE_CHECKING:
@@ -39,43 +29,45 @@ LEAD: Final = 40  # of these, characters before the first word of the query
 ROUNDING: Final = 1e-9
 
 
-def hits_report(found: Hits, *, one_of_many: bool = False) -> Report:
+def hits_report(hits: Hits, *, one_of_many: bool = False) -> Report:
     """Return the report of a query's hits.
 
     ``one_of_many``: whether this is one of several queries; the report then shows the query.
     """
-    explained = bool(found.hits) and found.hits[0].explanation is not None
-    query: Block = Paragraph(f"query: {found.query.text}")
-    answer: list[Block] = [
-        *what_was_found(found),
-        *(_hit(number, hit, found) for number, hit in enumerate(found.hits, 1)),
-        *remarks(found),
-    ]
-    if not explained and (found.hits or not found.query.text):
-        return report_of(found.to_dict, [query] * one_of_many + answer)
-    asked = found.query
-    codes_first = any(hit.tier for hit in found.hits)
-    words = [
-        (word.surface, ", ".join(facts_of(word, asked.fusion, codes_first=codes_first)))
-        for word in asked.words
-    ]
-    lines = map("  {}".format, (*restrictions(asked), *weight_of_keywords(asked)))
-    blocks = [query, Table((Column(), Column()), words, plain=True), *map(Paragraph, lines)]
-    return report_of(found.to_dict, blocks, answer)
+    query = hits.query
+    return Report(
+        title=f"Search: {query.text[:WIDTH]}" if query.text else "Documents",
+        subtitle=plural(len(hits), "hit", "hits"),
+        sections=lambda: _sections(hits, one_of_many),
+        data=hits.to_dict,
+    )
 
 
-def what_was_found(found: Hits) -> Iterator[Block]:
-    """Yield a remark if nothing was found, or if the hits are only the nearest vectors."""
-    if not found.hits:
-        yield Paragraph("nothing found")
-
-
-def remarks(found: Hits) -> Iterator[Block]:
-    """Yield the facets, notes and suggested spellings."""
-    yield from (_facet(name, counts) for name, counts in found.facets.items())
-    yield notes_of(found.notes)
-    for each in found.suggestions:
-        yield Paragraph(f"{each.word}: did you mean {', '.join(each.spellings)}?")
+def _sections(hits: Hits, one_of_many: bool) -> Iterator[Section]:
+    query = hits.query
+    has_code = any(hit.tier for hit in hits.hits)
+    is_explained = bool(hits.hits) and hits.hits[0].explanation is not None
+    answer: list[str] = []
+    if is_explained or (query.text and not hits.hits):
+        words = [
+            (word.surface, ", ".join(facts_of(word, query.fusion, codes_first=has_code)))
+            for word in query.words
+        ]
+        remarks = [f"  {line}" for line in (*restrictions(query), *weight_of_keywords(query))]
+        yield Section("The query", facts(words), [f"query: {query.text}"], remarks)
+    elif one_of_many:
+        answer.append(f"query: {query.text}")
+    if not hits.hits:
+        answer.append("nothing found")
+    for number, hit in enumerate(hits.hits, 1):
+        answer += _hit_lines(number, hit, hits)
+    for name, counted in hits.facets.items():
+        values = value_counts(counted, "{} ({:,})", WIDTH) or "no document with a value"
+        answer.append(f"facet {name}: {values}")
+    answer += notes_of(hits.notes)
+    for suggestion in hits.suggestions:
+        answer.append(f"{suggestion.word}: did you mean {', '.join(suggestion.spellings)}?")
+    yield Section("Hits", text=answer)
 
 
 def restrictions(asked: QuerySummary) -> Iterator[str]:
@@ -102,13 +94,13 @@ def hits_html(found: Hits) -> str:
         for rank, hit in enumerate(found.hits[:NOTEBOOK_ROWS], 1)
     ]
     columns = (Column("rank"), Column("id"), Column("score", "score"), Column("text"))
-    blocks: list[Block] = [Table(columns, rows), notes_of(found.notes)]
+    notes = notes_of(found.notes)
     if (more := len(found) - len(rows)) > 0:
-        blocks.append(Paragraph(f"… and {more:,} more"))
+        notes.append(f"… and {more:,} more")
     title = plural(len(found), "hit", "hits")
     if found.query.text:
         title += f" for {found.query.text[:WIDTH]}"
-    return render_fragment(title, blocks)
+    return render_fragment(title, [Section(table=Table(columns, rows), notes=notes)])
 
 
 def _weight(asked: QuerySummary, weight: float) -> str:
@@ -163,13 +155,7 @@ def why_no_vector(found: Hits) -> str:
     return "the query has no vector" if lacks else "the document has no vector"
 
 
-def _facet(name: str, counts: Iterable[ValueCount]) -> Paragraph:
-    """Return a line with the counted values of a field: ``facet lang: en (12), de (3)``."""
-    told = value_counts(counts, "{} ({:,})", WIDTH) or "no document with a value"
-    return Paragraph(f"facet {name}: {told}")
-
-
-def _hit(number: int, hit: Hit, found: Hits) -> Item:
+def _hit_lines(number: int, hit: Hit, found: Hits) -> Iterator[str]:
     told, why = ", ".join(scores_of(hit)), hit.explanation
     start, end, spans = extract(hit, WIDTH)
     # Words of the query are in brackets.
@@ -182,7 +168,8 @@ def _hit(number: int, hit: Hit, found: Hits) -> Item:
     lines += [f"{name}: {safe(value)[:WIDTH]}" for name, value in fields_outside(hit, start, end)]
     if why is not None:
         lines.append(why_there(why, found))
-    return Item(f"{number:>2}. {hit.id}" + f"  ({told})" * bool(told), lines, indent=4)
+    yield f"{number:>2}. {hit.id}" + (f"  ({told})" if told else "")
+    yield from (f"    {line}" for line in lines)
 
 
 def _field_of_extract(hit: Hit, start: int, end: int) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.documents import PLAIN
 from vocabtool.reports.hits import value_counts
-from vocabtool.reports.model import Facts, Item, Paragraph, Report, percent, report_of, safe
+from vocabtool.reports.report import Report, Section, facts, percent, safe
 from vocabtool.search.settings import A_OF_PIECES, A_OF_WORDS, Settings
 from vocabtool.system.messages import plural
 
@@ -43,9 +43,9 @@ def index_report(index: Index, report: LoadReport, seconds: float, calibrating: 
         "approximate": None if manifest.codes is None else asdict(manifest.codes),
         "calibration": None if manifest.calibration is None else asdict(manifest.calibration),
     }
-    head = Paragraph(f"{index.name}: {plural(len(index), 'document', 'documents')}")
-    facts = Facts(_index_facts(index, report, seconds, calibrating), NAMES)
-    return report_of(lambda: data, [head, facts])
+    head = f"{index.name}: {plural(len(index), 'document', 'documents')}"
+    table = facts(_index_facts(index, report, seconds, calibrating), NAMES)
+    return Report(sections=lambda: [Section("", table, [head])], data=lambda: data)
 
 
 def _index_facts(
@@ -122,21 +122,19 @@ def stats_report(index: Index, found: IndexStats) -> Report:
     documents = plural(found.documents, "document", "documents")
     deleted = f", {plural(found.deleted, 'deleted row', 'deleted rows')}" if found.deleted else ""
     unfinished = "; a load is unfinished" if found.loading else ""
-    head = Paragraph(
+    head = (
         f"{index.name}: {documents}{deleted}; commit {found.commit:,} in generation "
         f"{found.generation}{unfinished}"
     )
-    fields = (
-        Item(
-            f"  {safe(each.name)}: {_field_facts(each)}",
-            [value_counts(each.frequent)] if each.frequent else [],
-            6,
-        )
-        for each in found.fields
-    )
-    facts = Facts(_stats_facts(index, found), NAMES)
-    return report_of(
-        lambda: asdict(found), [head, facts], [Paragraph("fields"), *fields] if found.fields else []
+    fields = ["fields"] if found.fields else []
+    for field in found.fields:
+        fields.append(f"  {safe(field.name)}: {_field_facts(field)}")
+        if field.frequent:
+            fields.append(f"      {value_counts(field.frequent)}")
+    table = facts(_stats_facts(index, found), NAMES)
+    return Report(
+        sections=lambda: [Section("", table, [head]), Section("", text=fields)],
+        data=lambda: asdict(found),
     )
 
 
@@ -212,7 +210,7 @@ def embed_report(report: EmbedReport) -> Report:
     if report.encoded:
         encoded = plural(report.encoded, "document", "documents")
         done = f"{encoded} in {report.seconds:,.1f} s, {report.rate:,.0f} a second"
-    facts = [("done now", done)]
+    pairs = [("done now", done)]
     texts = plural(counts.not_utf8, "document", "documents")
     vectors = plural(counts.zero, "vector", "vectors")
     cached = plural(report.hits, "vector", "vectors")
@@ -229,13 +227,14 @@ def embed_report(report: EmbedReport) -> Report:
         ("cached", report.hits, f"{cached} from the cache"),
     ):
         if count:
-            facts.append((name, told))
+            pairs.append((name, told))
     if counts.tokens:
         share = percent(counts.tokens_unknown / counts.tokens)
         every = plural(counts.tokens, "word", "words")
-        facts.append(("unknown", f"{counts.tokens_unknown:,} of {every} ({share})"))
-    head = Paragraph(f"{Path(report.folder)}: {documents} in {shards}")
-    return report_of(report.to_json, [head, Facts(facts, NAMES)])
+        pairs.append(("unknown", f"{counts.tokens_unknown:,} of {every} ({share})"))
+    head = f"{Path(report.folder)}: {documents} in {shards}"
+    table = facts(pairs, NAMES)
+    return Report(sections=lambda: [Section("", table, [head])], data=report.to_json)
 
 
 def progress_line(progress: Progress) -> str:
@@ -272,4 +271,4 @@ def verify_report(folder: str, found: VerifyReport) -> Report:
         lowest = f"lowest agreement with the stored vectors {found.encoded.lowest:.6f}"
         lines.append(f"{again} encoded again: {lowest}")
     lines += [f"not part of the index: {name}" for name in found.others]
-    return report_of(lambda: asdict(found), map(Paragraph, lines))
+    return Report(sections=lambda: [Section(text=lines)], data=lambda: asdict(found))

@@ -11,21 +11,18 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vocabtool.formats.reader import Model
-from vocabtool.reports.model import (
-    Block,
+from vocabtool.reports.render import NOTEBOOK_ROWS, render_fragment
+from vocabtool.reports.report import (
     Cell,
     Column,
-    Item,
-    Notes,
-    Paragraph,
     Report,
     Rows,
     Section,
     Table,
     as_text,
     short,
+    short_names,
 )
-from vocabtool.reports.renderers import NOTEBOOK_ROWS, render_fragment
 from vocabtool.system.messages import plural
 from vocabtool.vocabulary import Place, Vocabulary, encode, is_utf8, printable
 
@@ -124,15 +121,15 @@ def _vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
     }
 
 
-def _sections(model: Model, skipped: Sequence[Sequence[Cell]], page: bool) -> Iterator[Section]:
+def _sections(model: Model, skipped: Sequence[Sequence[Cell]]) -> Iterator[Section]:
     def columns(names: Sequence[str]) -> list[Column]:
         return [Column(name, "count" if name == "size" else "text") for name in names]
 
-    if model.vocabularies:
-        yield Section("", [Table(columns(COLUMNS[:6]), map(_short_row, model.vocabularies))])
-        for vocabulary in model.vocabularies:
-            yield Section("", [Item(vocabulary.name, _details(vocabulary))])
-    yield Section("", [Table(columns(PASSED_OVER), skipped)])
+    yield Section("", Table(columns(COLUMNS[:6]), map(_short_row, model.vocabularies)))
+    for vocabulary in model.vocabularies:
+        details = (f"  {line}" for line in _details(vocabulary))
+        yield Section("", text=[vocabulary.name, *details])
+    yield Section("", Table(columns(PASSED_OVER), skipped))
 
 
 def _short_row(vocabulary: Vocabulary) -> tuple[Cell, ...]:
@@ -192,7 +189,7 @@ def vocabulary_html(vocabulary: Vocabulary) -> str:
         rows.insert(half, ("…", "…"))
     entries = plural(size, "entry", "entries")
     title = f"Vocabulary {vocabulary.name}: {entries}, {vocabulary.kind}"
-    return render_fragment(title, [Table((Column("id"), Column("entry")), rows)])
+    return render_fragment(title, [Section(table=Table((Column("id"), Column("entry")), rows))])
 
 
 # Of texts.
@@ -232,7 +229,7 @@ def words_report(
     """
     rows = _words_of(words, texts)
     rows_beside = [_words_of(other, texts) for _, other in beside]
-    names = _last_parts([model, *(name for name, _ in beside)])
+    names = short_names(model, *(name for name, _ in beside))
 
     def data_of(words: Words, rows: list[list[_Word]]) -> dict[str, Any]:
         return {
@@ -251,35 +248,40 @@ def words_report(
         ]
         return {**data_of(words, rows), **({"beside": others} if others else {})}
 
-    def sections(page: bool) -> list[Section]:
+    def sections() -> Iterator[Section]:
         steps = [
-            f"{number}. {step if len(step) <= STEP_WIDTH else f'{step[:STEP_WIDTH]} ...'}"
+            f"  {number}. {step if len(step) <= STEP_WIDTH else f'{step[:STEP_WIDTH]} ...'}"
             for number, step in enumerate(words.describe(), 1)
         ]
         if (more := len(steps) - MAX_STEPS) > 0:
-            steps[MAX_STEPS:] = [f"... {more} more {'step' if more == 1 else 'steps'} (JSON: all)"]
-        head: list[Block] = [
-            Paragraph(_title(words)),
-            Item(f"How a text becomes words ({SOURCES[words.how]}):", steps),
-            Paragraph(f"rule {words.fingerprint[:16]}"),
-        ]
-        parts = [head]
+            rest = plural(more, "more step", "more steps")
+            steps[MAX_STEPS:] = [f"  ... {rest} (JSON: all)"]
+        yield Section(
+            "The rule",
+            text=[
+                _title(words),
+                f"How a text becomes words ({SOURCES[words.how]}):",
+                *steps,
+                f"rule {words.fingerprint[:16]}",
+            ],
+            notes=words.notes,
+        )
         for other in words.others:
-            title = f"Separate lookup: {_title(other)}"
-            parts.append([Item(title, other.describe())])
+            indented = [f"  {step}" for step in other.describe()]
+            yield Section("", text=[f"Separate lookup: {_title(other)}", *indented])
         for name, (_, other) in zip(names[1:], beside, strict=True):
-            parts.append([Item(f"Beside: {name}, {_title(other)}", other.describe())])
-            parts[-1].append(Notes(other.notes))
-        parts[-1].append(Notes(words.notes))
+            indented = [f"  {step}" for step in other.describe()]
+            yield Section(
+                "", text=[f"Beside: {name}, {_title(other)}", *indented], notes=other.notes
+            )
         for text, row, *others in zip(texts, rows, *rows_beside, strict=True):
             cells = [_cells(word) for word in row] or [["(no words)"]]
             if others:
                 cells = _cells_beside([row, *others])
             columns = [Column(name) for name in names] if others else [Column() for _ in cells[0]]
-            parts.append([Paragraph(_quote(encode(text))), Table(columns, cells, plain=True)])
-        return [Section("", blocks) for blocks in parts]
+            yield Section("", Table(columns, cells), [_quote(encode(text))])
 
-    return Report(sections=sections, data=data)
+    return Report(title="Words", sections=sections, data=data)
 
 
 def _title(words: Words) -> str:
@@ -367,15 +369,6 @@ def _cells_beside(rows: Sequence[list[_Word]]) -> list[list[str]]:
 def _plain(word: bytes) -> str:
     plain = unicodedata.normalize("NFKD", word.decode("utf-8", "replace")).casefold()
     return "".join(c for c in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(c))
-
-
-def _last_parts(paths: Sequence[str]) -> list[str]:
-    parts = [path.rstrip("/").split("/") for path in paths]
-    for count in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(each[-count:]) for each in parts]
-        if len(set(names)) == len(set(paths)):
-            break
-    return names
 
 
 def _quote(entry: bytes) -> str:

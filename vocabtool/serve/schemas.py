@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from vocabtool.choices import FUSIONS, Fusion, Phrases
 from vocabtool.keywords.fields import text_in_utf8
-from vocabtool.reports.model import Mark
+from vocabtool.reports.hits_page import Mark
 from vocabtool.search.conditions import MAX_CHARACTERS
 from vocabtool.search.settings import Settings
 
