@@ -42,7 +42,7 @@ def check_inert(text: str, *, plots: bool = True) -> str:
     """Nothing in a page runs, or is loaded; the text that a browser shows."""
     page = Page(text)
     assert page.tags - SVG_TAGS <= HTML_TAGS
-    assert page.tags >= {"table", "data", *["svg"] * plots}
+    assert page.tags >= {"table", *["svg"] * plots}
     assert not [name for name, _ in page.attributes if name.startswith("on") or name == "src"]
     links = [value for name, value in page.attributes if name in ("href", "xlink:href")]
     assert all(value and value.startswith("#") for value in links)

@@ -69,14 +69,14 @@ def site(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def reports(folder: Path) -> None:
-    """Write a report on unknown words, a comparison, two searches, and what an index is worth."""
+    """Write a report on unknown words, a comparison, a search, and what an index is worth."""
     run("vocabtool", "oov", MODEL, "data/questions.txt", "--html", folder / "oov.html")
     run("vocabtool", "diff", MODEL, "data/small_glove.txt", "--html", folder / "diff.html")
     index = folder.parent / "answers"
     answers = ("data/answers.jsonl", "--id-field", "id", "--model", "data/small_glove.txt")
     run("vocabtool", "index", *answers, "-o", index, "--quiet")
     search = ("search", index, "the os.path.join of Redis, to lose xyzzyq data", "--html")
-    run("vocabtool", *search, folder / "search.html", "--beside", "a=0.3", "--beside", "depth=50")
+    run("vocabtool", *search, folder / "search.html")
     judged = ("--queries", "data/answers_queries.jsonl", "--qrels", "data/answers_qrels.tsv")
     run("vocabtool", "eval", index, *judged, "--html", folder / "eval.html")
 

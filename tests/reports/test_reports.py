@@ -118,7 +118,7 @@ NOTEBOOK: dict[str, tuple[Any, set[str]]] = {
     "large": (vocabulary([b"<script>"] * 2_000), {"<script>", "…", "1999"}),
     "words": (MAKERS["words"](), {"What <b> does not know", "unknown", "split word", "tokens"}),
     "diff": (nasty_diff(), {"A: <i>, B: two & more", "of A", "only in B", "punctuation"}),
-    "hits": (found_hits(12), {"<b>0", "1.000", "note: <u>", "… and 2 more"}),
+    "hits": (found_hits(12), {"<b>0", "1.000", "note: <u>\n… and 2 more"}),
     "nothing": (found_hits(0), {"0 hits for <script>alert(1)</script>"}),
     "empty": (vocabulary([]), {"Vocabulary v: 0 entries, list"}),
 }
