@@ -28,17 +28,15 @@ Kind = Literal[
     "wordpiece",
     "bpe",
     "unigram",
-    "phrase",
     "vectors",  # the words of a word vector file
     "variable",  # a string variable of unknown purpose
     "constant",  # a string constant that no table uses; probably a vocabulary
     "asset",  # a text file of the model that no table reads
     "config",  # a list in the configuration of a Keras layer
     "list",  # a word list
-    "stop words",  # words that a layer removes; extracted only by name
 ]
 LINKED: frozenset[Kind] = frozenset(
-    ("table", "sentencepiece", "wordpiece", "bpe", "unigram", "phrase", "vectors")
+    ("table", "sentencepiece", "wordpiece", "bpe", "unigram", "vectors")
 )
 EntryType = Literal["text", "integer"]
 # "▁", "Ġ" (byte-level) or a space at the start: the entry begins a word. "##" at the start: it

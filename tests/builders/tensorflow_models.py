@@ -51,7 +51,6 @@ PIECES = (
     *("[PAD]", "[UNK]", "the", "great", "##est", "##ly", "they", "##'", "##re", "'"),
     *("re", "naïve", "日", "##", "quick", "!", LONG[:90]),
 )
-PHRASES = ("<UNK>", "I", "have", "a", "dream", "a dream", "have a dream", "naïve 日本")
 UNSEEN = tuple(f"unseen{number}" for number in range(64))  # enough to meet every bucket
 UNSEEN_NUMBERS = tuple(range(10**6, 10**6 + 64))
 SERVE = ("serve",)
@@ -1073,17 +1072,6 @@ def with_indicator(truth: Truth) -> Truth:
     pairs = sorted([*zip(truth.ids, truth.entries, strict=True), (position, indicator)])
     ids, entries = zip(*pairs, strict=True)
     return replace(truth, ids=ids, entries=entries)
-
-
-@case
-@called(None)
-def text_phrase(folder: Path) -> tuple[Truth, ...]:
-    """A flatbuffer that lists phrases."""
-    make = functools.partial(
-        tensorflow_text().PhraseTokenizer, vocab=list(PHRASES), unknown_token="<UNK>"
-    )
-    unknown = save_tokenizer(folder, make(token_out_type=tf.int32))
-    return (replace(spoken(make, PHRASES, "phrase"), unknown=unknown),)
 
 
 @called("table")

@@ -195,23 +195,6 @@ def test_tokenlearn() -> None:
     assert encoder.words.unknown("I love 🜁") == ["🜁"]
 
 
-def test_wordllama() -> None:
-    """Its folder, and its file of weights: the library's vectors."""
-    package: Any = pytest.importorskip("wordllama", reason="wordllama is missing")
-    from wordllama.inference import WordLlamaInference
-
-    folder = Path(package.__file__).parent
-    (weights,) = folder.glob("weights/*.safetensors")
-    (tokenizer,) = folder.glob("tokenizers/*.json")
-    matrix = load_file(weights)["embedding.weight"]
-    library = WordLlamaInference(matrix, package.WordLlama.load_tokenizer(tokenizer))
-    wanted = library.embed(TEXTS)
-    for model in (folder, weights):
-        encoder = open_encoder(model)
-        np.testing.assert_allclose(encoder.encode(TEXTS), wanted, rtol=1e-6, atol=1e-6)
-        assert Words.of(model).pieces("xapian") == ["▁x", "ap", "ian"]
-
-
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A sound folder, to change."""

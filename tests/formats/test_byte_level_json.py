@@ -1,7 +1,7 @@
-"""Byte-level BPE in JSON: Mistral's ``tekken.json``, and the ranks that dqbd/tiktoken packs.
+"""Byte-level BPE in JSON: Mistral's ``tekken.json``.
 
 mistral-common pins NumPy, so it is not among what the tests install: where it is there, it is the
-oracle of tekken.json. Of ranks tiktoken says what an id stands for.
+oracle.
 """
 
 from __future__ import annotations
@@ -135,57 +135,3 @@ def test_damaged_tekken(change: Change, message: str, tmp_path: Path) -> None:
     document[key][at] = value
     with pytest.raises(InvalidFile, match=message):
         only(document, tmp_path)
-
-
-def packed(tokens: dict[bytes, int]) -> str:
-    """Ranks as dqbd/tiktoken packs them: a line for each run of ranks that count on."""
-    runs: list[list[object]] = []
-    last = -2
-    for token, rank in sorted(tokens.items(), key=lambda pair: pair[1]):
-        if rank != last + 1:
-            runs.append(["!", rank])
-        runs[-1].append(b64encode(token).decode())
-        last = rank
-    return "\n".join(" ".join(map(str, run)) for run in runs)
-
-
-def test_packed_ranks(tmp_path: Path) -> None:
-    """Id for id what tiktoken decodes, with a gap in the ranks and special tokens around."""
-    tiktoken = pytest.importorskip("tiktoken", reason="the oracle is tiktoken itself")
-    ranks = {token: number + 5 + 7 * (number > 200) for number, token in enumerate(TOKENS)}
-    special = {"<EOT>": 0, "<META>": 1, "<|é|>": 207}
-    more: dict[str, Any] = {"pat_str": PATTERN, "special_tokens": special}
-    encoding = tiktoken.Encoding("t", mergeable_ranks=ranks, **more)
-    document = {"explicit_n_vocab": 64739, "bpe_ranks": packed(ranks), **more}
-    vocabulary = only(document, tmp_path)
-    ids = vocabulary.id_array().tolist()
-    assert ids == sorted((*ranks.values(), *special.values()))
-    assert [encoding.decode_single_token_bytes(number) for number in ids] == [*vocabulary.stored]
-    assert (vocabulary.kind, vocabulary.marker, vocabulary.unknown) == ("bpe", " ", None)
-    assert vocabulary.notes == (
-        "byte-level BPE of tiktoken",
-        "special tokens, 3: <EOT>, <META>, <|é|>",
-        "explicit_n_vocab is 64739, but there are 265 tokens",
-        "every single byte is a token, so no text is unknown",
-    )
-
-
-@pytest.mark.parametrize(
-    ("ranks", "special", "message"),
-    [
-        ("0 IQ==", {}, "bpe_ranks: line 1: wanted '! 0 IQ== ...', got '0 IQ=='"),
-        ("! 0 IQ==\n! x IQ==", {}, "bpe_ranks: line 2: wanted .*, got '! x IQ=='"),
-        ("! 99999999999 IQ==", {}, "bpe_ranks: line 1: wanted '! 0"),
-        ("! 0 IQ== I", {}, "bpe_ranks: line 1: token 1 is 'I', wanted base64"),
-        ("! 0 IQ==  Ig==", {}, "bpe_ranks: line 1: token 1 is empty"),
-        ("! 0 IQ== Ig==\n! 1 Iw==", {}, "two tokens have rank 1"),
-        ("! 0 IQ==", {"<s>": 0}, "two tokens have rank 0"),
-        ("! 0 IQ==", {"<s>": -1}, "special_tokens: the id of '<s>' is -1"),
-        ("! 0 IQ==", {"\ud800": 1}, "a lone surrogate"),
-        ("! 0 IQ==", ["<s>"], "special_tokens is a list, wanted an object"),
-    ],
-)
-def test_damaged_ranks(ranks: str, special: object, message: str, tmp_path: Path) -> None:
-    """What contradicts the format is told with its line."""
-    with pytest.raises(InvalidFile, match=message):
-        only({"special_tokens": special, "bpe_ranks": ranks}, tmp_path)

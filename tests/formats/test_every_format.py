@@ -182,7 +182,6 @@ FROM_0: Final = {word: number for number, word in enumerate(WORDS)}
 FROM_1: Final = {word: number for number, word in enumerate(WORDS, 1)}
 TOKENS: Final = [*(bytes([byte]) for byte in range(256)), *ENCODED]
 RANKS: Final = [f"{b64encode(token).decode()} {rank}" for rank, token in enumerate(TOKENS)]
-TABBED: Final = "\n".join(f"{word}\t{number}" for word, number in FROM_0.items())
 CONSTANT: Final = {
     "name": "words",
     "op": "Const",
@@ -193,7 +192,7 @@ FORMATS: Final[dict[str, Writer]] = {
     "ONNX": onnx_of(
         "LabelEncoder", "ai.onnx.ml", keys_strings=WORDS, values_int64s=list(FROM_0.values())
     ),
-    "ONNX extension": onnx_of("StringToVector", "ai.onnx.contrib", map=TABBED, unk="-1"),
+    "ONNX extension": onnx_of("BertTokenizer", "ai.onnx.contrib", vocab_file="\n".join(WORDS)),
     "TFLite": tflite_file,
     "Keras archive": keras_file,
     "tokenizer.json": tokenizer_file,
@@ -224,7 +223,7 @@ FORMATS: Final[dict[str, Writer]] = {
     "folder": several,
 }
 
-CUT_UP: Final = ("GGUF", "vocab.json", "vocab.txt", "tiktoken", "folder")
+CUT_UP: Final = ("GGUF", "ONNX extension", "vocab.json", "vocab.txt", "tiktoken", "folder")
 
 
 def run(*arguments: object) -> None:
@@ -281,9 +280,7 @@ MORE: Final[dict[str, object]] = {
         "vocab": [{"rank": 0, "token_bytes": "IQ=="}, {"rank": 1, "token_bytes": "Ig=="}],
         "special_tokens": [{"rank": 0, "token_str": "<s>"}],
     },
-    "JSON of ranks": {"special_tokens": {"<s>": 0}, "bpe_ranks": "! 1 IQ== Ig==\n! 5 Iw=="},
     "Keras tokenizer, encoded twice": json.dumps({"config": {"word_index": '{"a": 1, "b": 2}'}}),
-    "RWKV": b"1 'the' 3\n2 b'\\xff' 1\n3 'x' 1\n",
 }
 
 

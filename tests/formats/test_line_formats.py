@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import base64
 import random
-from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import vocabtool
-from tests.reader_checks import format_of, ids_and_entries, written
+from tests.reader_checks import ids_and_entries, written
 from tests.reader_checks import reason as why
 from vocabtool import Place, Unknown, Vocabulary
 from vocabtool.errors import InvalidFile, UnsupportedFormat
@@ -210,70 +206,6 @@ def test_a_word_and_a_number(tmp_path: Path, case: str) -> None:
     assert counts == (case in ("counts", "from 1 on", "scores"))
 
 
-def rwkv_lines(tokens: dict[int, str | bytes]) -> bytes:
-    """As the file is written: each token as Python shows it."""
-    sizes = ((t, len(t if isinstance(t, bytes) else t.encode())) for t in tokens.values())
-    lines = zip(tokens, sizes, strict=True)
-    return "".join(f"{number} {token!r} {size}\n" for number, (token, size) in lines).encode()
-
-
-@given(st.lists(st.text() | st.binary(), min_size=1), st.sampled_from([b"\n", b"\r\n"]))
-def test_rwkv(tokens: list[str | bytes], newline: bytes) -> None:
-    """Whatever the tokens, those that the rwkv package reads."""
-    rwkv = pytest.importorskip("rwkv.rwkv_tokenizer", reason="the oracle is rwkv itself")
-    data = rwkv_lines({7 * i + 1: token for i, token in enumerate(tokens)})
-    with TemporaryDirectory() as folder:
-        path = written(Path(folder), data.replace(b"\n", newline))
-        (vocabulary,) = vocabtool.inspect(path).vocabularies
-        with suppress(RecursionError):  # it nests on the length of a token
-            read = rwkv.TRIE_TOKENIZER(str(path)).idx2token
-            assert [(number, token) for token, number in pairs(vocabulary)] == [*read.items()]
-    assert vocabulary.marker == " "
-
-
-def test_rwkv_world() -> None:
-    """The one vocabulary that there is, as the package reads it, and no rule."""
-    rwkv = pytest.importorskip("rwkv.rwkv_tokenizer", reason="the oracle is rwkv itself")
-    file = Path(rwkv.__file__).with_name("rwkv_vocab_v20230424.txt")
-    vocabulary = vocabtool.extract(file)
-    read = rwkv.TRIE_TOKENIZER(str(file)).idx2token
-    assert [(number, token) for token, number in pairs(vocabulary)] == [*read.items()]
-    assert (len(vocabulary), vocabulary.first_id, vocabulary.kind) == (65_529, 1, "table")
-    told = "subword pieces"
-    with pytest.raises(vocabtool.VocabtoolError, match=told):
-        vocabtool.Words.of(file)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (b"9001 'ab' 3", "line 9,001: the stated length is 3 bytes, got 2"),
-        (b"9001 'ab' 999999999999", "line 9,001: wanted an id"),
-        (b"9001 [] 2", "line 9,001: wanted an id"),
-        (b"9001 __import__('os') 2", "line 9,001: wanted an id"),
-        (b"9001 'a\\d' 3", "line 9,001: wanted an id"),
-        ("9001 b'é' 2".encode(), "line 9,001: wanted an id"),
-        (b"9001 '\\ud800' 3", "line 9,001: '\\ud800' is not valid text"),
-        (b"17 'ab' 2", "two tokens have id 17"),
-        (b"", "line 9,001: wanted an id, a Python literal and its length, got ''"),
-    ],
-)
-def test_damaged_rwkv(tmp_path: Path, line: bytes, message: str) -> None:
-    """A line that is no id, one literal and its length is told with its number; nothing is run."""
-    data = rwkv_lines({number: f"token {number}" for number in range(1, 9_001)})
-    path = written(tmp_path, data + line + b"\n9002 'x' 1\n")
-    with pytest.raises(InvalidFile) as caught:
-        vocabtool.inspect(path)
-    assert message in str(caught.value)
-
-
-def test_octal_escapes_take_no_time(tmp_path: Path) -> None:
-    """Each may end in three places: a line of many, never closed, was tried for ever."""
-    for data, is_one in ((rb"\012" * 10_000, False), (rb"\012' 1", True)):
-        path = written(tmp_path, b"1 '" + data + b"\n")
-        assert (format_of(path) == "RWKV vocabulary") == is_one
-
-
 def test_a_line_too_long_for_a_word(tmp_path: Path) -> None:
     """A megabyte without a newline is no word."""
     path = written(tmp_path, b"the\n" + b"x" * (1 << 20) + b"y\n")
@@ -293,8 +225,6 @@ def test_real_files(shared: Path) -> None:
     packed = vocabtool.extract(tflite / "test_model_nl_classifier_with_regex_tokenizer.tflite")
     assert pairs(words) == pairs(packed)
     assert (words.id_of("the"), words.entry_of(2)) == (4, "<UNKNOWN>")
-    rwkv = vocabtool.extract(shared / "files" / "rwkv" / "rwkv_vocab_v20230424.txt")
-    assert (rwkv.id_of(b"\xff"), rwkv.id_of(" the"), len(rwkv)) == (256, 22_590, 65_529)
     (roberta,) = vocabtool.vocabularies(shared / "files" / "roberta")  # beside its settings
     assert len(roberta) == 50_265
 

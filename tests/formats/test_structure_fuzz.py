@@ -36,7 +36,7 @@ OPS = (
     *(b"StringToHashBucketFast", b"AsString", b"FloorMod", b"AddV2", b"SelectV2", b"SaveV2"),
     *(b"PartitionedCall", b"StatefulPartitionedCall", b"If", b"While", b"Assert", *FUNCTIONS),
     *(b"VarHandleOp", b"VariableV2", b"AssignVariableOp", b"RestoreV2", b"NoSuchOp"),
-    *(b"SentencepieceOp", b"WordpieceTokenizeWithOffsets", b"PhraseTokenize"),
+    *(b"SentencepieceOp", b"WordpieceTokenizeWithOffsets"),
     *(b"TFText>FastSentencepieceTokenize", b"FastWordpieceTokenizeWithOffsets"),
 )
 CALLS = (b"PartitionedCall", b"StatefulPartitionedCall", *FUNCTIONS)
@@ -70,7 +70,6 @@ TAKES: dict[bytes, tuple[str, ...]] = {
     b"WordpieceTokenizeWithOffsets": ("word", "table"),
     b"TFText>FastSentencepieceTokenize": ("word", "list"),
     b"FastWordpieceTokenizeWithOffsets": ("word", "list"),
-    b"PhraseTokenize": ("word", "list"),
     b"AssignVariableOp": ("any", "list"),
     b"Const": (),
 }

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 import vocabtool
 from tests.builders import saved_model_bytes as b
 from vocabtool import Vocabulary
+from vocabtool.formats.saved_model.tokenizers import DoubleArray
 
-WORDPIECE_OP, PHRASE_OP = b"FastWordpieceTokenizeWithOffsets", b"TFText>PhraseTokenize"
+WORDPIECE_OP = b"FastWordpieceTokenizeWithOffsets"
 SENTENCEPIECE_OP = b"TFText>FastSentencepieceTokenize"
 
 Units = NDArray[np.uint32]
@@ -141,18 +142,14 @@ def read(op: bytes, fields: dict[int, Value] | bytes) -> Vocabulary:
     return vocabulary
 
 
-def ids_and_entries(vocabulary: Vocabulary) -> dict[int, bytes]:
-    return dict(zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True))
-
-
 def unknown_id(vocabulary: Vocabulary) -> int | None:
     return vocabulary.unknown.id if vocabulary.unknown else None
 
 
-def phrases(units: Units) -> dict[bytes, int]:
-    """The keys of a trie with their values, which must differ."""
-    found = read(PHRASE_OP, {2: 0, 5: {0: units}})
-    return {entry: id_ for id_, entry in ids_and_entries(found).items()}
+def keys_of(units: Units) -> dict[bytes, int]:
+    """The keys of a trie with their values."""
+    leaves = DoubleArray(units).walk()
+    return dict(zip(leaves.keys(), leaves.values.tolist(), strict=True))
 
 
 # "a" is 3, "ab" is 1 and "\xff" is 2^31 - 1: the units of a trie with blocks 1 to 4.
@@ -183,7 +180,7 @@ def children(base: int, next_base: int, flags: int = 0) -> dict[int, int]:
 
 def test_a_small_trie() -> None:
     """Keys come with their values, those that are prefixes of others too."""
-    assert phrases(SMALL) == {b"a": 3, b"ab": 1, b"\xff": 2**31 - 1}
+    assert keys_of(SMALL) == {b"a": 3, b"ab": 1, b"\xff": 2**31 - 1}
 
 
 def test_far_offset() -> None:
@@ -196,14 +193,14 @@ def test_far_offset() -> None:
         base: VALUE | 5,
         base ^ 0x62: (base ^ 0x62 ^ base + 256) << 10 | 0x62,
     }
-    assert phrases(changed(SMALL[:0], units)) == {b"a": 5}
+    assert keys_of(changed(SMALL[:0], units)) == {b"a": 5}
 
 
 @given(st.sets(st.binary(min_size=1, max_size=6).filter(lambda key: 0 not in key), min_size=1))
 def test_any_keys_come_back(keys: set[bytes]) -> None:
     """Whatever is put in comes out."""
     numbered = {key: 7 * number + 3 for number, key in enumerate(keys)}
-    assert phrases(trie(numbered)) == numbered
+    assert keys_of(trie(numbered)) == numbered
 
 
 def overlong() -> Units:
@@ -223,6 +220,17 @@ EXPLOSION = changed(  # each of 255 nodes has the same 255 children, four times
     | children(768, 1024)
     | children(1024, 1280),
 )
+
+
+def test_phrases_are_refused_by_name() -> None:
+    """The words of a PhraseTokenizer are not read, and the model is incomplete."""
+    model = inspected(b"TFText>PhraseTokenize", {2: 0, 5: {0: SMALL}})
+    (warning,) = model.warnings
+    assert (model.vocabularies, "a PhraseTokenizer, whose words" in warning) == ((), True)
+
+
+def with_trie(units: Units) -> dict[int, Value]:
+    return {**SENTENCEPIECE, 6: {0: units}}
 
 
 MALFORMED: dict[str, tuple[bytes, dict[int, Value], str]] = {
@@ -257,10 +265,26 @@ MALFORMED: dict[str, tuple[bytes, dict[int, Value], str]] = {
     ),
     "no score for a piece": (SENTENCEPIECE_OP, {**SENTENCEPIECE, 7: [0, 0]}, r"a piece has id 2,"),
     "no table of pieces": (SENTENCEPIECE_OP, {7: [0]}, r"field 6 is missing, wanted a table \(at"),
-    "value outside": (PHRASE_OP, {2: 0, 5: {0: SMALL[:1024]}}, r"unit 511 of a trie .* unit 1,024"),
-    "circle": (PHRASE_OP, {2: 0, 5: {0: CIRCLE}}, r"a key of a trie is longer than 8,192 bytes:"),
-    "explosion": (PHRASE_OP, {2: 0, 5: {0: EXPLOSION}}, r"a trie of 1,536 units has more than"),
-    "keys too long": (PHRASE_OP, {2: 0, 5: {0: overlong()}}, r"the keys of a trie take"),
+    "value outside": (
+        SENTENCEPIECE_OP,
+        {**SENTENCEPIECE, 6: {0: SMALL[:1024]}},
+        r"unit 511 of a trie .* unit 1,024",
+    ),
+    "circle": (
+        SENTENCEPIECE_OP,
+        {**SENTENCEPIECE, 6: {0: CIRCLE}},
+        r"a key of a trie is longer than 8,192 bytes:",
+    ),
+    "explosion": (
+        SENTENCEPIECE_OP,
+        {**SENTENCEPIECE, 6: {0: EXPLOSION}},
+        r"a trie of 1,536 units has more than",
+    ),
+    "keys too long": (
+        SENTENCEPIECE_OP,
+        {**SENTENCEPIECE, 6: {0: overlong()}},
+        r"the keys of a trie take",
+    ),
     "other version": (
         SENTENCEPIECE_OP,
         {**SENTENCEPIECE, 0: 1},
@@ -283,10 +307,9 @@ def test_malformed(op: bytes, fields: dict[int, Value], message: str) -> None:
     [
         (WORDPIECE_OP, WORDPIECE),
         (WORDPIECE_OP, {**WORDPIECE, 12: [b"un", b"[UNK]", b"do"], 13: b"\0\0\1"}),
-        (PHRASE_OP, {2: 0, 5: {0: SMALL}}),
         (SENTENCEPIECE_OP, SENTENCEPIECE),
     ],
-    ids=["wordpiece", "listed wordpiece", "phrase", "sentencepiece"],
+    ids=["wordpiece", "listed wordpiece", "sentencepiece"],
 )
 def test_damaged(op: bytes, fields: dict[int, Value]) -> None:
     """Each bit that is set, once cleared, gives other pieces or a warning; so does any end."""

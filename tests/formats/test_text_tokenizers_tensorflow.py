@@ -11,7 +11,6 @@ import pytest
 
 from tests.formats.test_sentencepiece import OPTIONS, trained
 from tests.formats.test_text_tokenizers import (
-    PHRASE_OP,
     SENTENCEPIECE_OP,
     WORDPIECE_OP,
     read,
@@ -32,7 +31,6 @@ PYBINDS = "tensorflow_text.core.pybinds.pywrap_"
 wordpiece_builder = pytest.importorskip(
     f"{PYBINDS}fast_wordpiece_tokenizer_model_builder", reason=INSTALL
 )
-phrase_builder = pytest.importorskip(f"{PYBINDS}phrase_tokenizer_model_builder", reason=INSTALL)
 model_converter = pytest.importorskip(f"{PYBINDS}model_converter", reason=INSTALL)
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzéïß日本語"
@@ -40,7 +38,6 @@ PUNCTUATION = frozenset("[]!#日本語<>")  # what TensorFlow Text splits at, of
 WORDS = (
     *("[PAD]", "[UNK]", "the", "great", "##est", "##ly", "they", "'", "##re", "re", "naïve", "日"),
 )
-PHRASES = ("<UNK>", "I", "have", "a", "dream", "a dream", "have a dream", "naïve 日本")
 
 
 def ids_and_entries(vocabulary: Vocabulary) -> dict[int, str]:
@@ -55,11 +52,6 @@ def wordpiece_buffer(
     buffer: bytes = wordpiece_builder.build_fast_wordpiece_model(
         list(words), 100, suffix, "[UNK]", not end_to_end, listed
     )
-    return buffer
-
-
-def phrase_buffer(listed: bool) -> bytes:
-    buffer: bytes = phrase_builder.build_phrase_model(list(PHRASES), "<UNK>", listed, 0, False)
     return buffer
 
 
@@ -141,21 +133,6 @@ def test_wordpieces_as_returned(listed: bool) -> None:
         *("they", "'", "they", "the", "great", "##est", "##ly", "re", "naïve", "日", "the", "##re")
     ]
     assert tokenizer.tokenize("xyz!").numpy().tolist() == [unknown_id(found)] * 2
-
-
-@pytest.mark.parametrize("listed", [False, True])
-def test_phrases_as_returned(listed: bool) -> None:
-    """The tokenizer gives phrases the ids of the buffer, listed or only in its trie."""
-    found = read(PHRASE_OP, phrase_buffer(listed))
-    assert ids_and_entries(found) == dict(enumerate(PHRASES))
-    assert (found.first_id, found.ids) == (0, None)
-    tokenizer = text.PhraseTokenizer(
-        list(PHRASES), unknown_token="<UNK>", support_detokenization=listed
-    )
-    returned = tokenizer.tokenize("I have a dream naïve 日本 a a dreams").numpy().tolist()
-    told = ["I", "have a dream", "naïve 日本", "a", "a", "<UNK>"]
-    assert [PHRASES[id_] for id_ in returned] == told
-    assert unknown_id(found) == returned[-1]
 
 
 @pytest.mark.parametrize("name", ["unigram", "symbols", "other ids"])

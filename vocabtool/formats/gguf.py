@@ -1,9 +1,8 @@
 """Read the tokens in the header of a GGUF file (llama.cpp); the weights are never read.
 
 Layout: ggml-org/ggml, docs/gguf.md. A header has a magic number, a version, the number of tensors,
-the number of keys, and the keys with typed values. Counts and lengths have 32 bits in version 1 and
-64 bits in later versions. Version 3 may be big-endian. Only keys ``tokenizer.ggml.*`` are read.
-Arrays of arrays are refused: no known program writes them.
+the number of keys, and the keys with typed values. Only keys ``tokenizer.ggml.*`` are used. Files
+of version 1, big-endian files and arrays of arrays are refused: current programs write none.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats.files import map_file
-from vocabtool.formats.reader import Findings, PassedOver, Reader, Source
+from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, printable
 
 MAGIC: Final = b"GGUF"
-VERSIONS: Final = (1, 2, 3)
+VERSIONS: Final = (2, 3)
 
 STRING: Final = 8
 ARRAY: Final = 9
@@ -36,11 +35,12 @@ T = TypeVar("T")
 
 MAX_KEYS: Final = 1 << 16  # llama.cpp writes fewer than 100
 MAX_KEY: Final = (1 << 16) - 1  # bytes, according to the specification
+LENGTH: Final = 8  # bytes of a count or length
 MAX_VALUE: Final = 256  # bytes of a string that are kept: chat templates are long
 MAX_TEXT: Final = 1 << 28  # bytes of all tokens; 250,000 take 4 MB
 
+PREFIX: Final = b"tokenizer.ggml."
 TOKENS: Final = b"tokenizer.ggml.tokens"
-MERGES: Final = b"tokenizer.ggml.merges"
 ROLES: Final = {
     b"bos_token_id": "begins a text",
     b"eos_token_id": "ends a text",
@@ -77,21 +77,15 @@ class _Array:
 class _Header:
     def __init__(self, buffer: Buffer) -> None:
         self._buffer = buffer
-        raw = buffer[4:8]
-        if len(raw) < 4:
-            raise InvalidFile("the GGUF header is truncated, wanted at least 8 bytes", offset=0)
-        little, big = int.from_bytes(raw, "little"), int.from_bytes(raw, "big")
-        if little not in VERSIONS and big not in VERSIONS:
+        self.values: dict[bytes, int | float | bytes | _Array] = {}
+        version, pos = self._number("I", len(MAGIC))
+        if version not in VERSIONS:
             raise UnsupportedFormat(
-                f"GGUF version {min(little, big):,}, wanted 1, 2 or 3: convert the model again "
+                f"GGUF version {version:,}, wanted 2 or 3 (little-endian): convert the model again "
                 "with llama.cpp"
             )
-        self._order = "<" if little in VERSIONS else ">"
-        self._size = "I" if 1 in (little, big) else "Q"  # ``struct`` type of counts and lengths
-        self._width = struct.calcsize("<" + self._size)
-        self.values: dict[bytes, int | float | bytes | _Array] = {}
-        _, pos = self._number(self._size, 8)  # number of tensors
-        count, pos = self._count(pos, 4 + self._width)
+        _, pos = self._number("Q", pos)  # number of tensors
+        count, pos = self._count(pos, 4 + LENGTH)
         if count > MAX_KEYS:
             raise UnsupportedFormat(f"a GGUF header of {count:,} keys, wanted at most {MAX_KEYS:,}")
         for _ in range(count):
@@ -109,21 +103,20 @@ class _Header:
                 self.values[key] = buffer[pos : pos + min(length, MAX_VALUE)]
                 pos += length
             elif value_type == ARRAY:
-                self.values[key] = found = self._array(pos)
-                pos = found.end
+                self.values[key] = held = self._array(pos)
+                pos = held.end
             else:
                 self.values[key], pos = self._number(_letter(value_type, pos), pos)
 
     def _number(self, letter: str, pos: int) -> tuple[int, int]:
         """Return a number and its end position. ``letter``: the number's ``struct`` format."""
-        layout = self._order + letter
-        end = pos + struct.calcsize(layout)
+        end = pos + struct.calcsize("<" + letter)
         if end > len(self._buffer):
             raise InvalidFile("the GGUF header is truncated", offset=pos)
-        return struct.unpack_from(layout, self._buffer, pos)[0], end
+        return struct.unpack_from("<" + letter, self._buffer, pos)[0], end
 
     def _count(self, pos: int, item_bytes: int) -> tuple[int, int]:
-        count, behind = self._number(self._size, pos)
+        count, behind = self._number("Q", pos)
         left = len(self._buffer) - behind
         if count * item_bytes > left:
             raise InvalidFile(
@@ -134,23 +127,19 @@ class _Header:
 
     def _array(self, pos: int) -> _Array:
         item_type, pos = self._number("I", pos)
-        if item_type == ARRAY:
-            raise InvalidFile("an array of arrays is not supported", offset=pos)
         if item_type == STRING:
-            count, start = self._count(pos, self._width)
+            count, start = self._count(pos, LENGTH)
             return _Array(item_type, count, start, self._strings_at(count, start)[1])
         width = struct.calcsize("<" + _letter(item_type, pos))
         count, start = self._count(pos, width)
         return _Array(item_type, count, start, start + count * width)
 
     def _strings_at(self, count: int, pos: int) -> tuple[array[int], int]:
-        buffer, width = self._buffer, self._width
-        length_at = struct.Struct(self._order + self._size).unpack_from
-        heads = array("q")
+        buffer, length_at, heads = self._buffer, struct.Struct("<Q").unpack_from, array("q")
         try:
             for _ in range(count):
                 heads.append(pos)
-                pos += width + length_at(buffer, pos)[0]
+                pos += LENGTH + length_at(buffer, pos)[0]
         except (struct.error, OverflowError):
             pos = len(buffer) + 1
         if pos > len(buffer):
@@ -164,25 +153,19 @@ class _Header:
         heads, _ = self._strings_at(found.items, found.start)
         bounds = np.append(np.frombuffer(heads, np.int64) - found.start, taken).astype(np.int32)
         text = self._buffer[found.start : found.end]
-        return ByteStrings(text, bounds[:-1] + np.int32(self._width), bounds[1:])
+        return ByteStrings(text, bounds[:-1] + np.int32(LENGTH), bounds[1:])
 
     def value(self, name: bytes, wanted: type[T]) -> T | None:
-        value = self.values.get(b"tokenizer.ggml." + name)
+        value = self.values.get(PREFIX + name)
         return value if isinstance(value, wanted) else None
 
-    def token_types(self) -> list[int]:
-        found = self.value(b"token_type", _Array)
-        if found is None or NUMBERS.get(found.item_type, "?") not in INTEGERS:
-            return []
-        numbers: list[int] = self.numbers(b"token_type").tolist()
-        return numbers
-
-    def numbers(self, name: bytes) -> NDArray[np.generic]:
+    def numbers(self, name: bytes, letters: str) -> NDArray[np.generic]:
+        """Return an array of numbers, if it is of one of these ``struct`` types."""
         found = self.value(name, _Array)
-        if found is None or found.item_type not in NUMBERS:
+        letter = "" if found is None else NUMBERS.get(found.item_type, "")
+        if found is None or not letter or letter not in letters:
             return np.zeros(0, np.int32)
-        dtype = np.dtype(self._order + NUMBERS[found.item_type])
-        return np.frombuffer(self._buffer[found.start : found.end], dtype)
+        return np.frombuffer(self._buffer[found.start : found.end], "<" + letter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +200,13 @@ def read_tokenizer(file: Path) -> GGUFTokenizer | None:
     if found is None or found.item_type != STRING:
         return None
     merges = header.value(b"merges", _Array)
-    types, scores = header.token_types(), header.numbers(b"scores").astype(np.float32)
+    types: list[int] = header.numbers(b"token_type", INTEGERS).tolist()
+    scores = header.numbers(b"scores", "f").astype(np.float32)
     for what, count in (("types", len(types)), ("scores", len(scores))):
         if count not in (0, found.items):
             raise InvalidFile(f"{found.items:,} tokens, but {count:,} {what}, wanted one per token")
     if not np.isfinite(scores).all():
         raise InvalidFile("a score of a token is not a number")
-    prefix = b"tokenizer.ggml."
     return GGUFTokenizer(
         model=printable(header.value(b"model", bytes) or b""),
         pre=printable(header.value(b"pre", bytes) or b""),
@@ -233,12 +216,12 @@ def read_tokenizer(file: Path) -> GGUFTokenizer | None:
         merges=header.strings(merges)
         if merges is not None and merges.item_type == STRING
         else ByteStrings.of(()),
-        charsmap=header.numbers(b"precompiled_charsmap").tobytes(),
+        charsmap=header.numbers(b"precompiled_charsmap", "Bb").tobytes(),
         unknown=header.value(b"unknown_token_id", int),
         flags={
-            printable(key.removeprefix(prefix)): value
+            printable(key.removeprefix(PREFIX)): value
             for key, value in header.values.items()
-            if isinstance(value, bool) and key.startswith(prefix)
+            if isinstance(value, bool) and key.startswith(PREFIX)
         },
     )
 
@@ -246,7 +229,7 @@ def read_tokenizer(file: Path) -> GGUFTokenizer | None:
 def _letter(value_type: int, pos: int) -> str:
     letter = NUMBERS.get(value_type)
     if letter is None:
-        raise InvalidFile(f"value type {value_type} does not exist in GGUF", offset=pos - 4)
+        raise InvalidFile(f"a value of type {value_type} is not supported", offset=pos - 4)
     return letter
 
 
@@ -263,11 +246,6 @@ def _read(source: Source) -> Findings:
         findings.found.append(_vocabulary(header, entries, source.name, findings.warnings))
     elif tokens is not None:
         raise InvalidFile(f"{TOKENS.decode()} is not a list of strings")
-    for key, found in header.values.items():
-        if isinstance(found, _Array) and found.item_type == STRING and key != TOKENS:
-            why = "merge rules, not tokens" if key == MERGES else "not the tokens"
-            name = printable(key)
-            findings.found.append(PassedOver(name, found.items, Place(source.name, name), why))
     return findings
 
 
@@ -280,7 +258,7 @@ def _vocabulary(
     model = header.value(b"model", bytes) or b""
     what = f"tokenizer {printable(model)!r}, which is unknown to vocabtool"
     kind, marker, what = MODELS.get(model, ("list", None, what))
-    types = header.token_types()
+    types: list[int] = header.numbers(b"token_type", INTEGERS).tolist()
     if types and len(types) != len(entries):
         warnings.append(f"{len(types):,} types for {len(entries):,} tokens: the types are ignored")
         types = []

@@ -6,9 +6,6 @@ contains JSON: many people save the result of Keras' ``Tokenizer.to_json()`` tha
 
 - ``vocab.json``, an object that maps entries to ids: ``save_vocabulary`` in
   huggingface/transformers.
-- ``merges.txt`` in the folder of a BPE ``vocab.json``: a line ``#version``, then two pieces per
-  line, separated by a space (``BPE::read_file`` in huggingface/tokenizers,
-  tokenizers/src/models/bpe/model.rs). Merges are only counted.
 - ``added_tokens.json``, tokens that are not in ``vocab.json``, in the layout of ``vocab.json``.
 - ``strings.json``, a list of texts: ``StringStore.to_disk`` in explosion/spaCy, spacy/strings.pyx.
   Ids are positions, because spaCy's ids are hashes, which are not stored.
@@ -38,7 +35,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading
-from vocabtool.formats import word_list
 from vocabtool.formats.files import named_file, read_file, refuse_link
 from vocabtool.formats.reader import Finding, Findings, JsonReader, Source, constant
 from vocabtool.system.byte_strings import ByteStrings
@@ -237,45 +233,27 @@ def _read_ids(document: Any, source: Source) -> Findings:
     ids = parse_ids(document, "the id")
     entries = strings(document, "key")
     beside = source.file.parent
-    notes, warnings, merged = [], [], False
+    notes, has_merges = [], False
     if source.file.name == ADDED:
         notes.append("tokens that were added to the vocabulary in the files beside it")
     else:
-        merged = (beside / MERGES).is_file()
-        if merged:
-            try:
-                notes.append(f"BPE with {_count_merges(beside / MERGES):,} merges in {MERGES}")
-            except (InvalidFile, UnsupportedFormat) as error:
-                warnings.append(f"{MERGES}: {error}")
-            except OSError as error:
-                warnings.append(f"{MERGES}: {error.strerror}")
+        has_merges = (beside / MERGES).is_file()
+        if has_merges:
+            notes.append(f"BPE with the merges in {MERGES}")
         if (beside / ADDED).is_file():
             notes.append(f"more tokens are in {ADDED}")
         if int(ids.max()) + 1 > MAX_SPREAD * len(ids):
             notes.append(f"{len(ids):,} ids up to {ids.max():,}: these may be word counts")
     vocabulary = Vocabulary.from_ids(
         source.name,
-        "bpe" if merged else "table",
+        "bpe" if has_merges else "table",
         entries,
         ids,
         places=(Place(source.name, "whole object"),),
         notes=tuple(notes),
         marker=guess_marker(entries),
     )
-    return Findings([vocabulary], warnings)
-
-
-def _count_merges(file: Path) -> int:
-    count = 0
-    for number, line in enumerate(word_list.read_lines(read_file(file, MAX_FILE)), 1):
-        if line.startswith(b"#version"):
-            continue
-        if line.count(b" ") != 1:
-            raise InvalidFile(
-                f"line {number:,} is not a merge, wanted two pieces with a space between them"
-            )
-        count += 1
-    return count
+    return Findings([vocabulary])
 
 
 IDS: Final = JsonReader("JSON object of ids (Hugging Face vocab.json)", _why_no_ids, _read_ids)

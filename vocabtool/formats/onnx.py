@@ -1,71 +1,72 @@
-"""Read ONNX models: lists of strings in nodes and initializers, and their ids.
+"""Read ONNX models: lists of strings in nodes and initializers, and whole tokenizers in attributes.
 
-Layout: onnx/onnx, onnx/onnx.proto. Fields of a ModelProto: 7 graph, 20 training_info, 25 functions.
-Graphs and functions have nodes, nodes have attributes, and an attribute may contain another graph.
-Weights are never read, and no file beside the model is opened. ``onnx_operators.py`` interprets the
-strings of each operator.
+Layout: onnx/onnx, onnx/onnx.proto and docs/Operators-ml.md. Graphs and functions have nodes, nodes
+have attributes, and an attribute may contain another graph. Weights are never read, and no file
+beside the model is opened.
+
+The tokenizers of onnxruntime-extensions (microsoft/onnxruntime-extensions, docs/custom_ops.md) have
+a whole file in an attribute: ``vocab.txt``, ``vocab.json`` with merges and added tokens,
+``tokenizer.json``, or a SentencePiece model.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import numpy as np
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats import onnx_operators, sentencepiece, wire
+from vocabtool.formats import hf_tokenizer, json_file, sentencepiece, wire, word_list
 from vocabtool.formats.files import map_file
-from vocabtool.formats.onnx_operators import (
-    NO_INTEGERS,
-    NO_STRINGS,
-    Integers,
-    Values,
-    list_of_strings,
-)
-from vocabtool.formats.reader import HEAD, Finding, Findings, Reader, Source
-from vocabtool.formats.wire import FIXED32, LEN, VARINT, Buffer, Span
+from vocabtool.formats.reader import HEAD, Finding, Findings, PassedOver, Reader, Source, constant
+from vocabtool.formats.wire import LEN, VARINT, Buffer, Span
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
+from vocabtool.vocabulary import Place, Unknown, Vocabulary, decode, printable
 
 # The fields of ModelProto, GraphProto (all length-delimited) and FunctionProto.
-IR_VERSION, MODEL_GRAPH, OPSETS, TRAINING, FUNCTIONS = 1, 7, 8, 20, 25
-MODEL_FIELDS: Final = {
-    **dict.fromkeys((IR_VERSION, 5), VARINT),
-    **dict.fromkeys((2, 3, 4, 6, MODEL_GRAPH, OPSETS, 14, TRAINING, FUNCTIONS, 26), LEN),
-}
-GRAPH_FIELDS: Final = frozenset((1, 2, 5, 10, 11, 12, 13, 14, 15, 16))
+IR_VERSION, MODEL_VERSION, MODEL_GRAPH, OPSETS, FUNCTIONS, LAST = 1, 5, 7, 8, 25, 26
+GRAPH_TAGS: Final = tuple(field << 3 | LEN for field in (1, 2, 5, 10, 11, 12, 13, 14, 15))
 GRAPH_NODES, INITIALIZERS, FUNCTION_NODES = 1, 5, 7
 # The fields of NodeProto, AttributeProto and TensorProto.
 OUTPUT, NODE_NAME, OP, ATTRIBUTES, DOMAIN = 2, 3, 4, 5, 7
 NAME, INTEGER, STRING, TENSOR, GRAPH, FLOATS, INTEGERS, STRINGS, GRAPHS = 1, 3, 4, 5, 6, 7, 8, 9, 11
-DATA_TYPE, INT32_DATA, STRING_DATA, INT64_DATA, TENSOR_NAME, RAW_DATA = 2, 5, 6, 7, 8, 9
-EXTERNAL_DATA, DATA_LOCATION = 13, 14
-TYPE_STRING: Final = 8
-NUMBERS: Final = {6: (INT32_DATA, "<i4"), 7: (INT64_DATA, "<i8")}  # by data type: int32, int64
+STRING_DATA, TENSOR_NAME = 6, 8
 
-NO_FIELD: Final = -1
-MAX_FIELD: Final = 32  # highest field number that is kept, plus one
 MAX_NAME: Final = 256  # bytes of a name that are kept
-FLOATS_TAG: Final = FLOATS << 3 | FIXED32
-MAX_RUNS: Final = 1000  # all known writers write one run; each further run takes time
-WINDOW: Final = 1 << 16  # bytes examined at a time
-
-MAX_PARTS: Final = 1_000_000  # nodes, attributes, graphs and initializers
+MAX_PARTS: Final = 300_000  # nodes, attributes, graphs and initializers
 MAX_DEPTH: Final = 16  # of nested graphs
-MAX_LISTS: Final = 10_000
 LARGE: Final = 1 << 10  # bytes of a string that may be a whole tokenizer
-NOT_READ: Final = "its words are not read"
 
-# The domains of onnxruntime-extensions: their unknown operators may contain words.
-EXTENSION_DOMAINS: Final = (b"ai.onnx.contrib", b"com.microsoft.extensions")
-NO_WORDS: Final = {
-    b"nodes_modes": "comparison modes of tree nodes, not words",
-    b"separators": "separators that texts are split at, not words",
+# Lists in which a node looks up strings, and the list with their ids (without it: positions).
+IDS: Final = {
+    b"keys_strings": b"values_int64s",
+    b"cats_strings": b"cats_int64s",
+    b"classes_strings": b"",
+    b"string_vocabulary": b"",
 }
+NOT_FOUND: Final = -1  # the default of LabelEncoder, CategoryMapper and WordpieceTokenizer
+NO_STRINGS: Final = ByteStrings.of(())
+NO_WORDS: Final = (b"nodes_modes", b"separators", b"stopwords")
+
+# The tokenizers of onnxruntime-extensions: the attribute with the file, and what completes a JSON.
+BPE: Final[dict[str, Any]] = {"type": "BPE"}
+WORDPIECE: Final[dict[str, Any]] = {"type": "WordPiece", "continuing_subword_prefix": "##"}
+BYTE_LEVEL: Final[dict[str, Any]] = {"model": BPE, "pre_tokenizer": {"type": "ByteLevel"}}
+TOKENIZERS: Final[dict[bytes, tuple[bytes, dict[str, Any]]]] = {
+    **dict.fromkeys((b"BertTokenizer", b"HfBertTokenizer"), (b"vocab_file", {})),
+    b"BertTokenizerDecoder": (b"vocab_file", {}),
+    **dict.fromkeys((b"GPT2Tokenizer", b"RobertaTokenizer"), (b"vocab", BYTE_LEVEL)),
+    b"CLIPTokenizer": (b"vocab", {"model": {**BPE, "end_of_word_suffix": "</w>"}}),
+    b"SpmTokenizer": (b"vocab", {"model": BPE, "pre_tokenizer": {"type": "Metaspace"}}),
+    b"WordpieceTokenizer": (b"vocab", {"model": WORDPIECE}),
+    b"HfJsonTokenizer": (b"tokenizer_vocab", {}),
+    **dict.fromkeys((b"SentencepieceTokenizer", b"SentencepieceDecoder"), (b"model", {})),
+}
+# Their other operators may contain words, too.
+EXTENSION_DOMAINS: Final = (b"ai.onnx.contrib", b"com.microsoft.extensions")
 
 
 def _recognise(source: Source) -> str | None:
@@ -75,40 +76,80 @@ def _recognise(source: Source) -> str | None:
     buffer = map_file(source.file)
     try:
         for number, wire_type, start, end in wire.fields(buffer, 0, len(buffer)):
-            if MODEL_FIELDS.get(number) != wire_type:
-                return f"ONNX's ModelProto has no field {number} of wire type {wire_type}"
-            if number == MODEL_GRAPH and start < end:
-                tag = buffer[start]
-                if tag & 7 != LEN or tag >> 3 not in GRAPH_FIELDS:
-                    return "its field 7 does not begin like an ONNX graph"
+            is_graph = number != MODEL_GRAPH or start == end or buffer[start] in GRAPH_TAGS
+            wanted = VARINT if number in (IR_VERSION, MODEL_VERSION) else LEN
+            if wire_type != wanted or number > LAST or not is_graph:
+                return f"its field {number} is not one of an ONNX model"
             seen.add(number)
             if end >= HEAD:
                 break
     except InvalidFile as error:
         return f"not a protobuf: {error.what}"
-    if not seen & {IR_VERSION, OPSETS}:
-        return "its first fields have no ONNX version"
-    return None if MODEL_GRAPH in seen else f"no graph in its first {HEAD:,} bytes"
+    if MODEL_GRAPH not in seen:
+        return f"no graph in its first {HEAD:,} bytes"
+    return None if seen & {IR_VERSION, OPSETS} else "its first fields have no ONNX version"
 
 
 def _read(source: Source) -> Findings:
     model = _Model(map_file(source.file), source.name)
-    findings = model.findings
-    findings.found += islice(model.walk(), MAX_LISTS)
-    if len(findings.found) == MAX_LISTS:
-        findings.warnings.append(f"more than {MAX_LISTS:,} lists of strings: the rest is not read")
-    return findings
+    model.findings.found += model.walk()
+    return model.findings
 
 
 READER: Final = Reader("ONNX", _recognise, _read)
 
 
-@dataclass(frozen=True, slots=True)
+class _Fields:
+    """The fields of one message.
+
+    - ``numbers``: by field number, the last varint.
+    - ``spans``: by field number, the place of the last payload.
+    - ``strings``: the values of the field ``strings_field``.
+    - ``integers``: the values of an attribute that is in ``IDS``. Reading ends at any other list of
+      numbers, because an attribute contains only one list.
+    """
+
+    def __init__(self, buffer: Buffer, span: Span, strings_field: int = 0) -> None:
+        self.numbers: dict[int, int] = {}
+        self.spans: dict[int, Span] = {}
+        self.strings = NO_STRINGS
+        self.integers: list[int] = []
+        self._buffer = buffer
+        pos, end = span
+        while pos < end:
+            if buffer[pos] == strings_field << 3 | LEN:
+                if len(self.strings):
+                    raise InvalidFile("the strings of a list are not together", offset=pos)
+                data = buffer[pos:end]
+                self.strings, length = wire.string_fields(data, 0, len(data), data[0])
+                pos += length
+                continue
+            number, wire_type, start, pos = next(wire.fields(buffer, pos, end))
+            if strings_field == STRINGS and number in (FLOATS, INTEGERS):
+                if number == FLOATS or self.text(NAME) not in IDS.values():
+                    break
+                self.integers += wire.integers(buffer, (start, pos), wire_type)
+            elif wire_type == LEN:
+                self.spans[number] = (start, pos)
+            elif wire_type == VARINT:
+                self.numbers[number] = wire.to_signed(wire.varint(buffer, start, pos)[0])
+
+    def text(self, number: int) -> bytes:
+        start, end = self.spans.get(number, (0, 0))
+        return self._buffer[start : min(end, start + MAX_NAME)]
+
+
+@dataclass(slots=True)
 class _Node:
+    """The attributes of a node, by name."""
+
     name: str
     op: bytes
     domain: bytes
-    place: str  # in the model, for display
+    place: str
+    strings: dict[bytes, ByteStrings] = field(default_factory=dict)
+    integers: dict[bytes, list[int]] = field(default_factory=dict)
+    texts: dict[bytes, Span] = field(default_factory=dict)
 
 
 class _Model:
@@ -119,234 +160,125 @@ class _Model:
         self.findings = Findings()
 
     def walk(self) -> Iterator[Finding]:
-        for number, wire_type, start, end in wire.fields(self._buffer, 0, len(self._buffer)):
-            if wire_type != LEN:
-                continue
-            if number == MODEL_GRAPH:
-                yield from self._graph((start, end), "", 0)
-            elif number == TRAINING:
-                for field in (1, 2):  # initialization, algorithm
-                    for graph in wire.messages(self._buffer, (start, end), field):
-                        yield from self._graph(graph, "training, ", 0)
-            elif number == FUNCTIONS:
-                name = printable(wire.last_bytes(self._buffer, (start, end), 1)[:99])
-                yield from self._nodes((start, end), FUNCTION_NODES, f"function {name}, ", 0)
+        whole = (0, len(self._buffer))
+        for graph in self._messages(whole, MODEL_GRAPH):
+            yield from self._graph(graph, "", 0)
+        for function in self._messages(whole, FUNCTIONS):
+            name = printable(wire.last_bytes(self._buffer, function, 1)[:MAX_NAME])
+            yield from self._nodes(function, FUNCTION_NODES, f"function {name}, ", 0)
 
-    def _count(self) -> None:
-        self._parts += 1
-        if self._parts > MAX_PARTS:
-            raise UnsupportedFormat(f"the model has more than {MAX_PARTS:,} nodes and attributes")
+    def _messages(self, span: Span, number: int) -> Iterator[Span]:
+        for message in wire.messages(self._buffer, span, number):
+            self._parts += 1
+            if self._parts > MAX_PARTS:
+                raise UnsupportedFormat(f"a model of more than {MAX_PARTS:,} nodes and attributes")
+            yield message
 
     def _graph(self, span: Span, scope: str, depth: int) -> Iterator[Finding]:
         if depth > MAX_DEPTH:
             self.findings.warnings.append(f"graphs nested more than {MAX_DEPTH} deep are not read")
             return
-        self._count()
-        for part in wire.messages(self._buffer, span, INITIALIZERS):
-            self._count()
+        for part in self._messages(span, INITIALIZERS):
             with self.findings.warning(f"{scope}an initializer"):
-                yield from self._tensor(part, f"{scope}initializer ", None)
+                tensor = _Fields(self._buffer, part, STRING_DATA)
+                name = printable(tensor.text(TENSOR_NAME)) or "initializer"
+                if tensor.strings:
+                    place = Place(self._file, f"{scope}initializer {name}")
+                    yield constant(name, tensor.strings, place)
         yield from self._nodes(span, GRAPH_NODES, scope, depth)
 
-    def _nodes(self, span: Span, field: int, scope: str, depth: int) -> Iterator[Finding]:
-        for part in wire.messages(self._buffer, span, field):
-            self._count()
-            words: dict[int, bytes] = {}
-            for number, wire_type, start, end in wire.fields(self._buffer, *part):
-                if number in (OUTPUT, NODE_NAME, OP, DOMAIN) and wire_type == LEN and start < end:
-                    words[number] = self._buffer[start : min(end, start + MAX_NAME)]
-            op = words.get(OP, b"")
-            name = printable(words.get(NODE_NAME) or words.get(OUTPUT) or op)
-            node = _Node(name, op, words.get(DOMAIN, b""), f"{scope}node {name}")
-            if op in onnx_operators.EXTENSIONS:
-                yield from self._extension(part, node)
-            else:
-                yield from self._node(part, node, depth)
-
-    def _node(self, span: Span, node: _Node, depth: int) -> Iterator[Finding]:
-        known: dict[bytes, Values] = {}
-        operator, wanted = onnx_operators.OPERATORS.get(node.op, (None, ()))
-        for part in wire.messages(self._buffer, span, ATTRIBUTES):
-            self._count()
-            has_graph = False
-            with self.findings.warning(node.place):
-                fields = _Fields(self._buffer, part, STRINGS, INTEGERS)
-                name = fields.text(NAME)
-                has_graph = GRAPH in fields.spans or GRAPHS in fields.spans
-                if name in wanted:
-                    known[name] = self._values(fields, node)
-                elif not has_graph:
-                    yield from self._attribute(name, fields, node)
-            if has_graph:
-                for field in (GRAPH, GRAPHS):
-                    for graph in wire.messages(self._buffer, part, field):
+    def _nodes(self, span: Span, number: int, scope: str, depth: int) -> Iterator[Finding]:
+        for part in self._messages(span, number):
+            fields = _Fields(self._buffer, part)
+            op = fields.text(OP)
+            name = printable(fields.text(NODE_NAME) or fields.text(OUTPUT) or op)
+            node = _Node(name, op, fields.text(DOMAIN), f"{scope}node {name}")
+            for attribute in self._messages(part, ATTRIBUTES):
+                has_graph = False
+                with self.findings.warning(node.place):
+                    has_graph = self._add_attribute(node, attribute)
+                for graphs in (GRAPH, GRAPHS) if has_graph else ():
+                    for graph in self._messages(attribute, graphs):
                         yield from self._graph(graph, f"{node.place}, ", depth + 1)
-        if operator is not None and known:
-            place = Place(self._file, f"{node.place} ({node.op.decode()})")
-            with self.findings.warning(node.place, NOT_READ):
-                yield from operator(known, node.name, place)
+            with self.findings.warning(node.place, "its words are not read"):
+                yield from self._of_node(node)
 
-    def _extension(self, span: Span, node: _Node) -> Iterator[Finding]:
-        place = f"{node.place} ({node.op.decode()})"
-        with self.findings.warning(place, NOT_READ):
-            texts: dict[bytes, bytes] = {}
-            for part in wire.messages(self._buffer, span, ATTRIBUTES):
-                self._count()
-                fields = _Fields(self._buffer, part, STRINGS, INTEGERS)
-                if STRING in fields.spans:
-                    texts[fields.text(NAME)] = self._buffer[slice(*fields.spans[STRING])]
-            operator = onnx_operators.EXTENSIONS[node.op]
-            found = operator(texts, node.name, Place(self._file, place))
-            yield from (found,) if isinstance(found, Vocabulary) else found
-
-    def _values(self, fields: _Fields, node: _Node) -> Values:
-        integer = fields.numbers.get(INTEGER)
-        if TENSOR not in fields.spans:
-            return Values(integer, fields.strings, fields.integers)
-        span = fields.spans[TENSOR]  # newer versions of operators store their values in a tensor
-        tensor = _Fields(self._buffer, span, STRING_DATA, NO_FIELD)
-        data_type = tensor.numbers.get(DATA_TYPE)
-        if data_type == TYPE_STRING:
-            if tensor.is_external:
-                self._warn_external(node.place)
-            return Values(integer, tensor.strings)
-        if data_type not in NUMBERS:
-            return Values(integer)
-        field, item = NUMBERS[data_type]
-        start, end = tensor.spans.get(RAW_DATA, (0, 0))
-        if start == end:
-            return Values(integer, integers=_Fields(self._buffer, span, NO_FIELD, field).integers)
-        width = np.dtype(item).itemsize
-        if (end - start) % width:
-            what = f"the numbers take {end - start:,} bytes, wanted a multiple of {width}"
-            raise InvalidFile(what, offset=start)
-        numbers = np.frombuffer(self._buffer[start:end], item).astype(np.int64)
-        return Values(integer, integers=numbers)
-
-    def _attribute(self, name: bytes, fields: _Fields, node: _Node) -> Iterator[Finding]:
-        shown = printable(name)
-        where = Place(self._file, f"{node.place}: {shown}")
+    def _add_attribute(self, node: _Node, span: Span) -> bool:
+        """Add the values of an attribute to a node; return whether it contains graphs."""
+        fields = _Fields(self._buffer, span, STRINGS)
+        name = fields.text(NAME)
+        strings = fields.strings
         if TENSOR in fields.spans:
-            yield from self._tensor(fields.spans[TENSOR], where.place, node.name)
-        if len(fields.strings):
-            why = NO_WORDS.get(name)
-            yield list_of_strings(fields.strings, f"{node.name}.{shown}", where, why)
-        start, end = fields.spans.get(STRING, (0, 0))
-        if end - start < LARGE:
+            strings = _Fields(self._buffer, fields.spans[TENSOR], STRING_DATA).strings
+        if strings:
+            node.strings[name] = strings
+        if fields.integers or INTEGER in fields.numbers:
+            node.integers[name] = fields.integers or [fields.numbers[INTEGER]]
+        if STRING in fields.spans:
+            node.texts[name] = fields.spans[STRING]
+        return GRAPH in fields.spans or GRAPHS in fields.spans
+
+    def _of_node(self, node: _Node) -> Iterator[Finding]:
+        """Yield what the attributes of a node contain."""
+        place = Place(self._file, f"{node.place} ({printable(node.op)})")
+        if node.op in TOKENIZERS:
+            texts = {name: self._buffer[slice(*span)] for name, span in node.texts.items()}
+            yield _tokenizer(node, texts, place)
             return
-        head = self._buffer[start : min(end, start + HEAD)]
-        if sentencepiece.looks_like_model(head):
-            yield sentencepiece.vocabulary(self._buffer[start:end], node.name, where)
-        elif node.domain in EXTENSION_DOMAINS or is_utf8(head, cut=True):
-            what = f"{end - start:,} bytes of text, possibly a tokenizer"
-            self.findings.warnings.append(f"{where.place}: {what}: not read")
-
-    def _tensor(self, span: Span, place: str, name: str | None) -> Iterator[Finding]:
-        """Yield the strings of a tensor.
-
-        ``name``: the name of the node that contains the tensor; ``None`` for an initializer.
-        """
-        tensor = _Fields(self._buffer, span, STRING_DATA, NO_FIELD)
-        if tensor.numbers.get(DATA_TYPE) != TYPE_STRING:
-            return
-        own = printable(tensor.text(TENSOR_NAME))
-        where = f"{place}{own if name is None else ''}".strip()
-        if tensor.is_external:
-            self._warn_external(where)
-        elif len(tensor.strings):
-            name = name or own or "initializer"
-            yield list_of_strings(tensor.strings, name, Place(self._file, where))
-
-    def _warn_external(self, place: str) -> None:
-        why = "its strings are in another file, which is not opened"
-        self.findings.warnings.append(f"{place}: {why}")
-
-
-class _Fields:
-    def __init__(self, buffer: Buffer, span: Span, strings_field: int, integers_field: int) -> None:
-        self.numbers: dict[int, int] = {}  # by field number: the last value
-        self.spans: dict[int, Span] = {}  # by field number: where the last payload is
-        self._buffer = buffer
-        self._strings: list[ByteStrings] = []
-        self._integers: list[Integers] = []
-        data: bytes | None = None  # set at the first run
-        base, end = span
-        pos = base
-        string_tag, integer_tag = strings_field << 3 | LEN, integers_field << 3 | VARINT
-        runs = 0
-        while pos < end:
-            tag = buffer[pos]
-            if tag not in (string_tag, integer_tag, FLOATS_TAG):
-                number, wire_type, start, pos = next(wire.fields(buffer, pos, end))
-                if number == integers_field and wire_type == LEN:
-                    packed = buffer[start:pos]
-                    count = int(np.count_nonzero(np.frombuffer(packed, np.uint8) < 128))
-                    self._integers.append(wire.varint_run(packed, count)[0])
-                elif number < MAX_FIELD and wire_type == LEN:
-                    self.spans[number] = (start, pos)
-                elif number < MAX_FIELD and wire_type == VARINT:
-                    self.numbers[number] = wire.to_signed(wire.varint(buffer, start, pos)[0])
-                continue
-            if data is None:
-                data, base = buffer[pos:end], pos
-            if tag == string_tag:
-                run, pos = wire.string_fields(data, pos - base, len(data), string_tag)
-                self._strings.append(run)
-            elif tag == integer_tag:
-                integers, pos = _read_run(data, pos - base, integer_tag)
-                self._integers.append(integers)
+        for name, strings in node.strings.items():
+            listed = node.name if name == b"value" else f"{node.name}.{printable(name)}"
+            where = Place(self._file, f"{node.place}: {printable(name)}")
+            if name in IDS:
+                yield _table(node, strings, node.integers.get(IDS[name]), place)
+            elif name in NO_WORDS:
+                yield PassedOver(listed, len(strings), where, "settings of the node or stop words")
             else:
-                pos = _past_floats(data, pos - base)
-            pos += base
-            runs += 1
-            if runs > MAX_RUNS:
-                what = f"the values of a list are in more than {MAX_RUNS} separate groups"
-                raise InvalidFile(what, offset=pos)
-        if pos > end:
-            raise InvalidFile("values run past the end of their message", offset=end)
-
-    @cached_property
-    def strings(self) -> ByteStrings:
-        if len(self._strings) > 1:
-            return ByteStrings.of(value for run in self._strings for value in run)
-        return self._strings[0] if self._strings else NO_STRINGS
-
-    @property
-    def integers(self) -> Integers:
-        return np.concatenate(self._integers) if self._integers else NO_INTEGERS
-
-    def text(self, field: int) -> bytes:
-        start, end = self.spans.get(field, (0, 0))
-        return self._buffer[start : min(end, start + MAX_NAME)]
-
-    @property
-    def is_external(self) -> bool:
-        return self.numbers.get(DATA_LOCATION) == 1 or EXTERNAL_DATA in self.spans
+                yield constant(listed, strings, where)
+        for name, (start, end) in node.texts.items():
+            if end - start >= LARGE and node.domain in EXTENSION_DOMAINS:
+                what = f"{end - start:,} bytes of text, possibly a tokenizer: not read"
+                self.findings.warnings.append(f"{node.place}: {printable(name)}: {what}")
 
 
-def _read_run(data: bytes, pos: int, tag: int) -> tuple[Integers, int]:
-    """Read consecutive varint fields with the tag ``tag``; return their values and end position."""
-    # Tags and values are both varints: the run lasts as long as every second varint is the tag.
-    found: list[Integers] = []
-    while pos < len(data) and data[pos] == tag:
-        window = np.frombuffer(data, np.uint8)[pos : pos + WINDOW]
-        ends = np.flatnonzero(window < 128) + 1
-        starts = np.concatenate(([0], ends[:-1]))[::2][: len(ends) // 2]
-        others = np.flatnonzero(window[starts] != tag)
-        count = int(others[0]) if len(others) else len(starts)
-        if not count:
-            raise InvalidFile("a number is truncated or longer than 10 bytes", offset=pos)
-        numbers, taken = wire.varint_run(data[pos : pos + WINDOW], 2 * count)
-        found.append(numbers[1::2])
-        pos += taken
-    return np.concatenate(found), pos
+def _table(node: _Node, words: ByteStrings, ids: list[int] | None, place: Place) -> Vocabulary:
+    if ids is not None and len(ids) != len(words):
+        raise InvalidFile(f"{len(words):,} words, but {len(ids):,} ids")
+    default = node.integers.get(b"default_int64", [NOT_FOUND])[0]
+    return Vocabulary.from_ids(
+        node.name,
+        "table",
+        words,
+        None if ids is None else np.array(ids, np.int64),
+        unknown=Unknown(default) if node.op in (b"LabelEncoder", b"CategoryMapper") else None,
+        places=(place,),
+    )
 
 
-def _past_floats(data: bytes, pos: int) -> int:
-    array = np.frombuffer(data, np.uint8)
-    while pos < len(data):
-        others = np.flatnonzero(array[pos : pos + 5 * WINDOW : 5] != FLOATS_TAG)
-        if len(others):
-            return pos + 5 * int(others[0])
-        pos += 5 * WINDOW
-    return len(data)
+def _tokenizer(node: _Node, texts: dict[bytes, bytes], place: Place) -> Vocabulary:
+    attribute, document = TOKENIZERS[node.op]
+    if attribute not in texts:
+        raise InvalidFile(f"the attribute {attribute.decode()} with the words is missing")
+    text = texts[attribute]
+    if attribute == b"model":
+        return sentencepiece.vocabulary(text, node.name, place)
+    if attribute == b"vocab_file":  # empty lines have no id
+        words = word_list.words(re.sub(rb"[\r\n]+", b"\n", text), node.name, place)
+        return replace(words, kind="wordpiece", marker="##")
+    parsed = json_file.parse(text)
+    if attribute == b"vocab":
+        added = [line.rpartition(b"=") for line in texts.get(b"added_token", b"").splitlines()]
+        ids = word_list.integers(ByteStrings.of(number for _, _, number in added)).tolist()
+        merges = [line for line in texts.get(b"merges", b"").splitlines() if line[:1] != b"#"]
+        parsed = document | {
+            "model": document["model"] | {"vocab": parsed, "merges": merges},
+            "added_tokens": [
+                {"content": decode(token), "id": number}
+                for (token, _, _), number in zip(added, ids, strict=True)
+            ],
+        }
+    elif reason := hf_tokenizer.recognise(parsed):
+        raise InvalidFile(f"tokenizer_vocab is not a tokenizer.json: {reason}")
+    vocabulary = replace(hf_tokenizer.vocabulary(parsed, node.name), places=(place,))
+    if node.op == b"WordpieceTokenizer":
+        return replace(vocabulary, unknown=Unknown(NOT_FOUND))
+    return vocabulary

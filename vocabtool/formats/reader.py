@@ -29,14 +29,12 @@ PRECEDENCE: Final[tuple[Kind, ...]] = (
     "wordpiece",
     "bpe",
     "unigram",
-    "phrase",
     "vectors",
     "config",
     "variable",
     "asset",
     "constant",
     "list",
-    "stop words",
 )
 
 

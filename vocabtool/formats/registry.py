@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from vocabtool.errors import (
     NoVocabulary,
@@ -59,7 +59,6 @@ def other_readers() -> tuple[Reader, ...]:
         gguf,
         keras,
         onnx,
-        pickles,
         sentencepiece,
         tflite,
         vocabulary_files,
@@ -71,7 +70,7 @@ def other_readers() -> tuple[Reader, ...]:
         gguf.READER,
         keras.ARCHIVE,
         binary_vectors.NUMPY,
-        pickles.READER,
+        REFUSED,
         tflite.READER,
         binary_vectors.FASTTEXT,
         sentencepiece.READER,
@@ -79,7 +78,6 @@ def other_readers() -> tuple[Reader, ...]:
         binary_vectors.WORD2VEC,
         vocabulary_files.READER,
         JSON,
-        byte_tokens.RWKV,
         word_vectors.READER,
         byte_tokens.RANKS,
         word_list.READER,
@@ -113,6 +111,61 @@ def _read_json(source: Source) -> Findings:
 
 
 JSON: Final = Reader("JSON", json_file.recognise, _read_json)
+
+# Files that contain no words, or that only a program of another library reads: how they begin, and
+# what is said of them. A pickle is a program, which would run when it is loaded.
+REFUSALS: Final = (
+    (
+        re.compile(rb"(?s:.{4})\0{4}\{[\"}]"),
+        "a safetensors file, which contains numbers but no words; pass the tokenizer's file beside "
+        "it (tokenizer.json, vocab.txt, tokenizer.model), or the folder",
+    ),
+    (
+        re.compile(
+            rb"\x80[\x02-\x05]|\((?:[ld]|V[^\n]*\n)p[01]\n|c[\w.]+\n\w+\n(?:p[01]\n|\()"
+            rb"|(?s:PK\x03\x04.*?\.pkl)|(?s:\x93NUMPY.{0,4000})\|O'"
+        ),
+        "a pickle (of Python, PyTorch, gensim, scikit-learn or NumPy), which is a program: it is "
+        "not run; pass the tokenizer's files beside it, or load it where you trust it and write "
+        "its words in a text file, one on each line",
+    ),
+    (
+        re.compile(rb"\x93NUMPY|(?s:PK\x03\x04.{26})[^/]{1,200}?\.npy"),
+        "NumPy arrays other than words with their vectors: save these together with "
+        "`numpy.savez(FILE, words=words, vectors=vectors)`",
+    ),
+    (
+        re.compile(rb"\x89HDF\r\n\x1a\n"),
+        "an HDF5 file, which is not read: load the Keras model, and save it with "
+        '`model.save("model.keras")` or `model.export(FOLDER)`',
+    ),
+    (
+        re.compile(rb"(?:[0-9]{1,10} b?(?:'.*'|\".*\") [0-9]{1,9}\r?\n){3}"),
+        "an RWKV vocabulary, which is not read: load it with the rwkv package, and write each "
+        "token in base64, a space and its id on one line",
+    ),
+    (
+        re.compile(rb"### SubwordTextEncoder|'<pad>_?'\n'<EOS>_?'\n"),
+        "a list of subwords of TensorFlow Datasets or Tensor2Tensor (SubwordTextEncoder), which is "
+        "not read: load it there, and write its subwords in a text file, one on each line",
+    ),
+)
+
+
+def refusal(source: Source) -> str | None:
+    """Return what is said of a file that is refused by name, otherwise ``None``."""
+    return next((why for begin, why in REFUSALS if begin.match(source.head)), None)
+
+
+def _why_not_refused(source: Source) -> str | None:
+    return None if refusal(source) else "not a pickle, array, HDF5 file or list of RWKV or T2T"
+
+
+def _refuse(source: Source) -> NoReturn:
+    raise UnsupportedFormat(str(refusal(source)))
+
+
+REFUSED: Final = Reader("refused file", _why_not_refused, _refuse)
 
 
 def find(source: Source) -> Reader:
@@ -194,7 +247,7 @@ def _read_folder(folder: Path) -> Findings:
 
 def _read_part(path: Path) -> Findings | None:
     """Read one file of a folder. Returns ``None`` if the file is silently skipped."""
-    from vocabtool.formats import pickles, word_list
+    from vocabtool.formats import word_list
 
     if path.is_symlink():  # in a Hugging Face cache, links lead to regular files
         target = os.fspath(path.readlink())
@@ -204,8 +257,8 @@ def _read_part(path: Path) -> Findings | None:
     source = Source.open(path)
     refuse_pointer(source.head)
     reader = next((each for each in other_readers() if each.recognise(source) is None), None)
-    if reader is pickles.READER:
-        raise UnknownFormat(pickles.refusal(source))
+    if reader is REFUSED:
+        raise UnknownFormat(str(refusal(source)))
     if reader is word_list.READER:
         # SentencePiece writes its pieces to a .model, and again with scores to a .vocab
         scored = path.suffix == ".vocab" and path.with_suffix(".model").is_file()
@@ -257,7 +310,7 @@ def extract(model: str | Path, name: str | None = None) -> Vocabulary:
     - the largest constant
     - the largest list of another kind
 
-    A list of integers, or a list of stop words, is returned only by name.
+    A list of integers is returned only by name.
 
     ``name``: the name of the vocabulary, as :func:`inspect` shows it. Raises :class:`NoVocabulary`
     if there is no such vocabulary.
@@ -310,7 +363,6 @@ def choose(model: Model, name: str | None = None) -> Vocabulary:
         missing = f"no vocabulary named {name!r}{meant}"
         raise NoVocabulary(f"{model.path}: {missing} Available vocabularies:{listed}")
     texts = [v for v in model.vocabularies if v.entry_type == "text" and len(v)]
-    texts = [v for v in texts if v.kind != "stop words"]
     if texts:
         # Constants come before other unused lists.
         return next((v for v in texts if v.linked or v.kind == "constant"), texts[0])
@@ -319,7 +371,7 @@ def choose(model: Model, name: str | None = None) -> Vocabulary:
     lines += (f"Not read: {warning}" for warning in model.warnings)
     if model.vocabularies:
         others = ", ".join(found.name for found in model.vocabularies)
-        lines.append(f"It has only integers or stop words; select them with --name: {others}")
+        lines.append(f"It has only integers; select them with --name: {others}")
     if count:
         lines.append("`vocabtool inspect --all` lists skipped lists and the reasons.")
     raise NoVocabulary("\n".join(lines))

@@ -10,14 +10,13 @@ Layout: explosion/spaCy, spacy/vocab.pyx and spacy/vectors.pyx, ``to_disk``.
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, VocabtoolError, reading
+from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import json_file
 from vocabtool.formats.binary_vectors import read_array_head
 from vocabtool.formats.files import read_file, refuse_link
@@ -37,30 +36,19 @@ MAX_WORD: Final = 1 << 16  # bytes of a word
 MULTIPLIER: Final = np.uint64(0xC6A4_A793_5BD1_E995)
 SHIFT: Final = np.uint64(47)
 BLOCK: Final = 8  # bytes hashed at a time
-NUMBERS: Final = {0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q"}  # MessagePack's unsigned integers
-MAPS: Final = {0xDE: ">H", 0xDF: ">I"}
+NUMBERS: Final = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}  # MessagePack: bytes of an unsigned integer
+MAPS: Final = {0xDE: 2, 0xDF: 4}  # ... and of the length of a map
 
-# Strings with fixed numbers instead of hashes; not in ``strings.json`` (spacy/symbols.pyx).
-_FLAGS: Final = """IS_ALPHA IS_ASCII IS_DIGIT IS_LOWER IS_PUNCT IS_SPACE IS_TITLE IS_UPPER
-LIKE_URL LIKE_NUM LIKE_EMAIL IS_STOP IS_OOV_DEPRECATED IS_BRACKET IS_QUOTE IS_LEFT_PUNCT
-IS_RIGHT_PUNCT IS_CURRENCY"""
-_FEATURES: Final = """ID ORTH LOWER NORM SHAPE PREFIX SUFFIX LENGTH CLUSTER LEMMA POS TAG DEP
-ENT_IOB ENT_TYPE HEAD SENT_START SPACY PROB LANG ADJ ADP ADV AUX CONJ CCONJ DET INTJ NOUN NUM PART
-PRON PROPN PUNCT SCONJ SYM VERB X EOL SPACE"""
-_LABELS: Final = """PERSON NORP FACILITY ORG GPE LOC PRODUCT EVENT WORK_OF_ART LANGUAGE LAW DATE
+
+# Labels of spaCy, which have numbers instead of hashes and are not in ``strings.json``
+# (spacy/symbols.pyx). Many are words, too.
+LABELS: Final = """PERSON NORP FACILITY ORG GPE LOC PRODUCT EVENT WORK_OF_ART LANGUAGE LAW DATE
 TIME PERCENT MONEY QUANTITY ORDINAL CARDINAL acomp advcl advmod agent amod appos attr aux auxpass
 cc ccomp complm conj cop csubj csubjpass dep det dobj expl hmod hyph infmod intj iobj mark meta
 neg nmod nn npadvmod nsubj nsubjpass num number oprd obj obl parataxis partmod pcomp pobj poss
 possessive preconj prep prt punct quantmod relcl rcmod root xcomp acl ENT_KB_ID MORPH ENT_ID IDX
 _"""
-SYMBOLS: Final = (
-    "",
-    *_FLAGS.split(),
-    *(f"FLAG{number}" for number in range(19, 64)),
-    *_FEATURES.split(),
-    *(f"DEPRECATED{number:03}" for number in range(1, 277)),
-    *_LABELS.split(),
-)
+SYMBOLS: Final = dict(enumerate(LABELS.split(), 380))
 
 
 def folder_in(folder: Path) -> Path | None:
@@ -86,19 +74,17 @@ def read(folder: Path, vocab: Path) -> Findings:
         strings = json_file.strings(document, "text")
     place = Place(within + STRINGS, "whole list")
     pipes = [path.name for path in sorted(folder.glob("*transformer")) if path.is_dir()]
-    warnings = [f"{pipe}/: the pieces of its tokenizer are not read" for pipe in pipes]
-    try:
-        words = _words_with_vectors(strings, vocab, within)
-    except VocabtoolError as error:
-        warnings.append(f"{error}: the words with vectors are not read")
-        words = None
-    if words is None:
-        note = (json_file.POSITIONS,)
-        listed = Vocabulary(STRINGS, "list", strings, places=(place,), notes=note)
-        return Findings([listed], warnings, FORMAT)
-    why = "all strings of the pipeline, including labels and shapes of words"
-    passed_over = PassedOver(STRINGS, len(strings), place, why)
-    return Findings([words, passed_over], warnings, FORMAT)
+    findings = Findings(format=FORMAT)
+    findings.warnings += (f"{pipe}/: the pieces of its tokenizer are not read" for pipe in pipes)
+    if (vocab / KEYS).is_file():
+        with findings.warning(effect="the words with vectors are not read"), reading(within + KEYS):
+            if (words := _words_with_vectors(strings, vocab, within)) is not None:
+                why = "all strings of the pipeline, including labels and shapes of words"
+                findings.found += [words, PassedOver(STRINGS, len(strings), place, why)]
+    if not findings.found:
+        notes = (json_file.POSITIONS,)
+        findings.found.append(Vocabulary(STRINGS, "list", strings, places=(place,), notes=notes))
+    return findings
 
 
 def _content(file: Path) -> bytes:
@@ -107,37 +93,31 @@ def _content(file: Path) -> bytes:
 
 
 def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocabulary | None:
-    if not (vocab / KEYS).is_file():
-        return None
-    with reading(within + KEYS):
-        rows = _integer_map(_content(vocab / KEYS))
-    mode = None  # older files have no mode; it is ``default``
     if (vocab / SETTINGS).is_file():
-        with reading(within + SETTINGS):
-            document = json_file.parse(_content(vocab / SETTINGS))
-        mode = document.get("mode") if isinstance(document, dict) else None
-    if not rows or mode == "floret":
+        settings = json_file.expect(json_file.parse(_content(vocab / SETTINGS)), dict, SETTINGS)
+        if settings.get("mode") == "floret":
+            raise UnsupportedFormat("floret vectors, whose rows belong to parts of words")
+    rows = _integer_map(_content(vocab / KEYS))
+    if not rows:
         return None
-    with reading(within + VECTORS):
-        refuse_link(vocab / VECTORS)
-        with (vocab / VECTORS).open("rb") as file:
-            shape = read_array_head(file).shape
-        last = max(rows.values())
-        if len(shape) != 2 or last >= shape[0]:
-            raise InvalidFile(f"{KEYS} needs row {last:,}, but the array has shape {shape}")
+    refuse_link(vocab / VECTORS)
+    with (vocab / VECTORS).open("rb") as file:
+        shape = read_array_head(file).shape
+    last = max(rows.values())
+    if len(shape) != 2 or last >= shape[0]:
+        raise InvalidFile(f"{KEYS} needs row {last:,}, but the array has shape {shape}")
     keys = hashes(strings)
     order = np.argsort(keys)
     wanted = np.fromiter(rows, np.uint64, len(rows))
     ids = np.fromiter(rows.values(), np.int64, len(rows))
     at = np.searchsorted(keys, wanted, sorter=order).clip(max=len(keys) - 1)
-    found = np.flatnonzero(keys[order[at]] == wanted) if len(keys) else np.zeros(0, np.int64)
-    entries, ids = strings.take(order[at[found]]), ids[found]
-    symbols = [(SYMBOLS[key], row) for key, row in rows.items() if key < len(SYMBOLS)]
-    if symbols:
-        entries = ByteStrings.of((*entries, *(name.encode() for name, _ in symbols)))
-        ids = np.concatenate([ids, [row for _, row in symbols]])
+    known = np.flatnonzero(keys[order[at]] == wanted) if len(keys) else np.zeros(0, np.int64)
     notes = [f"{shape[1]:,} dimensions; the id of a word is the row of its vector"]
-    if (missing := len(rows) - len(entries)) > 0:
+    entries, ids = strings.take(order[at[known]]), ids[known]
+    if labels := [(SYMBOLS[key].encode(), row) for key, row in rows.items() if key in SYMBOLS]:
+        entries = ByteStrings.of((*entries, *(name for name, _ in labels)))
+        ids = np.concatenate([ids, [row for _, row in labels]])
+    if missing := len(rows) - len(entries):
         notes.append(f"{missing:,} vectors belong to words that are not in {STRINGS}")
     return Vocabulary.from_ids(
         "words",
@@ -181,33 +161,22 @@ def hashes(strings: ByteStrings) -> NDArray[np.uint64]:
 
 def _integer_map(data: bytes) -> dict[int, int]:
     """Parse a MessagePack map of non-negative integers (msgpack/msgpack, spec.md)."""
-    if not data:
-        raise InvalidFile("an empty file, wanted a MessagePack map")
-    pos, count = 1, data[0] & 0x0F
-    if data[0] in MAPS:
-        count, pos = _number(data, 1, MAPS[data[0]])
-    elif data[0] & 0xF0 != 0x80:
+    first = data[0] if data else 0
+    width = MAPS.get(first, 0)
+    if not width and first & 0xF0 != 0x80:
         raise InvalidFile(f"it begins with {data[:1].hex()}, wanted a MessagePack map", offset=0)
-    if 2 * count > len(data) - pos:
-        raise InvalidFile(f"{count:,} pairs do not fit in {len(data):,} bytes", offset=0)
+    pos = 1 + width
+    count = 2 * (int.from_bytes(data[1:pos]) if width else first & 0x0F)
+    if count > len(data) - pos:
+        raise InvalidFile(f"{count:,} numbers do not fit in {len(data):,} bytes", offset=0)
     values = []
-    for _ in range(2 * count):
+    for _ in range(count):
         kind = data[pos] if pos < len(data) else -1
-        if 0 <= kind < 0x80:
-            value, pos = kind, pos + 1
-        elif kind in NUMBERS:
-            value, pos = _number(data, pos + 1, NUMBERS[kind])
-        else:
+        end = pos + 1 + NUMBERS.get(kind, 0)
+        if (kind not in NUMBERS and not 0 <= kind < 0x80) or end > len(data):
             raise InvalidFile("wanted a non-negative integer as a key or row", offset=pos)
-        values.append(value)
+        values.append(int.from_bytes(data[pos + 1 : end]) if kind in NUMBERS else kind)
+        pos = end
     if pos != len(data):
         raise InvalidFile(f"{len(data) - pos:,} bytes follow the map", offset=pos)
     return dict(zip(values[::2], values[1::2], strict=True))
-
-
-def _number(data: bytes, pos: int, layout: str) -> tuple[int, int]:
-    behind = pos + struct.calcsize(layout)
-    if behind > len(data):
-        raise InvalidFile("truncated within a number", offset=pos)
-    number: Any = struct.unpack_from(layout, data, pos)[0]
-    return int(number), behind

@@ -7,9 +7,6 @@ Layouts, recognised by content:
 - huggingface/sentence-transformers, modules/static_embedding.py: ``modules.json`` names the folder
   of a ``StaticEmbedding``, which has ``tokenizer.json`` and ``model.safetensors`` with the tensor
   ``embedding.weight`` (or the tensors of model2vec). A module ``Normalize`` may follow.
-- dleemiller/WordLlama, wordllama/wordllama.py: ``weights/NAME_DIM.safetensors`` with
-  ``embedding.weight``, and ``tokenizers/NAME_tokenizer_config.json``, which has the layout of a
-  ``tokenizer.json``.
 
 A file of safetensors (huggingface/safetensors, README.md, Format) has three parts: the length of
 the header (8 bytes, little-endian), the header, and the values. The header is a JSON object that
@@ -31,7 +28,7 @@ from vocabtool.errors import InvalidFile, UnknownFormat, UnsupportedFormat, read
 from vocabtool.formats import json_file
 from vocabtool.formats.files import named_file
 
-Style = Literal["model2vec", "sentence-transformers", "wordllama"]
+Style = Literal["model2vec", "sentence-transformers"]
 
 WEIGHTS: Final = "model.safetensors"
 TOKENIZER: Final = "tokenizer.json"
@@ -40,7 +37,6 @@ CONFIG: Final = "config.json"
 MODULES: Final = "modules.json"
 SENTENCES: Final = "sentence_bert_config.json"  # of the module Transformer
 SUBFOLDER: Final = "onnx"  # of graphs whose settings may lie one folder higher
-WORDLLAMA: Final = ("weights", "tokenizers", "_tokenizer_config.json")
 EMBEDDINGS: Final = ("embeddings", "embedding.weight")  # the matrix: model2vec's name, the other's
 MAPPING, TOKEN_WEIGHTS = "mapping", "weights"
 OWN_TENSORS: Final = (*EMBEDDINGS, MAPPING, TOKEN_WEIGHTS)
@@ -90,10 +86,6 @@ def find(path: Path) -> EmbeddingFiles:
     with reading(str(path)), path.open("rb") as opened:
         if not is_safetensors(opened.read(LENGTH + 1)):
             raise UnknownFormat(f"{path}: not a file of safetensors")
-    folder, tokenizers, ending = WORDLLAMA
-    tokenizer = path.parent.parent / tokenizers / (path.stem.rpartition("_")[0] + ending)
-    if path.parent.name == folder and tokenizer.is_file():
-        return EmbeddingFiles("wordllama", path, tokenizer)
     try:
         found = _in_folder(path.parent)
     except UnknownFormat as error:
@@ -105,22 +97,9 @@ def find(path: Path) -> EmbeddingFiles:
 
 
 def _in_folder(folder: Path) -> EmbeddingFiles:
-    weights, tokenizers, ending = WORDLLAMA
     part, normalize = folder, False
     if (folder / MODULES).is_file():
         part, normalize = _read_modules(folder)
-    elif (folder / weights).is_dir() and (folder / tokenizers).is_dir():
-        files = sorted((folder / weights).glob("*.safetensors"))
-        if len(files) != 1:
-            names = ", ".join(file.name for file in files) or "none"
-            raise UnknownFormat(
-                f"{folder / weights}: wanted one file of safetensors, found {names}; pass one file"
-            )
-        tokenizer = folder / tokenizers / (files[0].stem.rpartition("_")[0] + ending)
-        if not tokenizer.is_file():
-            what = f"it must contain the tokenizer of {files[0].name}"
-            raise UnknownFormat(f"{tokenizer}: no such file; {what}")
-        return EmbeddingFiles("wordllama", files[0], tokenizer)
     tensors, tokenizer, config = part / WEIGHTS, part / TOKENIZER, folder / CONFIG
     has_modules, has_config = (folder / MODULES).is_file(), part == folder and config.is_file()
     wanted = (tensors, tokenizer) if has_modules else (tensors, tokenizer, config)

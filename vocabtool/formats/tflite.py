@@ -13,7 +13,6 @@ HashtableOptions) and tensorflow/lite/string_util.h (strings in a buffer). Weigh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -22,15 +21,7 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import sentencepiece, wire, word_list
 from vocabtool.formats.files import map_file
-from vocabtool.formats.reader import (
-    HEAD,
-    Finding,
-    Findings,
-    PassedOver,
-    Reader,
-    Source,
-    constant,
-)
+from vocabtool.formats.reader import HEAD, Finding, Findings, PassedOver, Reader, Source, constant
 from vocabtool.formats.saved_model.graph import Node
 from vocabtool.formats.saved_model.tokenizers import KINDS, SENTENCEPIECE, vocabulary_of
 from vocabtool.formats.wire import Table
@@ -42,7 +33,7 @@ from vocabtool.vocabulary import Place, Unknown, Vocabulary, printable
 MODEL_CODES, MODEL_GRAPHS, MODEL_BUFFERS = 1, 2, 4
 GRAPH_TENSORS, GRAPH_OPERATORS = 0, 3
 TENSOR_TYPE, TENSOR_BUFFER, TENSOR_NAME = 1, 2, 3
-BUFFER_DATA, BUFFER_OFFSET = 0, 1  # offset: data after the flatbuffer, in models over 2 GB
+BUFFER_DATA: Final = 0
 OPERATOR_CODE, OPERATOR_INPUTS, OPERATOR_OUTPUTS = 0, 1, 2
 OPERATOR_OPTIONS, OPERATOR_CUSTOM_OPTIONS = 4, 5
 CODE_CUSTOM, CODE_BUILTIN = 1, 3
@@ -57,9 +48,6 @@ FIND: Final = 137  # inputs: a table, a key and the default value
 IMPORT: Final = 138  # inputs: a table, keys and values
 
 LARGE: Final = 1 << 10  # bytes of options; in an unknown operator, these may contain words
-# Field 2 of their model lists the output for each id, with spaces instead of piece markers.
-DETOKENIZERS: Final = (b"TFText>FastSentencepieceDetokenize", b"TFSentencepieceDetokenizeOp")
-WRITTEN: Final = 2
 SAME_AS: Final = {b"TFSentencepieceTokenizeOp": b"TFText>FastSentencepieceTokenize"}
 
 SEARCHED: Final = (1 << 16) + 22  # bytes at the end of a file in which a zip directory may end
@@ -67,7 +55,7 @@ SEARCHED: Final = (1 << 16) + 22  # bytes at the end of a file in which a zip di
 MAX_PARTS: Final = 1_000_000  # tensors, operators and their codes of all graphs
 MAX_READ: Final = 4  # times the file's size, as buffers may overlap
 MAX_NAME: Final = 256  # bytes of a name that are kept
-MAX_LISTED: Final = 8  # inputs or outputs of an operator that are kept
+MAX_INPUTS: Final = 8  # inputs of an operator that are looked at
 MAX_PACKED: Final = 100  # files appended to a model
 MAX_LINES: Final = 1 << 22  # of all appended files together
 NOT_READ: Final = "its words are not read"
@@ -79,124 +67,99 @@ class _Tensor(NamedTuple):
     buffer: int  # index of the buffer with the value; 0: none
 
 
-class _Operator(NamedTuple):
-    code: int  # a BuiltinOperator
-    custom: bytes  # name of a custom operator, or empty
-    inputs: list[int]  # indexes of tensors of the graph
-    outputs: list[int]
-    table: Table
-
-
 class _Model:
     def __init__(self, source: Source) -> None:
         buffer = map_file(source.file)
-        self._table = wire.flatbuffer_root(buffer)
-        self._codes = self._table.tables(MODEL_CODES)
-        self._buffers = self._table.tables(MODEL_BUFFERS)
+        root = wire.flatbuffer_root(buffer)
+        self._buffers = root.tables(MODEL_BUFFERS)
         self._left = MAX_READ * len(buffer)
         self._file = source.name
         self._used: set[int] = set()  # buffers whose strings were read
+        # by table: the id of unknown words; tables and the tensors that fill them
+        self._defaults: dict[int | None, int] = {}
+        self._filled: list[tuple[int | None, _Tensor, _Tensor]] = []
         self.findings = Findings()
-
-    def graphs(self) -> Iterator[Table]:
+        codes, graphs = root.tables(MODEL_CODES), root.tables(MODEL_GRAPHS)
         parts = 0
-        for graph in self._table.tables(MODEL_GRAPHS):
-            parts += len(self._codes) + len(graph.tables(GRAPH_TENSORS)) + 1
-            parts += len(graph.tables(GRAPH_OPERATORS))
+        for graph in graphs:
+            sizes = (len(graph.tables(part)) for part in (GRAPH_TENSORS, GRAPH_OPERATORS))
+            parts += 1 + len(codes) + sum(sizes)
             if parts > MAX_PARTS:
-                raise UnsupportedFormat(
-                    f"the model has more than {MAX_PARTS:,} tensors and operators"
-                )
-            yield graph
-
-    def operators(self, graph: Table, is_wanted: Callable[[Table], bool]) -> Iterator[_Operator]:
-        numbers = {at for at, code in enumerate(self._codes) if is_wanted(code)}
-        for table in graph.tables(GRAPH_OPERATORS):
-            number = table.uint(OPERATOR_CODE)
-            if number in numbers:
-                code = self._codes[number]
-                yield _Operator(
-                    code.integer(CODE_BUILTIN),
-                    code.vector(CODE_CUSTOM, "u1")[:MAX_NAME].tobytes(),
-                    table.vector(OPERATOR_INPUTS, "<i4")[:MAX_LISTED].tolist(),
-                    table.vector(OPERATOR_OUTPUTS, "<i4")[:MAX_LISTED].tolist(),
-                    table,
-                )
-
-    def tables(self) -> Iterator[Finding]:
-        # One graph imports keys and values into a table; another one looks words up in it.
-        defaults: dict[int, int] = {}
-        imported: list[tuple[int | None, _Tensor, _Tensor]] = []
-        for graph in self.graphs():
-            table_of: dict[int, int] = {}
-            for operator in self.operators(
-                graph, lambda code: code.integer(CODE_BUILTIN) in (HASHTABLE, FIND, IMPORT)
-            ):
-                if operator.code == HASHTABLE:
-                    table_id = operator.table.table(OPERATOR_OPTIONS).integer(TABLE_ID)
-                    table_of |= dict.fromkeys(operator.outputs, table_id)
-                elif len(operator.inputs) == 3:
-                    table = table_of.get(operator.inputs[0])
-                    if operator.code == IMPORT:
-                        keys, values = (_tensor(graph, at) for at in operator.inputs[1:])
-                        imported.append((table, keys, values))
-                    elif table is not None:
-                        tensor = _tensor(graph, operator.inputs[2])
-                        numbers = self._integers(tensor) if tensor.buffer else None
-                        if numbers is not None and len(numbers) == 1:
-                            defaults[table] = int(numbers[0])
-        for table, keys, values in imported:
+                what = f"the model has more than {MAX_PARTS:,} tensors and operators"
+                raise UnsupportedFormat(what)
+        wanted = {
+            number: (
+                code.integer(CODE_BUILTIN),
+                code.vector(CODE_CUSTOM, "u1")[:MAX_NAME].tobytes(),
+            )
+            for number, code in enumerate(codes)
+            if code.has(CODE_CUSTOM) or code.integer(CODE_BUILTIN) in (HASHTABLE, FIND, IMPORT)
+        }
+        for number, graph in enumerate(graphs):
+            self._read_operators(graph, wanted, f"graph {number}, operator ")
+        for table, keys, values in self._filled:
             place = Place(self._file, f"table filled from tensor {keys.name}")
-            default = None if table is None else defaults.get(table)
             with self.findings.warning(place.place, NOT_READ, kind=InvalidFile):
-                yield from self._vocabulary(keys, values, default, place)
+                self._read_table(keys, values, self._defaults.get(table), place)
+        for number, graph in enumerate(graphs):
+            self._read_constants(graph, f"graph {number}, tensor ")
 
-    def _vocabulary(
-        self, words: _Tensor, numbers: _Tensor, default: int | None, place: Place
-    ) -> Iterator[Vocabulary]:
-        inverse = words.type != STRING
-        if inverse:
-            words, numbers, default = numbers, words, None
-        ids = self._integers(numbers)
-        if words.type != STRING or ids is None:
-            return
-        entries = self._strings(words)
+    def _read_operators(
+        self, graph: Table, wanted: dict[int, tuple[int, bytes]], scope: str
+    ) -> None:
+        # One graph imports keys and values into a table; another one looks words up in it.
+        table_of: dict[int, int] = {}
+        for operator in graph.tables(GRAPH_OPERATORS):
+            code, custom = wanted.get(operator.uint(OPERATOR_CODE), (0, b""))
+            if not code and not custom:
+                continue
+            inputs = operator.vector(OPERATOR_INPUTS, "<i4")[:MAX_INPUTS].tolist()
+            outputs = operator.vector(OPERATOR_OUTPUTS, "<i4")[:1].tolist()
+            if custom:
+                place = Place(self._file, scope + printable(custom))
+                with self.findings.warning(place.place, NOT_READ):
+                    tensors = [_tensor(graph, number) for number in inputs if number >= 0]
+                    name = _tensor(graph, outputs[0]).name if outputs else printable(custom)
+                    self._read_tokenizer(operator, custom, tensors, name, place)
+            elif code == HASHTABLE:
+                table_id = operator.table(OPERATOR_OPTIONS).integer(TABLE_ID)
+                table_of |= dict.fromkeys(outputs, table_id)
+            elif len(inputs) == 3 and code == IMPORT:
+                keys, values = (_tensor(graph, number) for number in inputs[1:])
+                self._filled.append((table_of.get(inputs[0]), keys, values))
+            elif len(inputs) == 3 and inputs[0] in table_of:
+                numbers = self._integers(_tensor(graph, inputs[2]))
+                if numbers is not None and len(numbers) == 1:
+                    self._defaults[table_of[inputs[0]]] = int(numbers[0])
+
+    def _read_table(
+        self, keys: _Tensor, values: _Tensor, default: int | None, place: Place
+    ) -> None:
+        ids = self._integers(values)
+        if keys.type != STRING or ids is None:
+            return  # an inverse table; its words are listed as a constant
+        entries = self._strings(keys)
         if len(entries) != len(ids):
             raise InvalidFile(f"{len(entries):,} words, but {len(ids):,} ids")
-        self._used.add(words.buffer)
-        yield Vocabulary.from_ids(
-            words.name,
-            "table",
-            entries,
-            ids,
-            unknown=None if default is None else Unknown(default),
-            places=(place,),
-            notes=("an inverse table: it maps ids to entries",) if inverse else (),
+        self._used.add(keys.buffer)
+        unknown = None if default is None else Unknown(default)
+        self.findings.found.append(
+            Vocabulary.from_ids(keys.name, "table", entries, ids, unknown=unknown, places=(place,))
         )
 
-    def tokenizers(self) -> Iterator[Finding]:
-        for number, graph in enumerate(self.graphs()):
-            for operator in self.operators(graph, lambda code: code.has(CODE_CUSTOM)):
-                name = printable(operator.custom)
-                place = Place(self._file, f"graph {number}, operator {name}")
-                with self.findings.warning(place.place, NOT_READ):
-                    yield from self._tokenizer(graph, operator, place)
-
-    def _tokenizer(self, graph: Table, operator: _Operator, place: Place) -> Iterator[Finding]:
-        op = operator.custom.removeprefix(b"Flex")
+    def _read_tokenizer(
+        self, operator: Table, custom: bytes, tensors: list[_Tensor], name: str, place: Place
+    ) -> None:
+        op = custom.removeprefix(b"Flex")
         op = SAME_AS.get(op, op)
-        options = self._bytes(operator.table, OPERATOR_CUSTOM_OPTIONS)
+        options = self._bytes(operator, OPERATOR_CUSTOM_OPTIONS)
         if op == SENTENCEPIECE:
             strings = wire.flexbuffer_strings(options)  # the operator's name, its NodeDef
             if len(strings) < 2:
-                raise InvalidFile(
-                    f"the operator's options contain {len(strings)} strings, wanted 2: a name and "
-                    "a NodeDef"
-                )
+                raise InvalidFile("the operator's options contain no NodeDef")
             data = Node.parse(strings[1], (0, len(strings[1]))).bytes_of(b"model")
-        elif op in KINDS or op in DETOKENIZERS:
-            tensors = [_tensor(graph, number) for number in operator.inputs if number >= 0]
-            models = [each for each in tensors if each.type in BYTES and each.buffer]
+        elif op in KINDS:
+            models = [tensor for tensor in tensors if tensor.type in BYTES and tensor.buffer]
             data = self._value(models[0]) if models else b""
         elif len(options) >= LARGE:
             raise InvalidFile(
@@ -206,36 +169,23 @@ class _Model:
             return
         if not data:
             raise InvalidFile("the operator does not contain its tokenizer model")
-        outputs = operator.outputs
-        name = _tensor(graph, outputs[0]).name if outputs else printable(operator.custom)
-        if op in DETOKENIZERS:
-            count = len(wire.flatbuffer_root(data).strings(WRITTEN))
-            yield PassedOver(name, count, place, "the output of a detokenizer for each id")
-        else:
-            yield vocabulary_of(op, data, name, place)
+        self.findings.found.append(vocabulary_of(op, data, name, place))
 
-    def constants(self) -> Iterator[Finding]:
-        for number, graph in enumerate(self.graphs()):
-            for at, table in enumerate(graph.tables(GRAPH_TENSORS)):
-                buffer = table.uint(TENSOR_BUFFER)  # buffer 0 is empty by convention
-                if table.byte(TENSOR_TYPE) != STRING or not buffer or buffer in self._used:
-                    continue
-                self._used.add(buffer)
-                tensor = _tensor(graph, at)
-                place = Place(self._file, f"graph {number}, tensor {tensor.name}")
-                with self.findings.warning(place.place, kind=InvalidFile):
-                    entries = self._strings(tensor)
-                    if len(entries):
-                        note = "the purpose of these strings is unknown"
-                        yield constant(tensor.name, entries, place, (note,))
+    def _read_constants(self, graph: Table, scope: str) -> None:
+        for number, table in enumerate(graph.tables(GRAPH_TENSORS)):
+            buffer = table.uint(TENSOR_BUFFER)  # buffer 0 is empty by convention
+            if table.byte(TENSOR_TYPE) != STRING or not buffer or buffer in self._used:
+                continue
+            self._used.add(buffer)
+            tensor = _tensor(graph, number)
+            place = Place(self._file, scope + tensor.name)
+            with self.findings.warning(place.place, kind=InvalidFile):
+                if entries := self._strings(tensor):
+                    note = "the purpose of these strings is unknown"
+                    self.findings.found.append(constant(tensor.name, entries, place, (note,)))
 
     def _value(self, tensor: _Tensor) -> bytes:
-        holder = self._buffers[tensor.buffer]
-        if holder.has(BUFFER_OFFSET):
-            raise InvalidFile(
-                "the tensor's value was not read, because it is stored after the flatbuffer"
-            )
-        return self._bytes(holder, BUFFER_DATA)
+        return self._bytes(self._buffers[tensor.buffer], BUFFER_DATA)
 
     def _bytes(self, table: Table, field: int) -> bytes:
         value = table.vector(field, "u1")
@@ -245,14 +195,10 @@ class _Model:
         return value.tobytes()
 
     def _integers(self, tensor: _Tensor) -> NDArray[np.int64] | None:
-        if tensor.type not in INTEGERS:
+        if tensor.type not in INTEGERS or not tensor.buffer:
             return None
         value, item = self._value(tensor), np.dtype(INTEGERS[tensor.type])
-        if len(value) % item.itemsize:
-            size = item.itemsize
-            what = f"the numbers take {len(value):,} bytes, wanted a multiple of {size}"
-            raise InvalidFile(what)
-        return np.frombuffer(value, item).astype(np.int64)
+        return np.frombuffer(value, item, len(value) // item.itemsize).astype(np.int64)
 
     def _strings(self, tensor: _Tensor) -> ByteStrings:
         """Return the strings of a tensor.
@@ -286,9 +232,7 @@ def _recognise(source: Source) -> str | None:
 
 
 def _read(source: Source) -> Findings:
-    model = _Model(source)
-    findings = model.findings
-    findings.found += [*model.tables(), *model.tokenizers(), *model.constants()]
+    findings = _Model(source).findings
     with source.file.open("rb") as opened:
         opened.seek(max(0, source.size - SEARCHED))
         is_followed = b"PK\x05\x06" in opened.read(SEARCHED)
@@ -304,31 +248,22 @@ READER: Final = Reader("TFLite", _recognise, _read)
 def _read_packed(source: Source, findings: Findings) -> None:
     with ZipArchive(source.file) as archive:
         if len(archive.names) > MAX_PACKED:
-            count = len(archive.names)
-            findings.warnings.append(
-                f"{count:,} appended files: only the first {MAX_PACKED} are read"
-            )
+            raise UnsupportedFormat(f"more than {MAX_PACKED} appended files")
         lines = 0
-        for member in archive.names[:MAX_PACKED]:
+        for member in archive.names:
             name = printable(member.encode("utf-8", "surrogateescape"))
+            place = Place(source.name, f"appended file {name}")
             with findings.warning(f"appended file {name} is not read"):
                 data = archive.read(member)
                 lines += data.count(b"\n")
                 if lines > MAX_LINES:
                     raise InvalidFile(f"more than {MAX_LINES:,} lines in the appended files")
-                findings.found.append(
-                    _packed_words(data, name, Place(source.name, f"appended file {name}"))
-                )
+                findings.found.append(_packed_words(data, name, place))
 
 
 def _packed_words(data: bytes, name: str, place: Place) -> Finding:
     if sentencepiece.looks_like_model(data[:HEAD]):
         return sentencepiece.vocabulary(data, name, place)
-    why_not = word_list.why_not_words(data[:HEAD], len(data))
-    if why_not is not None:
-        return PassedOver(name, 0, place, f"an appended file that is not a word list: {why_not}")
-    words, ids = word_list.word_and_number(data) or (None, None)
-    if words is not None and ids is not None and len(np.unique(ids)) == len(ids):
-        notes = (word_list.WORD_AND_ID,)
-        return Vocabulary.from_ids(name, "table", words, ids, places=(place,), notes=notes)
+    if why := word_list.why_not_words(data[:HEAD], len(data)):
+        return PassedOver(name, 0, place, f"an appended file that is not a word list: {why}")
     return word_list.words(data, name, place, kind="asset")

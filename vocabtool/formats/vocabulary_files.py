@@ -7,8 +7,8 @@ JSON     Everything: name, kind and other facts, then ``tokens``, one per line. 
          only if the ids are not consecutive from ``first_id``. ``base64`` is present only if some
          entries are not UTF-8. It maps the position of each such entry in ``tokens`` to the bytes
          of the entry; the token is escaped for display.
-CSV      RFC 4180 with the columns ``id,token,base64``: entries and ids. If an entry is not UTF-8,
-         ``base64`` contains its bytes and ``token`` is empty. Otherwise, ``base64`` is empty.
+CSV      The columns ``id,token,base64``, as pyarrow writes them: entries and ids. If an entry is
+         not UTF-8, ``base64`` contains its bytes, and ``token`` is empty, without quotes.
 Parquet  Everything: the columns ``id``, ``token`` and ``bytes``, and the same facts as JSON in the
          metadata under the key ``vocabtool``. If an entry is not UTF-8, ``bytes`` is set instead
          of ``token``. The same version of pyarrow produces the same bytes.
@@ -18,15 +18,14 @@ JSON, CSV and Parquet are recognised as models. Text is read as a word list (``w
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +48,9 @@ from vocabtool.vocabulary import (
     numbering,
 )
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 FileFormat = Literal["text", "json", "csv", "parquet"]
 ENDINGS: Final[dict[str, FileFormat]] = {
     ".txt": "text",
@@ -58,8 +60,8 @@ ENDINGS: Final[dict[str, FileFormat]] = {
 }
 INT64: Final = range(-(1 << 63), 1 << 63)
 MEANING: Final = {b"\\": b"\\", b"n": b"\n", b"r": b"\r"}
-CSV_COLUMNS: Final = ["id", "token", "base64"]
-PARQUET_COLUMNS: Final = {"id": "int64", "token": "string", "bytes": "binary"}
+CSV_HEAD: Final = b'"id","token","base64"\n'
+PARQUET_COLUMNS: Final = [("id", "int64"), ("token", "string"), ("bytes", "binary")]
 PARQUET_KEY: Final = b"vocabtool"
 
 JSON_BEGINS: Final = re.compile(rb'\s*\{\s*"name":[^\n]*?"?,?\s*"kind":[^\n]*\s*"entry_type":')
@@ -109,16 +111,13 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
         return reader(path.read_bytes(), path.stem)
 
 
-def _format_of(path: str | Path, given: str | None, plain: str = "") -> FileFormat:
+def _format_of(path: str | Path, given: FileFormat | None, plain: str = "") -> FileFormat:
     ending = Path(path).suffix
-    found = given or (plain if not ending else None) or ENDINGS.get(ending.lower())
-    if found is None:
-        known_endings = ", ".join(ENDINGS)
-        raise UnknownFormat(f"{path}: unknown extension {ending!r} (expected {known_endings})")
-    for known in _FORMATS:
-        if found == known:
-            return known
-    raise UnknownFormat(f"unknown format {found!r} (expected {', '.join(_FORMATS)})")
+    found = given or ENDINGS.get(ending.lower()) or (plain if not ending else "")
+    if found in _FORMATS:
+        return cast(FileFormat, found)
+    expected = f"expected {', '.join(ENDINGS)}"
+    raise UnknownFormat(f"{path}: unknown extension or format {given or ending!r} ({expected})")
 
 
 # Recognised as models.
@@ -127,7 +126,7 @@ def _format_of(path: str | Path, given: str | None, plain: str = "") -> FileForm
 def _written_as(source: Source) -> FileFormat | None:
     if source.head.startswith(b"PAR1"):
         return "parquet"
-    if source.head.startswith(b"id,token,base64\r\n"):
+    if source.head.startswith(CSV_HEAD):
         return "csv"
     return "json" if JSON_BEGINS.match(source.head) else None
 
@@ -277,34 +276,23 @@ def _read_text(data: bytes, name: str) -> Vocabulary:
 # JSON.
 
 
-def _json(value: object) -> bytes:
-    # Lone surrogates (from ``vocabulary.decode``) stay escaped.
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
-
-
 def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> None:
-    stored, facts = vocabulary.stored, _facts(vocabulary).items()
-    file.write(b"{\n" + b",\n".join(b"%b: %b" % (_json(key), _json(fact)) for key, fact in facts))
+    stored = vocabulary.stored
+    facts = json.dumps(_facts(vocabulary), ensure_ascii=False, indent=1, separators=(",", ": "))
+    # Lone surrogates (from ``vocabulary.decode``) stay escaped.
+    file.write(facts[:-2].encode("utf-8", "backslashreplace") + b',\n "tokens": [')
     tokens = (entry.decode("utf-8", "backslashreplace") for entry in stored)
-    lists: dict[bytes, Iterator[str] | Iterator[int]] = {b"tokens": tokens}
-    ids = None if vocabulary.ids is None else numbering(vocabulary.ids)[1]
-    if ids is not None:
-        lists[b"ids"] = iter(ids.tolist())
-    for name, items in lists.items():
-        file.write(b',\n"%b": [' % name)
-        separator = "\n"
-        while part := list(islice(items, CHUNK)):
-            text = json.dumps(part, ensure_ascii=False, separators=(",\n", ": "))
-            file.write((separator + text[1:-1]).encode())
-            separator = ",\n"
-        file.write(b"\n]")
-    if len(stored.not_utf8):
-        strange, before = iter(stored.not_utf8.tolist()), b',\n"base64": {'
-        while some := list(islice(strange, CHUNK)):
-            encoded = {str(at): b2a_base64(stored[at], newline=False).decode() for at in some}
-            file.write(before + _json(encoded)[1:-1])
-            before = b", "
-        file.write(b"}")
+    separator = "\n"
+    while part := list(islice(tokens, CHUNK)):
+        text = json.dumps(part, ensure_ascii=False, separators=(",\n", ": "))
+        file.write((separator + text[1:-1]).encode())
+        separator = ",\n"
+    file.write(b"\n]")
+    if vocabulary.ids is not None and (ids := numbering(vocabulary.ids)[1]) is not None:
+        file.write(b',\n "ids": ' + json.dumps(ids.tolist()).encode())
+    if strange := stored.not_utf8.tolist():
+        encoded = {at: b2a_base64(stored[at], newline=False).decode() for at in strange}
+        file.write(b',\n "base64": ' + json.dumps(encoded).encode())
     file.write(b"\n}\n")
 
 
@@ -314,80 +302,92 @@ def _read_json(data: bytes, _: str) -> Vocabulary:
     except (ValueError, RecursionError) as error:
         raise InvalidFile(f"invalid JSON: {error}") from error
     document = json_file.expect(parsed, dict, "the document")
-    tokens, beside = document.pop("tokens", None), document.pop("base64", {})
+    tokens = json_file.expect(document.pop("tokens", None), list, "tokens")
+    beside = json_file.expect(document.pop("base64", {}), dict, "base64")
     ids = document.pop("ids", None)
-    if not isinstance(tokens, list) or not isinstance(beside, dict):
-        raise InvalidFile("'tokens' must be an array; 'base64' must be an object or absent")
     if ids is not None and (not isinstance(ids, list) or set(map(type, ids)) - {int}):
         raise InvalidFile("'ids' must be an array of integers")
     try:
         entries = [token.encode() for token in tokens]
         for at, encoded in beside.items():
-            if not at.isdecimal() or int(at) >= len(entries):
-                raise InvalidFile(f"'base64' refers to entry {at}, which does not exist")
             entries[int(at)] = a2b_base64(encoded, strict_mode=True)
         numbers = None if ids is None else np.array(ids, np.int64)
-    except InvalidFile:
-        raise
-    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, IndexError, TypeError, ValueError, OverflowError) as error:
         raise InvalidFile(f"invalid 'tokens', 'ids' or 'base64': {error}") from error
     return _vocabulary(document, ByteStrings.of(entries), numbers)
 
 
-# CSV.
+# CSV and Parquet.
+
+
+def _batches(
+    vocabulary: Vocabulary, schema: pa.Schema, pack: Callable[[bytes], object]
+) -> Iterator[pa.RecordBatch]:
+    """Yield ids, entries that are UTF-8, and other entries. ``pack`` is applied to the latter."""
+    import pyarrow as pa
+
+    strange = set(vocabulary.stored.not_utf8.tolist())
+    ids, stored = vocabulary.id_array(), vocabulary.stored
+    for at in range(0, len(stored), CHUNK):
+        some = range(at, min(at + CHUNK, len(stored)))
+        tokens = [None if i in strange else stored[i].decode() for i in some]
+        others = [pack(stored[i]) if i in strange else None for i in some]
+        columns = zip((ids[at : at + CHUNK], tokens, others), schema.types, strict=True)
+        yield pa.record_batch([pa.array(part, kind) for part, kind in columns], schema=schema)
+
+
+def _columns(table: pa.Table) -> tuple[ByteStrings, NDArray[np.int64]]:
+    numbers, tokens, others = table.columns
+    entries = []
+    for token, other in zip(tokens.to_pylist(), others.to_pylist(), strict=True):
+        if (token is None) == (other is None):
+            raise InvalidFile("every row must have either a token or its bytes")
+        if token is not None:
+            entries.append(token.encode())
+        else:
+            entries.append(a2b_base64(other, strict_mode=True) if isinstance(other, str) else other)
+    if numbers.null_count:
+        raise InvalidFile("every row must have an 'id'")
+    ids = np.asarray(numbers.to_numpy(), np.int64)
+    if bool((ids[1:] < ids[:-1]).any()):
+        raise InvalidFile("the ids must be in ascending order")
+    return ByteStrings.of(entries), ids
 
 
 def _write_csv(vocabulary: Vocabulary, file: BinaryIO) -> None:
-    import csv
+    import pyarrow as pa
+    from pyarrow import csv
 
-    pairs = zip(vocabulary.id_array().tolist(), vocabulary.stored, strict=True)
-    rows = (
-        (number, entry.decode(), "")
-        if is_utf8(entry)
-        else (number, "", b2a_base64(entry, newline=False).decode())
-        for number, entry in pairs
-    )
-    part: list[Sequence[object]] = [CSV_COLUMNS]
-    while part:
-        text = io.StringIO(newline="")
-        # RFC 4180 line endings; with others, Python 3.11 does not quote a lone CR
-        csv.writer(text, lineterminator="\r\n").writerows(part)
-        file.write(text.getvalue().encode())
-        part = list(islice(rows, CHUNK))
+    schema = pa.schema({"id": pa.int64(), "token": pa.string(), "base64": pa.string()})
+    with csv.CSVWriter(file, schema) as writer:
+        for batch in _batches(vocabulary, schema, lambda entry: b2a_base64(entry, newline=False)):
+            writer.write_batch(batch)
 
 
 def _read_csv(data: bytes, name: str) -> Vocabulary:
-    import csv
+    import pyarrow as pa
+    from pyarrow import csv
 
-    if data and not data.endswith(b"\n"):
-        what = "the last row does not end with a newline; the file is truncated"
-        raise InvalidFile(what, offset=len(data))
-    ids: list[int] = []
-    entries: list[bytes] = []
-    limit = csv.field_size_limit(len(data) + 1)  # global in the process; restored below
+    if not data.startswith(CSV_HEAD) or not data.endswith(b"\n"):
+        what = CSV_HEAD.decode().strip()
+        raise InvalidFile(f"wanted a first line {what} and a newline at the end")
     try:
-        rows = csv.reader(io.StringIO(data.decode(), newline=""), strict=True)
-        if next(rows, None) != CSV_COLUMNS:
-            raise InvalidFile(f"the first row must contain the columns {','.join(CSV_COLUMNS)}")
-        for number, token, encoded in rows:
-            if token and encoded:
-                raise InvalidFile(f"row {len(ids) + 1:,}: both 'token' and 'base64' are set")
-            ids.append(int(number))
-            entries.append(a2b_base64(encoded, strict_mode=True) if encoded else token.encode())
-        numbers = np.array(ids, np.int64)
-    except InvalidFile:
-        raise
-    except (ValueError, OverflowError, csv.Error) as error:
-        raise InvalidFile(f"row {len(ids) + 1:,}: {error}") from error
-    finally:
-        csv.field_size_limit(limit)
-    if bool((numbers[1:] < numbers[:-1]).any()):
-        raise InvalidFile("the ids must be in ascending order")
-    first_id, uneven = numbering(numbers)
-    return Vocabulary(name, "asset", ByteStrings.of(entries), first_id, uneven)
-
-
-# Parquet.
+        table = csv.read_csv(
+            pa.BufferReader(data),
+            csv.ReadOptions(block_size=len(data), use_threads=False),
+            csv.ParseOptions(newlines_in_values=True),
+            csv.ConvertOptions(
+                column_types={"id": pa.int64(), "token": pa.string(), "base64": pa.string()},
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+        stored, ids = _columns(table)
+    except (pa.ArrowException, ValueError) as error:
+        raise InvalidFile(f"invalid or damaged CSV file: {error}") from error
+    first_id, uneven = numbering(ids)
+    return Vocabulary(name, "asset", stored, first_id, uneven)
 
 
 def _write_parquet(vocabulary: Vocabulary, file: BinaryIO) -> None:
@@ -396,15 +396,8 @@ def _write_parquet(vocabulary: Vocabulary, file: BinaryIO) -> None:
 
     columns = {"id": pa.int64(), "token": pa.string(), "bytes": pa.binary()}
     schema = pa.schema(columns, {PARQUET_KEY: json.dumps(_facts(vocabulary)).encode()})
-    strange = set(vocabulary.stored.not_utf8.tolist())
-    ids, stored = vocabulary.id_array(), vocabulary.stored
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for at in range(0, len(stored), CHUNK):
-            some = range(at, min(at + CHUNK, len(stored)))
-            tokens = [None if i in strange else stored[i].decode() for i in some]
-            raw = [stored[i] if i in strange else None for i in some]
-            arrays = [pa.array(ids[at : at + CHUNK]), pa.array(tokens, pa.string())]
-            batch = pa.record_batch([*arrays, pa.array(raw, pa.binary())], schema=schema)
+        for batch in _batches(vocabulary, schema, lambda entry: entry):
             writer.write_batch(batch)
 
 
@@ -418,19 +411,11 @@ def _read_parquet(data: bytes, _: str) -> Vocabulary:
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InvalidFile(f"invalid or damaged Parquet file: {error}") from error
-    found = [(field.name, str(field.type)) for field in table.schema]
-    if sorted(found) != sorted(PARQUET_COLUMNS.items()):  # a column may occur twice
-        raise InvalidFile(f"expected the columns {list(PARQUET_COLUMNS.items())}, got {found}")
+    columns = [(field.name, str(field.type)) for field in table.schema]
+    if columns != PARQUET_COLUMNS:
+        raise InvalidFile(f"expected the columns {PARQUET_COLUMNS}, got {columns}")
     facts = json_file.parse((table.schema.metadata or {}).get(PARQUET_KEY, b""))
-    entries = []
-    for token, raw in zip(table["token"].to_pylist(), table["bytes"].to_pylist(), strict=True):
-        if (token is None) == (raw is None):
-            raise InvalidFile("every row must have either 'token' or 'bytes'")
-        entries.append(raw if token is None else token.encode())
-    if table["id"].null_count:
-        raise InvalidFile("every row must have an 'id'")
-    ids = np.asarray(table["id"].to_numpy(), np.int64)
-    return _vocabulary(facts, ByteStrings.of(entries), ids)
+    return _vocabulary(facts, *_columns(table))
 
 
 _Writer = Callable[[Vocabulary, BinaryIO], int | None]

@@ -278,16 +278,12 @@ def _save_embedding(
 ) -> None:
     from tokenizers import AddedToken, Tokenizer
 
-    if files.style == "wordllama":
-        root = files.tensors.parent.parent
     tokenizer = Tokenizer.from_file(str(files.tokenizer))
     tokenizer.add_tokens([AddedToken(**each) for each in tokens])
     ids = np.array([tokenizer.token_to_id(each["content"]) for each in tokens], np.int64)
     written = [files.tensors, files.tokenizer]
-    settings = []
-    if files.style != "wordllama":
-        folders = {root, files.tensors.parent}
-        settings = [file for each in folders for file in each.glob("*.json") if file not in written]
+    folders = {root, files.tensors.parent}
+    settings = [file for each in folders for file in each.glob("*.json") if file not in written]
     for file in (*written, *settings):
         (to / file.relative_to(root)).parent.mkdir(parents=True, exist_ok=True)
     for file in settings:

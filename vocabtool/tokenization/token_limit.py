@@ -146,7 +146,7 @@ def _of_static(files: EmbeddingFiles, truncation: Mapping[str, Any]) -> Limit | 
     if files.config is not None:
         places = static_embedding.read_model2vec(files.config)[1]
         return None if places is None else (places, f"{CONFIG}: max_length")
-    return _of_tokenizer(files.tokenizer, truncation) if files.style != "wordllama" else None
+    return _of_tokenizer(files.tokenizer, truncation)
 
 
 def _of_tokenizer(file: Path, truncation: Mapping[str, Any]) -> Limit | None:

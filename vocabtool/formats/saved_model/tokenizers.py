@@ -8,8 +8,6 @@ Layouts (in tensorflow_text/core/kernels), with the fields that are read here:
     fast_wordpiece_tokenizer_model.fbs
         0 trie, 3 suffix root, 4 longest word, 5 suffix indicator, 6 unknown token, 7 its id,
         8 pieces of the indicator, 10 whether the tokenizer splits texts, 12 words, 13 suffix flags
-    phrase_tokenizer_model.fbs
-        2 id of the unknown token, 4 phrases, 5 table of the trie
     sentencepiece/encoder_config.fbs
         0 version, 3 unknown id, 5 offset of ids, 6 table of the trie, 7 scores
 
@@ -207,11 +205,10 @@ KINDS: Final[dict[bytes, Kind]] = {
     b"TFText>FastSentencepieceTokenize": "sentencepiece",
     b"FastWordpieceTokenizeWithOffsets": "wordpiece",
     b"TFText>FastWordpieceTokenizeWithOffsets": "wordpiece",
-    b"PhraseTokenize": "phrase",
-    b"TFText>PhraseTokenize": "phrase",
 }
 
 END_TO_END: Final = 10
+PHRASES: Final = "a PhraseTokenizer, whose words are not read"
 
 ID_SHIFT: Final = 8  # a wordpiece's value: length - 1 in bits 0-7, id in 8-29, suffix in 30
 ID_MASK: Final = (1 << 22) - 1
@@ -226,15 +223,17 @@ MAX_NAMED: Final = 5  # missing ids listed in a note
 def read_tokenizers(linker: Linker, findings: Findings) -> None:
     known: dict[bytes, Pieces] = {}
     for body in linker.graph.bodies:
-        for mark in (PIECE_OP, PHRASE_OP):
-            for node in body.nodes_with(mark):
-                if node.op in KINDS:
-                    where = linker.graph.place(body, node.name).place
-                    with findings.warning(f"tokenizer {where}"):
-                        findings.found.append(read_tokenizer(linker, body, node, known))
+        for node in body.nodes_with(PIECE_OP):
+            if node.op in KINDS:
+                with findings.warning(f"tokenizer {linker.graph.place(body, node.name).place}"):
+                    findings.found.append(_read_tokenizer(linker, body, node, known))
+        for node in body.nodes_with(PHRASE_OP):
+            if node.op.endswith(PHRASE_OP):
+                where = linker.graph.place(body, node.name).place
+                findings.warnings.append(f"tokenizer {where}: {PHRASES}")
 
 
-def read_tokenizer(
+def _read_tokenizer(
     linker: Linker, body: Body, node: Node, known: dict[bytes, Pieces]
 ) -> Vocabulary:
     """Return the vocabulary of one tokenizer op. ``known``: maps models to their pieces."""
@@ -274,7 +273,7 @@ def _pieces(op: bytes, data: bytes) -> Pieces:
         return sentencepiece.read_pieces(data)
     if KINDS[op] == "sentencepiece":
         return _read_fast_sentencepiece(data)
-    return read_wordpiece(data) if KINDS[op] == "wordpiece" else _read_phrase(data)
+    return read_wordpiece(data)
 
 
 def read_wordpiece(buffer: bytes) -> Pieces:
@@ -326,18 +325,6 @@ def read_wordpiece(buffer: bytes) -> Pieces:
         why = f"pieces{inside} that can never be produced"
         notes += (f"ids not in the buffer: {total:,} ({named}), {why}",)
     return replace(pieces, notes=notes)
-
-
-def _read_phrase(buffer: bytes) -> Pieces:
-    model = wire.flatbuffer_root(buffer)
-    unknown_id = model.integer(2)
-    notes = ("each token is the longest sequence of whole words that is an entry",)
-    phrases = model.strings(4)
-    if len(phrases):  # stored only for detokenization
-        _check_unknown(unknown_id, len(phrases))
-        return Pieces(phrases, None, unknown_id, notes)
-    leaves = DoubleArray(model.table(5).vector(0, "<u4")).walk()
-    return Pieces.by_id(leaves.keys(), leaves.values, unknown_id, notes)
 
 
 def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
