@@ -60,7 +60,7 @@ def test_a_list_that_begins_like_a_graph(tmp_path: Path) -> None:
         file.write_text(f"{first}\nedge\n")
         assert vocabtool.extract(file).tokens == [first, "edge"]
     (tmp_path / "graph.pbtxt").write_text('node {\n  name: "x"\n  op: "NoOp"\n}\n')
-    with pytest.raises(UnsupportedFormat, match=r"(?s)a GraphDef in .*text format.*graph_pb2"):
+    with pytest.raises(UnsupportedFormat, match=r"a GraphDef in .*text format.*graph\.pb"):
         vocabtool.inspect(tmp_path / "graph.pbtxt")
 
 

@@ -69,7 +69,6 @@ REFUSED: dict[str, tuple[bytes, type[Exception], str]] = {
     "empty": (b"", InvalidFile, "an empty file"),
     "zip": (b"PK\x03\x04" + b"\0" * 99, UnsupportedFormat, "a zip archive.*Unpack"),
     "gzip": (b"\x1f\x8b\x08" + b"\0" * 99, UnsupportedFormat, "a gzip archive"),
-    "h5": (b"\x89HDF\r\n\x1a\n" + b"\0" * 9, UnsupportedFormat, "an HDF5 file"),
     "ff": (b"\xff" * 1000, UnknownFormat, "not a model"),
     "a SavedModel without a MetaGraphDef": (b.number(1, 1), InvalidFile, "contains no graph"),
     "cut in half": (GOOD[: len(GOOD) // 2], InvalidFile, "past the end"),
@@ -88,21 +87,6 @@ def test_refused(data: bytes, error: type[Exception], message: str, model: Write
     with pytest.raises(error, match=f"(?s){message}") as caught:
         vocabtool.vocabularies(model(data))
     assert "saved_model.pb" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("word", "count", "ending", "change"),
-    [
-        (b"a\r\nb", 6000, b"\n", "its CRs before newlines were removed"),
-        (b"a\nb", 60, b"\r\n", "each newline got a CR"),
-    ],
-)
-def test_copied_as_text(word: bytes, count: int, ending: bytes, change: str, model: Writer) -> None:
-    """A binary file whose line breaks a text conversion changed is said to be just that."""
-    data = orphan(b.string_tensor([word + b"%d" % number for number in range(count)]))
-    data = data[:2] + data[2:].replace(b"\r\n" if ending == b"\n" else b"\n", ending)
-    with pytest.raises(InvalidFile, match=rf"{change}.*binary mode"):
-        vocabtool.vocabularies(model(data))
 
 
 def test_chunked_saved_model(tmp_path: Path) -> None:

@@ -15,9 +15,6 @@ from tests.builders.tensorflow_models import (
     CASES,
     Truth,
     build_all,
-    save_v1,
-    serve_table_v1,
-    tables,
 )
 
 MODELS = [case.name for case in CASES]
@@ -78,16 +75,3 @@ def test_places(built: Built) -> None:
     places = " ".join(place.place for place in vocabulary.places)
     assert "[serve]" in places
     assert "[serve, gpu]" in places
-
-
-def test_text_format_is_refused_with_what_converts_it(tmp_path: Path) -> None:
-    """The two lines of Python in the message make a ``saved_model.pb`` that is read."""
-    save_v1(tmp_path, serve_table_v1, as_text=True)
-    with pytest.raises(vocabtool.UnsupportedFormat, match="Convert it with TensorFlow") as caught:
-        vocabtool.inspect(tmp_path)
-    code = "\n".join(line.strip() for line in str(caught.value).splitlines()[1:])
-    assert code.count("\n") == 1
-    exec(code, {})
-    (truth,) = tables(tmp_path)
-    (vocabulary,) = vocabtool.vocabularies(tmp_path)
-    assert tuple(vocabulary.stored) == truth.entries

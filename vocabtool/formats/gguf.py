@@ -41,14 +41,6 @@ MAX_TEXT: Final = 1 << 28  # bytes of all tokens; 250,000 take 4 MB
 
 PREFIX: Final = b"tokenizer.ggml."
 TOKENS: Final = b"tokenizer.ggml.tokens"
-ROLES: Final = {
-    b"bos_token_id": "begins a text",
-    b"eos_token_id": "ends a text",
-    b"seperator_token_id": "separates",  # spelled so by the specification
-    b"padding_token_id": "pads",
-    b"mask_token_id": "masks",
-}
-
 # llama.cpp's names of tokenizers.
 MODELS: Final[dict[bytes, tuple[Kind, Marker | None, str]]] = {
     b"llama": ("bpe", "▁", "SentencePiece pieces, which llama.cpp merges by their scores"),
@@ -59,7 +51,6 @@ MODELS: Final[dict[bytes, tuple[Kind, Marker | None, str]]] = {
         "WordPiece; llama.cpp marks starts of words, not continuations",
     ),
     b"t5": ("unigram", "▁", "SentencePiece unigram pieces"),
-    b"rwkv": ("list", None, "RWKV tokens, with the bytes escaped as in Python"),
 }
 TYPE_NAMES: Final = {2: "unknown", 3: "control", 4: "user-defined", 5: "unused", 6: "byte"}
 UNKNOWN: Final = 2
@@ -95,8 +86,6 @@ class _Header:
                 what = f"a key of {length:,} bytes, wanted at most {MAX_KEY:,}"
                 raise InvalidFile(what, offset=start)
             key = buffer[pos : pos + length]
-            if key in self.values:
-                raise InvalidFile(f"the key {printable(key[:60])!r} occurs twice", offset=start)
             value_type, pos = self._number("I", pos + length)
             if value_type == STRING:
                 length, pos = self._count(pos, 1)
@@ -280,10 +269,6 @@ def _vocabulary(
         notes.append(f"besides normal tokens: {', '.join(named)}")
     if counts[BYTE] == 256:
         notes.append("byte fallback: text that no token covers becomes bytes, never unknown")
-    for key, role in ROLES.items():
-        token = header.value(key, int)
-        if token is not None and 0 <= token < len(entries):
-            notes.append(f"{printable(entries[token])} (id {token:,}) {role}")
     name = TOKENS.decode()
     return Vocabulary(
         name=name,

@@ -34,7 +34,7 @@ from typing import Any, Final, TypeGuard, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading
+from vocabtool.errors import InvalidFile, NotFound, reading
 from vocabtool.formats.files import named_file, read_file, refuse_link
 from vocabtool.formats.reader import Finding, Findings, JsonReader, Source, constant
 from vocabtool.system.byte_strings import ByteStrings

@@ -214,12 +214,6 @@ OLD_LAYERS: Final = "_layer_checkpoint_dependencies"  # Keras 2.12's name of "la
 MAX_PATH: Final = 4096
 MAX_SPECIALS: Final = 1_000
 MAX_UNKNOWN: Final = 1 << 32  # so that ids stay far below 64 bits
-# Further line breaks of Python's ``splitlines``, with which Keras reads its files.
-MORE_BREAKS: Final = re.compile(rb"[\r\v\f\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")
-BROKEN: Final = (
-    "some entries contain line breaks: when Keras loads the archive, it splits these entries, so "
-    "its vocabulary differs from the saved one"
-)
 UNDESCRIBED: Final = (
     "config.json describes no layer for this file: the first entries may be mask and unknown "
     "entries"
@@ -333,9 +327,7 @@ def _read_assets(
                     )
                 else:
                     adapted.add(layer.identity)
-                    odd = MORE_BREAKS.search(data.replace(b"\r\n", b"\n")) is not None
-                    stored = _own_lines(layer, data)
-                    findings.found.append(_vocabulary(layer, stored, place, (BROKEN,) * odd))
+                    findings.found.append(_vocabulary(layer, _own_lines(layer, data), place))
     return adapted
 
 
@@ -351,9 +343,7 @@ def _own_lines(layer: LookupLayer, data: bytes) -> ByteStrings:
     return ByteStrings(stored.data, stored.starts[own:], stored.ends[own:])
 
 
-def _vocabulary(
-    layer: LookupLayer, stored: ByteStrings, place: Place, notes: tuple[str, ...] = ()
-) -> Vocabulary:
+def _vocabulary(layer: LookupLayer, stored: ByteStrings, place: Place) -> Vocabulary:
     if layer.num_oov_indices > MAX_UNKNOWN:
         raise InvalidFile(
             f"layer {layer.name} has {layer.num_oov_indices:,} ids for unknown words, wanted at "
@@ -376,7 +366,7 @@ def _vocabulary(
         specials=tuple(specials),
         places=(place,),
         entry_type=layer.entry_type,
-        notes=(f"Keras' {layer.class_name}", *notes),
+        notes=(f"Keras' {layer.class_name}",),
     )
 
 

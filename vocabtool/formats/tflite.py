@@ -56,8 +56,6 @@ MAX_PARTS: Final = 1_000_000  # tensors, operators and their codes of all graphs
 MAX_READ: Final = 4  # times the file's size, as buffers may overlap
 MAX_NAME: Final = 256  # bytes of a name that are kept
 MAX_INPUTS: Final = 8  # inputs of an operator that are looked at
-MAX_PACKED: Final = 100  # files appended to a model
-MAX_LINES: Final = 1 << 22  # of all appended files together
 NOT_READ: Final = "its words are not read"
 
 
@@ -247,18 +245,11 @@ READER: Final = Reader("TFLite", _recognise, _read)
 
 def _read_packed(source: Source, findings: Findings) -> None:
     with ZipArchive(source.file) as archive:
-        if len(archive.names) > MAX_PACKED:
-            raise UnsupportedFormat(f"more than {MAX_PACKED} appended files")
-        lines = 0
         for member in archive.names:
             name = printable(member.encode("utf-8", "surrogateescape"))
-            place = Place(source.name, f"appended file {name}")
             with findings.warning(f"appended file {name} is not read"):
-                data = archive.read(member)
-                lines += data.count(b"\n")
-                if lines > MAX_LINES:
-                    raise InvalidFile(f"more than {MAX_LINES:,} lines in the appended files")
-                findings.found.append(_packed_words(data, name, place))
+                place = Place(source.name, f"appended file {name}")
+                findings.found.append(_packed_words(archive.read(member), name, place))
 
 
 def _packed_words(data: bytes, name: str, place: Place) -> Finding:

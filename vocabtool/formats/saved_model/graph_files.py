@@ -41,7 +41,7 @@ from vocabtool.formats.saved_model.table_contents import (
 from vocabtool.formats.saved_model.tables import TableDescriber, read_keras_metadata
 from vocabtool.formats.saved_model.tensors import DT_STRING
 from vocabtool.formats.saved_model.tokenizers import read_tokenizers
-from vocabtool.formats.wire import LEN, Buffer
+from vocabtool.formats.wire import LEN
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
 
@@ -67,12 +67,6 @@ TEXT_PROTO: Final = re.compile(
     rb"(?:\s|#[^\n]*\n)*"
     rb"(?:(saved_model_schema_version|meta_graphs)|node|library|versions?)\s*(?:[:{<]|$)"
 )
-TEXT_REFUSED: Final = """\
-a {message} in protobuf's text format, which vocabtool does not read. Convert it with TensorFlow:
-  import pathlib; from google.protobuf import text_format; from {module} import {message}
-  pathlib.Path({target!r}).write_bytes(text_format.Parse(pathlib.Path({source!r}).read_bytes(), \
-{message}()).SerializeToString())"""
-
 CHUNKED: Final = ".cpb"
 RIEGELI: Final = b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f"
 # Files passed by mistake: their first bytes, and a message that says what to do.
@@ -81,8 +75,6 @@ REFUSED: Final[dict[bytes, str]] = {
     "Unpack it and pass the folder that contains the model.",
     b"\x1f\x8b": "a gzip archive. Unpack it with `gunzip FILE`, or a .tar.gz with "
     "`mkdir model && tar xzf FILE -C model`, and pass the unpacked file or folder.",
-    b"\x89HDF\r\n\x1a\n": "an HDF5 file. "
-    "Export the Keras model as a SavedModel with `model.export(FOLDER)`.",
     RIEGELI: "a chunked SavedModel (saved_model.cpb, Riegeli records), not supported. "
     "Save the model again in less than 2 GB, with large weights as variables.",
 }
@@ -128,14 +120,14 @@ def open_graphs(model: str | Path) -> GraphFile:
             return GraphFile(path, file, graphs, "SavedModel", frozen=False)
         except InvalidFile as error:
             if head.startswith((SCHEMA_VERSION, META_GRAPH)):
-                raise _perhaps_converted(buffer, error) from error
+                raise
             not_saved_model = f"SavedModel: {error}"
         try:
             graphs = read_frozen_graph(buffer, file.name)
             return GraphFile(path, file, graphs, "GraphDef", frozen=True)
         except InvalidFile as error:
             if _begins_with_node(head):
-                raise _perhaps_converted(buffer, error) from error
+                raise
             raise UnknownFormat(
                 f"{file}: not a model that vocabtool reads; it begins {head[:12].hex(' ')}",
                 (not_saved_model, f"frozen GraphDef: {error}"),
@@ -248,11 +240,12 @@ def _refuse_other(file: Path, head: bytes) -> None:
             f"{file}: a text file, not a model; it begins '{printable(head[:40])}'. "
             "Wanted a SavedModel, a frozen graph or a vocabulary file"
         )
-    message, module = "SavedModel", "tensorflow.core.protobuf.saved_model_pb2"
-    if proto[1] is None:
-        message, module = "GraphDef", "tensorflow.core.framework.graph_pb2"
-    paths = {"target": str(file.with_suffix(".pb")), "source": str(file)}
-    raise UnsupportedFormat(TEXT_REFUSED.format(message=message, module=module, **paths))
+    message = "GraphDef" if proto[1] is None else "SavedModel"
+    raise UnsupportedFormat(
+        f"a {message} in protobuf's text format, which vocabtool does not read: parse it with "
+        f"google.protobuf.text_format into a {message}, and write its SerializeToString() to "
+        f"{file.with_suffix('.pb').name}"
+    )
 
 
 def _begins_with_node(head: bytes) -> bool:
@@ -269,23 +262,6 @@ def _begins_with_node(head: bytes) -> bool:
     except InvalidFile:
         pass  # cut off before the op
     return False
-
-
-def _perhaps_converted(buffer: Buffer, error: InvalidFile) -> InvalidFile:
-    # a binary file that was copied as text gets advice
-    data = bytes(buffer[: 1 << 26])
-    lines, returns = data.count(b"\n"), data.count(b"\r\n")
-    # Only a guess: byte 0a is also the tag of a name, which has no CR before it.
-    stripped = lines > 5_000 and returns == 0
-    doubled = lines > 10 and returns == lines
-    if not stripped and not doubled:
-        return error
-    change = "its CRs before newlines were removed" if stripped else "each newline got a CR"
-    return InvalidFile(
-        f"{error.what}; perhaps {change}: if the file was copied as text (Git's autocrlf, FTP), "
-        "copy it again in binary mode",
-        offset=error.offset,
-    )
 
 
 KERAS: Final = "keras_metadata.pb"
