@@ -42,8 +42,7 @@ from vocabtool.encoders.encoder import (
 from vocabtool.encoders.prompts import PROMPTS
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import onnx_model
-from vocabtool.formats.files import find_folder
-from vocabtool.formats.onnx_model import MAX_LISTED
+from vocabtool.formats.files import MAX_NAMED, find_folder
 from vocabtool.formats.static_embedding import SENTENCES
 from vocabtool.tokenization.hf_tokenizer import library_errors
 from vocabtool.tokenization.token_limit import TokenLimit
@@ -107,7 +106,7 @@ class OnnxEncoder(Encoder):
         if self._graph.dynamic:
             self._notes += (ONE_BY_ONE,)
         if files.others:
-            names = ", ".join(each.name for each in files.others[:MAX_LISTED])
+            names = ", ".join(each.name for each in files.others[:MAX_NAMED])
             self._notes += (f"using {files.model.name}; {files.model.parent} also has {names}",)
 
     def _open_tokenizer(self) -> None:
@@ -288,6 +287,6 @@ def _choose_output(session: Any, wanted: str | None) -> str:
         wanted = next(known, names[0] if len(names) == 1 else None)
     if wanted is None or wanted not in names:
         asked = "several outputs" if wanted is None else f"no output {wanted!r}"
-        listed = ", ".join(names[:MAX_LISTED])
+        listed = ", ".join(names[:MAX_NAMED])
         raise UnsupportedFormat(f"{asked}; choose one with --output NAME: {listed}")
     return wanted

@@ -28,6 +28,7 @@ import math
 import mmap
 import re
 import struct
+import sys
 import zipfile
 from array import array
 from collections.abc import Callable, Iterator
@@ -200,7 +201,6 @@ VECTORS: Final = "vectors.npy"
 RULE: Final = "rule.npy"
 MAX_RULE: Final = 4_096  # characters
 RULES: Final = f"{', '.join(NAMED)} or regex:PATTERN (at most {MAX_RULE:,} characters)"
-MAX_CHARACTER: Final = 0x10FFFF
 MAX_HEAD: Final = 1 << 14  # bytes of the dictionary; NumPy pads it to 118
 DICTIONARY: Final = re.compile(
     rb"\{'descr': *'([<>|=]?[a-zA-Z][0-9]{0,9})', *'fortran_order': *(True|False), *"
@@ -356,9 +356,8 @@ def _array_words(data: bytes) -> Iterator[bytes]:
     words = np.frombuffer(data, head.dtype, offset=head.start)
     if head.dtype.kind == "U":
         codes = words.view(f"{head.dtype.byteorder}u4")
-        if codes.max(initial=0) > MAX_CHARACTER:
-            what = f"a character above {MAX_CHARACTER:#x}"
-            raise InvalidFile(f"a word is not Unicode: {what}")
+        if codes.max(initial=0) > sys.maxunicode:
+            raise InvalidFile(f"a word is not Unicode: a character above {sys.maxunicode:#x}")
     try:
         for at in range(0, len(words), CHUNK):
             for word in words[at : at + CHUNK].tolist():

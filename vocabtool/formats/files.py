@@ -73,7 +73,7 @@ DESCRIPTOR: Final = ".descriptor.txt"  # beside a module's folder; its first lin
 HANDLE: Final = re.compile(r"https?://[^/\s]")  # the address of a module, on any host
 MODULE: Final = b"Module: "
 MAX_DESCRIPTOR: Final = 4096  # bytes of a descriptor that are read
-MAX_NAMED: Final = 5  # handles that an error message names
+MAX_NAMED: Final = 5  # handles, files or values that a message names
 
 
 def find(handle: str) -> Path:

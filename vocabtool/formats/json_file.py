@@ -35,8 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, reading
-from vocabtool.formats.files import named_file, read_file, refuse_link
+from vocabtool.formats.files import MAX_NAMED, named_file, read_file, refuse_link
 from vocabtool.formats.reader import Finding, Findings, JsonReader, Source, constant
+from vocabtool.formats.saved_model.tensors import MAX_ELEMENTS, MAX_RANK
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, encode, guess_marker, printable
 
@@ -57,7 +58,6 @@ FREE: Final = 1 << 20  # bytes of memory that are always allowed
 
 MAX_ID: Final = (1 << 32) - 1  # the tokenizers library stores ids in 32 bits
 MAX_SHOWN: Final = 40  # characters of a value in a message
-MAX_NAMED: Final = 5  # values named in a note
 
 T = TypeVar("T")
 
@@ -330,9 +330,6 @@ SIZES: Final[dict[str, int]] = {  # bytes of one number
 }
 LENGTH: Final = 4  # bytes before a string
 MAX_FILES: Final = 10_000  # of 4 MB each: 40 GB
-MAX_SHARD: Final = 1 << 28  # bytes of one file
-MAX_RANK: Final = 254  # TensorFlow's own limit
-MAX_ELEMENTS: Final = (1 << 63) - 1
 
 
 def _why_no_tfjs(document: object) -> str | None:
@@ -440,4 +437,4 @@ def _content(folder: Path, name: object) -> bytes:
         refuse_link(file)
         if not file.is_file():
             raise NotFound(f"{show(text)}: no such file; model.json expects it in the same folder")
-        return read_file(file, MAX_SHARD)
+        return read_file(file, MAX_FILE)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vocabtool.errors import InvalidFile, reading
 from vocabtool.formats import json_file, word_list
 from vocabtool.formats.reader import Findings, JsonReader, PassedOver, Reader, Source
-from vocabtool.formats.saved_model import table_contents
+from vocabtool.formats.saved_model import contents
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import EntryType, Place, Special, Unknown, Vocabulary, printable
 
@@ -318,7 +318,7 @@ def _read_assets(
                 layer = layers.get("/".join(parts))
                 if not name.endswith(VOCABULARY):
                     asset = PurePosixPath(shown).name
-                    findings.found.append(table_contents.classify_asset(asset, place, data))
+                    findings.found.append(contents.classify_asset(asset, place, data))
                 elif layer is None or layer.vocabulary is not None:
                     own = PurePosixPath(shown.removesuffix(VOCABULARY).removesuffix(INNER)).name
                     stored, notes = word_list.read_lines(data), (UNDESCRIBED,)

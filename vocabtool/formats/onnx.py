@@ -22,7 +22,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import hf_tokenizer, json_file, sentencepiece, wire, word_list
 from vocabtool.formats.files import map_file
 from vocabtool.formats.reader import HEAD, Finding, Findings, PassedOver, Reader, Source, constant
-from vocabtool.formats.wire import LEN, VARINT, Buffer, Span
+from vocabtool.formats.wire import LEN, MAX_NAME, VARINT, Buffer, Span
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, decode, printable
 
@@ -35,7 +35,6 @@ OUTPUT, NODE_NAME, OP, ATTRIBUTES, DOMAIN = 2, 3, 4, 5, 7
 NAME, INTEGER, STRING, TENSOR, GRAPH, FLOATS, INTEGERS, STRINGS, GRAPHS = 1, 3, 4, 5, 6, 7, 8, 9, 11
 STRING_DATA, TENSOR_NAME = 6, 8
 
-MAX_NAME: Final = 256  # bytes of a name that are kept
 MAX_PARTS: Final = 300_000  # nodes, attributes, graphs and initializers
 MAX_DEPTH: Final = 16  # of nested graphs
 LARGE: Final = 1 << 10  # bytes of a string that may be a whole tokenizer

@@ -25,7 +25,7 @@ from typing import Any, Final, get_args
 from vocabtool.choices import Pooling
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat, reading
 from vocabtool.formats import onnx, wire
-from vocabtool.formats.files import map_file, named_file
+from vocabtool.formats.files import MAX_NAMED, map_file, named_file
 from vocabtool.formats.json_file import expect, show
 from vocabtool.formats.reader import Source
 from vocabtool.formats.static_embedding import (
@@ -45,7 +45,6 @@ from vocabtool.vocabulary import printable
 MODEL: Final = "model.onnx"
 PATTERN: Final = "model*.onnx"
 INPUT_IDS: Final = "input_ids"
-MAX_LISTED: Final = 10
 BLOB: Final = re.compile(r"(\.\./){2,3}blobs/[0-9A-Za-z]+")  # a link in a Hugging Face cache
 
 POOLING: Final = "1_Pooling"
@@ -78,7 +77,6 @@ PARTS: Final[Mapping[str, Mapping[int, str]]] = {
 GRAPH, INPUTS, NAME, OP, EXTERNAL = 7, 11, 1, 4, 13
 MAX_FIELDS: Final = 5_000_000  # of all these messages; a graph of 1,000 nodes has 20,000
 DYNAMIC: Final = b"DynamicQuantize"  # operators that begin so quantize by all values of a batch
-MAX_OP: Final = 64  # bytes of an operator's name that are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +137,7 @@ def find(path: Path) -> OnnxFiles:
         if reason is not None:
             raise UnknownFormat(f"{model}: not an ONNX model: {reason}")
         if INPUT_IDS not in (names := _inputs(map_file(model))):
-            listed = ", ".join(names[:MAX_LISTED]) or "none"
+            listed = ", ".join(names[:MAX_NAMED]) or "none"
             raise UnknownFormat(f"{model}: it has no input {INPUT_IDS!r}; its inputs: {listed}")
     others = (file for folder in folders for file in _graphs(folder) if file != model)
     return OnnxFiles(model, tokenizer, folders, tuple(others))
@@ -155,7 +153,7 @@ def _graph_in(folder: Path) -> Path:
     if not found:
         raise UnknownFormat(f"{folder}: contains neither {MODEL} nor {SUBFOLDER}/{PATTERN}")
     if not named and len(found) > 1:
-        names = ", ".join(str(file.relative_to(folder)) for file in found[:MAX_LISTED])
+        names = ", ".join(str(file.relative_to(folder)) for file in found[:MAX_NAMED])
         raise UnknownFormat(f"{folder}: several graphs, but no {MODEL}; pass one of {names}")
     return (named or found)[0]
 
@@ -193,7 +191,7 @@ def check_graph(file: Path) -> Graph:
                 if number in parts:
                     stack.append((parts[number], (start, end)))
                 elif kind == "node" and number == OP:
-                    dynamic |= buffer[start : min(end, start + MAX_OP)].startswith(DYNAMIC)
+                    dynamic |= buffer[start:end].startswith(DYNAMIC)
                 elif kind == "tensor" and number == EXTERNAL:
                     facts.append((start, end))
             if facts:

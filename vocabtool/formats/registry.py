@@ -28,7 +28,7 @@ from vocabtool.errors import (
     refuse_pointer,
 )
 from vocabtool.formats import json_file
-from vocabtool.formats.files import split_kind
+from vocabtool.formats.files import MAX_NAMED, split_kind
 from vocabtool.formats.reader import Findings, JsonReader, Model, PassedOver, Reader, Source
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.graph_files import GRAPH_FILE, GRAPH_FOLDER, OTHER_GRAPH
@@ -41,7 +41,6 @@ WEIGHTS: Final = re.compile(
     re.IGNORECASE,
 )
 CACHED: Final = re.compile(r"\.\./\.\./blobs/[0-9A-Za-z]+")  # a link in a Hugging Face cache
-MAX_NAMED: Final = 3
 MARK: Final = "#"  # separates the name of a vocabulary
 
 

@@ -31,7 +31,6 @@ VECTORS: Final = "vectors"
 SETTINGS: Final = "vectors.cfg"
 FORMAT: Final = "spaCy vocab"
 
-MAX_FILE: Final = 1 << 28  # bytes of a file; of the vectors, only the header is read
 MAX_WORD: Final = 1 << 16  # bytes of a word
 MULTIPLIER: Final = np.uint64(0xC6A4_A793_5BD1_E995)
 SHIFT: Final = np.uint64(47)
@@ -48,7 +47,7 @@ cc ccomp complm conj cop csubj csubjpass dep det dobj expl hmod hyph infmod intj
 neg nmod nn npadvmod nsubj nsubjpass num number oprd obj obl parataxis partmod pcomp pobj poss
 possessive preconj prep prt punct quantmod relcl rcmod root xcomp acl ENT_KB_ID MORPH ENT_ID IDX
 _"""
-SYMBOLS: Final = dict(enumerate(LABELS.split(), 380))
+SYMBOLS: Final = {0: "", **dict(enumerate(LABELS.split(), 380))}
 
 
 def folder_in(folder: Path) -> Path | None:
@@ -89,7 +88,7 @@ def read(folder: Path, vocab: Path) -> Findings:
 
 def _content(file: Path) -> bytes:
     refuse_link(file)
-    return read_file(file, MAX_FILE)
+    return read_file(file, json_file.MAX_FILE)
 
 
 def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocabulary | None:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnknownFormat, UnsupportedFormat, reading
 from vocabtool.formats import json_file
-from vocabtool.formats.files import named_file
+from vocabtool.formats.files import named_file, read_file
 
 Style = Literal["model2vec", "sentence-transformers"]
 
@@ -43,10 +43,9 @@ OWN_TENSORS: Final = (*EMBEDDINGS, MAPPING, TOKEN_WEIGHTS)
 LIBRARY: Final = "sentence_transformers."
 
 LENGTH: Final = 8  # bytes of the length of the header
-MAX_HEADER: Final = 1 << 24  # bytes; a thousand tensors take 100,000
-MAX_SETTINGS: Final = 1 << 24  # bytes of a file of settings, which may list all added tokens
+MAX_HEADER: Final = 1 << 24  # bytes of JSON; a thousand tensors take 100,000
 MAX_RANK: Final = 8
-MAX_LENGTH: Final = 512  # tokens, of a model of model2vec that does not state it
+DEFAULT_LENGTH: Final = 512  # tokens, of a model of model2vec that does not state it
 DTYPES: Final = {
     **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2"},
     **{"I8": "i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?"},
@@ -132,10 +131,8 @@ def folders_of(folder: Path) -> tuple[Path, ...]:
 
 
 def read_settings(file: Path, wanted: type) -> Any:
-    with reading(str(file)), file.open("rb") as opened:
-        data = opened.read(MAX_SETTINGS + 1)
-        if len(data) > MAX_SETTINGS:
-            raise UnsupportedFormat(f"settings of more than {MAX_SETTINGS:,} bytes")
+    with reading(str(file)):
+        data = read_file(file, MAX_HEADER, "settings of more than {:,} bytes")
         return json_file.expect(json_file.parse(data), wanted, "the whole file")
 
 
@@ -155,7 +152,7 @@ def read_model2vec(config: Path) -> tuple[bool, int | None]:
     The number is ``None`` if all tokens are used.
     """
     settings = read_settings(config, dict)
-    normalize, most = settings.get("normalize", False), settings.get("max_length", MAX_LENGTH)
+    normalize, most = settings.get("normalize", False), settings.get("max_length", DEFAULT_LENGTH)
     with reading(str(config)):
         json_file.expect(normalize, bool, "normalize")
         if most is not None and not (json_file.is_id(most) and most):

@@ -24,7 +24,7 @@ from vocabtool.formats.files import map_file
 from vocabtool.formats.reader import HEAD, Finding, Findings, PassedOver, Reader, Source, constant
 from vocabtool.formats.saved_model.graph import Node
 from vocabtool.formats.saved_model.tokenizers import KINDS, SENTENCEPIECE, vocabulary_of
-from vocabtool.formats.wire import Table
+from vocabtool.formats.wire import MAX_NAME, Table
 from vocabtool.formats.zip_archive import ZipArchive
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, printable
@@ -54,7 +54,6 @@ SEARCHED: Final = (1 << 16) + 22  # bytes at the end of a file in which a zip di
 
 MAX_PARTS: Final = 1_000_000  # tensors, operators and their codes of all graphs
 MAX_READ: Final = 4  # times the file's size, as buffers may overlap
-MAX_NAME: Final = 256  # bytes of a name that are kept
 MAX_INPUTS: Final = 8  # inputs of an operator that are looked at
 NOT_READ: Final = "its words are not read"
 

@@ -133,8 +133,9 @@ def integers(buffer: Buffer, span: Span, wire_type: int) -> Iterator[int]:
 
 
 WINDOW: Final = 1 << 16  # bytes examined at a time: larger arrays would allocate new pages
-MAX_LENGTH_BYTES: Final = 5  # a longer varint is a length of 2^35 or more, larger than any file
-MAX_INTEGER_BYTES: Final = 10  # 64 bits, 7 per byte
+MAX_NAME: Final = 256  # bytes of a name in a message or table that are kept
+LENGTH_BYTES: Final = 5  # a longer varint is a length of 2^35 or more, larger than any file
+INTEGER_BYTES: Final = 10  # 64 bits, 7 per byte
 TOO_LONG: Final = 1 << 40
 
 Bytes = NDArray[np.uint8]
@@ -202,7 +203,7 @@ def lengths_at(array: Bytes, positions: Offsets) -> tuple[Lengths, Offsets]:
     values = byte.astype(np.int64)
     more = np.flatnonzero(byte > 127)
     values[more] &= 127
-    for k in range(1, MAX_LENGTH_BYTES):
+    for k in range(1, LENGTH_BYTES):
         byte = array.take(positions[more] + k, mode="clip")
         values[more] |= (byte & np.uint8(127)).astype(np.int64) << (7 * k)
         behind[more] += 1
@@ -228,7 +229,7 @@ def varint_run(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
             raise InvalidFile(f"wanted {count:,} numbers, got {done:,}", offset=pos)
         starts = np.concatenate(([pos], lasts[:-1] + 1))
         width = int((lasts - starts).max()) + 1
-        if width > MAX_INTEGER_BYTES:
+        if width > INTEGER_BYTES:
             raise InvalidFile("a number is longer than 10 bytes", offset=int(starts[0]))
         found = (array[starts] & np.uint8(127)).astype(np.int64)
         for k in range(1, width):

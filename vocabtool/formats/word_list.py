@@ -42,7 +42,7 @@ WHOLE_LINE: Final = -2
 LINE_NUMBER: Final = -1
 INT64: Final = range(-(2**63), 2**63)
 PIECE: Final = 1 << 20  # bytes searched at a time: NumPy needs 8 bytes per match
-MAX_DIGITS: Final = 18  # any number of this many digits fits into int64
+DIGITS: Final = 18  # any number of this many digits fits into int64
 INTEGER: Final = re.compile(rb"([+-]?)0*([0-9]{1,19})")
 
 
@@ -102,7 +102,7 @@ def integers(strings: ByteStrings) -> NDArray[np.int64]:
     ends the number.
     """
     numbers = (
-        int(text) if len(text) <= MAX_DIGITS and text.isdigit() else _integer(strings, line)
+        int(text) if len(text) <= DIGITS and text.isdigit() else _integer(strings, line)
         for line, text in enumerate(strings)
     )
     return np.fromiter(numbers, np.int64, len(strings))

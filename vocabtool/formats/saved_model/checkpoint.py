@@ -30,6 +30,7 @@ from vocabtool.errors import (
     refuse_pointer,
 )
 from vocabtool.formats.files import refuse_link
+from vocabtool.formats.saved_model.tensors import MAX_ELEMENTS, MAX_RANK
 from vocabtool.formats.wire import (
     FIXED32,
     LEN,
@@ -49,8 +50,6 @@ STRING_TYPES: Final[Mapping[int, str]] = {7: "string"}
 INTEGER_TYPES: Final[Mapping[int, str]] = {3: "int32", 9: "int64"}
 
 MAX_TENSORS: Final = 1 << 18  # use 100 MB of memory; real checkpoints have a few thousand
-MAX_RANK: Final = 254  # TensorShape::MaxDimensions
-MAX_ELEMENTS: Final = (1 << 63) - 1
 MAX_TENSOR: Final = 256 << 20  # bytes; offsets then fit in int32
 
 LENGTHS: Final = 1 << 16  # string lengths decoded at a time

@@ -26,18 +26,19 @@ from vocabtool.errors import (
 )
 from vocabtool.formats import files, static_embedding, wire
 from vocabtool.formats.reader import Findings, Reader, Source
-from vocabtool.formats.saved_model.constants import read_constants, read_variables
-from vocabtool.formats.saved_model.graph import STRING_TYPE, TABLE_OP
-from vocabtool.formats.saved_model.linker import TABLES, Linker
-from vocabtool.formats.saved_model.meta_graph import MetaGraph, read_frozen_graph, read_saved_model
-from vocabtool.formats.saved_model.table_contents import (
+from vocabtool.formats.saved_model.contents import (
     GROWING,
     AssetFolder,
     read_asset,
+    read_constants,
     read_contents,
     read_file,
     read_saved_contents,
+    read_variables,
 )
+from vocabtool.formats.saved_model.graph import STRING_TYPE, TABLE_OP
+from vocabtool.formats.saved_model.linker import TABLES, Linker
+from vocabtool.formats.saved_model.meta_graph import MetaGraph, read_frozen_graph, read_saved_model
 from vocabtool.formats.saved_model.tables import TableDescriber, read_keras_metadata
 from vocabtool.formats.saved_model.tensors import DT_STRING
 from vocabtool.formats.saved_model.tokenizers import read_tokenizers
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
 HEAD: Final = 4096
 SAVED_MODELS: Final = ("saved_model.pb", "saved_model.pbtxt", "saved_model.cpb")
 SPACY: Final = "vocab/strings.json"
-MAX_LISTED: Final = 10
 
 SCHEMA_VERSION: Final = b"\x08\x01"  # SavedModel {1: version 1, 2: MetaGraphDef}
 META_GRAPH: Final = b"\x12"  # ... without a version
@@ -188,17 +188,17 @@ def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
         for path in folder.glob(pattern)
     )
     if below:
-        more = ["..."] * (len(below) > MAX_LISTED)
+        more = ["..."] * (len(below) > files.MAX_NAMED)
         what = f"{folder}: contains models in subfolders. Pass one of them:"
-        return UnknownFormat(what, (*below[:MAX_LISTED], *more))
+        return UnknownFormat(what, (*below[: files.MAX_NAMED], *more))
     names = sorted(path.name for path in folder.iterdir())
     if not names:
         return UnknownFormat(f"{folder}: an empty folder; wanted one with a saved_model.pb")
-    listed = ", ".join(names[:MAX_LISTED]) + ", ..." * (len(names) > MAX_LISTED)
+    listed = ", ".join(names[: files.MAX_NAMED]) + ", ..." * (len(names) > files.MAX_NAMED)
     return UnknownFormat(
         f"{folder}: no saved_model.pb and no vocabulary in it; it contains {listed}. "
         "Pass the folder of a SavedModel or of a tokenizer, or a frozen graph's file itself.",
-        (*tried[:MAX_LISTED], *["..."] * (len(tried) > MAX_LISTED)),
+        (*tried[: files.MAX_NAMED], *["..."] * (len(tried) > files.MAX_NAMED)),
     )
 
 

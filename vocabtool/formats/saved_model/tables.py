@@ -22,11 +22,19 @@ import numpy as np
 
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import wire
-from vocabtool.formats.keras import MASK_AND_OOV, LookupLayer, is_object, lookup_layer, parse
+from vocabtool.formats.keras import (
+    MASK_AND_OOV,
+    MAX_PATH,
+    MAX_SPECIALS,
+    LookupLayer,
+    is_object,
+    lookup_layer,
+    parse,
+)
 from vocabtool.formats.reader import Findings
+from vocabtool.formats.saved_model.contents import TableContents, scalar
 from vocabtool.formats.saved_model.graph import PIECE_OP, TABLE_OP, Body, Node, Reference
 from vocabtool.formats.saved_model.linker import COPIES, Linker, Table
-from vocabtool.formats.saved_model.table_contents import TableContents, scalar
 from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary, decode, in_id_order, printable
 
 FINDS: Final = frozenset((b"LookupTableFind", b"LookupTableFindV2"))
@@ -41,7 +49,6 @@ MAX_CHOICES: Final = 8
 
 # Names that TensorFlow generates; they do not describe a vocabulary.
 GENERATED_NAME: Final = re.compile(r"(Const|keys|values|hash_table|MutableHashTable|table)(_\d+)?")
-MAX_SPECIALS: Final = 1_000
 KERAS_UNKNOWN: Final = {"text": "[UNK]", "integer": "-1"}
 
 
@@ -270,7 +277,6 @@ NODE_PATH: Final = 3
 METADATA: Final = 5
 
 INNER: Final = "._lookup_layer"  # the StringLookup inside each TextVectorization
-MAX_PATH: Final = 4096
 
 
 def read_keras_metadata(data: bytes) -> tuple[LookupLayer, ...]:

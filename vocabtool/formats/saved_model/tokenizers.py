@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import sentencepiece, wire
+from vocabtool.formats.files import MAX_NAMED
 from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model import tensors
 from vocabtool.formats.saved_model.graph import PHRASE_OP, PIECE_OP, Body, Node
@@ -217,7 +218,6 @@ IS_SUFFIX: Final = 1 << 30
 
 MAX_INDICATOR: Final = 256  # bytes, the limit of a wordpiece; usually it is "##"
 GROWTH: Final = 4  # limit: bytes of words with their indicators, per byte of buffer
-MAX_NAMED: Final = 5  # missing ids listed in a note
 
 
 def read_tokenizers(linker: Linker, findings: Findings) -> None:
