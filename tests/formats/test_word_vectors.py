@@ -483,13 +483,13 @@ def test_newline_in_a_word(tmp_path: Path) -> None:
     [
         pytest.param(records()[:-1], "vector 7 of 7 is truncated", id="cut by one byte"),
         pytest.param(
-            records()[:60], "the header states 7 vectors of 5 dimensions, which need", id="cut"
+            records()[:60], "the header states 7 vectors of 5 dimensions, wanted", id="cut"
         ),
         pytest.param(records() + b"\n\n", "states 7 vectors, but 2 more bytes follow", id="more"),
         pytest.param(records() + b"x", "states 7 vectors, but 1 more bytes follow", id="one more"),
         pytest.param(b"%d 5\n" % 10**17 + records(), "100,000,000,000,000,000 vectors", id="liar"),
         pytest.param(
-            b"1 100000\n" + records(), "at least 1 vector of 1 to 65,536", id="a long vector"
+            b"1 100000\n" + records(), "wanted at least 1 of 1 to 65,536", id="a long vector"
         ),
         pytest.param(b"0 5\n" + records()[4:], "0 vectors of 5 dimensions", id="no vectors"),
     ],

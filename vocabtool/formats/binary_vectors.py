@@ -117,17 +117,12 @@ def open_word2vec(source: Source) -> VectorFile:
     if header is None:
         raise InvalidFile("not word2vec's binary format: no header line", offset=0)
     promised, dim, start = int(header[1]), int(header[2]), header.end()
-    if not 0 < dim <= MAX_DIM or not promised:
-        raise InvalidFile(
-            f"the header states {promised:,} vectors of {dim:,} dimensions, wanted at least 1 "
-            f"vector of 1 to {MAX_DIM:,} dimensions",
-            offset=0,
-        )
     least = start + promised * (1 + FLOAT * dim)
-    if least > source.size:
+    if not 0 < dim <= MAX_DIM or not promised or least > source.size:
         raise InvalidFile(
-            f"the header states {promised:,} vectors of {dim:,} dimensions, which need at least "
-            f"{least:,} bytes, but the file has {source.size:,}: download it again",
+            f"the header states {promised:,} vectors of {dim:,} dimensions, wanted at least 1 of "
+            f"1 to {MAX_DIM:,} dimensions, which need at least {least:,} bytes; the file has "
+            f"{source.size:,}: download it again",
             offset=0,
         )
     starts = array("q")
@@ -419,24 +414,16 @@ def _read_fasttext(source: Source) -> Findings:
             "that wrote it and save its vectors as text"
         )
     dim, model, minn, maxn = settings[0], settings[7], settings[9], settings[10]
-    if min(words, labels) < 0 or words + labels != size or size == 0:
-        raise InvalidFile(
-            f"the header states {size:,} entries, {words:,} words and {labels:,} labels, wanted "
-            "entries = words + labels, and at least 1 entry",
-            offset=64,
-        )
-    if max(dim, minn, maxn) > 1 << 20 or dim <= 0 or pruned < -1:
-        raise InvalidFile(
-            f"invalid settings: {dim:,} dimensions, n-grams of {minn:,} to {maxn:,} characters, "
-            f"{pruned:,} pruned n-grams",
-            offset=8,
-        )
     least = (1 + BEHIND.size) * size + 8 * max(pruned, 0)
-    if HEAD.size + least > len(buffer):
+    counts = min(words, labels) >= 0 and words + labels == size > 0
+    settings_fit = 0 < dim <= MAX_DIM and max(minn, maxn) <= MAX_DIM and pruned >= -1
+    if not counts or not settings_fit or HEAD.size + least > len(buffer):
         raise InvalidFile(
-            f"{size:,} entries and {pruned:,} n-grams need at least {least:,} bytes, but the file "
-            f"has {len(buffer):,}: it is truncated, download it again",
-            offset=64,
+            f"the header states {size:,} entries ({words:,} words, {labels:,} labels), {dim:,} "
+            f"dimensions, n-grams of {minn:,} to {maxn:,} characters and {pruned:,} pruned "
+            f"n-grams, which a file of {len(buffer):,} bytes cannot contain: it is damaged or "
+            "truncated, download it again",
+            offset=8,
         )
     notes = [f"{dim:,} dimensions", "no subwords: an out-of-vocabulary word gets no vector"]
     if maxn > 0 and not (version == 11 and model == 3):  # supervised: then 0

@@ -34,7 +34,6 @@ MAX_GROWTH: Final = 64
 MAX_REPEATED_BYTES: Final = 64 << 20
 MAX_RANK: Final = 254  # TensorFlow's own limit
 MAX_ELEMENTS: Final = (1 << 63) - 1
-MAX_RUNS: Final = 1000  # runs of adjacent values; real tensors have one, and each costs time
 
 STRING_VAL_TAG: Final = 8 << 3 | LEN
 
@@ -84,21 +83,18 @@ def strings(tensor: Tensor) -> ByteStrings:
     data = bytes(tensor.buffer[start:end])
     pos = 0
     content: Span | None = None
-    values: list[ByteStrings] = []
+    found = ByteStrings.of(())
     while pos < len(data):
         if data[pos] == STRING_VAL_TAG:
-            run, pos = wire.string_fields(data, pos, len(data), STRING_VAL_TAG)
-            values.append(run)
-            if len(values) > MAX_RUNS:
-                what = f"the strings are stored in more than {MAX_RUNS} separate groups"
-                raise InvalidFile(what, offset=start + pos)
+            if len(found):
+                raise InvalidFile("the strings of a tensor are not together", offset=start + pos)
+            found, pos = wire.string_fields(data, pos, len(data), STRING_VAL_TAG)
             continue
         number, wire_type, first, pos = next(wire.fields(data, pos, len(data)))
         if number == 4 and wire_type == LEN and pos > first:
             content = (first, pos)
     if content is not None:
         return wire.length_list(data[slice(*content)], tensor.elements)
-    found = values[0] if len(values) == 1 else ByteStrings.of(v for run in values for v in run)
     repeated = _positions(tensor, len(found))
     if repeated is None:
         return found
@@ -135,13 +131,9 @@ def integers(tensor: Tensor) -> NDArray[np.int64]:
             packed.append(wire.varint_run(values, count)[0])
         elif number == values_field and wire_type == wire.VARINT:
             single.append(wire.to_signed(wire.varint(tensor.buffer, start, end)[0]))
-        if len(packed) > MAX_RUNS or (packed and single):
-            what = (
-                "integers are stored both packed and one by one, or in more than "
-                f"{MAX_RUNS} packed fields"
-            )
-            raise InvalidFile(what, offset=tensor.span[0])
-    found = packed[0] if len(packed) == 1 else np.concatenate([np.array(single, np.int64), *packed])
+        if len(packed) > 1 or (packed and single):
+            raise InvalidFile("the integers of a tensor are not together", offset=tensor.span[0])
+    found = packed[0] if packed else np.array(single, np.int64)
     repeated = _positions(tensor, len(found))
     if repeated is None:
         return found
