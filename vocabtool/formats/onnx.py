@@ -265,9 +265,14 @@ def _tokenizer(node: _Node, texts: dict[bytes, bytes], place: Place) -> Vocabula
         return replace(words, kind="wordpiece", marker="##")
     parsed = json_file.parse(text)
     if attribute == b"vocab":
-        added = [line.rpartition(b"=") for line in texts.get(b"added_token", b"").splitlines()]
+        lines = texts.get(b"added_token", b"").splitlines()
+        added = [line.rpartition(b"=") for line in lines if line]
         ids = word_list.integers(ByteStrings.of(number for _, _, number in added)).tolist()
-        merges = [line for line in texts.get(b"merges", b"").splitlines() if line[:1] != b"#"]
+        merges = [
+            line
+            for line in texts.get(b"merges", b"").splitlines()
+            if b" " in line and not line.startswith(b"#version")
+        ]
         parsed = document | {
             "model": document["model"] | {"vocab": parsed, "merges": merges},
             "added_tokens": [

@@ -124,27 +124,22 @@ def _format_of(path: str | Path, given: FileFormat | None, plain: str = "") -> F
 
 
 def _written_as(source: Source) -> FileFormat | None:
-    if source.head.startswith(b"PAR1"):
-        return "parquet"
     if source.head.startswith(CSV_HEAD):
         return "csv"
+    if source.head.startswith(b"PAR1"):
+        with source.file.open("rb") as file:
+            file.seek(max(source.size - FOOTER, 0))
+            return "parquet" if PARQUET_KEY in file.read(FOOTER) else None
     return "json" if JSON_BEGINS.match(source.head) else None
 
 
 def _recognise(source: Source) -> str | None:
-    is_ours = _written_as(source)
-    return None if is_ours else "does not begin like a JSON, CSV or Parquet file written by extract"
+    is_ours = _written_as(source) is not None
+    return None if is_ours else "not a JSON, CSV or Parquet file written by extract"
 
 
 def _read_model(source: Source) -> Findings:
-    written = _written_as(source)
-    if written == "parquet":
-        with source.file.open("rb") as file:
-            file.seek(max(source.size - FOOTER, 0))
-            if PARQUET_KEY not in file.read(FOOTER):
-                what = "a Parquet file that was not written by vocabtool"
-                raise UnknownFormat(f"{source.name}: {what}")
-    vocabulary = read(source.file, written)
+    vocabulary = read(source.file, _written_as(source))
     place = Place(source.name, "written by vocabtool extract")
     return Findings([replace(vocabulary, places=(place, *vocabulary.places))])
 
