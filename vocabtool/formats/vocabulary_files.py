@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,7 +115,7 @@ def _format_of(path: str | Path, given: FileFormat | None, plain: str = "") -> F
     ending = Path(path).suffix
     found = given or ENDINGS.get(ending.lower()) or (plain if not ending else "")
     if found in _FORMATS:
-        return cast(FileFormat, found)
+        return found
     expected = f"expected {', '.join(ENDINGS)}"
     raise UnknownFormat(f"{path}: unknown extension or format {given or ending!r} ({expected})")
 

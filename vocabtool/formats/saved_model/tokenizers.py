@@ -226,14 +226,14 @@ def read_tokenizers(linker: Linker, findings: Findings) -> None:
         for node in body.nodes_with(PIECE_OP):
             if node.op in KINDS:
                 with findings.warning(f"tokenizer {linker.graph.place(body, node.name).place}"):
-                    findings.found.append(_read_tokenizer(linker, body, node, known))
+                    findings.found.append(read_tokenizer(linker, body, node, known))
         for node in body.nodes_with(PHRASE_OP):
             if node.op.endswith(PHRASE_OP):
                 where = linker.graph.place(body, node.name).place
                 findings.warnings.append(f"tokenizer {where}: {PHRASES}")
 
 
-def _read_tokenizer(
+def read_tokenizer(
     linker: Linker, body: Body, node: Node, known: dict[bytes, Pieces]
 ) -> Vocabulary:
     """Return the vocabulary of one tokenizer op. ``known``: maps models to their pieces."""
