@@ -26,17 +26,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from vocabtool.errors import InvalidFile, reading
 from vocabtool.formats import json_file, word_list
-from vocabtool.formats.reader import Findings, JsonReader, PassedOver, Reader, Source
+from vocabtool.formats.reader import Finding, Findings, JsonReader, Reader, Source
 from vocabtool.formats.saved_model import contents
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import EntryType, Place, Special, Unknown, Vocabulary, printable
-
-if TYPE_CHECKING:
-    from vocabtool.formats.zip_archive import ZipArchive
 
 ZIP: Final = b"PK\x03\x04"  # the first member of an archive
 
@@ -238,21 +235,21 @@ def _read_archive(source: Source) -> Findings:
             raise InvalidFile("a zip archive without config.json: not a Keras model, or truncated")
         described = list(_descriptions(parse(CONFIG, archive.read(CONFIG))))
         layers = {layer.path: layer for layer, _ in described}
-        adapted = _read_assets(archive, source.name, layers, findings)
-    given = {layer.identity for layer, _ in described if layer.vocabulary is not None}
+        for name in archive.names:
+            if name.startswith(ASSETS):
+                with findings.warning():
+                    found = _read_asset(name, archive.read(name), layers, source.name)
+                    findings.found.append(found)
     for layer, elsewhere in described:
-        path = printable(layer.path.encode("utf-8", "replace"))
-        place = Place(source.name, f"{CONFIG}: {path}")
         if layer.vocabulary is not None:
+            path = printable(layer.path.encode("utf-8", "replace"))
+            place = Place(source.name, f"{CONFIG}: {path}")
             findings.found.append(_vocabulary(layer, ByteStrings.of(layer.vocabulary), place))
         elif elsewhere:
             findings.warnings.append(
                 f"layer {layer.name} ({layer.class_name}): its words are not in the archive, "
                 "which has only the path of a vocabulary file; read that file instead"
             )
-        elif layer.identity not in given | adapted:  # not described a second time, in another model
-            why = f"a {layer.class_name} without words: it has no vocabulary"
-            findings.found.append(PassedOver(layer.name, 0, place, why))
     return findings
 
 
@@ -295,40 +292,23 @@ def _snake_case(class_name: str) -> str:
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
 
 
-def _read_assets(
-    archive: ZipArchive, file: str, layers: dict[str, LookupLayer], findings: Findings
-) -> set[tuple[str, str]]:
-    """Add the vocabulary of each asset to ``findings``.
-
-    Returns the identities of the layers whose vocabularies were added.
-    """
-    adapted: set[tuple[str, str]] = set()
-    for name in archive.names:
-        if not name.startswith(ASSETS):
-            continue
-        shown = printable(name.encode("utf-8", "surrogateescape"))
-        place = Place(file, shown)
-        with findings.warning():
-            data = archive.read(name)
-            with reading(shown):
-                if data.count(b"\n") > len(data) // 2 + 1:  # each line takes eight bytes of memory
-                    raise InvalidFile("most lines of the file are empty: it is not a vocabulary")
-                path = name.removeprefix(ASSETS).removesuffix(VOCABULARY).removesuffix(INNER)
-                parts = ("layers" if part == OLD_LAYERS else part for part in path.split("/"))
-                layer = layers.get("/".join(parts))
-                if not name.endswith(VOCABULARY):
-                    asset = PurePosixPath(shown).name
-                    findings.found.append(contents.classify_asset(asset, place, data))
-                elif layer is None or layer.vocabulary is not None:
-                    own = PurePosixPath(shown.removesuffix(VOCABULARY).removesuffix(INNER)).name
-                    stored, notes = word_list.read_lines(data), (UNDESCRIBED,)
-                    findings.found.append(
-                        Vocabulary(own, "asset", stored, places=(place,), notes=notes)
-                    )
-                else:
-                    adapted.add(layer.identity)
-                    findings.found.append(_vocabulary(layer, _own_lines(layer, data), place))
-    return adapted
+def _read_asset(name: str, data: bytes, layers: dict[str, LookupLayer], file: str) -> Finding:
+    """Return the vocabulary of an asset, whose mask and unknown entries its layer describes."""
+    shown = printable(name.encode("utf-8", "surrogateescape"))
+    place = Place(file, shown)
+    with reading(shown):
+        if data.count(b"\n") > len(data) // 2 + 1:  # each line takes eight bytes of memory
+            raise InvalidFile("most lines of the file are empty: it is not a vocabulary")
+        if not name.endswith(VOCABULARY):
+            return contents.classify_asset(PurePosixPath(shown).name, place, data)
+        path = name.removeprefix(ASSETS).removesuffix(VOCABULARY).removesuffix(INNER)
+        parts = ("layers" if part == OLD_LAYERS else part for part in path.split("/"))
+        layer = layers.get("/".join(parts))
+        if layer is not None and layer.vocabulary is None:
+            return _vocabulary(layer, _own_lines(layer, data), place)
+        own = PurePosixPath(shown.removesuffix(VOCABULARY).removesuffix(INNER)).name
+        stored, notes = word_list.read_lines(data), (UNDESCRIBED,)
+        return Vocabulary(own, "asset", stored, places=(place,), notes=notes)
 
 
 def _own_lines(layer: LookupLayer, data: bytes) -> ByteStrings:
