@@ -167,7 +167,7 @@ def test_index_again_does_nothing(corpus: Path, index: str) -> None:
     again = ("index", str(corpus), "-o", index, *MAKE[:-1])
     done = "done now    nothing: the files did not change since they were indexed"
     assert f"  {done}\n" in fine(*again)
-    other = vocabtool(*again, "--model", "data/sentence_encoder", "--encoder", "static")
+    other = vocabtool(*again, "--model", "static:data/sentence_encoder")
     assert other.returncode == 3
     other = vocabtool(*again, "--rule", "lower")
     assert (other.returncode, "not fitted with the rule 'lower'" in other.stderr) == (3, True)

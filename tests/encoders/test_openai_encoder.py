@@ -425,12 +425,11 @@ def test_commands(server: Server, tmp_path: Path) -> None:
     file, folder = tmp_path / "texts.txt", str(tmp_path / "index")
     file.write_text("".join(f"{text}\n" for text in TEXTS))
     given = {"MY_KEY": KEY}
-    model = ["--model", server.model, "--api-key-env", "MY_KEY", "--timeout", "9", "--retries", "0"]
-    limits = ["--requests", "2", "--requests-per-minute", "6000", "--tokens-per-minute", "99999"]
-    done = run("index", file, *model, *limits, "-o", folder, environ=given)
+    model = ["--model", server.model, "--api-key-env", "MY_KEY", "--timeout", "9"]
+    done = run("index", file, *model, "-o", folder, environ=given)
     assert (done.returncode, b"127.0.0.1, with the key in MY_KEY" in done.stderr) == (0, True)
     server.requests.clear()
-    done = run("search", folder, "text", *model, *limits, "--format", "json", environ=given)
+    done = run("search", folder, "text", *model, "--format", "json", environ=given)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["hits"]
     assert [asked["input"] for _, _, asked in server.requests][1:] == [["text"]]

@@ -10,7 +10,7 @@ from vocabtool.choices import CALIBRATION_SAMPLE, SELF_CHECK_SAMPLE
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, HTML, INDEX_MODEL, format_option, gather
 from vocabtool.cli.output import check_files, show_report, step_progress, usage_errors
-from vocabtool.cli.search import REORDER
+from vocabtool.cli.search import RERANK
 from vocabtool.system.messages import tell
 
 QUERIES = gather(
@@ -55,7 +55,7 @@ QUERIES = gather(
     show_default=True,
     help="Number of documents that --self-check searches for.",
 )
-@gather("order", *REORDER)
+@RERANK
 @HTML
 @format_option()
 def eval_command(
@@ -64,7 +64,7 @@ def eval_command(
     model: dict[str, Any],
     self_check: bool,
     sample: int,
-    order: dict[str, Any],
+    rerank: str | None,
     html: str | None,
     report_format: Literal["text", "json"],
 ) -> None:
@@ -79,7 +79,7 @@ def eval_command(
 
     if self_check == (queries["queries"] is not None or queries["qrels"] is not None):
         raise click.UsageError("pass --queries and --qrels, or --self-check")
-    if self_check and order["rerank"] is not None:
+    if self_check and rerank is not None:
         raise click.UsageError("--rerank needs judged queries: pass --queries and --qrels")
     check_files("-", html, None)
     with usage_errors():
@@ -90,7 +90,7 @@ def eval_command(
                 report = self_check_report(checked)
             else:
                 judgements = _read_judgements(queries)
-                found = compare.evaluate(index, **judgements, **order, progress=progress)
+                found = compare.evaluate(index, **judgements, rerank=rerank, progress=progress)
                 report = evaluation_report(found)
         show_report(report, report_format, html)
 

@@ -22,7 +22,6 @@ from vocabtool.choices import (
     StoredType,
 )
 from vocabtool.cli.options import (
-    CONFIG,
     DIR,
     DOCUMENTS,
     INDEX_MODEL,
@@ -43,7 +42,7 @@ from vocabtool.cli.output import (
     tell_notes,
     usage_errors,
 )
-from vocabtool.cli.settings import files_of, new_files
+from vocabtool.cli.settings import files_of
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, OtherModel, VocabtoolError
 from vocabtool.system.messages import plural, tell
 
@@ -129,7 +128,6 @@ CALIBRATE = click.option(
 
 @click.command("index", epilog=INDEX_HELP)
 @click.argument("files", nargs=-1, metavar="[FILE]...", callback=files_of)
-@CONFIG
 @click.option("--model", metavar="MODEL", help="The model that makes the vectors.")
 @encoder_options()
 @click.option(
@@ -322,7 +320,7 @@ def update_command(
     with usage_errors(), _advice_after_a_stop():
         index = open_index(folder, model)
         held = len(index)
-        sources = list(files) or new_files(click.get_current_context(), index)
+        sources = list(files) or None
         with step_progress(quiet) as progress:
             report = index.update(
                 sources, sync=sync, force=force, progress=progress, vectors=vectors, **filling

@@ -93,7 +93,14 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(vocabtool.__version__, prog_name="vocabtool")
-def cli() -> None:
+@click.option(
+    "--config",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Settings file, which names indexes. [default: vocabtool.toml in this folder or the "
+    "nearest one above]",
+)
+def cli(config: str | None) -> None:
     """Which words does an embedding model not know?
 
     DIR is the folder of an index, its NAME in a settings file, or the address of an index in an

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import click
 
-from vocabtool.choices import RULE_NAMES, SPLIT_SIZE, EncoderKind, Split, Weighting
-from vocabtool.cli.settings import CONFIG_KEY, folder_of
+from vocabtool.choices import RULE_NAMES, SPLIT_SIZE, Split, Weighting
+from vocabtool.cli.settings import folder_of
 from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
 from vocabtool.errors import VocabtoolError
 
@@ -110,7 +110,7 @@ HTML = click.option(
     "--html",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Also write an HTML page with plots.",
+    help="Also write an HTML page.",
 )
 QUIET = click.option("--quiet", is_flag=True, help="Print no progress and no report.")
 
@@ -148,33 +148,6 @@ TIMEOUT: Final = click.option(
     metavar="SECONDS",
     help="Models on a server: time limit of a request, in seconds. [default: 120]",
 )
-HTTP: Final = (
-    API_KEY,
-    click.option(
-        "--requests",
-        type=click.IntRange(1, 1024),
-        help="Models on a server: number of requests that a worker sends at once. [default: 8]",
-    ),
-    click.option(
-        "--requests-per-minute",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Models on a server: limit of each worker, in requests per minute. [default: none]",
-    ),
-    click.option(
-        "--tokens-per-minute",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Models on a server: limit of each worker, in tokens per minute. [default: none]",
-    ),
-    TIMEOUT,
-    click.option(
-        "--retries",
-        type=click.IntRange(0),
-        metavar="N",
-        help="Models on a server: how often a failed request is repeated. [default: 8]",
-    ),
-)
 
 
 def encoder_options(*first: Decorator) -> Decorator:
@@ -191,12 +164,6 @@ def encoder_options(*first: Decorator) -> Decorator:
     return gather(
         "encoder",
         *first,
-        click.option(
-            "--encoder",
-            "kind",
-            type=click.Choice(get_args(EncoderKind)),
-            help="Kind of MODEL. [default: by its content]",
-        ),
         click.option(
             "--signature", metavar="NAME", help="TensorFlow models: the signature that takes texts."
         ),
@@ -264,7 +231,8 @@ def encoder_options(*first: Decorator) -> Decorator:
             help="Word vectors: take the weights from this file, the _weights.json of an earlier "
             "run.",
         ),
-        *HTTP,
+        API_KEY,
+        TIMEOUT,
         into=make,
     )
 
@@ -384,7 +352,6 @@ def text_options(of: str, what: str) -> Decorator:
         "read",
         _field_option("FIELD", ""),
         _input_format(of),
-        *SPLITTING,
         _on_error(what),
         into=_read_texts,
     )
@@ -431,20 +398,7 @@ VECTORS = click.option(
 
 # Indexes.
 
-CONFIG = click.option(
-    "--config",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    is_eager=True,
-    expose_value=False,
-    callback=lambda context, option, file: context.meta.update({CONFIG_KEY: file}),
-    help="Settings file, which names indexes and their options. [default: vocabtool.toml, or "
-    "pyproject.toml with [tool.vocabtool], in this folder or the nearest one above]",
-)
-DIR = _together(
-    click.argument("folder", type=click.Path(file_okay=False), metavar="DIR", callback=folder_of),
-    CONFIG,
-)
+DIR = click.argument("folder", type=click.Path(file_okay=False), metavar="DIR", callback=folder_of)
 # The other options of the model are stored in the index.
 MODEL_AND_TRUST: Final = (
     click.option(

@@ -71,20 +71,11 @@ CONDITION = click.option("--where", metavar="CONDITION", help=WHERE)
 EXPLAIN = click.option(
     "--explain", is_flag=True, help="Explain each hit and the weight of each word."
 )
-REORDER: Final = (
-    click.option(
-        "--rerank",
-        metavar="MODEL",
-        help="Cross-encoder that ranks the first hits again: a folder or name of "
-        "sentence-transformers, or python:MODULE:NAME.",
-    ),
-    click.option(
-        "--rerank-depth",
-        type=click.IntRange(1, 10_000),
-        default=RERANK_DEPTH,
-        show_default=True,
-        help="Number of first hits that --rerank reorders.",
-    ),
+RERANK = click.option(
+    "--rerank",
+    metavar="MODEL",
+    help="Cross-encoder that ranks the first hits again: a folder or name of "
+    "sentence-transformers, or python:MODULE:NAME.",
 )
 PAGE = click.option(
     "--html",
@@ -118,21 +109,6 @@ SETTINGS = gather(
         help="In keyword search, words that the model does not know have the weight 1 + X.",
     ),
     click.option(
-        "--code-boost",
-        metavar="X",
-        type=click.FloatRange(0),
-        default=2.0,
-        show_default=True,
-        help="Give identifiers, but not their parts, at least the weight 1 + X in keyword search.",
-    ),
-    click.option(
-        "--k-rrf",
-        type=click.IntRange(1),
-        default=60,
-        show_default=True,
-        help="Constant k of reciprocal rank fusion.",
-    ),
-    click.option(
         "--depth",
         type=click.IntRange(1, 1_000_000),
         default=None,
@@ -163,7 +139,14 @@ SETTINGS = gather(
         is_flag=True,
         help="Take -, OR, FIELD: and brackets in QUERY as text, not as operators.",
     ),
-    *REORDER,
+    RERANK,
+    click.option(
+        "--rerank-depth",
+        type=click.IntRange(1, 10_000),
+        default=RERANK_DEPTH,
+        show_default=True,
+        help="Number of first hits that --rerank reorders.",
+    ),
 )
 
 

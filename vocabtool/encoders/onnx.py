@@ -128,7 +128,7 @@ class OnnxEncoder(Encoder):
         if self._settings.lower and (normalizer is None or normalizer.normalize_str("A") == "A"):
             raise UnsupportedFormat(
                 f"the model needs lower-cased text ({SENTENCES}), but its tokenizer does not "
-                "lower-case; use --encoder sentence-transformers"
+                "lower-case; use the prefix sentence-transformers:"
             )
 
     @cached_property
@@ -200,7 +200,7 @@ class OnnxEncoder(Encoder):
                 raise UnsupportedFormat(
                     f"{where} has a vector for each token, and vocabtool does not apply the "
                     f"modules {listed}: export a model that contains them (output "
-                    "sentence_embedding), or use --encoder sentence-transformers"
+                    "sentence_embedding), or use the prefix sentence-transformers:"
                 )
             values = pool(values.astype(np.float32, copy=False), lengths, self._settings.pooling)
         vectors = check_vectors(values, len(encoded), dim, where)
