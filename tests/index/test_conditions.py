@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from tests.builders.small_indexes import add, snapshot_of, temporary_folder
 from vocabtool import Document, Index, InvalidCondition
-from vocabtool.index.condition_sql import documents_where
 from vocabtool.search.conditions import Where
 
 SAFE: int = 1 << 53  # whole numbers that floating point holds exactly
@@ -200,8 +199,6 @@ def test_conditions(three: Index, condition: str, ids: str | None) -> None:
             three.search("one", where=condition)
     else:
         assert fulfilled(three, condition) == ids
-        found = documents_where([*three.documents()], three.manifest.fields, Where.of(condition))
-        assert "".join("abc"[row] for row in np.flatnonzero(found)) == ids
 
 
 @pytest.mark.parametrize(

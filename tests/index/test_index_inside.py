@@ -32,19 +32,16 @@ from vocabtool.errors import (
     OtherModel,
     VocabtoolError,
 )
-from vocabtool.index import contents as index_contents
-from vocabtool.index import folder
+from vocabtool.index import folder, generation
 from vocabtool.index import index as index_module
 from vocabtool.index.database import DatabaseWriter
 from vocabtool.index.folder import Commit, Manifest, read_commit
 from vocabtool.index.generation import Snapshot, open_snapshot
 from vocabtool.index.maintenance import VerifyReport
 from vocabtool.index.maintenance import verify as verified
-from vocabtool.index.sources import Source
 from vocabtool.keywords.tantivy_index import TantivyReader
 from vocabtool.search.search import search
 from vocabtool.search.settings import Calibration
-from vocabtool.system.own_files import from_json
 
 CALIBRATION = Calibration(a=0.25, judged=0, sample=100, seed=1)
 
@@ -223,14 +220,6 @@ def test_another_keyword_rule_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     assert caught.value.wanted == ours.configuration.cutter
 
 
-def test_sources_of_earlier_versions_have_no_vectors() -> None:
-    """An index that was made before opens: what its manifest lacks has a default."""
-    record = {"name": "a", "at": "/b", "beside": "c", "options": {"keep": []}}
-    found: Source = from_json(Source, record, "source")
-    assert (found.vectors_path, found.options.vector_field) == (None, None)
-    assert found.with_vectors("v.npy").vectors_path == str(Path.cwd() / "v.npy")
-
-
 def test_a_matcher_goes_on_in_the_middle(tmp_path: Path) -> None:
     """Rows before the start are not read; ascending rows may have gaps; others are copied."""
     made = np.random.default_rng(4).random((3000, 8), np.float32)
@@ -259,7 +248,7 @@ def test_a_copy_closes_the_generation_that_it_leaves(
         found.append(read_commit(path, earlier))
         return found[-1]
 
-    monkeypatch.setattr(index_contents, "read_commit", read)
+    monkeypatch.setattr(generation, "read_commit", read)
     assert len(index.copy(tmp_path / "new")) == 28
     assert [commit.folder == found[0].folder for commit in found] == [True, False, False, False]
     for commit in found:

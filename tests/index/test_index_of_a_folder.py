@@ -14,11 +14,7 @@ from tests import counted_letters
 from tests.builders.small_indexes import contents
 from vocabtool import ChangedRun, Index, LoadReport, embed, open_encoder, stream
 from vocabtool.documents import ReadOptions
-from vocabtool.documents.options import RULES
 from vocabtool.errors import InvalidFile
-from vocabtool.index import sources
-from vocabtool.index.load import _identity
-from vocabtool.index.sources import Part, Source
 from vocabtool.system.own_files import from_json, to_json
 
 KEEP = ("title", "path", "source", "line")
@@ -105,59 +101,6 @@ def test_options_are_recorded(docs: Path) -> None:
     assert counts(Index.open("index", counted_letters.encode).update()) == (2, 0, len(ids), 0)
 
 
-def test_records_of_earlier_versions(docs: Path) -> None:
-    """They read line by line, and without regard to ``.gitignore``, as they did."""
-    index, _ = made()
-    record = to_json(index.manifest.sources[0])
-    assert (record.pop("rules"), from_json(Source, {**record, "rules": RULES}, "source")) == (
-        RULES,
-        index.manifest.sources[0],
-    )
-    for name in ("split", "split_size", "overlap", "include", "exclude", "gitignore"):
-        del record["options"][name]
-    old = from_json(Source, record, "source")
-    assert (old.options.rules, old.options.gitignore, old.rules) == (1, False, 1)
-    assert from_json(Source, to_json(old), "source") == old
-    # The plan of a load by the old rules is what it was.
-    plain = Part((), ReadOptions(field="a", rules=1), {})
-    assert _identity(plain) == ["a", None, None, (), "raise", "error"]
-    assert len(_identity(Part((), ReadOptions(), {}))) == 14
-
-
-def test_a_load_of_an_earlier_version_goes_on_by_its_rules(docs: Path) -> None:
-    """No line is lost, and no document is there as a line and in a piece."""
-    write(docs / "long.md", "# One\n" + ("two " * 25_000 + "\n") * 29)
-
-    def stop(_: str, share: float) -> None:
-        raise InterruptedError
-
-    index = Index.create("index", counted_letters.encode)
-    with pytest.raises(InterruptedError):
-        index.load("docs/long.md", ReadOptions(rules=1), commit_rows=1, progress=stop)
-    index = Index.open("index", counted_letters.encode)
-    with pytest.raises(ChangedRun, match="an earlier load was interrupted"):
-        index.load("docs/long.md", split="heading")
-    report = index.load("docs/long.md", on_error="skip")
-    assert (report.read, report.resumed) == (30, 11)
-    assert {*contents(index)} == {f"docs/long.md:{line}" for line in range(1, 31)}
-    assert index.load("docs/long.md").unchanged == 30
-    assert index.update().unchanged == 30
-    index.load("docs/code.py")
-    assert len(contents(index)) == 32
-
-
-def test_folders_of_an_earlier_version_have_the_same_files(docs: Path) -> None:
-    """Also with files that are not ignored now, or have a format that was unknown."""
-    write(docs / "rows.jsonl", '{"id": "a", "text": "b"}')
-    write(docs / "build" / "more.jsonl", '{"id": "c", "text": "d"}')
-    write(docs / "fixture.json", '[{"name": "a"}]')
-    write(docs / "notes.ipynb", "{")
-    index = Index.create("index", counted_letters.encode)
-    assert counts(index.load("docs", ReadOptions(id_field="id", rules=1))) == (2, 0, 0, 0)
-    assert counts(Index.open("index", counted_letters.encode).update(sync=True)) == (0, 0, 2, 0)
-    assert {*contents(index)} == {"a", "c"}
-
-
 @pytest.fixture
 def five_words() -> Callable[[], Any]:
     """Opens an encoder that reads five words."""
@@ -194,11 +137,6 @@ def test_a_run_of_embed_records_how_it_split(docs: Path) -> None:
     embed("docs", counted_letters.encode, "split", split="tokens", overlap=4)
     with pytest.raises(ChangedRun, match="--split: was tokens, is paragraph"):
         embed("docs", counted_letters.encode, "split", split="paragraph", overlap=4)
-    plan = json.loads(Path("plain/_run.json").read_text())
-    assert plan.pop("rules") == RULES
-    write(Path("plain/_run.json"), json.dumps(plan))
-    with pytest.raises(ChangedRun, match="rules by which texts are cut: was not given, is 2"):
-        embed("docs", counted_letters.encode, "plain")
 
 
 def test_streams(docs: Path) -> None:
@@ -294,28 +232,3 @@ def test_an_export_is_read_back(docs: Path) -> None:
     again = Index.create("again", counted_letters.encode)
     again.load("out.jsonl", id_field="id", field="text", keep=KEEP)
     assert contents(again) == contents(index)
-
-
-def test_an_index_that_was_made_before_goes_on_without_paths(
-    docs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its FILEs are read as before, also if they are named again; a new FILE has paths."""
-    with monkeypatch.context() as patch:
-        patch.setattr(sources, "RULES", RULES + 1)  # so that it does what the version before did
-        index, _ = made()
-        text_only = Index.create("text", counted_letters.encode)
-        with pytest.raises(InvalidFile, match="has no field 'text'"):
-            text_only.load("docs/guide.md", field="text")
-    before = contents(index)
-    assert before["docs/guide.md#Guide > Use"].text == "## Use\n\nrun it"
-    record = to_json(index.manifest.sources[0])
-    del record["options"]["path_first"]  # which it did not write
-    assert from_json(Source, record, "source") == index.manifest.sources[0]
-    assert counts(index.update(sync=True)) == (0, 0, 6, 0)
-    assert index.load("docs", ReadOptions(keep=KEEP), on_existing="update").unchanged == 6
-    assert contents(index) == before
-    assert index.manifest.searched_fields == ()
-    write(docs.parent / "new.md", "# New\n\n## Part\n\na\n\n## Other\n\nb\n")
-    assert index.load("new.md", ReadOptions(keep=KEEP)).added == 2
-    assert contents(index).pop("new.md#New > Other").text == "New > Other\n\n## Other\n\nb"
-    assert index.update(sync=True).unchanged == 8

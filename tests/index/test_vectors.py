@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import Metric, StoredType
 from vocabtool.index.raw_vectors import RawVectors, as_stored, prepare
-from vocabtool.index.vector_codes import VectorCodes, build_codes
-from vocabtool.index.vector_leg import VectorLeg
+from vocabtool.index.vector_codes import VectorCodes, VectorLeg, build_codes
 from vocabtool.system.ranking import RankedRows
 
 Floats = NDArray[np.float32]

@@ -331,7 +331,7 @@ def test_names_of_models(name: str | None, shown: str) -> None:
     ("told", "shown"),
     [
         ("/srv/data/answers: damaged", "answers: damaged"),
-        ("run `vocabtool upgrade /srv/a/`; see 'x/y'", "run `vocabtool upgrade a`; see 'x/y'"),
+        ("run `vocabtool compact /srv/a/`; see 'x/y'", "run `vocabtool compact a`; see 'x/y'"),
         ("[Errno 28] full: '/srv/data/a/b.bin'", "[Errno 28] full: 'b.bin'"),
         ("http://10.0.0.7:8000/v1: no such server", "[address]: no such server"),
         ("1/2 of (http://a/b).", "1/2 of ([address])."),

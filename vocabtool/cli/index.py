@@ -581,20 +581,6 @@ def compact_command(folder: str, quiet: bool) -> None:
         tell(f"{deleted} removed, {left:,} left")
 
 
-@click.command("upgrade")
-@DIR
-@QUIET
-def upgrade_command(folder: str, quiet: bool) -> None:
-    """Convert an index of version 0.1.0 in DIR to the format of this version."""
-    from vocabtool.index.maintenance import upgrade
-
-    with step_progress(quiet) as progress:
-        removed, left = upgrade(Path(folder), progress)
-    if not quiet:
-        deleted = plural(removed, "deleted document", "deleted documents")
-        tell(f"{plural(left, 'document', 'documents')} converted, {deleted} left out")
-
-
 @click.command("verify")
 @DIR
 @INDEX_MODEL

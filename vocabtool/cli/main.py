@@ -46,7 +46,6 @@ COMMANDS: Final = {
     "stats": "contents:stats_command",
     "train": "embed:train_command",
     "update": "index:update_command",
-    "upgrade": "index:upgrade_command",
     "verify": "index:verify_command",
     "words": "inspect:words_command",
 }

@@ -10,18 +10,16 @@ columns are named by number.
 from __future__ import annotations
 
 import re
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Final, NoReturn, assert_never, cast
 
 import numpy as np
 
-from vocabtool.documents.batch import Document, Kind, names_of
+from vocabtool.documents.batch import Kind, names_of
 from vocabtool.errors import InvalidCondition
-from vocabtool.index.database import Database, DatabaseWriter, Documents, Fields, column
+from vocabtool.index.database import Database, Documents, Fields, column
 from vocabtool.index.documents import ID, NUMBER, PLAIN, TEXT
 from vocabtool.keywords.tokens import SHAPES, case_folded, without_marks
 from vocabtool.search.conditions import (
@@ -266,25 +264,6 @@ def rows_where(database: Database, rows: int, fields: Fields, condition: Where) 
     mask[found[found < rows]] = True
     mask.flags.writeable = False
     return mask
-
-
-def documents_where(documents: Sequence[Document], fields: Fields, condition: Where) -> Mask:
-    """Return a mask of the documents that satisfy a condition.
-
-    Raises :class:`InvalidCondition`.
-    """
-    with tempfile.TemporaryDirectory(prefix="vocabtool-") as name:
-        DatabaseWriter.create(folder := Path(name))
-        database = DatabaseWriter(folder)
-        try:
-            database.add_columns(len(fields))
-            values = [(0, 0, *map(each.fields.get, fields)) for each in documents]
-            ids, texts = [each.id for each in documents], [each.text for each in documents]
-            columns = [column(fields, each) for each in fields]
-            database.append(0, ids, texts, values, columns)
-            return rows_where(database, len(documents), fields, condition)
-        finally:
-            database.close()
 
 
 class Sqlite(Dialect):

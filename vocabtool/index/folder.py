@@ -35,14 +35,14 @@ from numpy.typing import NDArray
 from vocabtool.choices import EXACT_BELOW, RECALL, Language, Metric, StoredType
 from vocabtool.documents.batch import Kind
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
-from vocabtool.index.database import NAME, Database
+from vocabtool.index.database import Database
 from vocabtool.index.sources import Source
 from vocabtool.index.vector_codes import CodeFacts
 from vocabtool.search.settings import Calibration
 from vocabtool.system.own_files import decode_record, encode_record, lock_folder, sync_folder
 
 KIND: Final = "index"
-FORMAT: Final = 4  # 1 to 3: version 0.1.0, without a database
+FORMAT: Final = 5
 ADVICE: Final = "index the documents again: run the same `vocabtool index` command with --force"
 MAX_DIMENSIONS: Final = 1 << 16
 
@@ -192,8 +192,6 @@ class Manifest:
 KEYWORDS: Final = "keywords"
 VECTORS: Final = "vectors.bin"
 VERIFIED: Final = "verified.json"
-OLD_MANIFEST: Final = "manifest.json"  # of version 0.1.0, as OLD_MODEL_FILE
-OLD_MODEL_FILE: Final = re.compile(r"vocabulary-[0-9a-f]{16}\.parquet|weights-[0-9a-f]{16}\.json")
 GENERATION: Final = re.compile(r"generation-(\d{6,})")
 MODEL_FILE: Final = re.compile(
     r"vocabulary-[0-9a-f]{16}-[0-9a-f]{8}\.parquet|weights-[0-9a-f]{16}-[0-9a-f]{8}\.json"
@@ -261,22 +259,12 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def current_generation(path: Path) -> Path:
-    """Return the newest folder ``generation-NNNNNN`` of an index.
-
-    Raises :class:`NotFound`, and :class:`InvalidFile` for an index of version 0.1.0.
-    """
+    """Return the newest folder ``generation-NNNNNN`` of an index. Raises :class:`NotFound`."""
     found = _generations(path)
     if not found:
         what = "no index" if path.is_dir() else "no such folder"
         raise NotFound(f"{path}: {what}; create one with `vocabtool index`")
-    newest = found[max(found)]
-    if not (newest / NAME).exists() and (path / OLD_MANIFEST).exists():
-        raise InvalidFile(
-            f"written by vocabtool 0.1.0: run `vocabtool upgrade {quote(str(path))}`, which keeps "
-            f"documents and vectors; or {AS_IT_WAS}",
-            file=str(path / OLD_MANIFEST),
-        )
-    return newest
+    return found[max(found)]
 
 
 def _generations(path: Path) -> dict[int, Path]:
@@ -288,7 +276,7 @@ def _generations(path: Path) -> dict[int, Path]:
 
 
 def is_index(path: Path) -> bool:
-    """Whether a folder looks like an index, even if it is damaged or of version 0.1.0."""
+    """Whether a folder looks like an index, even if it is damaged or of another version."""
     return bool(_generations(path))
 
 
@@ -322,13 +310,16 @@ def recover(path: Path, commit: Commit) -> None:
     _remove_generations(commit.folder)
     for each in path.iterdir():
         is_ours = MODEL_FILE.fullmatch(each.name) and each.name not in commit.manifest.model_files
-        is_old = each.name == OLD_MANIFEST or OLD_MODEL_FILE.fullmatch(each.name)
         if each.suffix == ".part" and BEGUN.fullmatch(each.name):
             shutil.rmtree(each, ignore_errors=True)
-        elif is_ours or is_old or (each.suffix == ".tmp" and BEGUN.fullmatch(each.name)):
+        elif is_ours or (each.suffix == ".tmp" and BEGUN.fullmatch(each.name)):
             each.unlink(missing_ok=True)
-    for each in commit.folder.iterdir():
-        if CODE_FILE.fullmatch(each.name) and each.name not in commit.manifest.code_files:
+    remove_old_codes(commit.folder, commit.manifest)
+
+
+def remove_old_codes(generation: Path, manifest: Manifest) -> None:
+    for each in generation.iterdir():
+        if CODE_FILE.fullmatch(each.name) and each.name not in manifest.code_files:
             each.unlink(missing_ok=True)
 
 
@@ -348,10 +339,8 @@ def refuse_others(path: Path, *, allow_index: bool = False) -> None:
             "with --force (force=True), or name a new folder"
         )
     if allow_index:
-        ours = {*generations, OLD_MANIFEST, VERIFIED} if generations else set()
-        others = [
-            name for name in others if name not in ours and not OLD_MODEL_FILE.fullmatch(name)
-        ]
+        ours = {*generations, VERIFIED} if generations else set()
+        others = [name for name in others if name not in ours]
     if others:
         raise FolderNotEmpty(f"{path}: not empty, it contains {others[0]!r}; name a new folder")
 

@@ -1,4 +1,4 @@
-"""The files in a folder ``generation-NNNNNN``: a snapshot reads one commit, a writer appends rows.
+"""The files of a generation: ``Snapshot`` reads one commit, ``FolderWriter`` appends rows.
 
 If enough rows are new, a commit also builds codes (compressed vectors) for approximate search.
 """
@@ -36,13 +36,15 @@ from vocabtool.index.folder import (
     Chance,
     Commit,
     FileFacts,
+    Load,
     Manifest,
     read_commit,
+    remove_old_codes,
 )
 from vocabtool.index.model import IndexModel
 from vocabtool.index.raw_vectors import RawVectors, as_stored, similarity_by_chance
-from vocabtool.index.vector_codes import VectorCodes, build_codes
-from vocabtool.index.vector_leg import VectorLeg
+from vocabtool.index.sources import Source
+from vocabtool.index.vector_codes import VectorCodes, VectorLeg, build_codes
 from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.bm25 import Term
 from vocabtool.keywords.cutter import Cutter, Terms
@@ -238,7 +240,7 @@ class Snapshot(MaskStore):
 
     @contextmanager
     def contents(self) -> Iterator[Contents]:
-        commit = _commit_in_transaction(self.commit.folder.parent)
+        commit = commit_in_transaction(self.commit.folder.parent)
         try:
             held = commit.manifest
             compare(commit.folder / VECTORS, held.vectors.crc32c, held.vectors.size)
@@ -247,7 +249,7 @@ class Snapshot(MaskStore):
             commit.database.close()
 
 
-def _commit_in_transaction(path: Path) -> Commit:
+def commit_in_transaction(path: Path) -> Commit:
     """Return the last commit, with a new connection that never sees a later commit."""
     while True:
         first = read_commit(path)
@@ -400,17 +402,20 @@ def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> 
     return replace(manifest, code_files={file.name: written})
 
 
-class GenerationWriter:
-    """Appends rows to a generation. It first removes the uncommitted rows of an earlier writer.
+class FolderWriter:
+    """The :class:`~vocabtool.index.writer.StoreWriter` of a folder.
 
-    ``rows``: number of rows, committed or not. ``searched_fields``: as in :class:`Manifest`; may be
-    set while there are no rows.
+    Appends rows to a generation, and marks deleted rows in a bitmap. It first removes the
+    uncommitted rows of an earlier writer. A folder has one writer at a time.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, cutter: Cutter) -> None:
+    is_shared = False
+
+    def __init__(self, folder: Path, manifest: Manifest, is_deleted: Mask, cutter: Cutter) -> None:
         self.folder = folder
         self.manifest = manifest
         self.rows = manifest.rows
+        self._is_deleted = is_deleted  # may be shorter than the rows; never changed in place
         self.searched_fields = manifest.searched_fields
         self._cutter = cutter
         self._words, self._surfaces = manifest.words, manifest.surfaces
@@ -433,10 +438,12 @@ class GenerationWriter:
             opened.callback(self._keywords.close)
             self._keywords.remove_from(manifest.rows)
             self.database.add_columns(len(self._kinds))
+            self._before = Commit(folder, self.database, manifest, is_deleted)
             self._opened = opened.pop_all()
 
     @classmethod
-    def create(cls, folder: Path, manifest: Manifest, cutter: Cutter) -> GenerationWriter:
+    def create(cls, folder: Path, manifest: Manifest, cutter: Cutter) -> FolderWriter:
+        """Create the files of a new generation, with the settings of ``manifest``, without rows."""
         empty = Manifest(
             index=manifest.index,
             configuration=manifest.configuration,
@@ -449,7 +456,16 @@ class GenerationWriter:
             searched_fields=manifest.searched_fields,
         )
         DatabaseWriter.create(folder)
-        return cls(folder, empty, cutter)
+        return cls(folder, empty, np.zeros(0, np.bool_), cutter)
+
+    def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
+        known = len(self._is_deleted)
+        return {
+            id_: row
+            for id_, rows in self.database.rows_of(ids).items()
+            for row in rows
+            if row >= known or not self._is_deleted[row]
+        }
 
     def append(
         self,
@@ -526,20 +542,54 @@ class GenerationWriter:
         )
         return weighted_terms(self._cutter, texts, values, self.searched_fields)
 
-    def commit(
-        self,
-        manifest: Manifest,
-        is_deleted: NDArray[np.bool_],
-        *,
-        codes: bool = True,
-        progress: Progress | None = None,
-    ) -> None:
-        """Commit all rows added so far.
+    def delete(self, rows: Rows) -> None:
+        self._is_deleted = self._all_deleted()
+        self._is_deleted[rows] = True
 
-        - ``manifest``: the manifest to commit. Its numbers of rows and its checksums are updated.
-        - ``is_deleted``: a mask of deleted rows, shape (rows,).
-        - ``codes``: whether approximate search may be built, which may take long.
-        """
+    def set_source(self, rows: Rows, source: int) -> bool:
+        return self.database.set_source(rows, source)
+
+    def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
+        statement = "SELECT row FROM fields WHERE source = ?"
+        found = [self.database.fetch_rows(statement, (number,)) for number in numbers]
+        rows: Rows = np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
+        rows = rows[rows < self._before.manifest.rows]
+        was_there: Rows = rows[~self._before.is_deleted[rows]]
+        return was_there
+
+    def remember(self, key: str, digest: bytes, answer: bytes) -> None:
+        self.database.remember([(key, digest, answer)])
+
+    def answer_for(self, key: str) -> tuple[bytes, bytes] | None:
+        found = self.database.answers(key)
+        return found[0][1:] if found else None
+
+    def load_of(self, plan: str | None) -> Load | None:
+        return self.manifest.load
+
+    def register_sources(
+        self, known: Sequence[Source], sources: Sequence[Source]
+    ) -> tuple[Source, ...]:
+        self.manifest = replace(self.manifest, sources=(*sources,))
+        return self.manifest.sources
+
+    def take_shard(self, plan: str, count: int) -> int | None:
+        raise NotImplementedError("a folder has one writer")
+
+    def add_shard(self, plan: str, shard: int, documents: int) -> None:
+        raise NotImplementedError("a folder has one writer")
+
+    def canaries(self) -> Canaries:
+        return canaries_of(self._before)
+
+    def _all_deleted(self) -> Mask:
+        new = np.zeros(self.rows - len(self._is_deleted), np.bool_)
+        return np.concatenate([self._is_deleted, new])
+
+    def commit_changes(
+        self, manifest: Manifest, *, codes: bool = True, progress: Progress | None = None
+    ) -> None:
+        self._is_deleted = self._all_deleted()
         self._vectors.flush()
         os.fsync(self._vectors.fileno())
         keywords = manifest.keywords
@@ -553,7 +603,7 @@ class GenerationWriter:
         done = replace(
             manifest,
             rows=self.rows,
-            deleted=int(np.count_nonzero(is_deleted)),
+            deleted=int(np.count_nonzero(self._is_deleted)),
             words=self._words,
             surfaces=self._surfaces,
             fields=dict(self._kinds),
@@ -564,8 +614,9 @@ class GenerationWriter:
         if codes:
             done = _with_codes(self.folder, done, progress)
         sync_folder(self.folder)
-        self.database.commit(done.encode(), np.packbits(is_deleted).tobytes())
+        self.database.commit(done.encode(), np.packbits(self._is_deleted).tobytes())
         self.manifest = done
+        remove_old_codes(self.folder, done)
 
     def index_fields(self) -> None:
         """Create the SQL indexes of the columns of fields."""

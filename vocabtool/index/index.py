@@ -51,9 +51,8 @@ from vocabtool.index.engines import (
     table_engine,
 )
 from vocabtool.index.folder import Commit, Configuration, Manifest
-from vocabtool.index.folder_writer import FolderWriter
 from vocabtool.index.generation import (
-    GenerationWriter,
+    FolderWriter,
     Progress,
     Snapshot,
     open_snapshot,
@@ -64,9 +63,9 @@ from vocabtool.index.maintenance import (
     Verification,
     VerifyReport,
     compact,
+    copy,
     keep_verification,
     read_verification,
-    upgrade,
     verify,
 )
 from vocabtool.index.model import open_model, vocabulary_alone
@@ -237,9 +236,9 @@ class Index:
                 model_files=opened.save(where),
             )
             part, final = folder.new_generation(where)
-            files = GenerationWriter.create(part, manifest, cutter)
+            files = FolderWriter.create(part, manifest, cutter)
             try:
-                files.commit(manifest, np.zeros(0, np.bool_))
+                files.commit_changes(manifest)
             finally:
                 files.close()
             folder.make_current(part, final)
@@ -333,16 +332,6 @@ class Index:
         if options.get("vocabulary") is not None:
             _ = index.snapshot().known_words  # another vocabulary is refused at once
         return index
-
-    @classmethod
-    def upgrade(cls, path: str | Path, progress: Progress | None = None) -> Index:
-        """Convert an index of version 0.1.0 to the format of this version, and open it.
-
-        The model is not needed. Raises the errors of :meth:`open`, :class:`VocabtoolError` if there
-        is nothing to upgrade, and :class:`FolderInUse` if another process is writing.
-        """
-        upgrade(Path(path), progress)
-        return cls.open(path)
 
     def __enter__(self) -> Index:
         return self
@@ -512,7 +501,7 @@ class Index:
             copied: Index = import_module("vocabtool.index.transfer").transfer(self, new, progress)
             return copied
         self._last()  # raises if the index was replaced
-        contents.copy(self.path, Path(new), progress)
+        copy(self.path, Path(new), progress)
         return Index.open(new)
 
     def delete(
@@ -581,7 +570,10 @@ class Index:
             if memory is not None:
                 bounded = replace(commit.manifest.configuration, memory=memory)
                 commit = replace(commit, manifest=replace(commit.manifest, configuration=bounded))
-            files = FolderWriter(self.path, commit, self._snapshot.cutter)
+            folder.recover(self.path, commit)
+            files = FolderWriter(
+                commit.folder, commit.manifest, commit.is_deleted, self._snapshot.cutter
+            )
             writer = Writer(self.name, files, self._model, progress)
             try:
                 yield writer

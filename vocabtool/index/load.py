@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Batch
-from vocabtool.documents.options import PATH_FIRST, RULES, ReadOptions, weights_of
+from vocabtool.documents.options import PATH_FIRST, ReadOptions, weights_of
 from vocabtool.documents.reading import ReadLog, SeenIds, Skip, Sources, batches
 from vocabtool.documents.vectors import Given, Matcher, check_counts, checksum_of, open_vectors
 from vocabtool.embedding.embed import THREADS
@@ -47,16 +47,6 @@ BATCH_BYTES: Final = 1 << 20  # of text that are encoded together
 BATCH_ROWS: Final = 1024
 MAX_REMOVED: Final = 1 / 3  # share of the documents of the FILEs; more need ``force``
 NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
-ADDED_LATER: Final = (
-    "split",
-    "split_size",
-    "overlap",
-    "include",
-    "exclude",
-    "gitignore",
-    "vector_field",
-    "rules",
-)
 HALF_DONE: Final = (
     "an earlier load was interrupted: finish it with the same command (the same unchanged FILEs, "
     "--field, --id-field, --input-format, --keep, --on-duplicate and --split), or read all FILEs "
@@ -586,14 +576,7 @@ class Loader:
 
 
 def _identity(part: Part) -> list[object]:
-    values = asdict(replace(part.options, on_error="raise"))
-    path_first = values.pop("path_first")
-    later = {name: values.pop(name) for name in ADDED_LATER}
-    found: list[object] = [*values.values()]
-    if part.options.rules == RULES:
-        found += later.values()
-    if path_first:
-        found.append("path_first")
+    found: list[object] = [asdict(replace(part.options, on_error="raise"))]
     if isinstance(part.vectors, str | os.PathLike):
         with reading(os.fspath(part.vectors)):
             stat = Path(part.vectors).stat()

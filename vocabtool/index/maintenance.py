@@ -1,89 +1,65 @@
-"""Compact, verify or upgrade an index in a folder.
-
-Only this module reads the folders of version 0.1.0:
-
-    manifest.json               JSON with a checksum: the commit, and facts of the files below
-    generation-000000/
-        documents-….arrow       Arrow IPC: id, text and fields, all of them strings
-        vectors.bin             the same as today
-        deleted-000007.bits     one bit per row
-        sources-000007.bin      4 bytes per row: the number of its FILE, 0 for none
-        keywords/, codes, hashes.bin    not read
-
-An upgrade does not need the encoder. It drops deleted rows and rebuilds keywords and codes.
-"""
+"""Compact, copy or verify an index in a folder."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+import sqlite3
+from collections.abc import Mapping
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 import google_crc32c
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from vocabtool.documents.batch import Batch, Kind
-from vocabtool.documents.files import arrow_errors
-from vocabtool.documents.options import ReadOptions
 from vocabtool.encoders.encoder import Encoder
-from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
+from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
 from vocabtool.index.canaries import Agreement, compare_canaries
 from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.database import JOURNALS, NAME, Database
-from vocabtool.index.documents import ID, TEXT, union
 from vocabtool.index.folder import (
-    AS_IT_WAS,
     KEYWORDS,
-    OLD_MANIFEST,
     VECTORS,
     VERIFIED,
-    Chance,
-    Configuration,
-    Load,
-    Manifest,
+    Commit,
     make_current,
     new_generation,
     read_commit,
     read_manifest,
     recover,
+    refuse_others,
 )
 from vocabtool.index.generation import (
-    GenerationWriter,
+    FolderWriter,
     Progress,
     Snapshot,
+    commit_in_transaction,
     cutter_of,
+    open_snapshot,
     raw_vectors,
+    read_version,
 )
-from vocabtool.index.raw_vectors import RawVectors, measure_recall
-from vocabtool.index.sources import Source
+from vocabtool.index.raw_vectors import measure_recall
 from vocabtool.index.writer import after_other_change
 from vocabtool.keywords import tantivy_index
-from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import LOCKS, MANAGED, META
-from vocabtool.search.settings import Calibration
 from vocabtool.system.own_files import (
     LOCK,
-    checksum,
     compare,
     decode_record,
     encode_record,
-    from_json,
     lock_folder,
+    sync_folder,
     whole_file,
 )
 
-OLD_FORMAT: Final = 3
 VERIFY: Final = "verify"
 VERIFY_FORMAT: Final = 1
-COPIED_ROWS: Final = 4096
-OPTIONS: Final = ("field", "format", "id_field", "keep", "on_error", "on_duplicate")
+COPIED_BYTES: Final = 4 << 20
 SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.8, "model": 0.95}
 
 
@@ -109,7 +85,7 @@ def compact(path: Path, progress: Progress | None = None) -> CompactReport:
         vectors = raw_vectors(before.folder, held)
         columns = [f"field_{at}" for at in range(len(held.fields))]
         part, final = new_generation(path)
-        files = GenerationWriter.create(part, held, cutter)
+        files = FolderWriter.create(part, held, cutter)
         try:
             for rows in before.database.checked_rows(held.rows):
                 first, end = rows[0][0], rows[-1][0] + 1
@@ -133,13 +109,130 @@ def compact(path: Path, progress: Progress | None = None) -> CompactReport:
             done = replace(
                 files.manifest, commit=held.commit + 1, load=after_other_change(held.load)
             )
-            files.commit(done, np.zeros(files.rows, np.bool_), progress=progress)
+            files.commit_changes(done, progress=progress)
         finally:
             files.close()
         before.database.close()
         make_current(part, final)
         recover(path, read_commit(path))
         return CompactReport(held.deleted, held.live)
+
+
+def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
+    """Copy the last commit to a new folder: see :meth:`Index.copy`."""
+    new = Path(os.path.abspath(new))  # noqa: PTH100 - links stay
+    read_manifest(path)  # raises if there is no index, before a folder is made
+    part = part_of(new)
+    if new.resolve().is_relative_to(path.resolve()):
+        raise ValueError(f"{new}: is inside the index; name a folder outside")
+    with reading(str(part)):
+        part.mkdir(exist_ok=True)
+    with lock_folder(part):
+        remove_leftovers(part)
+        try:
+            with ExitStack() as opened:
+                _copy_files(path, part, *_open_commit(path, opened), progress)
+            open_snapshot(part).commit.database.close()  # compares what opening an index compares
+            with reading(str(new)):
+                part.rename(new)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+        sync_folder(new.parent)
+
+
+def part_of(new: Path) -> Path:
+    """Return the path of the temporary folder in which the copy ``new`` is made.
+
+    Raises :class:`FolderNotEmpty` if ``new`` exists and is not an empty folder.
+    """
+    if new.exists() and (not new.is_dir() or any(new.iterdir())):
+        raise FolderNotEmpty(f"{new}: already exists and is not an empty folder; name a new folder")
+    return new.with_name(f".{new.name}.part")
+
+
+def remove_leftovers(part: Path) -> None:
+    """Remove the files of an interrupted copy. The caller must have locked ``part``."""
+    refuse_others(part, allow_index=True)
+    for each in part.iterdir():
+        if each.is_dir():
+            shutil.rmtree(each)
+        elif each.name != LOCK:
+            each.unlink()
+
+
+# An open file with the number of its committed bytes (``None``: all) and its checksum, if known.
+OpenedFile = tuple[BinaryIO, int | None, int | None]
+
+
+def _open_commit(path: Path, opened: ExitStack) -> tuple[Commit, dict[Path, OpenedFile]]:
+    """Open all files of the last commit, and register them with ``opened``.
+
+    If a writer removes a file meanwhile, the next commit is tried.
+    """
+    while True:
+        commit = commit_in_transaction(path)
+        manifest, keywords = commit.manifest, commit.folder / KEYWORDS
+        try:
+            with ExitStack() as tried:
+                tried.callback(commit.database.close)
+                meta = tried.enter_context((keywords / META).open("rb"))
+                facts: dict[Path, tuple[int | None, int | None]] = {
+                    commit.folder / name: (written.size, written.crc32c)
+                    for name, written in {VECTORS: manifest.vectors, **manifest.code_files}.items()
+                }
+                facts |= {path / name: (None, crc) for name, crc in manifest.model_files.items()}
+                for name in tantivy_index.file_names(keywords):
+                    facts[keywords / name] = (None, manifest.keywords.get(name))
+                files = {
+                    file: (tried.enter_context(file.open("rb")), *fact)
+                    for file, fact in facts.items()
+                }
+                # tantivy replaces its list of segments. If it is the same, all of them are open.
+                if os.fstat(meta.fileno()).st_ino == (keywords / META).stat().st_ino:
+                    opened.enter_context(tried.pop_all())
+                    return commit, {**files, keywords / META: (meta, None, None)}
+        except OSError:
+            if read_version(read_commit(path)) == read_version(commit):
+                raise
+
+
+def _copy_files(
+    path: Path,
+    part: Path,
+    commit: Commit,
+    files: Mapping[Path, OpenedFile],
+    progress: Progress | None,
+) -> None:
+    folder = part / commit.folder.name
+    (folder / KEYWORDS).mkdir(parents=True)
+    with (
+        commit.database.statements() as connection,
+        closing(sqlite3.connect(folder / NAME)) as copied,
+    ):
+        connection.backup(copied)
+    commit.database.fetch("ROLLBACK")  # writers can empty their journal again
+    for done, (file, (opened, size, crc32c)) in enumerate(files.items(), 1):
+        found, left = 0, size
+        with (part / file.relative_to(path)).open("xb") as out:
+            while block := opened.read(COPIED_BYTES if left is None else min(COPIED_BYTES, left)):
+                out.write(block)
+                found = google_crc32c.extend(found, block)
+                left = None if left is None else left - len(block)
+            out.flush()
+            os.fsync(out.fileno())
+        if left:
+            raise InvalidFile(f"truncated: {left:,} bytes are missing", file=str(file))
+        if crc32c not in (None, found):
+            what = f"damaged: CRC-32C {found:08x}, expected {crc32c:08x}"
+            raise InvalidFile(what, file=str(file))
+        if progress is not None:
+            progress("files copied", done / len(files))
+    names = sorted(file.name for file in files if file.parent.name == KEYWORDS)
+    with whole_file(folder / KEYWORDS / MANAGED) as out:  # as tantivy writes it
+        out.write(json.dumps(names, separators=(",", ":")).encode() + b"\n")
+    for each in (folder / KEYWORDS, folder, part):
+        sync_folder(each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,150 +375,3 @@ def _compare_legs(keywords: Path, snapshot: Snapshot, ids: list[str]) -> None:
             )
     if not met.all():
         raise InvalidFile(f"row {int(np.argmin(met)):,} is missing", file=str(keywords))
-
-
-def upgrade(path: Path, progress: Progress | None = None) -> CompactReport:
-    """Convert an index of version 0.1.0 to the format of this version.
-
-    Raises :class:`VocabtoolError` if no upgrade is needed, :class:`NotFound`, :class:`InvalidFile`
-    and :class:`FolderInUse`.
-    """
-    if not (path / OLD_MANIFEST).is_file():
-        read_commit(path)  # raises if there is no index
-        raise VocabtoolError(f"{path}: already has the format of this version; nothing to upgrade")
-    with lock_folder(path):
-        try:
-            recover(path, read_commit(path))  # if an upgrade was killed after it was done
-        except InvalidFile:
-            pass
-        else:
-            raise VocabtoolError(
-                f"{path}: already has the format of this version; nothing to upgrade"
-            )
-        old = _read_old_manifest(path / OLD_MANIFEST)
-        generation = path / f"generation-{old['generation']:06}"
-        if not generation.is_dir():
-            raise NotFound(f"{generation}: no such folder")
-        model_files = {}  # new name of each: contains its checksum
-        for name, crc in old["model_files"].items():
-            if checksum(path / name) != crc:
-                raise InvalidFile("damaged: wrong checksum", file=str(path / name))
-            stem, dot, suffix = name.partition(".")
-            model_files[name] = f"{stem}-{crc:08x}.{suffix}" if dot else name
-        manifest = _new_manifest(path, old, model_files)
-        part, final = new_generation(path)
-        files = GenerationWriter.create(part, manifest, Cutter(manifest.configuration.language))
-        try:
-            for batch, vectors, sources in _old_rows(generation, old, manifest, progress):
-                files.append(batch, vectors, sources)
-            files.index_fields()
-            files.commit(files.manifest, np.zeros(files.rows, np.bool_), progress=progress)
-        finally:
-            files.close()
-        for name, new_name in model_files.items():
-            if name != new_name:
-                with (path / name).open("rb") as source, whole_file(path / new_name) as copy:
-                    shutil.copyfileobj(source, copy)
-        make_current(part, final)
-        recover(path, read_commit(path))
-        return CompactReport(old["rows"] - files.rows, files.rows)
-
-
-def _read_old_manifest(file: Path) -> dict[str, Any]:
-    with reading(str(file)):
-        try:
-            old: dict[str, Any] = json.loads(file.read_bytes())
-            crc, version = old.pop("crc32c"), old["vocabtool_index"]
-        except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-            raise InvalidFile(f"not a manifest of `vocabtool index`: {error}") from error
-        if version != OLD_FORMAT:
-            raise InvalidFile(
-                f"has format {version!r}, but only format {OLD_FORMAT} can be upgraded: {AS_IT_WAS}"
-            )
-        if int(google_crc32c.value(json.dumps(old).encode())) != crc:
-            raise InvalidFile("damaged: wrong checksum")
-        return old
-
-
-def _new_manifest(path: Path, old: dict[str, Any], model_files: Mapping[str, str]) -> Manifest:
-    held = dict(old["configuration"])
-    is_static = held["encoder"] is not None and held["rule"] is not None
-    held |= {
-        "cutter": Cutter(held["language"]).fingerprint,
-        "kind": "static" if is_static else None,
-    }
-    kinds: dict[str, Kind] = {}
-    for *_, fields in old["documents"]:
-        for name, kind in fields.items():
-            kinds[name] = union(kinds.get(name, "null"), kind)
-    calibration, load = old["calibration"], old["load"]
-    names = Calibration.__dataclass_fields__
-    with reading(str(path / OLD_MANIFEST)):
-        return Manifest(
-            index=old["index"],
-            configuration=from_json(Configuration, held, "configuration"),
-            commit=old["commit"] + 1,
-            fields=kinds,
-            model_files={new: old["model_files"][name] for name, new in model_files.items()},
-            calibration=calibration
-            and Calibration(**{name: calibration[name] for name in names if name in calibration}),
-            load=load
-            and Load(
-                plan=load[0], documents=load[1], finished=load[2], alone=False, synced=load[4]
-            ),
-            chance=old["chance"] and Chance(similarity=old["chance"][0], rows=old["chance"][1]),
-            sources=tuple(
-                Source(name, at, beside, ReadOptions(**dict(zip(OPTIONS, options, strict=True))))
-                for name, at, beside, options in old["sources"]
-            ),
-        )
-
-
-def _old_rows(
-    generation: Path, old: Mapping[str, Any], manifest: Manifest, progress: Progress | None
-) -> Iterator[tuple[Batch, NDArray[np.float32], list[int]]]:
-    rows, held = old["rows"], manifest.configuration
-    live, sources = np.ones(rows, np.bool_), np.zeros(rows, np.uint32)
-    if old["deleted"] is not None:
-        commit, _, crc = old["deleted"]
-        file = generation / f"deleted-{commit:06}.bits"
-        compare(file, crc)
-        live = np.unpackbits(np.fromfile(file, np.uint8), count=rows) == 0
-    if old["row_sources"] is not None:
-        commit, crc = old["row_sources"]
-        file = generation / f"sources-{commit:06}.bin"
-        compare(file, crc)
-        sources = np.fromfile(file, "<u4").astype(np.uint32)
-    size, crc = old["vectors"]
-    compare(generation / VECTORS, crc, size)
-    vectors = RawVectors(generation / VECTORS, dim=held.dim, dtype=held.dtype, count=rows)
-    first = 0
-    for batch in _old_documents(generation, old, manifest.fields):
-        end = first + len(batch)
-        chosen = live[first:end]
-        if chosen.any():
-            found = vectors.read(first, end)[chosen]
-            yield batch.only(chosen), found, sources[first:end][chosen].tolist()
-        first = end
-        if progress is not None:
-            progress("documents copied", end / rows)
-    if first != rows:
-        raise InvalidFile(f"contains {first:,} documents, expected {rows:,}", file=str(generation))
-
-
-def _old_documents(
-    generation: Path, old: Mapping[str, Any], kinds: Mapping[str, Kind]
-) -> Iterator[Batch]:
-    for first, rows, size, crc, fields in old["documents"]:
-        file = generation / f"documents-{first:012}-{rows}.arrow"
-        compare(file, crc, size)
-        with reading(str(file)), arrow_errors("not a file of documents, or damaged"):
-            table = pa.ipc.open_file(pa.memory_map(str(file)))
-            for at in range(table.num_record_batches):
-                whole = table.get_batch(at)
-                for start in range(0, len(whole), COPIED_ROWS):
-                    part = whole.slice(start, COPIED_ROWS)
-                    columns = {name: part.column(name) for name in fields}
-                    numbers = np.arange(len(part))
-                    ids, texts = part.column(ID), part.column(TEXT)
-                    yield Batch("", texts, numbers, ids, columns, kinds=kinds)

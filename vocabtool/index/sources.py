@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from vocabtool.documents.files import find
-from vocabtool.documents.options import RULES, ReadOptions
+from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import Sources, left_out, names_of
 from vocabtool.documents.vectors import Given
 from vocabtool.embedding.plan import can_be_read_again, files_outside
@@ -39,11 +39,6 @@ class Source:
     beside: str
     options: ReadOptions
     vectors: str | None = None
-    rules: int = 1
-
-    def __post_init__(self) -> None:
-        if self.rules < RULES:
-            object.__setattr__(self, "options", replace(self.options, rules=self.rules))
 
     @property
     def path(self) -> str:
@@ -73,7 +68,7 @@ class Source:
     @classmethod
     def from_name(cls, name: str, index: Path, options: ReadOptions) -> Source:
         at = os.getcwd()  # noqa: PTH109 - a string, for names of any bytes
-        return cls(name, at, os.path.relpath(at, index), options, rules=options.rules)
+        return cls(name, at, os.path.relpath(at, index), options)
 
     def is_there(self) -> bool:
         """Whether the name matches a file."""
@@ -124,11 +119,7 @@ def parts_of_names(
 ) -> tuple[list[Part], tuple[Source, ...]]:
     """Return a list of one part, which reads ``sources``, and all FILEs to record."""
     names = names_of(sources)
-    paths = {Source.from_name(name, index, options).path for name in names or ()}
-    held = [replace(each.options, on_error="raise") for each in known if each.path in paths]
-    earlier = (replace(options, rules=1), options)  # what earlier versions recorded
-    now = replace(options, path_first=vectors is None and options.rules == RULES)
-    options = next((each for each in earlier if replace(each, on_error="raise") in held), now)
+    options = replace(options, path_first=vectors is None)
     files = files_outside(sources, index, options)
     if files is None or names is None or not can_be_read_again(files):
         read = sources if files is None else files

@@ -21,12 +21,12 @@ import orjson
 
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, VocabtoolError, reading
 from vocabtool.index.commit_store import Contents, StoredRows
-from vocabtool.index.contents import part_of, remove_leftovers
 from vocabtool.index.documents import batches_of
 from vocabtool.index.engines import engine_class, is_address
 from vocabtool.index.folder import Load, Manifest, is_index, make_current, new_generation
-from vocabtool.index.generation import GenerationWriter, Progress
+from vocabtool.index.generation import FolderWriter, Progress
 from vocabtool.index.index import Index
+from vocabtool.index.maintenance import part_of, remove_leftovers
 from vocabtool.index.sources import Source
 from vocabtool.index.store_index import StoreIndex
 from vocabtool.index.writer import Writer, after_other_change
@@ -134,10 +134,10 @@ def _in_folder(source: Index, manifest: Manifest, new: Path, plan: str) -> Index
             manifest, [replace(each, beside=os.path.relpath(each.at, new)) for each in sources]
         )
         generation, final = new_generation(part)
-        files = GenerationWriter.create(generation, made, Cutter(made.configuration.language))
+        files = FolderWriter.create(generation, made, Cutter(made.configuration.language))
         try:
             files.index_fields()
-            files.commit(made, np.zeros(0, np.bool_))
+            files.commit_changes(made)
         finally:
             files.close()
         make_current(generation, final)

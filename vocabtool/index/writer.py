@@ -1,6 +1,6 @@
 """The public ``Writer``, which changes an index in one or more commits.
 
-It uses a ``StoreWriter``, from ``folder_writer.py`` for folders and ``stores/`` for engines.
+It uses a ``StoreWriter``, from ``generation.py`` for folders and ``stores/`` for engines.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class StoreWriter(Protocol):
         sources: Sequence[int],
         on_existing: OnExisting = "update",
     ) -> None:
-        """Add documents: see :meth:`GenerationWriter.append`.
+        """Add documents: see :meth:`FolderWriter.append`.
 
         ``on_existing``: what to do if another writer commits a document with the same id first.
         """
