@@ -13,7 +13,6 @@
     ├── FolderNotEmpty    an empty folder is expected, but the folder has files (FileExistsError)
     ├── InvalidCondition  invalid condition on the fields of documents         (ValueError)
     ├── OtherModel        the index was made with another model                (ValueError)
-    ├── ChangedModel      the model's vectors differ from those in the index   (ValueError)
     └── ChangedRun        the folder contains a run with other settings
 """
 
@@ -133,7 +132,8 @@ class OtherModel(VocabtoolError, ValueError):
     """An index that was made with another model.
 
     - ``part``: the part of the model that differs, for example ``"encoder"``.
-    - ``wanted``: the fingerprint of this part in the index; empty if the user supplied the vectors.
+    - ``wanted``: the fingerprint of this part in the index; empty if the model makes other vectors
+      than those in the index.
     - ``found``: the fingerprint of this part in the model in use.
     - ``model``: the name of the model with which the index was made. ``None`` if the name is
       unknown, or equal to that of the model in use.
@@ -166,40 +166,6 @@ class OtherModel(VocabtoolError, ValueError):
         return (
             f"{self.index}: made with another {self.part}: expected fingerprint "
             f"{self.wanted[:16]}, got {self.found[:16]}. {self.advice or usual}"
-        )
-
-
-class ChangedModel(VocabtoolError, ValueError):
-    """A model whose vectors differ from those in the index, although the model's name is the same.
-
-    - ``document``: the id of a document whose vector differed when it was encoded again.
-    - ``number``: the position of this document, from 1, among the documents encoded again.
-    - ``count``: how many documents were encoded again.
-    - ``agreement``: how well the document's new vector agrees with its stored vector: the cosine,
-      or a lower number if the norms of the two vectors differ.
-    - ``wanted``: the lowest agreement that rounding can explain.
-    """
-
-    def __init__(
-        self, index: str, *, document: str, number: int, count: int, agreement: float, wanted: float
-    ) -> None:
-        self.index = index
-        self.document = document
-        self.number = number
-        self.count = count
-        self.agreement = agreement
-        self.wanted = wanted
-        super().__init__(index)
-
-    def __str__(self) -> str:
-        return (
-            f"{self.index}: the model changed behind its name: document {self.document[:100]!r} "
-            f"(text {self.number} of {self.count}) was encoded again, and its new vector agrees "
-            f"with its stored one by {self.agreement:.4f}, wanted at least {self.wanted:.4g}. "
-            "(The agreement is the cosine; lower if the norms of the two vectors differ. Rounding "
-            "explains smaller differences.) Vectors of two models cannot be compared, so none can "
-            "be added. Use the model that made this index, in the same version and precision, or "
-            "build the index again with --force"
         )
 
 

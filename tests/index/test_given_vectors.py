@@ -625,9 +625,7 @@ def test_pieces_stay_as_they_were_given(tmp_path: Path) -> None:
 def test_another_model_is_refused(tmp_path: Path) -> None:
     """With the cosine, or with the dimensions; prompts belong to the model."""
     index, v = given_letters(tmp_path, "see: bbbb ", metric="cosine")
-    with pytest.raises(
-        OtherModel, match=r"agreement .* with the given vector is 0\.9\d\d\d .*0\.999 or more"
-    ):
+    with pytest.raises(OtherModel, match=r"with the stored one is 0\.9\d\d\d .*0\.999 or more"):
         Index.open(index.path, LETTERS).search("text")
     named = Index.open(index.path, LETTERS, prompt_document="see: bbbb ", prompt_query="q ")
     assert named.encoder is not None
@@ -640,11 +638,11 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OtherModel, match="vectors of 3 numbers, but the index needs 4"):
         Index.open(index.path, LETTERS, dim=3).search("text")
     told = run("search", index.path, "text", "--model", LETTERS)
-    assert (told.returncode, b"with the given vector is" in told.stderr) == (3, True)
+    assert (told.returncode, b"with the stored one is" in told.stderr) == (3, True)
 
     # A model that is named at once is recorded; it must agree with the vectors, too.
     file = tmp_path / "x.jsonl"
-    with pytest.raises(OtherModel, match="with the given vector is"):
+    with pytest.raises(OtherModel, match="with the stored one is"):
         Index.create(tmp_path / "j", LETTERS).load(file, BY_ID, vectors=v)
     encoder = open_encoder(LETTERS, prompt_document="see: bbbb ")
     both = Index.create(tmp_path / "k", encoder)
@@ -669,7 +667,7 @@ def test_documents_that_cannot_be_compared_prove_no_model(tmp_path: Path) -> Non
     (tmp_path / "a.jsonl").write_text('{"text": "a", "v": [0, 0, 0, 0]}\n')
     (tmp_path / "b.jsonl").write_text('{"text": "b", "v": [0, 1, 0, 9]}\n')
     index = Index.create(tmp_path / "i", LETTERS)
-    with pytest.raises(OtherModel, match="with the given vector is 0"):
+    with pytest.raises(OtherModel, match="with the stored one is 0"):
         index.load([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], vector_field="v")
 
 

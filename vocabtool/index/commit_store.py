@@ -10,9 +10,8 @@ from typing import Any, Protocol
 from vocabtool.documents.batch import Document
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.index.canaries import Canaries
 from vocabtool.index.folder import Manifest
-from vocabtool.index.model import IndexModel
+from vocabtool.index.model import Canaries, IndexModel
 from vocabtool.search.store import IndexStore, ValueCounts
 from vocabtool.system.ranking import Rows
 

@@ -45,6 +45,7 @@ from vocabtool.search.store import FieldColumn
 from vocabtool.system.ranking import Rows
 
 NAME: Final = "index.db"
+ENCODED: Final = -1  # the source of a row without a file whose vector the index's model made
 JOURNALS: Final = (f"{NAME}-wal", f"{NAME}-shm")
 CACHE_KIB: Final = 64 << 10
 SETTINGS: Final = f"PRAGMA case_sensitive_like = ON; PRAGMA cache_size = -{CACHE_KIB};"

@@ -25,7 +25,6 @@ from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError, reading
-from vocabtool.index.canaries import CANDIDATES, Canaries, spread
 from vocabtool.index.commit_store import Contents, StoredRows
 from vocabtool.index.condition_sql import rows_where
 from vocabtool.index.database import Database, DatabaseWriter, Documents, column, text_hash
@@ -41,7 +40,7 @@ from vocabtool.index.folder import (
     read_commit,
     remove_old_codes,
 )
-from vocabtool.index.model import IndexModel
+from vocabtool.index.model import CANDIDATES, Canaries, IndexModel, spread
 from vocabtool.index.raw_vectors import RawVectors, as_stored, similarity_by_chance
 from vocabtool.index.sources import Source
 from vocabtool.index.vector_codes import VectorCodes, VectorLeg, build_codes

@@ -38,7 +38,7 @@ from vocabtool.embedding.shards import WEIGHTS, Shards
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.encoders.word_weights import FittedWeights
-from vocabtool.errors import ChangedModel, InvalidFile, NotFound, VocabtoolError, reading
+from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.index import contents, folder
 from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.contents import IndexStats
@@ -851,7 +851,7 @@ class Index:
 
         ``model``: whether to encode some documents again and compare the vectors. The result is
         stored: see :attr:`verified`. Raises :class:`InvalidFile`, which names the damaged file, and
-        :class:`ChangedModel` if the model makes different vectors than before.
+        :class:`OtherModel` if the model makes different vectors than before.
         """
         encoder = self.encoder if model else None
         while True:
@@ -864,7 +864,7 @@ class Index:
                 may_pass = isinstance(error, InvalidFile | OSError)
                 if may_pass and read_version(self._last()) != before:
                     continue
-                if isinstance(error, InvalidFile | ChangedModel):  # else nothing is wrong with it
+                if isinstance(error, InvalidFile | OtherModel):  # else nothing is wrong with it
                     keep_verification(self.path, snapshot, problem=str(error))
                 raise
             keep_verification(self.path, snapshot, recall=found.recall)

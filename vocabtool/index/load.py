@@ -31,10 +31,11 @@ from vocabtool.embedding.shards import Shards
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.prompts import same_for_documents
 from vocabtool.errors import ChangedRun, InvalidFile, OtherModel, VocabtoolError, reading
-from vocabtool.index.canaries import ENCODED, compare_given
 from vocabtool.index.commit_store import CommitStore, DocumentsChanged
+from vocabtool.index.database import ENCODED
 from vocabtool.index.documents import of_file, union, values_of
 from vocabtool.index.folder import Load, home
+from vocabtool.index.model import CANDIDATES, Canaries, compare_canaries, spread
 from vocabtool.index.raw_vectors import as_stored, prepare
 from vocabtool.index.sources import Part, in_scope, parts_of_index, parts_of_names
 from vocabtool.index.writer import Writer, check_choice
@@ -498,7 +499,14 @@ class Loader:
             raise InvalidFile(what, file=batch.place(0))
         encoder = self._before.model.encoder
         if encoder is not None and not self._is_compared:
-            agreement = compare_given(self._name, batch, batch.vectors, encoder, held.metric)
+            rows = spread(len(batch), CANDIDATES)
+            texts = (batch.texts[row].as_buffer().to_pybytes() for row in rows)
+            given = Canaries(
+                [batch.id_of(int(row)) for row in rows],
+                [text.decode("utf-8", "replace") for text in texts],
+                prepare(batch.vectors[rows], held.metric),
+            )
+            agreement = compare_canaries(self._name, given, encoder, held.metric)
             self._is_compared = agreement.documents > 0
         return batch
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
-from vocabtool.index.canaries import Agreement, compare_canaries
 from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.database import JOURNALS, NAME, Database
 from vocabtool.index.folder import (
@@ -43,6 +42,7 @@ from vocabtool.index.generation import (
     raw_vectors,
     read_version,
 )
+from vocabtool.index.model import Agreement, compare_canaries
 from vocabtool.index.raw_vectors import measure_recall
 from vocabtool.index.writer import after_other_change
 from vocabtool.keywords import tantivy_index
@@ -311,7 +311,7 @@ def verify(
     """Check all files of an index, and that keywords and database contain the same documents.
 
     ``encoder``: encodes some documents again, to compare the vectors; ``None`` to omit this check.
-    Raises :class:`InvalidFile`, :class:`NotFound` and :class:`ChangedModel`.
+    Raises :class:`InvalidFile`, :class:`NotFound` and :class:`OtherModel`.
     """
     manifest, folder = snapshot.manifest, snapshot.commit.folder
     report = progress or (lambda what, share: None)

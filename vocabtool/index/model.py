@@ -6,6 +6,11 @@
 
 A recorded name is opened only if it is the path of an existing file or folder. So an index never
 causes an import or a download.
+
+The fingerprint of an encoder stays the same if a server runs another model under the same name. So
+some documents (canaries) are encoded again before a model writes. The agreement of a stored vector
+a and a new vector b is ``2 a·b / (a·a + b·b)``: the cosine if both have the same length, otherwise
+nearer to zero.
 """
 
 from __future__ import annotations
@@ -18,9 +23,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from vocabtool.encoders.encoder import STORED, Encoder
+import numpy as np
+from numpy.typing import NDArray
+
+from vocabtool.choices import Metric
+from vocabtool.encoders.encoder import STORED, Encoder, Vectors
 from vocabtool.encoders.open_encoder import Model, is_encoder, open_encoder
 from vocabtool.encoders.prompts import PROMPT_OPTIONS, WRAPPED
 from vocabtool.encoders.static import StaticEncoder
@@ -28,13 +37,24 @@ from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.formats.files import split_kind
 from vocabtool.formats.vocabulary_files import read, save
-from vocabtool.index.canaries import Canaries, compare_with_given
 from vocabtool.index.folder import Manifest
+from vocabtool.index.raw_vectors import prepare
 from vocabtool.search.store import KnownWords
 from vocabtool.system.own_files import checksum, whole_file
+from vocabtool.system.ranking import Rows
 from vocabtool.tokenization.rule import tokenizer_file
 from vocabtool.tokenization.words import GivenWords, Words, words_of
 
+CANARIES: Final = 8
+CANDIDATES: Final = 64  # rows from which canaries are chosen
+MAX_CHARACTERS: Final = 4_000  # of a canary, if shorter ones exist: a server is paid by length
+REPLACED: Final = "\ufffd"  # the model may have seen the bytes that this character replaces
+# Measured with all-MiniLM-L6-v2, 1 minus the lowest cosine: 3e-13 for other batches (1 text instead
+# of 32), 0 for other threads, 3e-8 for float16 in the index, 1e-6 for a model in float16, 6e-5 in
+# bfloat16. The limit is well above these.
+MIN_AGREEMENT: Final = 0.999
+# In int8 with dynamic ranges, other batches alone make 5e-2: such noise is measured when needed.
+NOISES: Final = 4  # a stored vector is from a larger batch than the canaries are
 COMPARED: Final = (*WRAPPED, "fingerprint")  # an error shows both values of these
 TOKENIZER: Final = re.compile("tokenizer:(tokenizer-[0-9a-f]{64})")
 # Models that an index never opens by their recorded name, and why.
@@ -42,8 +62,82 @@ NAMED_EACH_TIME: Final = {
     "python": "a Python function, which must be named each time, because it runs code",
     "openai": "a model on a server, which must be named each time, because it causes requests",
 }
+NAME_IT: Final = (
+    "Use the model that made the vectors, in the same version and precision and with its prompts "
+    "(--prompt-document, --prompt-query), or index the documents with this model (in a new folder, "
+    "or with --force)"
+)
 # What may have changed behind the name of a model, by kind.
 CHANGING: Final = {"python": "The source code of the function", "openai": "The server's model"}
+
+
+class Canaries(NamedTuple):
+    """Documents of an index that may be encoded again, to check its model.
+
+    ``vectors``: the stored vectors, shape (n, dim); zeros for a document without a vector.
+    """
+
+    ids: list[str]
+    texts: list[str]
+    vectors: Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The result of a comparison of new vectors with stored vectors of the same documents.
+
+    ``documents``: number of compared documents. ``lowest``: the lowest agreement; 1 if there are
+    no documents.
+    """
+
+    documents: int
+    lowest: float
+
+
+def compare_canaries(name: str, among: Canaries, encoder: Encoder, metric: Metric) -> Agreement:
+    """Encode up to 8 documents again. Raises :class:`OtherModel` if their vectors differ.
+
+    ``name``: the name of the index, for messages.
+    """
+    there = among.vectors.any(axis=1)
+    usable = [
+        at
+        for at, text in enumerate(among.texts)
+        if there[at] and text.strip() and REPLACED not in text
+    ]
+    short = [at for at in usable if len(among.texts[at]) <= MAX_CHARACTERS]
+    short = short or sorted(usable, key=lambda at: len(among.texts[at]))[:1]
+    if not short:
+        return Agreement(0, 1.0)
+    chosen = [short[at] for at in spread(len(short), CANARIES)]
+    texts = [among.texts[at] for at in chosen]
+    new, wanted = prepare(encoder.encode(texts), metric), MIN_AGREEMENT
+    agreements = _agreements(among.vectors[chosen], new)
+    worst = int(agreements.argmin())
+    if agreements[worst] < wanted:  # is this model so inexact that batches explain it?
+        alone = prepare(np.concatenate([encoder.encode([text]) for text in texts]), metric)
+        wanted = min(wanted, 1 - NOISES * (1 - float(_agreements(new, alone).min())))
+    if agreements[worst] < wanted:
+        what = (
+            f"document {among.ids[chosen[worst]][:100]!r} was encoded again: the agreement of the "
+            f"new vector with the stored one is {agreements[worst]:.4f} (the cosine; lower if the "
+            f"norms of the two vectors differ), wanted {wanted:.4g} or more. {NAME_IT}"
+        )
+        raise OtherModel(name, "model", "", encoder.fingerprint, advice=what)
+    return Agreement(len(texts), min(float(agreements[worst]), 1.0))
+
+
+def _agreements(some: Vectors, others: Vectors) -> NDArray[np.float64]:
+    one, other = some.astype(np.float64), others.astype(np.float64)
+    squares = (one**2 + other**2).sum(axis=1)
+    agreements = np.ones(len(squares))
+    np.divide(2 * (one * other).sum(axis=1), squares, out=agreements, where=squares > 0)
+    return agreements
+
+
+def spread(count: int, most: int) -> Rows:
+    """Return at most ``most`` numbers below ``count``, evenly spaced."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +417,12 @@ class IndexModel:
                 "the documents with this model"
             )
         held = self._configuration
-        compare_with_given(self._name, self._canaries(), encoder, held.metric, held.dim)
+        if encoder.dim != held.dim:
+            what = f"it makes vectors of {encoder.dim:,} numbers, but the index needs {held.dim:,}"
+            raise OtherModel(
+                self._name, "model", "", encoder.fingerprint, advice=f"{what}. {NAME_IT}"
+            )
+        compare_canaries(self._name, self._canaries(), encoder, held.metric)
         return encoder
 
     @cached_property

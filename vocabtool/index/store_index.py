@@ -23,9 +23,8 @@ from vocabtool.documents.batch import Document
 from vocabtool.documents.reading import Sources
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.open_encoder import Model
-from vocabtool.errors import ChangedModel, InvalidFile, VocabtoolError
+from vocabtool.errors import InvalidFile, OtherModel, VocabtoolError
 from vocabtool.index import contents
-from vocabtool.index.canaries import Canaries, compare_canaries
 from vocabtool.index.commit_store import CommitStore, DocumentsChanged
 from vocabtool.index.engines import Engine, TableEngine, UserTable, engine_class, table_engine
 from vocabtool.index.folder import MODEL_FILE, Manifest
@@ -33,7 +32,7 @@ from vocabtool.index.generation import Progress
 from vocabtool.index.index import Index
 from vocabtool.index.load import LoadReport
 from vocabtool.index.maintenance import VerifyReport, keep_verification
-from vocabtool.index.model import IndexModel, OpenedModel
+from vocabtool.index.model import Canaries, IndexModel, OpenedModel, compare_canaries
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.hits import Hits
@@ -241,7 +240,7 @@ class StoreIndex(Index):
                 metric = self.configuration.metric
                 agreement = compare_canaries(self.name, self._snapshot.canaries(), encoder, metric)
                 found = replace(found, encoded=agreement)
-        except (InvalidFile, ChangedModel) as error:
+        except (InvalidFile, OtherModel) as error:
             keep_verification(self.path, self._snapshot, problem=str(error))
             raise
         keep_verification(self.path, self._snapshot, recall=found.recall)

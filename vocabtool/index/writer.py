@@ -22,7 +22,7 @@ from vocabtool.documents.batch import Batch, SkipCounter
 from vocabtool.documents.options import PATH_FIRST, OnError
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.index.canaries import ENCODED, Canaries, compare_canaries
+from vocabtool.index.database import ENCODED
 from vocabtool.index.documents import (
     PLAIN,
     Items,
@@ -33,7 +33,7 @@ from vocabtool.index.documents import (
 )
 from vocabtool.index.folder import Load, Manifest
 from vocabtool.index.generation import Progress
-from vocabtool.index.model import IndexModel
+from vocabtool.index.model import Canaries, IndexModel, compare_canaries
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.index.sources import Source
 from vocabtool.search.settings import Calibration
@@ -185,7 +185,7 @@ class Writer:
           :attr:`left_out`.
 
         Raises :class:`VocabtoolError` for values that do not fit and for errors of the encoder,
-        :class:`ChangedModel` if the encoder makes different vectors than before, and ``ValueError``
+        :class:`OtherModel` if the encoder makes different vectors than before, and ``ValueError``
         for invalid vectors. After an error, this writer cannot commit.
         """
         check_choice(on_existing)
@@ -355,7 +355,7 @@ class Writer:
         """Return the encoder of the index's model.
 
         The first call encodes some documents again, and compares the vectors with stored ones.
-        Several threads may call this method. Raises :class:`ChangedModel` if the vectors differ,
+        Several threads may call this method. Raises :class:`OtherModel` if the vectors differ,
         and :class:`VocabtoolError` if the index has no model.
         """
         encoder = self._model.encoder

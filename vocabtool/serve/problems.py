@@ -16,7 +16,6 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from vocabtool.errors import (
-    ChangedModel,
     FolderInUse,
     InvalidCondition,
     InvalidFile,
@@ -104,7 +103,7 @@ def wrong_arguments() -> Iterator[None]:
 
 
 STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
-    **dict.fromkeys((FolderInUse, OtherModel, ChangedModel), HTTPStatus.CONFLICT),
+    **dict.fromkeys((FolderInUse, OtherModel), HTTPStatus.CONFLICT),
     # Files of the server, not of the request.
     **dict.fromkeys((InvalidFile, NotFound), HTTPStatus.SERVICE_UNAVAILABLE),
     NoVocabulary: HTTPStatus.NOT_FOUND,
