@@ -13,10 +13,15 @@ from hypothesis import strategies as st
 
 from vocabtool.choices import Language
 from vocabtool.keywords import cutter as cutting
-from vocabtool.keywords.cutter import Cutter, Terms, highlights
-from vocabtool.keywords.fields import FieldPlace, places_of, weighted_terms
-from vocabtool.keywords.identifiers import is_code_like, is_identifier, is_name
-from vocabtool.keywords.tokens import MAX_TERM, Span
+from vocabtool.keywords.cutter import (
+    Cutter,
+    FieldPlace,
+    Terms,
+    highlights,
+    places_of,
+    weighted_terms,
+)
+from vocabtool.keywords.tokens import MAX_TERM, Span, is_code_like, is_identifier, is_name
 
 ENGLISH = Cutter()
 UNSTEMMED = Cutter("none")

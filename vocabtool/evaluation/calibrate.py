@@ -21,8 +21,7 @@ from vocabtool.documents.batch import Document
 from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.tune import DEFAULTS, WEIGHTS, LegScores, ShortenedCopy, score_legs
 from vocabtool.index.raw_vectors import prepare
-from vocabtool.keywords.cutter import Cutter, Terms
-from vocabtool.keywords.fields import weighted_terms
+from vocabtool.keywords.cutter import Cutter, Terms, weighted_terms
 from vocabtool.keywords.tokens import SHAPES
 from vocabtool.search.settings import Calibration
 from vocabtool.system.ranking import Rows

@@ -28,7 +28,7 @@ from vocabtool.index.folder import (
 )
 from vocabtool.index.generation import Progress
 from vocabtool.index.maintenance import Verification, read_verification
-from vocabtool.keywords.fields import places_of, text_in_utf8
+from vocabtool.keywords.cutter import places_of, text_in_utf8
 from vocabtool.search.hits_table import TYPES
 from vocabtool.search.settings import Calibration
 from vocabtool.search.store import ValueCount

@@ -46,8 +46,7 @@ from vocabtool.index.sources import Source
 from vocabtool.index.vector_codes import VectorCodes, VectorLeg, build_codes
 from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.bm25 import Term
-from vocabtool.keywords.cutter import Cutter, Terms
-from vocabtool.keywords.fields import text_in_utf8, weighted_terms
+from vocabtool.keywords.cutter import Cutter, Terms, text_in_utf8, weighted_terms
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
 from vocabtool.search.conditions import Where
 from vocabtool.search.legs import MaskStore

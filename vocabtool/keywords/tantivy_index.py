@@ -222,40 +222,40 @@ class TantivyReader:
         """
         if query.must:
             limit = min(limit, self._findable(query))
-        if limit < 1 or not self.documents:
+        if limit < 1 or not self.documents or not (query.must or query.should):
             return RankedRows.none()
-        # One or two queries; the score of a document is the highest that it gets from any.
-        boolean, must, should = self._query.boolean_query, self._must, self._should
-        made = {clause.terms: self._clause(clause) for clause in query.should}
-        outdone = {(term,) for clause in query.should for term in clause.parts}
-        scored = []
-        for clause in query.should:
-            if clause.parts:  # the larger one of the identifier's score and the parts' sum counts
-                parts = boolean([(should, made[term,]) for term in clause.parts])
-                most = self._query.disjunction_max_query([made[clause.terms], parts])
-                scored.append((should, most))
-            elif clause.terms not in outdone:
-                scored.append((should, self._clause(clause)))
-        if query.must:
-            asked = [boolean([*((must, self._clause(each)) for each in query.must), *scored])]
-        else:
-            fields: dict[Field, list[Any]] = {"words": [], "surfaces": []}
-            for clause in query.should:
-                fields[clause.terms[0].field].append((should, self._clause(clause)))
-            asked = [boolean(fields["words"])] if fields["words"] else []
-            if fields["surfaces"]:
-                unscored = self._query.const_score_query(boolean(fields["surfaces"]), 0.0)
-                asked.append(boolean([(must, unscored), *scored]))
-        found = [self._best(each, query, limit, among) for each in asked]
-        if len(found) == 1:
-            return found[0]
-        if not found:
-            return RankedRows.none()
-        rows = np.concatenate([each.rows for each in found])
-        scores = np.concatenate([each.scores for each in found])
+        lists = [self._best(each, query, limit, among) for each in self._queries(query)]
+        if len(lists) == 1:
+            return lists[0]
+        rows = np.concatenate([each.rows for each in lists])
+        scores = np.concatenate([each.scores for each in lists])
         best = np.lexsort((-scores, rows))  # keep each row once, with its highest score
         first = best[np.unique(rows[best], return_index=True)[1]]
         return RankedRows.of(rows[first], scores[first], limit)
+
+    def _queries(self, query: KeywordQuery) -> list[tantivy.Query]:
+        """Return one or two queries; a document's score is the highest that it gets from any."""
+        boolean, must, should = self._query.boolean_query, self._must, self._should
+        part_terms = {(term,) for clause in query.should for term in clause.parts}
+        clauses = {clause.terms: self._clause(clause) for clause in query.should}
+        scored = []
+        for clause in query.should:
+            if clause.parts:  # the larger one of the identifier's score and the parts' sum counts
+                parts = boolean([(should, clauses[term,]) for term in clause.parts])
+                larger = self._query.disjunction_max_query([clauses[clause.terms], parts])
+                scored.append((should, larger))
+            elif clause.terms not in part_terms:
+                scored.append((should, clauses[clause.terms]))
+        if query.must:
+            return [boolean([*((must, self._clause(each)) for each in query.must), *scored])]
+        fields: dict[Field, list[Any]] = {"words": [], "surfaces": []}
+        for clause in query.should:
+            fields[clause.terms[0].field].append((should, clauses[clause.terms]))
+        queries = [boolean(fields["words"])] if fields["words"] else []
+        if fields["surfaces"]:  # found by identifiers, scored by all clauses
+            unscored = self._query.const_score_query(boolean(fields["surfaces"]), 0.0)
+            queries.append(boolean([(must, unscored), *scored]))
+        return queries
 
     def search_each(
         self, queries: Sequence[KeywordQuery], limit: int, among: Mask

@@ -15,8 +15,7 @@ from vocabtool.documents.batch import Kind
 from vocabtool.documents.options import PATH_FIRST, TEXT
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf
-from vocabtool.keywords.cutter import highlights
-from vocabtool.keywords.fields import FieldPlace, places_of
+from vocabtool.keywords.cutter import FieldPlace, highlights, places_of
 from vocabtool.keywords.tokens import Span
 from vocabtool.search.fusion import Candidates, Fused, shared_ranks
 from vocabtool.search.query import Query, term_clauses

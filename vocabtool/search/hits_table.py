@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from vocabtool.documents.batch import Kind
-from vocabtool.keywords.fields import text_in_utf8
+from vocabtool.keywords.cutter import text_in_utf8
 
 TYPES: Final[dict[Kind, pa.DataType]] = {
     **{"null": pa.string(), "integer": pa.int64(), "number": pa.float64()},

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from vocabtool.keywords.bm25 import Clause, Term, idf
 from vocabtool.keywords.cutter import QueryWord
-from vocabtool.keywords.identifiers import is_name
+from vocabtool.keywords.tokens import is_name
 from vocabtool.search.language import Operator, understand
 from vocabtool.search.settings import Predicate, Settings
 from vocabtool.search.store import JoinedWord, KnownWords, Store, WordStatus

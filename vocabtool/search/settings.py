@@ -51,7 +51,7 @@ class Settings:
       always is an identifier.
     - ``identifier``: a function that tells whether a word looks like an identifier, or a regular
       expression that must match the whole word. ``None``:
-      :func:`~vocabtool.keywords.identifiers.is_identifier`.
+      :func:`~vocabtool.keywords.tokens.is_identifier`.
     - ``phrases``: ``"required"`` if documents must contain the quoted phrases; ``"preferred"`` if
       documents with the phrases score higher.
     - ``rerank``: a cross-encoder that ranks the first ``rerank_depth`` candidates again: a path, a
@@ -98,7 +98,7 @@ class Settings:
     def is_identifier(self) -> Predicate:
         """Return a function that tells whether a word is an identifier."""
         if self.identifier is None:
-            from vocabtool.keywords.identifiers import is_identifier
+            from vocabtool.keywords.tokens import is_identifier
 
             return is_identifier
         if isinstance(self.identifier, str):

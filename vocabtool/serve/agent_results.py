@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from vocabtool.choices import Fusion
 from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.index import Index
-from vocabtool.keywords.fields import text_in_utf8
+from vocabtool.keywords.cutter import text_in_utf8
 from vocabtool.reports.hits import (
     extract,
     facts_of,

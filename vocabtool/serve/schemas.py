@@ -12,7 +12,7 @@ from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import Response
 
 from vocabtool.choices import FUSIONS, Fusion, Phrases
-from vocabtool.keywords.fields import text_in_utf8
+from vocabtool.keywords.cutter import text_in_utf8
 from vocabtool.reports.hits_page import Mark
 from vocabtool.search.conditions import MAX_CHARACTERS
 from vocabtool.search.settings import Settings

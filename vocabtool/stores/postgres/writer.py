@@ -35,8 +35,7 @@ from vocabtool.index.folder import Load, Manifest
 from vocabtool.index.generation import Progress
 from vocabtool.index.raw_vectors import as_stored, prepare
 from vocabtool.index.sources import Source
-from vocabtool.keywords.cutter import Cutter
-from vocabtool.keywords.fields import weighted_terms
+from vocabtool.keywords.cutter import Cutter, weighted_terms
 from vocabtool.stores.postgres.changes import (
     Changes,
     NewDocument,
