@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from shlex import quote
 from shutil import rmtree
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import click
 import orjson
@@ -23,13 +23,9 @@ from vocabtool.cli.output import (
     usage_errors,
 )
 from vocabtool.cli.search import WHERE
-from vocabtool.documents.options import PATH_FIRST, weights_of
+from vocabtool.documents.options import weights_of
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.system.messages import plural, tell
-
-if TYPE_CHECKING:
-    from vocabtool.documents.batch import Document
-    from vocabtool.index.index import Index
 
 INDENT: Final = "    "
 ROWS = click.option(
@@ -68,33 +64,28 @@ def list_command(
 
     With --field, each line also has the values of these fields, separated by tabs.
     """
+    from vocabtool.documents.batch import names_of
     from vocabtool.index.contents import as_row
     from vocabtool.reports.model import safe
 
     index = open_index(folder, {})
-    _check_fields(index, fields)
-    found: Iterable[dict[str, object]]
-    if fields:
-        found = map(as_row, index.documents(where))
-    else:
-        found = ({"id": each} for each in index.ids(where))
-    with standard_output() as out:
-        for row in islice(found, k):
-            values = [row.get(name) for name in ("id", *fields)]
-            if rows == "jsonl":
-                line = orjson.dumps(dict(zip(("id", *fields), values, strict=True)))
-            else:
-                line = "\t".join(map(safe, map(_plain, values))).encode()
-            out.write(line + b"\n")
-
-
-def _check_fields(index: Index, fields: Iterable[str]) -> None:
-    from vocabtool.documents.batch import names_of
-
     known = ["id", "text", *index.manifest.fields]
     for name in fields:
         if name not in known:
             raise NotFound(f"{index.name}: no field {name!r}; the fields are {names_of(known)}")
+    documents: Iterable[dict[str, object]]
+    if fields:
+        documents = map(as_row, index.documents(where))
+    else:  # no document is read
+        documents = ({"id": id_} for id_ in index.ids(where))
+    with standard_output() as out:
+        for document in islice(documents, k):
+            row = {name: document.get(name) for name in ("id", *fields)}
+            if rows == "jsonl":
+                line = orjson.dumps(row)
+            else:
+                line = "\t".join(safe(_plain(value)) for value in row.values()).encode()
+            out.write(line + b"\n")
 
 
 def _plain(value: object) -> str:
@@ -110,30 +101,28 @@ def _plain(value: object) -> str:
 def get_command(folder: str, ids: tuple[str, ...], rows: Literal["text", "jsonl"]) -> int:
     """Print the documents with these IDs, with all fields. Exit with 1 if an ID is not in DIR."""
     from vocabtool.index.contents import as_row
-
-    index = open_index(folder, {})
-    found = {id_: index.get(id_) for id_ in dict.fromkeys(ids)}
-    with standard_output() as out:
-        for each in found.values():
-            if each is not None:
-                out.write(orjson.dumps(as_row(each)) + b"\n" if rows == "jsonl" else _page(each))
-    return _tell_missing(id_ for id_, each in found.items() if each is None)
-
-
-def _page(document: Document) -> bytes:
     from vocabtool.reports.model import safe
 
-    lines = [safe(document.id)]
-    lines += [f"  {safe(name)}: {safe(_plain(each))}" for name, each in document.fields.items()]
-    lines += [f"{INDENT}{safe(line)}".rstrip() for line in document.text.splitlines()]
-    return "".join(f"{line}\n" for line in lines).encode()
+    index = open_index(folder, {})
+    documents = {id_: index.get(id_) for id_ in ids}
+    with standard_output() as out:
+        for document in documents.values():
+            if document is None:
+                continue
+            if rows == "jsonl":
+                out.write(orjson.dumps(as_row(document)) + b"\n")
+                continue
+            lines = [safe(document.id)]
+            lines += [f"  {safe(name)}: {safe(_plain(v))}" for name, v in document.fields.items()]
+            lines += [f"{INDENT}{safe(line)}".rstrip() for line in document.text.splitlines()]
+            out.write("".join(f"{line}\n" for line in lines).encode())
+    return _tell_missing([id_ for id_, document in documents.items() if document is None])
 
 
-def _tell_missing(ids: Iterable[str]) -> int:
+def _tell_missing(missing: Sequence[str]) -> int:
     """Print that the index has no documents with these ids. Return the exit code."""
     from vocabtool.reports.model import safe
 
-    missing = [*ids]
     for id_ in missing[:SHOWN]:
         tell(f"not in the index: {safe(id_)}")
     if len(missing) > SHOWN:
@@ -192,10 +181,8 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool, qui
         with step_progress(quiet) as progress:
             count = index.export(file, where=where, vectors=vectors, progress=progress)
     if not quiet:
-        searched, told = index.manifest.searched_fields, "to read them again"
-        if searched and not is_of_fields(index.snapshot(), where):
-            if searched != PATH_FIRST:
-                told += ", without weights, because some texts are not their fields joined"
+        searched = index.manifest.searched_fields
+        if not is_of_fields(index.snapshot(), where):
             searched = ()
         fields = "".join(f" --field {quote(name)}" for name in searched or ("text",))
         others = (name for name in index.manifest.fields if name not in weights_of(searched))
@@ -205,7 +192,7 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool, qui
             keep += f" --vectors {quote(str(Path(file).with_suffix('.vectors.npy')))}"
         elif vectors:
             keep += " --vector-field vector"
-        tell(f"{told}: vocabtool index {quote(file)} --id-field id{fields}{keep}")
+        tell(f"to read them again: vocabtool index {quote(file)} --id-field id{fields}{keep}")
 
 
 @click.command("copy")
