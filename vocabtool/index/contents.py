@@ -42,6 +42,7 @@ BLOCK_BYTES: Final = 4 << 20  # target size of the texts that are in memory at o
 BLOCK_ROWS: Final = (16, 8192)  # of the first block, and of any block at most
 VECTOR: Final = "vector"  # the column of an exported vector
 MOST_FREQUENT: Final = 5  # values of a field
+OF_FILES: Final = {VECTORS: "vectors", **dict.fromkeys((NAME, *JOURNALS), "documents")}
 EXPORT_ENDINGS: Final = (".jsonl", ".parquet", ".arrow")
 
 Fetched = TypeVar("Fetched")
@@ -296,24 +297,22 @@ def stats(
 
 
 def sizes(path: Path, generation: Path) -> dict[str, int]:
+    """Return the bytes on disk by purpose, such as ``vectors``."""
     sizes: Counter[str] = Counter(dict.fromkeys(("documents", "vectors", "keywords"), 0))
     for file in path.rglob("*"):
+        purpose = "other"
+        if file.parent == generation / KEYWORDS:
+            purpose = "keywords"
+        elif file.parent == path and MODEL_FILE.fullmatch(file.name):
+            purpose = "model"
+        elif file.parent == generation and CODE_FILE.fullmatch(file.name):
+            purpose = "codes"
+        elif file.parent == generation:
+            purpose = OF_FILES.get(file.name, "other")
         with suppress(OSError):
-            size = 0 if file.is_dir() or file.name == JOURNALS[1] else file.stat().st_size
-            sizes[_purpose(file, path, generation)] += size
+            if not file.is_dir() and file.name != JOURNALS[1]:
+                sizes[purpose] += file.stat().st_size
     return {purpose: size for purpose, size in sizes.items() if size or purpose != "other"}
-
-
-def _purpose(file: Path, path: Path, generation: Path) -> str:
-    if file.parent == generation / KEYWORDS:
-        return "keywords"
-    if file.parent == generation:
-        if file.name in (NAME, *JOURNALS):
-            return "documents"
-        return {VECTORS: "vectors"}.get(
-            file.name, "codes" if CODE_FILE.fullmatch(file.name) else "other"
-        )
-    return "model" if file.parent == path and MODEL_FILE.fullmatch(file.name) else "other"
 
 
 def count_unknown(

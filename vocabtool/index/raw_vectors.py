@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -100,22 +99,12 @@ class RawVectors:
 
     def read_rows(self, rows: Rows) -> Vectors:
         """Read the vectors of ascending rows one by one."""
-        with self.reader() as read:
-            return read(rows)
-
-    @contextmanager
-    def reader(self) -> Iterator[Callable[[Rows], Vectors]]:
-        """Open the file, and yield a function that reads rows as :meth:`read_rows` does."""
+        vectors = np.empty((len(rows), self.dim), self._type)
         with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
-
-            def read(rows: Rows) -> Vectors:
-                found = np.empty((len(rows), self.dim), self._type)
-                for place, row in enumerate(rows.tolist()):
-                    opened.seek(row * self.row_bytes)
-                    found[place] = self._read(opened, 1)
-                return _single(found)
-
-            yield read
+            for place, row in enumerate(rows.tolist()):
+                opened.seek(row * self.row_bytes)
+                vectors[place] = self._read(opened, 1)
+        return _single(vectors)
 
     def _read(self, opened: FileIO, rows: int) -> Stored:
         data = opened.read(rows * self.row_bytes) or b""
