@@ -203,10 +203,8 @@ def copy_command(folder: str, new: str, quiet: bool) -> None:
     """Copy the index in DIR to NEW, as it is at its last commit. Other processes may write to DIR
     meanwhile.
 
-    NEW is a new folder, which appears when it is complete, or an address, such as
-    postgresql://HOST/DATABASE?index=NAME. A copy from or to an address is compared with the
-    original at the end. After an interruption, the same command resumes the copy. The model is
-    not copied.
+    DIR and NEW are folders; NEW appears when it is complete. After an interruption, the same
+    command begins again. The model is not copied.
     """
     with usage_errors():
         index = open_index(folder, {})
