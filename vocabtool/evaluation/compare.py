@@ -26,7 +26,7 @@ from vocabtool.evaluation.judgements import (
     with_judgements,
 )
 from vocabtool.index.raw_vectors import prepare
-from vocabtool.index.vector_leg import Block, merge_best
+from vocabtool.index.vector_codes import Block, merge_best
 from vocabtool.search.hits import Hits
 from vocabtool.search.query import is_word, weigh_words
 from vocabtool.search.settings import Settings

@@ -21,14 +21,13 @@ import orjson
 
 from vocabtool.choices import StoredType
 from vocabtool.encoders.encoder import Encoder
-from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.index.canaries import Canaries, compare_with_given
+from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
 from vocabtool.index.commit_store import Contents, StoredRows
 from vocabtool.index.engines import UserTable
 from vocabtool.index.folder import Chance, Manifest
 from vocabtool.index.generation import Progress
 from vocabtool.index.maintenance import VerifyReport
-from vocabtool.index.model import IndexModel
+from vocabtool.index.model import Canaries, IndexModel, compare_canaries
 from vocabtool.index.raw_vectors import as_stored
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.conditions import Where
@@ -133,7 +132,10 @@ class PostgresEngine:
             found = find_table(connection, table, where)
             if encoder is not None:
                 sample = sample_of(connection, table, found, metric)
-                compare_with_given(where, sample, encoder, metric, found.dim)
+                if encoder.dim != found.dim:
+                    what = f"it makes vectors of {encoder.dim:,} numbers, not of {found.dim:,}"
+                    raise OtherModel(where, "model", "", encoder.fingerprint, advice=what)
+                compare_canaries(where, sample, encoder, metric)
         made = replace(manifest, fields=found.fields)
         own = partial(attach, table=table, found=found)
         return cls._create(address, made, files, own, replaces=replaces)

@@ -30,8 +30,7 @@ from vocabtool.choices import Metric, StoredType
 from vocabtool.documents.batch import Kind
 from vocabtool.documents.objects import as_string
 from vocabtool.errors import NotFound, VocabtoolError
-from vocabtool.index.canaries import ENCODED, Canaries
-from vocabtool.index.database import text_hash
+from vocabtool.index.database import ENCODED, text_hash
 from vocabtool.index.documents import (
     MAX_FIELDS,
     MAX_ID_BYTES,
@@ -39,6 +38,7 @@ from vocabtool.index.documents import (
     check_column_name,
 )
 from vocabtool.index.engines import UserTable
+from vocabtool.index.model import Canaries
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.stores.postgres.changes import (
@@ -237,7 +237,7 @@ def sample_of(
     rows = connection.execute(statement, binary=True).fetchall()
     ids, texts, sent = ([*column] for column in zip(*rows, strict=True)) if rows else ([], [], [])
     vectors = prepare(from_bytes(sent, found.dim), metric)
-    return Canaries(ids, texts, vectors, may_be_stale=True)
+    return Canaries(ids, texts, vectors)
 
 
 def attach(connection: Connection, tables: Tables, table: UserTable, found: FoundTable) -> None:

@@ -28,11 +28,11 @@ from vocabtool.documents.batch import Batch, Kind
 from vocabtool.documents.options import PATH_FIRST, weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.index.canaries import CANDIDATES, Canaries, spread
 from vocabtool.index.database import text_hash
 from vocabtool.index.documents import MAX_FIELDS, PLAIN, union
 from vocabtool.index.folder import Load, Manifest
 from vocabtool.index.generation import Progress
+from vocabtool.index.model import CANDIDATES, Canaries, spread
 from vocabtool.index.raw_vectors import as_stored, prepare
 from vocabtool.index.sources import Source
 from vocabtool.keywords.cutter import Cutter, weighted_terms
@@ -602,7 +602,7 @@ def canaries_of(connection: Connection, tables: Tables, manifest: Manifest) -> C
     if tables.of_user:
         vectors = prepare(vectors, manifest.configuration.metric)
     ids, texts = ([each[at] for each in found] for at in (1, 2))
-    return Canaries(ids, texts, vectors, may_be_stale=tables.of_user)
+    return Canaries(ids, texts, vectors)
 
 
 def _texts(values: pa.StringArray) -> list[str | None]:
