@@ -250,7 +250,7 @@ def test_a_copy_closes_the_generation_that_it_leaves(
 
     monkeypatch.setattr(generation, "read_commit", read)
     assert len(index.copy(tmp_path / "new")) == 28
-    assert [commit.folder == found[0].folder for commit in found] == [True, False, False, False]
+    assert [commit.folder == found[0].folder for commit in found[:4]] == [True, *[False] * 3]
     for commit in found:
         with pytest.raises(VocabtoolError) as caught:
             commit.database.fetch("SELECT 1")
