@@ -282,12 +282,10 @@ def is_name(word: str) -> bool:
     if len(word) > _MAX_LENGTH:
         return False
     shape = word.translate(SHAPES)
-    return bool(_CAMEL_CASE.fullmatch(word) or _NAME.fullmatch(shape) or _is_path(shape))
-
-
-def _is_path(shape: str) -> bool:
+    if _CAMEL_CASE.fullmatch(word) or _NAME.fullmatch(shape):
+        return True
     if shape.count("/") < 2 and not ("/" in shape and _ENDING.search(shape)):
-        return False
+        return False  # not a path
     return all(map(_STEP.fullmatch, shape.removeprefix("/").split("/")))
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from vocabtool.errors import VocabtoolError
+from vocabtool.errors import NotFound, OtherModel
 from vocabtool.index.documents import PLAIN
 from vocabtool.reports.hits import value_counts
 from vocabtool.reports.report import Report, Section, facts, percent, safe
@@ -77,22 +77,26 @@ def _index_facts(
     if report.by_others:
         rest = plural(report.by_others, "document", "documents")
         yield "by others", f"{rest} loaded by other processes at the same time"
-    if report.skipped:
-        yield "skipped", plural(report.skipped, *SKIPPED)
-    if report.left_out:
-        values = plural(report.left_out, "value", "values")
-        yield "skipped values", f"{values} that did not fit their field; the documents were added"
-    if report.dropped:
-        yield "dropped", plural(report.dropped, *DROPPED)
-    if report.zero:
-        vectors = plural(report.zero, "vector", "vectors")
-        yield "zero", f"{vectors}: found by keywords only"
-    if report.not_utf8:
-        texts = plural(report.not_utf8, "document", "documents")
-        yield (
+    values = plural(report.left_out, "value", "values")
+    vectors = plural(report.zero, "vector", "vectors")
+    texts = plural(report.not_utf8, "document", "documents")
+    for name, count, told in (
+        ("skipped", report.skipped, plural(report.skipped, *SKIPPED)),
+        (
+            "skipped values",
+            report.left_out,
+            f"{values} that did not fit their field; the documents were added",
+        ),
+        ("dropped", report.dropped, plural(report.dropped, *DROPPED)),
+        ("zero", report.zero, f"{vectors}: found by keywords only"),
+        (
             "not UTF-8",
+            report.not_utf8,
             f"{texts}, invalid bytes stored as U+FFFD: perhaps another encoding, or not text",
-        )
+        ),
+    ):
+        if count:
+            yield name, told
     yield from _search_facts(index)
 
 
@@ -139,6 +143,8 @@ def stats_report(index: Index, found: IndexStats) -> Report:
 
 
 def _stats_facts(index: Index, found: IndexStats) -> Iterator[tuple[str, str]]:
+    from rich.filesize import decimal
+
     kind = "none: your own vectors" if found.kind is None else found.kind
     yield "model", kind if found.model is None else f"{found.model} ({kind})"
     yield from _search_facts(index)
@@ -155,8 +161,8 @@ def _stats_facts(index: Index, found: IndexStats) -> Iterator[tuple[str, str]]:
     if found.verified is not None:
         held = f"{found.verified.time}, commit {found.verified.commit:,}"
         yield "verified", f"{held}: {found.verified.problem or 'no damage'}"
-    sizes = ", ".join(f"{name} {_size(size)}" for name, size in found.files.items())
-    yield "disk", f"{_size(sum(found.files.values()))}: {sizes}"
+    sizes = ", ".join(f"{name} {decimal(size)}" for name, size in found.files.items())
+    yield "disk", f"{decimal(sum(found.files.values()))}: {sizes}"
     if found.table is not None:
         told = "its triggers are gone or disabled: index again with --force"
         if (count := found.waiting) is not None:
@@ -174,14 +180,6 @@ def _field_facts(field: FieldStats) -> str:
     return told
 
 
-def _size(size: int) -> str:
-    """Return a size on disk for people, in decimal units."""
-    for unit, most in (("bytes", 1_000), ("kB", 1_000_000), ("MB", 1_000_000_000)):
-        if size < most:
-            return f"{size / (most // 1_000):,.{0 if unit == 'bytes' else 1}f} {unit}"
-    return f"{size / 1e9:,.1f} GB"
-
-
 def _weight_of(index: Index) -> str:
     """Describe the weight of keyword search, and where it comes from."""
     found = index.calibration
@@ -191,7 +189,7 @@ def _weight_of(index: Index) -> str:
         return f"{found.a:.2f}, an estimate from {found.sample:,} documents"
     try:
         knowledge = index.snapshot().known_words
-    except VocabtoolError:
+    except (NotFound, OtherModel):  # the model is not here
         return f"{A_OF_WORDS}, or {A_OF_PIECES} for models of pieces, not calibrated"
     weight = Settings().weight(knowledge is not None and knowledge.subword)
     return f"{weight}, not calibrated"
