@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.builders.small_indexes import add, made
 from vocabtool.errors import InvalidCondition
-from vocabtool.integrations.filters import comparison, join, negate, quote_value
+from vocabtool.integrations.metadata import comparison, join, negate, quote_value
 from vocabtool.search import conditions
 from vocabtool.search.conditions import Moment, parse
 

@@ -28,25 +28,23 @@ from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.index.index import Index
-from vocabtool.integrations.filters import (
+from vocabtool.integrations.metadata import (
     ALWAYS,
+    EXPLAINED,
+    WANTED,
     Operator,
+    as_json,
     check_depth,
     check_operator,
     comparison,
-    join,
-    negate,
-    refuse,
-    refuse_where,
-)
-from vocabtool.integrations.metadata import (
-    EXPLAINED,
-    WANTED,
-    as_json,
     explanation,
     field_of,
     fields_of,
+    join,
     metadata_of,
+    negate,
+    refuse,
+    refuse_where,
 )
 from vocabtool.search.hits import Hit, Hits
 

@@ -43,26 +43,24 @@ from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.index.documents import ID
 from vocabtool.index.index import Index
-from vocabtool.integrations.filters import (
+from vocabtool.integrations.metadata import (
     ALWAYS,
+    EXPLAINED,
     NEVER,
+    NODE,
+    REF,
     Operator,
     check_depth,
     comparison,
+    explanation,
+    field_of,
+    fields_of,
     join,
+    metadata_of,
     negate,
     quote_field,
     refuse,
     refuse_where,
-)
-from vocabtool.integrations.metadata import (
-    EXPLAINED,
-    NODE,
-    REF,
-    explanation,
-    field_of,
-    fields_of,
-    metadata_of,
 )
 from vocabtool.search.hits import Hits
 
@@ -78,7 +76,7 @@ MODES: Final[dict[VectorStoreQueryMode, dict[str, Any]]] = {
 Op = FilterOperator
 COMPARISONS: Final[dict[FilterOperator, Operator]] = {
     **{Op.EQ: "=", Op.GT: ">", Op.GTE: ">=", Op.LT: "<", Op.LTE: "<=", Op.IN: "in"},
-    **{Op.CONTAINS: "contains", Op.TEXT_MATCH: "contains"},
+    **{Op.NE: "!=", Op.NIN: "not in", Op.CONTAINS: "contains", Op.TEXT_MATCH: "contains"},
 }
 OF_MISSING: Final = (Op.NE, Op.NIN, Op.IS_EMPTY)  # true of a node without the metadata
 
@@ -117,14 +115,8 @@ class VocabtoolEmbedding(BaseEmbedding):
     def _get_text_embedding(self, text: str) -> list[float]:
         return self._get_text_embeddings([text])[0]
 
-    async def _aget_text_embedding(self, text: str) -> list[float]:
-        return await asyncio.to_thread(self._get_text_embedding, text)
-
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
         return cast(list[list[float]], self._encoder.encode(texts).tolist())
-
-    async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        return await asyncio.to_thread(self._get_text_embeddings, texts)
 
 
 class VocabtoolVectorStore(BasePydanticVectorStore):
@@ -191,9 +183,6 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         """Delete all nodes whose source is the document ``ref_doc_id``."""
         self._delete(_restrict(REF, [ref_doc_id], self._fields()))
 
-    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        await asyncio.to_thread(self.delete, ref_doc_id)
-
     def delete_nodes(
         self,
         node_ids: list[str] | None = None,
@@ -217,20 +206,9 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         with self._writing:
             self._index.delete(node_ids)
 
-    async def adelete_nodes(
-        self,
-        node_ids: list[str] | None = None,
-        filters: MetadataFilters | None = None,
-        **delete_kwargs: Any,
-    ) -> None:
-        await asyncio.to_thread(self.delete_nodes, node_ids, filters)
-
     def clear(self) -> None:
         """Delete all nodes."""
         self._delete(ALWAYS)
-
-    async def aclear(self) -> None:
-        await asyncio.to_thread(self.clear)
 
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
@@ -246,11 +224,6 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         chosen = None if where is None else {*self._index.ids(where)}
         wanted = (each for each in node_ids if chosen is None or each in chosen)
         return [*map(_node_of, self._index.get_many(wanted).values())]
-
-    async def aget_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
-    ) -> list[BaseNode]:
-        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Search the index; ``kwargs`` replace ``explain`` and ``settings`` of the store.
@@ -355,35 +328,33 @@ def _condition(filters: MetadataFilters, fields: Mapping[str, Kind], depth: int)
 def _test(asked: MetadataFilter, fields: Mapping[str, Kind]) -> str:
     """Return one filter as a condition that is true or false even if the field is missing."""
     name, operator, value = field_of(asked.key), asked.operator, asked.value
+    what = f"{operator.value!r} of {asked.key!r}"
     quote_field(asked.key)  # raises if it is no name
     if (kind := fields.get(name, "null")) == "null":
         return ALWAYS if operator in OF_MISSING else NEVER
-    there, missing = comparison(name, "is not null"), comparison(name, "is null")
     if operator == Op.IS_EMPTY:
-        empty = [comparison(name, "in", ["", "[]"])] if kind == "string" else []
-        return join("or", [missing, *empty])
+        return comparison(name, "in", [None, "", "[]"] if kind == "string" else [None])
     if value is None:
-        refuse(f"{operator.value!r} of {asked.key!r} needs a value", value)
+        refuse(f"{what} needs a value", value)
     if kind == "boolean" and value in (0, 1):  # a filter cannot have a boolean
         value = bool(value)
-    if operator == Op.NE:
-        return join("or", [missing, comparison(name, "!=", value)])
-    if operator == Op.NIN:
-        return join("or", [missing, comparison(name, "not in", value)])
     if operator in COMPARISONS:
-        return join("and", [there, comparison(name, COMPARISONS[operator], value)])
-    if operator in (Op.ANY, Op.ALL):
+        test = comparison(name, COMPARISONS[operator], value)
+    elif operator in (Op.ANY, Op.ALL):
         if not isinstance(value, list):
-            refuse(f"{operator.value!r} of {asked.key!r} needs a list of values", value)
+            refuse(f"{what} needs a list of values", value)
         tests = [comparison(name, "contains", each) for each in value]
-        if operator == Op.ALL:
-            return join("and", [there, *tests])
-        return join("and", [there, join("or", tests)]) if tests else NEVER
-    if operator != Op.TEXT_MATCH_INSENSITIVE:
-        refuse(f"{operator.value!r} of {asked.key!r} is not known", value)
-    if not isinstance(value, str) or {*"%_"} & {*value}:
-        refuse(f"{operator.value!r} of {asked.key!r} needs a text without % and _", value)
-    return join("and", [there, comparison(name, "ilike", f"%{value}%")])
+        empty = ALWAYS if operator == Op.ALL else NEVER
+        test = join("and" if operator == Op.ALL else "or", tests or [empty])
+    elif operator == Op.TEXT_MATCH_INSENSITIVE:
+        if not isinstance(value, str) or {*"%_"} & {*value}:
+            refuse(f"{what} needs a text without % and _", value)
+        test = comparison(name, "ilike", f"%{value}%")
+    else:
+        refuse(f"{what} is not known", value)
+    if operator in OF_MISSING:
+        return join("or", [comparison(name, "is null"), test])
+    return join("and", [comparison(name, "is not null"), test])
 
 
 def _restrict(field: str, values: list[str], fields: Mapping[str, Kind]) -> str:
