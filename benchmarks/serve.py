@@ -41,7 +41,6 @@ BESIDE_WRITER: Final = 3.0  # p99 beside a writer, as a multiple of the quiet on
 FLAT: Final = 1.05  # memory at the end, as a multiple of that after a tenth, at most
 READY: Final = 2.0  # seconds until a server is ready, at most
 ADDRESS: Final = "http://127.0.0.1:"
-NO_LIMITS: Final = ("--rate", "0")
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -82,7 +81,7 @@ def serving(folder: Path, *options: str) -> Iterator[Server]:
     log = folder.with_name("serve.log")
     command = [sys.executable, "-m", "vocabtool", "serve", f"docs={folder}", "--port", "0"]
     with log.open("wb") as errors:
-        process = subprocess.Popen([*command, *NO_LIMITS, *options], stderr=errors)
+        process = subprocess.Popen([*command, *options], stderr=errors)
     try:
         while not (told := log.read_text("utf-8").partition(ADDRESS)[2]):
             if process.poll() is not None:

@@ -174,7 +174,7 @@ def test_every_public_name_is_documented(module: ModuleType) -> None:
 NAMES = {
     "encoders": (*choices.KINDS, *choices.WEIGHTINGS),
     "formats": (*get_args(vocabtool.documents.Format), *get_args(Kind)),
-    "search": (*choices.FUSIONS, *choices.NO_RESULTS[1:], *get_args(choices.Metric)),
+    "search": (*choices.FUSIONS, *get_args(choices.Metric)),
 }
 
 

@@ -21,10 +21,9 @@ import uvicorn
 
 from tests.cli.running import environment
 from tests.conftest import ROOT
-from vocabtool.serve.application import application
+from vocabtool.serve.application import application, settings
 from vocabtool.serve.catalog import Catalog, ServedIndex
 from vocabtool.serve.guard import Protection
-from vocabtool.serve.server import settings
 
 
 def first_line(process: subprocess.Popen[str]) -> str:

@@ -26,7 +26,7 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.builders.served import serving
 from tests.builders.small_indexes import DIM
-from vocabtool.serve.schemas import SearchSettings
+from vocabtool.search.settings import Settings
 
 Case: TypeAlias = schemathesis.Case[Any]
 CASES, ALL_CASES = 300, 5_000
@@ -57,7 +57,7 @@ def send(case: Case, batch: str) -> Case:
 def ask(case: Case, asked: dict[str, Any]) -> Case:
     """The case with a question that has an answer, and the drawn settings."""
     drawn = case.body if isinstance(case.body, dict) else {}
-    names = SearchSettings.model_fields
+    names = Settings.__dataclass_fields__
     case.body = {name: value for name, value in drawn.items() if name in names} | asked
     return case
 

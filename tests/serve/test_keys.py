@@ -18,8 +18,7 @@ from click.testing import CliRunner
 from tests.builders.served import serving
 from vocabtool.cli.main import cli
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.serve.guard import Protection, must_write
-from vocabtool.serve.keys import KeyFile, make_key
+from vocabtool.serve.guard import KeyFile, Protection, make_key, must_write
 
 SEARCH = "/v1/indexes/small/search"
 

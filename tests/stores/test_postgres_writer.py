@@ -1,4 +1,4 @@
-"""The writer of PostgreSQL: commits, several writers at once, hostile names, errors."""
+"""The writer of PostgreSQL: commits, one writer at a time, hostile names, errors."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from tests.builders.postgres_store import (
     texts_in,
 )
 from vocabtool import Document, VocabtoolError
-from vocabtool.documents.options import PATH_FIRST
-from vocabtool.errors import FolderNotEmpty, NotFound
+from vocabtool.errors import FolderInUse, FolderNotEmpty, NotFound
 from vocabtool.index.folder import Load
 from vocabtool.stores.postgres import schema
 from vocabtool.stores.postgres.changes import write_changes
@@ -105,135 +104,71 @@ def test_hostile_names(address: str) -> None:
         assert {name for (name,) in held} == {*HOSTILE} - {"a\0b"}
 
 
-def test_four_writers_at_once(connections: Connections) -> None:
-    """They update and delete the same ids: each commit succeeds, each id is there once."""
-    errors: list[BaseException] = []
-
-    def work(number: int) -> None:
-        try:
-            changes = open_writer(connections)
-            for turn in range(12):
-                ids = [f"d{(turn * 7 + at * (number + 1)) % 20}" for at in range(10)]
-                put(changes, [Document(id_, f"writer{number} turn{turn} birch") for id_ in {*ids}])
-                if turn % 3 == 0:
-                    delete(changes, ids[:2])
-                commit(changes)
-            put(changes, [Document(f"own{number}", "amber")])
-            commit(changes)
-            changes.close()
-        except BaseException as error:  # noqa: BLE001 - told by the test
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    found = texts_in(connections)
-    assert {f"own{number}" for number in range(4)} <= found.keys()
-    changes = open_writer(connections)
-    assert changes.manifest.commit == 4 * 13
-    assert changes.manifest.rows == len(found)
-    changes.close()
-
-
-def test_the_last_writer_wins(connections: Connections) -> None:
-    """Two writers add the same new id, with other fields: one document, both fields."""
-    one, other = open_writer(connections), open_writer(connections)
+def test_one_writer_at_a_time(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one waits until the first is closed, for a limited time."""
+    one = open_writer(connections)
+    with monkeypatch.context() as impatient:
+        impatient.setattr(schema, "WAIT_SECONDS", 0.1)
+        with pytest.raises(FolderInUse, match=r"another process writes .* within 0.1 seconds"):
+            open_writer(connections)
     put(one, [Document("a", "from one", {"x": 1})])
+    others: list[PostgresWriter] = []
+    waiting = threading.Thread(target=lambda: others.append(open_writer(connections)))
+    waiting.start()
+    commit(one)
+    assert others == []
+    one.close()
+    waiting.join()
+    (other,) = others
+    assert (other.manifest.rows, other.manifest.commit) == (1, 1)
     put(other, [Document("a", "from other", {"y": "word"})])
-    commit(one)
     commit(other)
+    other.close()
     assert texts_in(connections) == {"a": "from other"}
-    assert other.manifest.fields == {"x": "integer", "y": "string"}
-    put(one, [Document("b", "text", {"y": 5, "z": 1})])
-    put(other, [Document("c", "text", {"z": "no number"})])
-    commit(one)  # its 5 is text, as the field is now
-    with pytest.raises(VocabtoolError, match=r"'z' are strings here, .*whole numbers") as caught:
-        commit(other)
-    assert "Nothing of this commit was written" in str(caught.value)
-    assert fetch(connections, "SELECT id, field_1 FROM {documents} ORDER BY id")[-1] == ("b", "5")
-    one.close()
-    other.close()
 
 
-ONE, TWO = (), ("title", "text")
+def test_two_schemas_have_a_writer_each(connections: Connections, address: str) -> None:
+    held = open_writer(connections)
+    with Connections(address, schema="second").connect() as connection:
+        tables = schema.Tables("second", held._tables.number)
+        tables.lock(connection, "here", of_session=True)
+    held.close()
 
 
-@pytest.mark.parametrize("first", [ONE, TWO])
-@pytest.mark.parametrize("waits", [False, True])
-def test_other_fields_are_searched(connections: Connections, first: Any, waits: bool) -> None:
-    """Of two first loads that search different fields, the later commit is refused.
-
-    ``waits``: the other one commits while this one has begun to write.
-    """
-    one = open_writer(connections, buffer_bytes=1 if waits else 10**6)
+def test_another_writer_after_a_lost_connection(connections: Connections) -> None:
+    """Its changes are not overwritten by what the first one knew."""
+    one = open_writer(connections)
+    put(one, [Document("a", "amber")])
+    one._connection.close()
     other = open_writer(connections)
-    one.searched_fields, other.searched_fields = first, TWO if first == ONE else ONE
-    put(one, [Document("a", "amber")])
     put(other, [Document("b", "birch")])
-    if waits:
-        errors: list[VocabtoolError] = []
-
-        def late() -> None:
-            try:
-                commit(other)
-            except VocabtoolError as error:
-                errors.append(error)
-
-        thread = threading.Thread(target=late)
-        thread.start()
-        commit(one)
-        thread.join()
-    else:
-        commit(one)
-        with pytest.raises(VocabtoolError) as caught:
-            commit(other)
-        errors = [caught.value]
-    (error,) = errors
-    assert "fields: title and text" in str(error) or "chose title and text" in str(error)
-    assert "Nothing of this commit was written (1 documents to add" in str(error)
-    assert texts_in(connections) == {"a": "amber"}
-    for each in (one, other):
-        each.close()
-    again = open_writer(connections)
-    assert again.manifest.searched_fields == first
-    again.close()
-
-
-def test_pieces_with_and_without_paths_are_merged(connections: Connections) -> None:
-    one, other = open_writer(connections), open_writer(connections)
-    one.searched_fields = PATH_FIRST
-    put(one, [Document("a", "amber")])
-    put(other, [Document("b", "birch")])
-    commit(one)
     commit(other)
-    assert other.manifest.searched_fields == PATH_FIRST
-    assert texts_in(connections) == {"a": "amber", "b": "birch"}
-    one.close()
     other.close()
+    told = r"another process changed the index meanwhile.*Nothing of this commit was written"
+    with pytest.raises(VocabtoolError, match=told):
+        commit(one)
+    one.close()
+    assert texts_in(connections) == {"b": "birch"}
 
 
-def test_a_deadlock_is_answered(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PostgreSQL ends one transaction of two; it is written again."""
-    from psycopg.errors import DeadlockDetected
-
-    real, calls = write_changes, list[int]()
-
-    def fails_once(*arguments: Any) -> None:
-        calls.append(1)
-        real(*arguments)
-        if len(calls) == 1:
-            raise DeadlockDetected("deadlock detected")
-
-    monkeypatch.setattr("vocabtool.stores.postgres.writer.write_changes", fails_once)
-    changes = open_writer(connections)
-    put(changes, [Document("a", "amber")])
-    commit(changes)
-    changes.close()
-    assert len(calls) == 2
-    assert texts_in(connections) == {"a": "amber"}
+def test_loads_and_sources(connections: Connections) -> None:
+    """They are committed with the documents; a commit without documents is counted too."""
+    one = open_writer(connections)
+    put(one, [Document("a", "amber")])
+    load = Load(plan="p", documents=1, finished=False, alone=False, synced=False)
+    one.commit_changes(replace(one.manifest, load=load), codes=True)
+    assert one.manifest.load == load
+    one.commit_changes(replace(one.manifest, load=replace(load, finished=True)), codes=False)
+    there = np.array([*one.find_existing(["a"]).values()])
+    assert one.set_source(there, 2)
+    assert one.rows_of_sources([2]).tolist() == there.tolist()
+    commit(one)
+    assert not one.set_source(there, 2)
+    assert one.manifest.commit == 3
+    assert fetch(connections, "SELECT source FROM {documents}") == [(2,)]
+    one.close()
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -293,10 +228,12 @@ def test_a_retry_that_fails(connections: Connections, monkeypatch: pytest.Monkey
             raise psycopg.OperationalError("the connection is lost")
         return real(self, query, *arguments, **options)
 
-    def fails_later(*arguments: Any) -> None:
+    write = PostgresWriter._write
+
+    def fails_later(self: PostgresWriter) -> None:
         if calls:
             raise VocabtoolError("no more")
-        write_changes(*arguments)
+        write(self)
 
     monkeypatch.setattr(psycopg.Connection, "execute", execute)
     monkeypatch.setattr("vocabtool.stores.postgres.writer.write_changes", fails_later)
@@ -313,28 +250,11 @@ def test_a_new_field_after_a_flush(connections: Connections) -> None:
     changes = open_writer(connections, buffer_bytes=10_000)
     put(changes, [Document(f"d{at}", "amber") for at in range(20)])
     put(changes, [Document("e", "birch", {"year": 1})])
-    told = r"a field is new, but 20 .*Nothing of this commit was written \(21 documents to add"
+    told = r"a field is new, but 20 .*Nothing of this commit was written"
     with pytest.raises(VocabtoolError, match=told):
         commit(changes)
     changes.close()
     assert texts_in(connections) == {}
-
-
-def test_flushes_stop_no_other_writer(connections: Connections) -> None:
-    """Also if the later one has pieces with paths: then others write before it commits."""
-    one, other = open_writer(connections, buffer_bytes=1), open_writer(connections)
-    put(one, [Document("a", "amber")])
-    one.searched_fields = PATH_FIRST
-    put(one, [Document("b", "birch")])
-    other._connection.execute("SET lock_timeout = '10s'")
-    put(other, [Document("c", "cedar")])
-    commit(other)
-    assert texts_in(connections) == {"c": "cedar"}
-    commit(one)
-    assert one.manifest.searched_fields == PATH_FIRST
-    assert texts_in(connections) == {"a": "amber", "b": "birch", "c": "cedar"}
-    one.close()
-    other.close()
 
 
 def test_many_deletions(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,54 +273,15 @@ def test_many_deletions(connections: Connections, monkeypatch: pytest.MonkeyPatc
     changes.close()
 
 
-def test_a_commit_without_documents_is_counted(connections: Connections) -> None:
-    """Also the first one of its slot, so that readers notice it."""
-    changes = open_writer(connections)
-    for number in range(1, 6):
-        load = Load(plan=f"p{number}", documents=0, finished=True, alone=False, synced=False)
-        changes.commit_changes(replace(changes.manifest, load=load), codes=False)
-        assert changes.manifest.commit == number
-    changes.close()
-
-
-def test_loads_answers_sources_and_shards(connections: Connections) -> None:
-    """They are committed with the documents; a shard is loaded by one process only."""
-    one, other = open_writer(connections), open_writer(connections)
-    assert (one.take_shard("p", 2), other.take_shard("p", 2)) == (0, 1)
-    put(one, [Document("a", "amber")])
-    one.add_shard("p", 0, 1)
-    one.remember("key", b"digest", b"answer")
-    assert other.answer_for("key") is None
-    load = Load(plan="p", documents=1, finished=False, alone=False, synced=False)
-    one.commit_changes(replace(one.manifest, load=load), codes=True)
-    assert other.answer_for("key") == (b"digest", b"answer")
-    assert other.load_of("p") == one.manifest.load == load
-    assert other.load_of(None) is None
-    other.remember("key", b"d", b"a")
-    with pytest.raises(VocabtoolError, match="'key' was used meanwhile"):
-        commit(other)
-    other.close()  # its shard is free again
-    assert one.take_shard("p", 2) == 1
-    third = open_writer(connections)
-    there = np.array([*third.find_existing(["a"]).values()])
-    assert third.set_source(there, 2)
-    assert third.rows_of_sources([2]).tolist() == there.tolist()
-    commit(third)
-    assert not third.set_source(there, 2)
-    assert fetch(connections, "SELECT source FROM {documents}") == [(2,)]
-    one.close()
-    third.close()
-
-
 def test_recount_finds_what_differs(connections: Connections) -> None:
     changes = open_writer(connections)
     put(changes, [Document("a", "amber birch"), Document("b", "SKU-7")])
     commit(changes)
     changes.close()
     spoilt: tuple[tuple[Any, str], ...] = (
-        ("DELETE FROM {terms}", "that no term has"),
-        ("UPDATE {counts} SET documents = documents + 1", "terms with another number"),
-        ("UPDATE {totals} SET words = words + 1", "1 totals"),
+        ("DELETE FROM {terms} WHERE text = 'birch'", "postings of no term"),
+        ("UPDATE {terms} SET documents = documents + 1", "3 terms with another number"),
+        ("UPDATE {indexes} SET words = words + 1", "1 totals"),
         ("DELETE FROM {postings} WHERE frequency = 1", "postings that are missing"),
         ("UPDATE {documents} SET words = 7", "number of words"),
     )
@@ -419,20 +300,18 @@ def test_indexes_of_a_database(connections: Connections, address: str) -> None:
     changes = open_writer(other, "other")
     put(changes, [Document("a", "amber")])
     commit(changes)
+    changes.close()
     with connections.connect() as connection:
         tables = schema.find_index(connection, "vocabtool", "other", connections.where)
-        schema.replace_index(connection, tables, "test")
+        schema.replace_index(connection, tables, "test", "here")
         held = connection.execute("SELECT name FROM vocabtool.indexes").fetchall()
         assert held == [("test",)]
         assert texts_in(connections) == {"a": "amber"}
-        schema.drop_index(connection, tables)
+        assert schema.drop_index(connection, tables, "here", "test")
         with pytest.raises(NotFound, match="no index 'test'"):
             schema.find_index(connection, "vocabtool", "test", connections.where)
-        with pytest.raises(NotFound, match="The index was removed meanwhile"):
-            put(changes, [Document("b", "amber")])
-        changes.close()
         connection.execute("UPDATE vocabtool.version SET number = 9")
-        with pytest.raises(VocabtoolError, match="version 9, expected at most 1"):
+        with pytest.raises(VocabtoolError, match=r"layout 9, wanted 2\): index again"):
             schema.find_index(connection, "vocabtool", "test", connections.where)
 
 
@@ -453,13 +332,6 @@ def test_schema_by_many_at_once(address: str) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
-
-
-def test_a_database_without_the_extension(address: str) -> None:
-    with Connections(address).connect() as connection:
-        with pytest.raises(VocabtoolError, match="run CREATE EXTENSION vector in this database"):
-            schema.prepare_schema(connection, "vocabtool", "here")
-        assert schema.version_of(connection, "vocabtool", "here") == 0
 
 
 def test_a_role_that_only_reads(connections: Connections, address: str) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from vocabtool.cli.options import INDEX_MODEL, given_options
-from vocabtool.cli.serve import PLACE, PROTECTION, named_folders, protection_of
+from vocabtool.cli.options import INDEX_MODEL
+from vocabtool.cli.serve import LISTENING, serve_options
 from vocabtool.errors import UnsupportedFormat
-
-NEEDED: Final = "serving agents needs the MCP SDK: pip install '.[mcp]'"
 
 
 @click.command("mcp")
@@ -21,15 +19,10 @@ NEEDED: Final = "serving agents needs the MCP SDK: pip install '.[mcp]'"
     is_flag=True,
     help="Serve streamable HTTP at /mcp, instead of standard input and output.",
 )
-@PLACE
-@PROTECTION
+@LISTENING
 @INDEX_MODEL
 def mcp_command(
-    indexes: tuple[str, ...],
-    http: bool,
-    place: dict[str, Any],
-    protection: dict[str, Any],
-    model: dict[str, Any],
+    indexes: tuple[str, ...], http: bool, listening: dict[str, Any], model: dict[str, Any]
 ) -> None:
     """Serve the indexes in DIR to agents, by the Model Context Protocol (MCP).
 
@@ -37,18 +30,14 @@ def mcp_command(
     the index's name for agents; by default, the name of its folder. With --http and a --host that
     other machines can reach, --api-keys or --no-auth is needed.
     """
-    source = click.get_current_context().get_parameter_source
-    for option in ("host", "port", *protection):
-        if not http and source(option) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{option.replace('_', '-')} needs --http")
-    guard = protection_of(place["host"], protection, {})
+    context = click.get_current_context()
+    for option in context.command.params:
+        was_given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if option.name in listening and was_given and not http:
+            raise click.UsageError(f"{option.opts[0]} needs --http")
     try:
         from vocabtool.serve.agents import run
-        from vocabtool.serve.server import ServeOptions
     except ImportError as error:
-        raise UnsupportedFormat(NEEDED) from error
+        raise UnsupportedFormat("serving agents needs the MCP SDK: pip install '.[mcp]'") from error
 
-    options = ServeOptions(
-        indexes=named_folders(indexes), model=given_options(model), protection=guard, **place
-    )
-    run(options, http=http)
+    run(serve_options(indexes, listening, model, {}), http=http)

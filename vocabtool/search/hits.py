@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import isfinite, isnan
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, overload
+from typing import TYPE_CHECKING, Any, Final, cast, overload
 
 import numpy as np
 
@@ -182,7 +182,8 @@ class Hit:
         return {name: _as_json(getattr(self, name)) for name in names}
 
 
-class Suggestion(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Suggestion:
     """A word that is not in the corpus, and words of the corpus with similar spellings."""
 
     word: str
@@ -275,7 +276,7 @@ class Hits(Sequence[Hit]):
             "query": _as_json(asdict(self.query)),
             "hits": [hit.to_dict() for hit in self.hits],
             "notes": list(self.notes),
-            "suggestions": [_as_json(each._asdict()) for each in self.suggestions],
+            "suggestions": [_as_json(asdict(each)) for each in self.suggestions],
             "facets": {
                 name: [_as_json(asdict(each)) for each in counts]
                 for name, counts in self.facets.items()

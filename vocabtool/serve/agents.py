@@ -1,33 +1,28 @@
 """A server of the Model Context Protocol (MCP), with tools by which agents search indexes.
 
-The server uses the official SDK, over standard input and output or over streamable HTTP. Every
-answer contains structured data, and a short text that says the same. The tools only read.
+The server uses the official SDK, over standard input and output or over streamable HTTP. Answers
+are those of the HTTP API, with long texts cut. The tools only read.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import cleandoc
+from math import isfinite
 from typing import Annotated, Any, Final
 
 from fastapi import FastAPI
-from mcp.server.mcpserver import Context, MCPServer, ResourceSecurity
-from mcp.server.mcpserver.exceptions import (
-    ResourceError,
-    ResourceNotFoundError,
-    ToolError,
-    UnexpectedToolError,
-)
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import CallToolResult, InputRequiredResult, Resource, TextContent, ToolAnnotations
+from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
 from starlette.exceptions import HTTPException
-from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 import vocabtool
@@ -35,81 +30,67 @@ from vocabtool.choices import Fusion
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.documents import MAX_ID_BYTES
 from vocabtool.index.index import Index
+from vocabtool.keywords.cutter import text_in_utf8
+from vocabtool.reports.hits import extract, fields_outside
 from vocabtool.search.conditions import MAX_CHARACTERS
+from vocabtool.search.hits import Hit, Hits
 from vocabtool.serve import problems
-from vocabtool.serve.agent_results import (
-    DocumentResult,
-    ExplainResult,
-    IndexesResult,
-    IndexInfo,
-    Result,
-    SearchResult,
-    WordsResult,
-    explain_result,
-    index_info,
-    search_result,
-    short_fields,
-    uri_of,
-    words_result,
-)
-from vocabtool.serve.catalog import Catalog, document_of
-from vocabtool.serve.guard import Guard, Protection
-from vocabtool.serve.limits import check_condition
+from vocabtool.serve.application import ServeOptions, serve, settings
+from vocabtool.serve.catalog import Catalog, document_of, known_words, note_search
+from vocabtool.serve.guard import Guard, Protection, check_condition
 from vocabtool.serve.observe import Metrics, Observer, observe_routes, print_logs
-from vocabtool.serve.problems import UnknownDocument, UnknownIndex, faults_told, told_outside
-from vocabtool.serve.request_facts import note_search
-from vocabtool.serve.schemas import DEFAULT, MAX_DEPTH, MAX_NAME, MAX_QUERY
-from vocabtool.serve.server import ServeOptions, catalog_of, serve, settings
-from vocabtool.system.messages import tell
+from vocabtool.serve.problems import ServeError, faults_told, told_outside
+from vocabtool.serve.reads import FactCache, facts_of, words_of
+from vocabtool.serve.schemas import (
+    DEFAULT,
+    MAX_DEPTH,
+    MAX_NAME,
+    MAX_QUERY,
+    MAX_TEXT,
+    IndexesAnswer,
+    SearchAnswer,
+    WordsAnswer,
+    as_json,
+)
+from vocabtool.system.messages import plural, tell
 
 MAX_HITS: Final = 50
 MAX_RESULT_CHARACTERS: Final = 40_000  # of texts, in one answer of a tool
 MAX_EXCERPT: Final = 2_000  # characters
-MAX_RESOURCE_CHARACTERS: Final = 1_000_000  # of a text that is read as a resource
-MAX_LISTED: Final = 100  # resources; of more documents, none is listed
-MAX_TEXT: Final = 100_000  # characters whose words are looked up
-URI: Final = "vocabtool://{index}/{id}"
+MAX_WORDS: Final = 100  # in one answer
+MAX_FIELDS: Final = 20  # of a document, or of an index
+MAX_VALUE: Final = 160  # characters of a value
+SPLIT: Final = 3  # pieces of a word that is called split
 PATH: Final = "/mcp"
-CORS_HEADERS: Final = ("Authorization", "Content-Type", "Mcp-Protocol-Version", "Mcp-Session-Id")
 
 INSTRUCTIONS: Final = """Search the user's documents. Begin with `list_indexes` if you do not know
 what there is. `search` returns excerpts; `get_document` reads on. Words that the embedding model
 does not know count more in a search, so names and product codes may be used as they are. If a
-search finds nothing useful, look at `unknown_words` and `absent_words` of its result, and ask with
-other words."""
+search finds nothing useful, look at the words of its query that are unknown or in no document, and
+ask with other words."""
 
 Name = Annotated[
     str,
     Field(max_length=MAX_NAME, description="Name of the index; may be left out if there is one."),
 ]
-Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES, description="Id of the document.")]
-Query = Annotated[
-    str,
-    Field(
-        max_length=MAX_QUERY,
-        description="Words or a question. A quoted phrase must occur, -word must not. Empty, with "
-        "`where`: list the documents that satisfy it.",
-    ),
-]
-Where = Annotated[
-    str,
-    Field(
-        max_length=MAX_CHARACTERS,
-        description="A condition on fields, such as: year >= 2020 and lang = 'en'",
-    ),
-]
-Fused = Annotated[
-    Fusion,
-    Field(
-        description="How hits by meaning (vectors) and by words are combined. keyword: only words; "
-        "dense: only meaning."
-    ),
-]
 
 
-def answer(result: Result) -> CallToolResult:
-    content = TextContent(type="text", text=result.as_text())
-    return CallToolResult(content=[content], structured_content=result.model_dump(mode="json"))
+@dataclass(frozen=True, kw_only=True)
+class DocumentPart:
+    """A part of a document.
+
+    - ``offset``: where the part begins in the text, in characters.
+    - ``length``: the length of the whole text.
+    - ``left``: the number of characters after this part.
+    """
+
+    index: str
+    id: str
+    fields: Mapping[str, Any]
+    text: str
+    offset: int
+    length: int
+    left: int
 
 
 @dataclass(frozen=True)
@@ -117,6 +98,7 @@ class Tools:
     """Methods that agents call as tools. Agents see the docstrings and argument types."""
 
     catalog: Catalog
+    cache: FactCache
 
     async def open(self, name: str) -> tuple[str, Index]:
         """Return the name of an index, and a copy of the index that stays at its commit.
@@ -124,60 +106,96 @@ class Tools:
         ``name`` may be empty if there is only one index.
         """
         if not name and len(self.catalog.indexes) > 1:
-            raise UnknownIndex(
-                f"the argument 'index' is missing; pass one of {', '.join(self.catalog.indexes)}"
-            )
+            there = ", ".join(self.catalog.indexes)
+            raise ServeError(f"the argument 'index' is missing; pass one of {there}")
         name = name or next(iter(self.catalog.indexes))
         return name, copy(await self.catalog.open(name))
 
     async def search(
         self,
-        query: Query,
+        query: Annotated[
+            str,
+            Field(
+                max_length=MAX_QUERY,
+                description="Words or a question. A quoted phrase must occur, -word must not. "
+                "Empty, with `where`: list the documents that satisfy it.",
+            ),
+        ],
         index: Name = "",
         k: Annotated[int, Field(ge=1, le=MAX_HITS, description="Number of hits.")] = 10,
-        where: Where = "",
-        fusion: Fused = DEFAULT.fusion,
         offset: Annotated[
-            int, Field(ge=0, le=MAX_DEPTH, description="Number of hits before the first one.")
+            int, Field(ge=0, le=MAX_DEPTH, description="Hits to skip, for the next page.")
         ] = 0,
+        where: Annotated[
+            str,
+            Field(
+                max_length=MAX_CHARACTERS,
+                description="A condition on fields, such as: year >= 2020 and lang = 'en'",
+            ),
+        ] = "",
+        fusion: Annotated[
+            Fusion,
+            Field(
+                description="How hits by meaning (vectors) and by words are combined. keyword: "
+                "only words; dense: only meaning."
+            ),
+        ] = DEFAULT.fusion,
         characters: Annotated[
             int, Field(ge=40, le=MAX_EXCERPT, description="Length of each excerpt.")
         ] = 300,
-    ) -> Annotated[CallToolResult, SearchResult]:
+    ) -> Annotated[CallToolResult, SearchAnswer]:
         """Find the documents that answer a query best, by meaning and by words.
 
-        Each hit has its id, an excerpt and fields. The result also says which words of the query
-        the embedding model does not know, and which are in no document. Read more of a document
+        Each hit has its id, an excerpt as its text, and fields. The words of the query say whether
+        the embedding model knows them, and how many documents contain them. Read more of a document
         with get_document. k times characters may be at most 40,000.
         """
         if k * characters > MAX_RESULT_CHARACTERS:
-            told = f"k {k} times characters {characters} is more than {MAX_RESULT_CHARACTERS:,}"
-            raise ValueError(f"{told}; pass a smaller k, and get more hits with offset")
+            what = f"k {k} times characters {characters} is more than {MAX_RESULT_CHARACTERS:,}"
+            raise ValueError(f"{what}; pass a smaller k, and get more hits with offset")
         if where:
             check_condition(where)
         name, opened = await self.open(index)
-        asked: dict[str, Any] = {"k": k, "where": where or None, "offset": offset}
 
-        def run() -> SearchResult:
-            found = opened.search(query or None, fusion=fusion, explain=bool(query), **asked)
-            note_search([found])
-            return search_result(found, name, opened.manifest.commit, characters, offset)
+        def run() -> CallToolResult:
+            hits = opened.search(
+                query or None,
+                k=k,
+                offset=offset,
+                where=where or None,
+                fusion=fusion,
+                explain=bool(query),
+            )
+            note_search([hits])
+            excerpts = [_excerpt(hit, characters) for hit in hits]
+            text = "\n".join(_lines_of(hits, excerpts, name, offset))
+            short = replace(
+                hits,
+                hits=tuple(hit for hit, _ in excerpts),
+                query=replace(hits.query, words=hits.query.words[:MAX_WORDS]),
+            )
+            answer = {**short.to_dict(), "index": name, "commit": opened.manifest.commit}
+            return CallToolResult(
+                content=[TextContent(type="text", text=text)], structured_content=as_json(answer)
+            )
 
-        return answer(await self.catalog.run(run))
+        return await self.catalog.run(run)
 
     async def get_document(
         self,
-        id: Id,  # noqa: A002 - the name of the argument for agents
+        id: Annotated[  # noqa: A002 - the name of the argument for agents
+            str, Field(min_length=1, max_length=MAX_ID_BYTES, description="Id of the document.")
+        ],
         index: Name = "",
         offset: Annotated[int, Field(ge=0, description="First character to return.")] = 0,
         characters: Annotated[
             int, Field(ge=1, le=MAX_RESULT_CHARACTERS, description="Characters to return.")
         ] = 4_000,
-    ) -> Annotated[CallToolResult, DocumentResult]:
+    ) -> DocumentPart:
         """Read a document, or a part of a long one.
 
         `left` is the number of characters after this part. To go on, pass the offset after the last
-        character of this part. The `start` of a hit of search can be passed as an offset, too.
+        character of this part. A hit of search says at which character its excerpt begins.
         """
         name, opened = await self.open(index)
         document = await self.catalog.run(lambda: document_of(opened, name, id))
@@ -185,69 +203,102 @@ class Tools:
         if offset > length:
             raise ValueError(f"offset {offset:,} is too large: the text has {length:,} characters")
         text = document.text[offset : offset + characters]
-        return answer(
-            DocumentResult(
-                index=name,
-                id=document.id,
-                uri=uri_of(name, document.id),
-                fields=short_fields(document.fields, document.fields),
-                text=text,
-                offset=offset,
-                length=length,
-                left=length - offset - len(text),
-            )
+        return DocumentPart(
+            index=name,
+            id=document.id,
+            fields=_short_fields(document.fields),
+            text=text,
+            offset=offset,
+            length=length,
+            left=length - offset - len(text),
         )
 
     async def unknown_words(
         self,
         text: Annotated[str, Field(max_length=MAX_TEXT, description="Any text.")],
         index: Name = "",
-    ) -> Annotated[CallToolResult, WordsResult]:
+    ) -> WordsAnswer:
         """Tell which words of a text the embedding model of an index does not know.
 
-        For a subword model, the result also contains the pieces of these words, and the known
-        words that are split into many pieces. The model cannot tell the meaning of such words, so
-        search for them as they are written.
+        At most 100 different words are listed. For a subword model, the result also contains the
+        pieces of these words, and the known words that are split into many pieces. The model cannot
+        tell the meaning of such words, so search for them as they are written.
         """
         name, opened = await self.open(index)
-        return answer(await self.catalog.run(lambda: words_result(opened, name, text)))
 
-    async def explain(
-        self,
-        query: Query,
-        id: Id,  # noqa: A002 - as above
-        index: Name = "",
-        where: Where = "",
-        fusion: Fused = DEFAULT.fusion,
-    ) -> Annotated[CallToolResult, ExplainResult]:
-        """Tell why a document is found for a query at its rank, or why it is not found.
+        answer = await self.catalog.run(lambda: words_of(known_words(opened, name), text))
+        distinct = {
+            word.surface: word
+            for word in answer.words
+            if not word.known or len(word.pieces or ()) >= SPLIT
+        }
+        return replace(answer, words=tuple(distinct.values())[:MAX_WORDS])
 
-        Pass the arguments of the search. The facts of a word are whether the model knows it, how
-        many documents contain it, and how much it counts.
-        """
-        if where:
-            check_condition(where)
-        name, opened = await self.open(index)
-
-        def run() -> ExplainResult:
-            document_of(opened, name, id)
-            return explain_result(opened, name, query, id, where or None, fusion)
-
-        return answer(await self.catalog.run(run))
-
-    async def list_indexes(self) -> Annotated[CallToolResult, IndexesResult]:
+    async def list_indexes(self) -> IndexesAnswer:
         """List the indexes, each with its number of documents, its fields and its model.
 
-        Fields are listed with frequent values, and may be used in `where` of the other tools.
+        Fields are listed with frequent values, and may be used in `where` of search.
         """
-        found = []
-        for name in self.catalog.indexes:
-            try:
-                opened = await self.catalog.open(name)
-                found.append(await self.catalog.run(lambda: index_info(name, opened)))  # noqa: B023 - runs at once
-            except VocabtoolError as error:
-                found.append(IndexInfo(name=name, problem=told_outside(error)))
-        return answer(IndexesResult(indexes=found))
+        answers = []
+        for name, served in self.catalog.indexes.items():
+            with suppress(VocabtoolError):  # the answer says why it is not open
+                await self.catalog.open(name)
+            answer = await facts_of(self.catalog, served, self.cache)
+            fields = []
+            for field in (answer.fields or ())[:MAX_FIELDS]:
+                frequent = (replace(each, value=_cut(each.value)) for each in field.frequent)
+                fields.append(replace(field, frequent=tuple(frequent)))
+            answers.append(replace(answer, fields=tuple(fields)))
+        return IndexesAnswer(indexes=tuple(answers))
+
+
+def _excerpt(hit: Hit, characters: int) -> tuple[Hit, int]:
+    """Return a hit whose text is an excerpt, and where the excerpt begins in the text.
+
+    The hit has only the fields outside the excerpt, and no explanation.
+    """
+    start, end, _ = extract(hit, characters)
+    outside = {field: hit.fields[field] for field, _ in fields_outside(hit, start, end)}
+    fields = _short_fields(outside)
+    return replace(hit, text=hit.text[start:end], fields=fields, explanation=None), start
+
+
+def _lines_of(
+    hits: Hits, excerpts: Sequence[tuple[Hit, int]], name: str, offset: int
+) -> Iterator[str]:
+    """Yield the lines of a text about hits."""
+    yield f"{plural(len(hits), 'hit', 'hits')} of {hits.total:,} in index {name!r}"
+    for number, (hit, (excerpt, start)) in enumerate(zip(hits, excerpts, strict=True), offset + 1):
+        fields = "".join(f", {field}: {value}" for field, value in excerpt.fields.items())
+        yield f"{number}. id: {hit.id} (score {hit.score:.3f}{fields})"
+        yield excerpt.text
+        if len(excerpt.text) < len(hit.text):
+            yield f"(characters {start} to {start + len(excerpt.text)} of {len(hit.text)})"
+    words = {word.surface: word for word in hits.query.words[:MAX_WORDS] if word.counts}
+    unknown = [surface for surface, word in words.items() if word.known is False]
+    absent = [surface for surface, word in words.items() if word.document_frequency == 0]
+    if unknown:
+        yield f"unknown to the model: {', '.join(unknown)}"
+    if absent:
+        yield f"in no document: {', '.join(absent)}"
+    for suggestion in hits.suggestions:
+        yield f"{suggestion.word}: did you mean {', '.join(suggestion.spellings)}?"
+    yield from (f"note: {note}" for note in hits.notes)
+    end_of_page = offset + len(hits)
+    if end_of_page < hits.total:
+        yield f"more hits: search again with offset {end_of_page}"
+
+
+def _short_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return at most ``MAX_FIELDS`` fields. Long values are cut."""
+    return {name: _cut(fields[name]) for name in [*fields][:MAX_FIELDS]}
+
+
+def _cut(value: Any) -> Any:
+    if value is None or isinstance(value, int) or (isinstance(value, float) and isfinite(value)):
+        return value
+    text = text_in_utf8(str(value))
+    return text if len(text) <= MAX_VALUE else text[:MAX_VALUE] + "…"
 
 
 class AgentServer(MCPServer[None]):
@@ -259,11 +310,9 @@ class AgentServer(MCPServer[None]):
             async with catalog.lifespan():
                 yield
 
-        self.tools = Tools(catalog)
-        functions = (
-            *(self.tools.search, self.tools.get_document, self.tools.unknown_words),
-            *(self.tools.explain, self.tools.list_indexes),
-        )
+        self.catalog = catalog
+        tools = Tools(catalog, FactCache())
+        functions = (tools.search, tools.get_document, tools.unknown_words, tools.list_indexes)
         super().__init__(
             "vocabtool",
             version=vocabtool.__version__,
@@ -273,41 +322,6 @@ class AgentServer(MCPServer[None]):
             subscriptions=False,
             tools=[tool_of(each) for each in functions],
         )
-        self.resource(
-            URI,
-            name="document",
-            description="The text of a document. The id is percent-encoded.",
-            mime_type="text/plain",
-            # An id may look like a path; it is only compared with the ids of the index.
-            security=ResourceSecurity(exempt_params={"index", "id"}),
-        )(self.document)
-
-    async def document(self, index: str, id: str) -> str:  # noqa: A002 - named in the template
-        """Return the text of a document."""
-        try:
-            name, opened = await self.tools.open(index)
-            found = await self.tools.catalog.run(lambda: document_of(opened, name, id))
-        except (UnknownIndex, UnknownDocument) as error:
-            raise ResourceNotFoundError(str(error)) from error
-        except VocabtoolError as error:
-            raise ResourceError(told_outside(error)) from error
-        if (length := len(found.text)) > MAX_RESOURCE_CHARACTERS:
-            told = f"the text has {length:,} characters, more than {MAX_RESOURCE_CHARACTERS:,}"
-            raise ResourceError(f"{told}; read it in parts with get_document")
-        return found.text
-
-    async def list_resources(self) -> list[Resource]:
-        """Return the documents of all open indexes; none if there are more than ``MAX_LISTED``."""
-        opened = [each for each in self.tools.catalog.indexes.values() if each.index is not None]
-        held = [(each.name, each.ready_index()) for each in opened]
-        if sum(len(index) for _, index in held) > MAX_LISTED:
-            return []
-        ids = await self.tools.catalog.run(lambda: [(name, [*index.ids()]) for name, index in held])
-        return [
-            Resource(uri=uri_of(name, id_), name=id_, mime_type="text/plain")
-            for name, found in ids
-            for id_ in found
-        ]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
@@ -341,31 +355,23 @@ class AgentServer(MCPServer[None]):
             transport_security=TransportSecuritySettings(
                 enable_dns_rebinding_protection=protection.hosts is not None,
                 allowed_hosts=hosts,
-                allowed_origins=[*origins, *protection.origins],
+                allowed_origins=origins,
             ),
         )
 
         @asynccontextmanager
-        async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
+        async def lifespan(_: FastAPI) -> AsyncIterator[None]:
             async with self.session_manager.run():
-                yield {"limits": protection.limits}  # for each connection
+                yield
 
-        catalog = self.tools.catalog
-        metrics = Metrics(catalog)
+        metrics = Metrics(self.catalog)
         # Not GET, which would ask for a stream: there are no messages to wait for.
         route = Route(PATH, app, methods=["POST"])
         outer = FastAPI(lifespan=lifespan, openapi_url=None, redirect_slashes=False, routes=[route])
-        outer.include_router(observe_routes(catalog, metrics))
+        outer.include_router(observe_routes(self.catalog, metrics))
         outer.add_exception_handler(HTTPException, problems.of_refusal)
         outer.add_exception_handler(VocabtoolError, problems.of_error)
         outer.add_middleware(Guard, protection=protection)
-        if protection.origins:
-            outer.add_middleware(
-                CORSMiddleware,
-                allow_origins=protection.origins,
-                allow_methods=("POST",),
-                allow_headers=CORS_HEADERS,
-            )
         outer.add_middleware(Observer, metrics=metrics)  # the last is outermost
         return outer
 
@@ -391,7 +397,7 @@ def run(options: ServeOptions, *, http: bool) -> None:
     """
     print_logs(options.log_texts)
     logging.getLogger().addHandler(logging.NullHandler())  # or the SDK adds one that prints
-    agents = AgentServer(catalog_of(options))
+    agents = AgentServer(options.catalog())
     if not http:
         tell("serving agents on standard input and output")
         agents.run("stdio")  # the SDK sends whatever else is printed to standard error

@@ -1,38 +1,55 @@
-"""The HTTP application: its endpoints and their descriptions.
+"""The HTTP server: its application, the search page, and how uvicorn runs it.
 
-FastAPI uses the models in ``schemas.py`` to check requests and to write the OpenAPI document.
-Searches run in threads.
+FastAPI uses the models in ``schemas.py`` to check requests and to write the OpenAPI document. The
+page uses no library and needs no build step: the files in ``page/`` are sent unchanged.
+
+Several worker processes accept connections on the same socket. Each worker opens the indexes
+itself. The workers share the memory of read-only mapped files.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from copy import copy
-from typing import Any
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.resources import files
+from multiprocessing import parent_process
+from pathlib import Path
+from threading import Thread
+from typing import Any, Final, NoReturn
 
-import numpy as np
+import uvicorn
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
 from starlette.responses import Response
+from uvicorn.supervisors import Multiprocess
 
 import vocabtool
-from vocabtool.reports.hits_page import hits_for_page
-from vocabtool.search.hits import Hits
-from vocabtool.serve import problems, schemas
-from vocabtool.serve.catalog import Catalog
+from vocabtool.errors import VocabtoolError
+from vocabtool.serve import problems
+from vocabtool.serve.catalog import Catalog, ServedIndex
 from vocabtool.serve.guard import Guard, Protection
-from vocabtool.serve.limits import check_condition
-from vocabtool.serve.observe import Metrics, Observer, observe_routes
-from vocabtool.serve.page import page_routes
-from vocabtool.serve.problems import ServeError, wrong_arguments
+from vocabtool.serve.observe import Metrics, Observer, observe_routes, print_logs
 from vocabtool.serve.reads import FactCache, read_routes
-from vocabtool.serve.request_facts import note_search
-from vocabtool.serve.schemas import REFUSED, SearchRequest, json_answer
-from vocabtool.serve.writes import MAX_HELD, Writes
+from vocabtool.serve.writes import Writes
+from vocabtool.system.messages import tell
+
+BACKLOG: Final = 2048  # connections that wait to be accepted
+HEALTH_SECONDS: Final = 60  # a worker that says nothing for so long is replaced
+TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
 
 
 class Application(FastAPI):
@@ -53,15 +70,15 @@ def application(
     ``log_texts``: whether logs may contain queries.
     """
     protection = protection or Protection()
-    writes = Writes(catalog, max(MAX_HELD, protection.limits.documents_body))
-    kept = FactCache()
+    writes = Writes(catalog)
+    cache = FactCache()
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with catalog.lifespan():
-            yield {"limits": protection.limits}  # for each connection
+            yield
             await asyncio.to_thread(writes.close)
-            kept.stops = True
+            cache.stops = True
 
     app = Application(
         title="vocabtool",
@@ -76,19 +93,18 @@ def application(
     app.state.protection = protection
     app.add_exception_handler(RequestValidationError, problems.of_invalid_request)
     app.add_exception_handler(HTTPException, problems.of_refusal)
-    app.add_exception_handler(vocabtool.VocabtoolError, problems.of_error)
+    app.add_exception_handler(VocabtoolError, problems.of_error)
     app.add_middleware(Guard, protection=protection)
     if protection.origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=protection.origins,
             allow_methods=("GET", "POST", "PUT", "DELETE"),
-            allow_headers=("Authorization", "Content-Type", "Idempotency-Key"),
+            allow_headers=("Authorization", "Content-Type"),
             expose_headers=("Retry-After",),
         )
-    app.include_router(search_routes(catalog))
     app.include_router(writes.routes())
-    app.include_router(read_routes(catalog, kept))
+    app.include_router(read_routes(catalog, cache))
     app.include_router(page_routes())
     metrics = Metrics(catalog)
     app.include_router(observe_routes(catalog, metrics))
@@ -96,49 +112,156 @@ def application(
     return app
 
 
-def search_routes(catalog: Catalog) -> APIRouter:
-    """Return the search endpoint."""
-    routes = APIRouter(prefix="/v1/indexes/{name}", tags=["search"], responses=REFUSED)
+def page_routes() -> APIRouter:
+    """Return the routes of the page at ``/`` and of its files under ``/page/``.
 
-    @routes.post(
-        "/search",
-        summary="Search an index",
-        response_model=schemas.SearchAnswer | schemas.ManySearchAnswer,
-    )
-    async def search(name: str, request: SearchRequest) -> Response:
-        """Find the documents that answer a query best, or several queries at once.
-
-        To list documents, send `where`, `sort` or `facets` without a query and a vector.
-        """
-        index = copy(catalog.find(name).ready_index())  # which stays at its commit
-        return await catalog.run(lambda: json_answer(answer(index, name, request)))
-
+    The files are read once, when this function is called.
+    """
+    routes = APIRouter()
+    for file in files("vocabtool.serve").joinpath("page").iterdir():
+        path = "/" if file.name == "index.html" else f"/page/{file.name}"
+        answer = _answers(file.read_bytes(), TYPES[file.name.rpartition(".")[2]])
+        routes.add_route(path, answer, include_in_schema=False)
     return routes
 
 
-def answer(index: vocabtool.Index, name: str, request: SearchRequest) -> dict[str, Any]:
-    """Run the search that a request describes. Return the answer as a dictionary for JSON."""
-    if request.where is not None:
-        check_condition(request.where)
-    asked = request.arguments()
-    as_json = hits_for_page if request.explain else Hits.to_dict
-    commit = index.manifest.commit
-    if request.queries is None:
-        if request.vectors is not None:
-            raise ServeError("'vectors' needs 'queries'; for a single query, pass 'vector'")
-        vector = None if request.vector is None else np.asarray(request.vector, np.float32)
-        with wrong_arguments():
-            found = index.search(request.query, vector=vector, **asked)
-        note_search([found])
-        return {**as_json(found), "index": name, "commit": commit}
-    if request.query is not None or request.vector is not None or request.offset:
-        raise ServeError("queries cannot be combined with query, vector or offset")
-    del asked["offset"]
-    dim = index.configuration.dim
-    for place, each in enumerate(request.vectors or ()):
-        if len(each) != dim:
-            raise ServeError(f"vectors.{place}: wanted {dim:,} numbers, got {len(each):,}")
-    with wrong_arguments():
-        results = index.search_many(request.queries, vectors=request.vectors, threads=1, **asked)
-    note_search(results)
-    return {"results": [as_json(each) for each in results], "index": name, "commit": commit}
+def _answers(content: bytes, kind: str) -> Callable[[Request], Response]:
+    """Return an endpoint that sends a file. A browser that already has the file gets status 304."""
+    headers = {
+        "Content-Type": kind,
+        "ETag": f'"{sha256(content).hexdigest()[:32]}"',
+        "Cache-Control": "no-cache",  # ask each time: files change with the version
+    }
+
+    def answer(request: Request) -> Response:
+        if headers["ETag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(content, headers=headers)
+
+    return answer
+
+
+# How it runs.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServeOptions:
+    """Options of ``vocabtool serve``.
+
+    - ``indexes``: the path or the address of each index, by the index's name.
+    - ``model``: arguments of ``Index.open`` for every index.
+    - ``protection``: who may send requests, and the limits of requests.
+    - ``writable``: whether requests may change the indexes. Only possible with a single worker.
+    - ``workers``: number of processes that answer requests.
+    - ``log_texts``: whether logs may contain queries.
+    """
+
+    indexes: Mapping[str, Path | str] = field(repr=False)
+    host: str = "127.0.0.1"
+    port: int = 8765
+    model: Mapping[str, Any] = field(default_factory=dict)
+    protection: Protection = field(default_factory=Protection)
+    writable: bool = False
+    workers: int = 1
+    log_texts: bool = False
+
+    def __post_init__(self) -> None:
+        if self.writable and self.workers > 1:
+            raise ValueError(
+                f"--writable needs one worker, got --workers {self.workers}: start one server with "
+                "--writable, and another one with --workers"
+            )
+
+    def catalog(self) -> Catalog:
+        """Return the catalog of one process. No index is open yet."""
+        indexes = {name: ServedIndex(name, folder) for name, folder in self.indexes.items()}
+        waiting = self.protection.limits.waiting
+        return Catalog(indexes, self.model, waiting=waiting, writable=self.writable)
+
+    def application(self) -> FastAPI:
+        """Return the application of one process. A worker stops when its parent process ends."""
+        parent = parent_process()
+        if parent is not None:
+
+            def stop_with_parent() -> None:
+                parent.join()
+                os.kill(os.getpid(), signal.SIGTERM)
+
+            Thread(target=stop_with_parent, daemon=True).start()
+            print_logs(self.log_texts)
+        return application(self.catalog(), self.protection, log_texts=self.log_texts)
+
+
+def run(options: ServeOptions) -> None:
+    """Serve until a signal arrives. Running requests are finished before the server stops."""
+    print_logs(options.log_texts)
+    serve(settings(options.application, factory=True, workers=options.workers), options)
+
+
+def settings(app: Any, **more: Any) -> uvicorn.Config:
+    """Return the settings of uvicorn for an application. ``more``: further settings."""
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        timeout_worker_healthcheck=HEALTH_SECONDS,
+        **more,
+    )
+
+
+def serve(config: uvicorn.Config, options: ServeOptions, path: str = "") -> None:
+    """Run the server, and print its address. ``path``: the path to print after the address.
+
+    Raises :class:`VocabtoolError` if the server cannot use the address or cannot start.
+    """
+    host, port = options.host, options.port
+    try:
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, *_, address = addresses[0]
+        listening = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise VocabtoolError(
+            f"cannot listen on {host}, port {port}: {error.strerror}; pass another --host or --port"
+        ) from error
+    with listening:
+        host, port = listening.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        tell(f"serving http://{shown}:{port}{path}; stop with Ctrl-C")
+        if config.workers > 1:
+            Workers(config, [listening]).run()
+            return
+        signal.signal(signal.SIGTERM, _end)  # uvicorn raises it again when it has stopped
+        server = uvicorn.Server(config)
+        server.run([listening])
+        if not server.started:
+            raise VocabtoolError("the server could not start: see the messages above")
+        raise KeyboardInterrupt  # it has stopped, but SIGINT is ignored, as behind "&"
+
+
+def _end(*_: object) -> NoReturn:
+    """End the process with exit code 0."""
+    raise SystemExit(0)
+
+
+class Workers(Multiprocess):
+    """Worker processes that accept connections on the same socket."""
+
+    was_interrupted = False
+
+    def handle_int(self) -> None:
+        self.was_interrupted = True
+        super().handle_int()
+
+    def run(self) -> None:
+        """Run until a signal arrives. Raises :class:`KeyboardInterrupt` after SIGINT."""
+        super().run()
+        if self.was_interrupted:
+            raise KeyboardInterrupt
+
+    def terminate_all(self) -> None:
+        """End the workers. Close the sockets, so that no new connection waits."""
+        for each in self.sockets:
+            each.close()
+        super().terminate_all()

@@ -7,11 +7,12 @@ commits every ``REFRESH_SECONDS``. A search reads one commit from beginning to e
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, Literal, TypeVar
@@ -19,16 +20,8 @@ from typing import Any, Final, Literal, TypeVar
 from vocabtool.documents.batch import Document
 from vocabtool.errors import NoVocabulary
 from vocabtool.index.index import Index
-from vocabtool.serve.limits import MAX_WAITING
-from vocabtool.serve.problems import (
-    LOG,
-    Busy,
-    NotReady,
-    UnknownDocument,
-    UnknownIndex,
-    without_folders,
-)
-from vocabtool.serve.request_facts import REQUEST_FACTS
+from vocabtool.search.hits import Hits
+from vocabtool.serve.problems import LOG, NotReady, ServeError, without_folders
 from vocabtool.serve.schemas import MAX_NAME
 from vocabtool.tokenization.words import Words
 
@@ -38,6 +31,39 @@ OPENING: Final = "it is being opened"
 OF_ENGINE: Final = "its engine did not open it; the log of the server says why"
 
 Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class RequestFacts:
+    """Facts of one request, for its log line and the metrics.
+
+    - ``id``: the value of the answer's header ``X-Request-Id``.
+    - ``seconds``: how long each step took, by the name of the step.
+    - ``searched``: when the search ended, by :func:`time.perf_counter`; ``None`` without a search.
+    - ``hits``: the number of hits; ``None`` without a search.
+    - ``queries``: the texts of the queries.
+    """
+
+    id: str
+    seconds: dict[str, float] = field(default_factory=dict)
+    searched: float | None = None
+    hits: int | None = None
+    queries: list[str] = field(default_factory=list)
+
+
+REQUEST_FACTS: Final[ContextVar[RequestFacts | None]] = ContextVar("request_facts", default=None)
+
+
+def note_search(results: Sequence[Hits]) -> None:
+    """Store the hits, the queries and the times of a search in the facts of the running request."""
+    facts = REQUEST_FACTS.get()
+    if facts is None or not results:
+        return
+    facts.seconds["encode"] = results[0].seconds["encode"]  # of all of them
+    facts.seconds["search"] = sum(hits.seconds["search"] for hits in results)
+    facts.hits = sum(map(len, results))
+    facts.queries = [hits.query.text for hits in results]
+    facts.searched = perf_counter()
 
 
 @dataclass
@@ -120,7 +146,7 @@ class Catalog:
     indexes: Mapping[str, ServedIndex]
     model: Mapping[str, Any] = field(default_factory=dict)
     threads: int = THREADS
-    waiting: int = MAX_WAITING
+    waiting: int = 64
     writable: bool = False
 
     def __post_init__(self) -> None:
@@ -133,17 +159,18 @@ class Catalog:
         return all(each.index is not None for each in self.indexes.values())
 
     def find(self, name: str) -> ServedIndex:
-        """Return the index with this name. Raises :class:`UnknownIndex` if there is none."""
+        """Return the index with this name. Raises :class:`ServeError` if there is none."""
         try:
             return self.indexes[name]
         except KeyError:
             there = ", ".join(self.indexes)
-            raise UnknownIndex(f"no index {name!r}; the indexes are {there}") from None
+            what = f"no index {name!r}; the indexes are {there}"
+            raise ServeError(what, HTTPStatus.NOT_FOUND) from None
 
     async def open(self, name: str) -> Index:
         """Return an index. If it is not open, open it first.
 
-        Raises :class:`UnknownIndex` if no index has the name, and :class:`NotReady` if the index
+        Raises :class:`ServeError` if no index has the name, and :class:`NotReady` if the index
         cannot be opened.
         """
         served = self.find(name)
@@ -153,12 +180,14 @@ class Catalog:
         return served.ready_index()
 
     async def run(self, function: Callable[[], Result]) -> Result:
-        """Run a function in one of the threads. Raises :class:`Busy` if too many requests wait.
+        """Run a function in one of the threads.
 
-        If a request is cancelled while its function runs, the function counts until it ends.
+        Raises :class:`ServeError` if too many requests wait. If a request is cancelled while its
+        function runs, the function counts until it ends.
         """
         if len(self._running) >= self.threads + self.waiting:
-            raise Busy(f"{len(self._running)} requests are running or waiting; try again")
+            what = f"{len(self._running)} requests are running or waiting; try again"
+            raise ServeError(what, HTTPStatus.TOO_MANY_REQUESTS)
         context, asked, measured = copy_context(), perf_counter(), REQUEST_FACTS.get()
 
         def run() -> Result:
@@ -198,11 +227,16 @@ class Catalog:
 
 
 def document_of(index: Index, name: str, id_: str) -> Document:
-    """Return the document with this id. Raises :class:`UnknownDocument` if there is none."""
+    """Return the document with this id. Raises :class:`ServeError` if there is none."""
     document = index.get(id_)
     if document is None:
-        raise UnknownDocument(f"index {name!r}: no document has the id {id_[:MAX_NAME]!r}")
+        raise unknown_document(name, id_)
     return document
+
+
+def unknown_document(name: str, id_: str) -> ServeError:
+    what = f"index {name!r}: no document has the id {id_[:MAX_NAME]!r}"
+    return ServeError(what, HTTPStatus.NOT_FOUND)
 
 
 def known_words(index: Index, name: str) -> Words:

@@ -1,23 +1,41 @@
-"""Middleware that checks the host, key, rate, size and time of each request.
+"""Middleware that checks the host, key, size and time of each request, and the file of keys.
 
-The middleware also adds security headers to the answers.
+The middleware also adds security headers to the answers. Slow clients, rates and connections are
+limited by the proxy in front of the server.
+
+A file of keys stores the SHA-256 of each key, one JSON object per line:
+
+    {"name": "team", "access": "read", "sha256": "5e88..."}
+
+A fast hash without salt is enough, because nobody can try all keys of 256 random bits.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import json
+import os
 import re
-from dataclasses import dataclass, field
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from hmac import compare_digest
 from http import HTTPStatus
-from math import ceil
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from starlette.requests import ClientDisconnect, Request
 
+from vocabtool.choices import Access
+from vocabtool.errors import InvalidCondition, InvalidFile, VocabtoolError, reading
+from vocabtool.search.conditions import Condition, Junction, Not, Test, parse
 from vocabtool.serve import problems
-from vocabtool.serve.keys import KeyFile
-from vocabtool.serve.limits import Limits, Rates, check_json
-from vocabtool.serve.problems import Busy, Refusal, ServeError, TooLarge
+from vocabtool.serve.problems import LOG, NotReady, ServeError
+from vocabtool.system.own_files import from_json, whole_file
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -44,15 +62,45 @@ ONCE: Final = (b"host", b"authorization", b"origin", b"content-type", b"content-
 JSON: Final = re.compile(
     r"application/(?:json|[\w.-]+\+json)\s*(?:;.*)?", re.IGNORECASE | re.DOTALL
 )
+# A page of another site can send other types without asking the server first, but not these.
+LINES: Final = ("application/x-ndjson", "application/jsonl")
 ALIVE: Final = ("/health", "/ready")  # always answered: whoever asks watches the server
 KEYED: Final = ("/metrics", "/openapi.json", "/mcp")  # and /v1/; the page has no secret
 READING: Final = re.compile(r"/v1/(?:words|oov|indexes/[^/]+/search)|/mcp")  # by POST
 DOCUMENTS: Final = re.compile(r"/v1/indexes/[^/]+/documents")  # by POST: lines, not JSON
-MAX_DIGITS: Final = 15  # of a length
-TOO_LARGE: Final = "the body has more than {:,} bytes; send less at a time"
-HAVE_BODIES: Final = ("POST", "PUT", "PATCH")
-WRONG_KEY: Final = 'Bearer realm="vocabtool", error="invalid_token"'
-READING_KEY: Final = 'Bearer realm="vocabtool", error="insufficient_scope"'
+
+MAX_MEMBERS: Final = 1_000  # of one JSON object: each unknown one would be an error of its own
+MAX_WHERE_TESTS: Final = 100  # each looks at every document
+MAX_WHERE_VALUES: Final = 1_000
+MAX_KEY: Final = 200  # characters of what a request presents as its key
+MAX_KEYS: Final = 1_000
+MAX_FILE: Final = 1 << 20  # bytes of a file of keys
+
+REREAD_SECONDS: Final = 1.0  # until a file of keys is looked at again
+DISCARD_SECONDS: Final = 1.0  # in which the rest of a refused body is read
+NAMED: Final = "a key's name has 1 to 100 letters, digits and any of _ . @ + -"
+NAME: Final = re.compile(r"[\w.@+-]{1,100}")
+DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """Limits of each process of a server. Every value is a maximum.
+
+    - ``body``: bytes of the body of a request.
+    - ``documents_body``: bytes of the body of a request that adds documents.
+    - ``bodies``: bytes of all bodies in memory; a single one may be larger.
+    - ``waiting``: number of requests that wait for a thread.
+    - ``seconds``: time of a request that only reads.
+    - ``writing_seconds``: time of a request that writes.
+    """
+
+    body: int = 1 << 20
+    documents_body: int = 16 << 20
+    bodies: int = 128 << 20
+    waiting: int = 64
+    seconds: float = 30
+    writing_seconds: float = 300
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,38 +130,71 @@ class Guard:
     def __init__(self, app: ASGIApp, protection: Protection) -> None:
         self._app = app
         self._protection = protection
-        self._rates = Rates(protection.limits.rate)
-        self._held = 0  # bytes of bodies
+        self._body_bytes = 0  # of all bodies in memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(scope, receive, send)
-        limits, writes = self._protection.limits, must_write(scope["method"], scope["path"])
+        limits, path = self._protection.limits, scope["path"]
+        writes = must_write(scope["method"], path)
         seconds = limits.writing_seconds if writes else limits.seconds
+        body = bytearray()
+        is_read = is_passed_on = has_started = False
+
+        async def receive_piece() -> Message:
+            nonlocal is_read
+            message = await receive()
+            is_read = not message.get("more_body", False)
+            return message
+
+        async def receive_body() -> Message:
+            """Return the whole body, and after it what comes from the connection."""
+            nonlocal is_passed_on
+            if is_passed_on:
+                return await receive()
+            is_passed_on = True
+            return {"type": "http.request", "body": bytes(body), "more_body": False}
+
+        async def answer(message: Message) -> None:
+            nonlocal has_started
+            if message["type"] == "http.response.start":
+                has_started = True
+                headers = [*message.get("headers", ())]
+                if not is_read:  # or uvicorn would read the rest of an endless body
+                    headers.append((b"connection", b"close"))
+                policy = REPORT_POLICY if path.startswith("/v1/") else PAGE_POLICY
+                headers += (*HEADERS, (b"content-security-policy", policy.encode()))
+                message["headers"] = headers
+            await send(message)
+
         error: Exception
         try:
             async with asyncio.timeout(seconds) as timer:
-                headers = _headers_of(scope)
-                exchange.expect(headers, limits)
-                self._admit(scope, headers, writes=writes)
-                await self._pass_on(exchange, headers)
+                request_headers = _headers_of(scope)
+                self._admit(scope, request_headers, writes=writes)
+                await self._read(scope, receive_piece, request_headers, body)
+                await self._app(scope, receive_body, answer)
             return
         except ClientDisconnect:
             return
         except TimeoutError as raised:
-            told = f"the request took more than {seconds:g} seconds; ask for less"
-            out_of_time = Refusal(HTTPStatus.GATEWAY_TIMEOUT, told)  # which clients do not repeat
-            error = out_of_time if timer.expired() else raised
+            message = f"the request took more than {seconds:g} seconds; ask for less"
+            status = HTTPStatus.GATEWAY_TIMEOUT if is_read else HTTPStatus.REQUEST_TIMEOUT
+            error = ServeError(message, status) if timer.expired() else raised
         except Exception as raised:  # noqa: BLE001 - an answer that shows nothing of it
             error = raised
-        answer = problems.of_error(Request(scope), error)
-        if not exchange.has_started:  # else uvicorn closes the connection
-            await answer(scope, receive, exchange.send)
+        finally:
+            self._body_bytes -= len(body)
+        refusal = problems.of_error(Request(scope), error)
+        if has_started:
+            return  # uvicorn closes the connection
+        if not is_read:
+            await _discard(receive_piece, limits.documents_body)
+        await refusal(scope, receive, answer)
 
     def _admit(self, scope: Scope, headers: dict[bytes, str], *, writes: bool) -> None:
-        """Check host, origin, key and rate. Raises :class:`ServeError` if a check fails."""
+        """Check host, origin and key. Raises :class:`ServeError` if a check fails."""
         protection, path = self._protection, scope["path"]
         host = headers.get(b"host", "").lower()
         name = HOST.fullmatch(host)
@@ -127,130 +208,291 @@ class Guard:
             own = origin is None or origin.lower().partition("://")[2] == host
             if not own and origin not in protection.origins:
                 what = f"origin {origin!r:.100} is not allowed; start the server with --cors ORIGIN"
-                raise Refusal(HTTPStatus.FORBIDDEN, what)
-        client = (scope.get("client") or ("",))[0]
+                raise ServeError(what, HTTPStatus.FORBIDDEN)
         if protection.keys is not None and (path in KEYED or path.startswith("/v1/")):
-            try:
-                client = _key_of(protection.keys, headers, writes=writes)
-            except Refusal:
-                self._count(client)
-                raise
-            scope.setdefault("state", {})["key"] = client
-        self._count(client)
+            key = protection.keys.admit(headers.get(b"authorization", ""), writes=writes)
+            scope.setdefault("state", {})["key"] = key.name
 
-    def _count(self, client: str) -> None:
-        if wait := self._rates.wait(client):
-            told = f"more than {self._protection.limits.rate:g} requests a second"
-            raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, told, Retry_After=str(ceil(wait)))
+    async def _read(
+        self, scope: Scope, receive: Receive, headers: dict[bytes, str], body: bytearray
+    ) -> None:
+        """Read the body, and check its size, its type and its JSON.
 
-    async def _pass_on(self, exchange: _Exchange, headers: dict[bytes, str]) -> None:
-        """Read the body, check its size and its JSON, and let the application answer."""
-        scope, limits = exchange.scope, self._protection.limits
-        if exchange.adds_documents or not exchange.is_unread:
-            await self._app(scope, exchange.receive, exchange.send)
-            return
-        content = bytearray()
-        try:
-            while exchange.is_unread:
-                message = await exchange.receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientDisconnect
-                piece = message.get("body", b"")
-                content += piece
-                self._held += len(piece)
-                if self._held > limits.bodies:
-                    raise Busy("all request bodies together are too large; try again")
-            if content and scope["method"] in HAVE_BODIES:
-                kind = headers.get(b"content-type", "")
-                if not JSON.fullmatch(kind):
-                    told = f"wanted Content-Type: application/json, got {kind!r:.100}"
-                    raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
-                check_json(bytes(content))
-            exchange.content = bytes(content)
-            await self._app(scope, exchange.receive, exchange.send)
-        finally:
-            self._held -= len(content)
+        Raises :class:`ServeError` if a check fails.
+        """
+        limits, kind = self._protection.limits, headers.get(b"content-type", "")
+        adds_documents = scope["method"] == "POST" and DOCUMENTS.fullmatch(scope["path"])
+        most = limits.documents_body if adds_documents else limits.body
+        too_large = ServeError(
+            f"the body has more than {most:,} bytes; send less at a time",
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        )
+        length = headers.get(b"content-length", "0")
+        if not (length.isascii() and length.isdecimal()):
+            raise ServeError(f"Content-Length: wanted a number of bytes, got {length!r:.100}")
+        if len(length.lstrip("0")) > len(str(most)) or int(length) > most:
+            raise too_large
+        if adds_documents and kind.partition(";")[0].strip().lower() not in LINES:
+            wanted = f"wanted Content-Type: {' or '.join(LINES)}, got {kind[:50] or 'none'}"
+            raise ServeError(wanted, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        more_body = True
+        while more_body:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            piece = message.get("body", b"")
+            others = self._body_bytes - len(body)
+            body += piece
+            self._body_bytes += len(piece)
+            if len(body) > most:
+                raise too_large
+            if others and self._body_bytes > limits.bodies:
+                what = "all request bodies together are too large; try again"
+                raise ServeError(what, HTTPStatus.TOO_MANY_REQUESTS)
+            more_body = message.get("more_body", False)
+        if body and not adds_documents and scope["method"] in ("POST", "PUT", "PATCH"):
+            if not JSON.fullmatch(kind):
+                wanted = f"wanted Content-Type: application/json, got {kind!r:.100}"
+                raise ServeError(wanted, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+            check_json(bytes(body))
 
 
-def _key_of(keys: KeyFile, headers: dict[bytes, str], *, writes: bool) -> str:
-    """Return the name of the key in the headers of a request.
+async def _discard(receive: Receive, most: int) -> None:
+    """Read the rest of a refused body, because a proxy reads the answer only afterwards.
 
-    Raises :class:`Refusal` if the key is missing or invalid. If ``writes`` is true, also raises
-    :class:`Refusal` for a key that may only read.
+    ``most``: after this number of bytes, stop.
     """
-    scheme, _, text = headers.get(b"authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        told, realm = "send the header Authorization: Bearer KEY", 'Bearer realm="vocabtool"'
-        raise Refusal(HTTPStatus.UNAUTHORIZED, told, WWW_Authenticate=realm)
-    key = keys.find(text.strip())
-    if key is None:
-        told = "the key is not valid"
-        raise Refusal(HTTPStatus.UNAUTHORIZED, told, WWW_Authenticate=WRONG_KEY)
-    if writes and key.access != "write":
-        told = f"the key {key.name!r} may only read; writing needs one made with --write"
-        raise Refusal(HTTPStatus.FORBIDDEN, told, WWW_Authenticate=READING_KEY)
-    return key.name
-
-
-class _Exchange:
-    """A request and its answer. Counts the bytes of the body, and adds headers to the answer."""
-
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.scope = scope
-        self.adds_documents = scope["method"] == "POST" and bool(DOCUMENTS.fullmatch(scope["path"]))
-        self.content: bytes | None = None  # a body that was read, but not yet passed on
-        self.has_started = False
-        self.is_unread = False
-        self._is_long = False
-        self._receive = receive
-        self._send = send
-        self._received = 0
-        self._most = 0
-
-    def expect(self, headers: dict[bytes, str], limits: Limits) -> None:
-        """Check ``Content-Length``. Raises :class:`ServeError` if it is invalid or too large."""
-        declared = headers.get(b"content-length", "0")
-        if not (declared.isdecimal() and len(declared) <= MAX_DIGITS):
-            raise ServeError(f"Content-Length: wanted a number of bytes, got {declared!r:.100}")
-        length = int(declared)
-        is_chunked = b"transfer-encoding" in headers
-        self.is_unread = is_chunked or length > 0
-        # If the answer comes before the end of a long body, close: uvicorn would read the rest.
-        self._is_long = is_chunked or length > limits.body
-        self._most = limits.documents_body if self.adds_documents else limits.body
-        if length > self._most:
-            raise TooLarge(TOO_LARGE.format(self._most))
-
-    async def receive(self) -> Message:
-        if self.content is not None:
-            content, self.content = self.content, None
-            return {"type": "http.request", "body": content, "more_body": False}
-        message = await self._receive()
-        if message["type"] == "http.request":
-            self._received += len(message.get("body", b""))
-            if self._received > self._most:
-                raise TooLarge(TOO_LARGE.format(self._most))
-            self.is_unread = message.get("more_body", False)
-        return message
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.has_started = True
-            is_below = self.scope["path"].startswith("/v1/")
-            policy = (REPORT_POLICY if is_below else PAGE_POLICY).encode()
-            close = [(b"connection", b"close")] if self.is_unread and self._is_long else []
-            given = [*message.get("headers", ()), *close]
-            own = {name.lower() for name, _ in given}
-            ours = (*HEADERS, (b"content-security-policy", policy))
-            message["headers"] = given + [each for each in ours if each[0] not in own]
-        await self._send(message)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DISCARD_SECONDS):
+            size, more_body = 0, True
+            while more_body and size <= most:
+                message = await receive()
+                size += len(message.get("body", b""))
+                more_body = message.get("more_body", False)
 
 
 def _headers_of(scope: Scope) -> dict[bytes, str]:
     """Return headers by name. Raises :class:`ServeError` if, for example, ``host`` occurs twice."""
-    found: dict[bytes, str] = {}
+    headers: dict[bytes, str] = {}
     for name, value in scope["headers"]:
-        if name in found and name in ONCE:
+        if name in headers and name in ONCE:
             raise ServeError(f"the header {name.decode('latin-1')} occurs twice")
-        found[name] = value.decode("latin-1")
-    return found
+        headers[name] = value.decode("latin-1")
+    return headers
+
+
+# Checks of JSON and of conditions.
+
+
+def check_json(content: bytes) -> None:
+    """Check that a body is valid JSON in UTF-8, without repeated members, NaN or Infinity.
+
+    Raises :class:`ServeError` if the check fails.
+    """
+    try:
+        json.loads(
+            content.decode(), object_pairs_hook=_check_members, parse_constant=_refuse_constant
+        )
+    except UnicodeDecodeError as error:
+        raise ServeError(f"body: not valid UTF-8 at byte {error.start:,}") from error
+    except RecursionError as error:
+        raise ServeError("body: lists and objects are nested too deeply") from error
+    except ValueError as error:
+        raise ServeError(f"body: not valid JSON: {error}") from error
+
+
+def _check_members(pairs: list[tuple[str, Any]]) -> None:
+    if len(pairs) > MAX_MEMBERS:
+        what = f"an object can have at most {MAX_MEMBERS:,} members, got {len(pairs):,}"
+        raise ValueError(what)
+    names = set()
+    for name, _ in pairs:
+        if name in names:
+            raise ValueError(f"the key {name!r:.100} occurs twice in an object")
+        names.add(name)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not allowed in JSON")
+
+
+def check_condition(where: str) -> None:
+    """Check that a condition is valid and does not have too many tests or values.
+
+    Raises :class:`InvalidCondition` if the check fails.
+    """
+    tests = values = 0
+    left: list[Condition] = [parse(where)]
+    while left:
+        match left.pop():
+            case Not(condition):
+                left.append(condition)
+            case Junction(_, conditions):
+                left += conditions
+            case Test() as test:
+                tests, values = tests + 1, values + len(test.values)
+                for count, most, what in (
+                    (tests, MAX_WHERE_TESTS, "tests"),
+                    (values, MAX_WHERE_VALUES, "values"),
+                ):
+                    if count > most:
+                        message = f"where: a request can have at most {most:,} {what}"
+                        raise InvalidCondition(message, where, test.position)
+
+
+# Keys.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Key:
+    """A key as stored in the file. ``access``: what the key allows; ``write`` includes reading."""
+
+    name: str
+    access: Access
+    sha256: str
+
+
+def make_key(path: Path, name: str, access: Access) -> str:
+    """Make a key, add its hash to a file, and return the key.
+
+    The file is created if it does not exist, and has the mode 0600. Several processes may add keys.
+    Raises :class:`VocabtoolError` if the name is invalid or already in the file, and
+    :class:`InvalidFile` if the file is damaged.
+    """
+    if not NAME.fullmatch(name):
+        raise VocabtoolError(f"{NAMED}, got {name!r:.120}")
+    # Tools that look for leaked keys can recognise ours.
+    text = "vocabtool_" + secrets.token_urlsafe(32)
+    key = Key(name=name, access=access, sha256=_digest(text))
+    path = Path(os.path.realpath(path))
+    with reading(str(path.parent)):
+        # A lock on the file of keys would be lost when the file is replaced.
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        before = path.read_bytes() if path.exists() else b""
+        lines = [*before.splitlines(), json.dumps(asdict(key)).encode()]
+        after = b"".join(line + b"\n" for line in lines)
+        with reading(str(path)):
+            if any(each.name == name for each in decode_keys(before)):
+                what = f"{path}: there is already a key named {name!r}"
+                raise VocabtoolError(f"{what}; choose another name, or delete the line of that key")
+            decode_keys(after)  # not too many
+        with whole_file(path) as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(after)
+    finally:
+        os.close(folder)
+    return text
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def decode_keys(content: bytes) -> tuple[Key, ...]:
+    """Return the keys in the content of a file. Empty lines are skipped.
+
+    Raises :class:`InvalidFile` if the file is damaged or has too many keys.
+    """
+    if len(content) > MAX_FILE:
+        raise InvalidFile(
+            f"a file of keys can have at most {MAX_FILE:,} bytes, got {len(content):,}"
+        )
+    keys: dict[str, Key] = {}
+    for number, line in enumerate(content.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):  # the line may be a key itself: it is not shown
+            raise InvalidFile(f"line {number}: not a line that `vocabtool api-key` wrote")
+        key: Key = from_json(Key, value, f"line {number}")
+        if not NAME.fullmatch(key.name):
+            raise InvalidFile(f"line {number}: {NAMED}, got {key.name!r:.120}")
+        if not DIGEST.fullmatch(key.sha256):
+            raise InvalidFile(f"line {number}: sha256 must be 64 hexadecimal digits")
+        if key.name in keys:
+            raise InvalidFile(f"line {number}: there is already a key named {key.name!r}")
+        keys[key.name] = key
+    if len(keys) > MAX_KEYS:
+        raise InvalidFile(f"a file of keys can have at most {MAX_KEYS:,} keys, got {len(keys):,}")
+    return tuple(keys.values())
+
+
+class KeyFile:
+    """The keys of a file. The file is read again when it changes, so that keys can be revoked.
+
+    ``clock``: a function that returns the time in seconds.
+
+    The constructor raises :class:`NotFound` if the file cannot be read, and :class:`InvalidFile`
+    if it is damaged.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._problem = False
+        self._checked = clock()
+        self._read()
+
+    def admit(self, authorization: str, *, writes: bool) -> Key:
+        """Return the key in a header ``Authorization``.
+
+        Raises :class:`ServeError` if the key is missing or invalid, or if it may only read and
+        ``writes`` is true. Raises :class:`NotReady` while the file is missing or damaged.
+        """
+        realm = 'Bearer realm="vocabtool"'
+        scheme, _, text = authorization.partition(" ")
+        if scheme.lower() != "bearer":
+            what = "send the header Authorization: Bearer KEY"
+            raise ServeError(what, HTTPStatus.UNAUTHORIZED, WWW_Authenticate=realm)
+        key = self.find(text.strip())
+        if key is None:
+            header = f'{realm}, error="invalid_token"'
+            raise ServeError(
+                "the key is not valid", HTTPStatus.UNAUTHORIZED, WWW_Authenticate=header
+            )
+        if writes and key.access != "write":
+            what = f"the key {key.name!r} may only read; writing needs one made with --write"
+            header = f'{realm}, error="insufficient_scope"'
+            raise ServeError(what, HTTPStatus.FORBIDDEN, WWW_Authenticate=header)
+        return key
+
+    def find(self, text: str) -> Key | None:
+        """Return the key that a client sent as ``text``, or ``None`` if it is not valid.
+
+        Hashes are compared in constant time. Raises :class:`NotReady` while the file is missing or
+        damaged.
+        """
+        if self._clock() - self._checked >= REREAD_SECONDS:
+            try:
+                if self._state() != self._seen or self._problem:
+                    self._read()
+            except (VocabtoolError, OSError) as error:
+                if not self._problem:
+                    LOG.error("no key is valid: %s", error)
+                self._problem = True
+            self._checked = self._clock()
+        if self._problem:
+            raise NotReady("the file of keys cannot be read; the log of the server says why")
+        if len(text) > MAX_KEY:
+            return None
+        digest, match = _digest(text), None
+        for key in self._keys:
+            if compare_digest(key.sha256, digest):
+                match = key
+        return match
+
+    def _read(self) -> None:
+        with reading(str(self._path)):
+            self._seen = self._state()  # before the content: a later change is seen
+            with self._path.open("rb") as file:
+                self._keys = decode_keys(file.read(MAX_FILE + 1))
+        self._problem = False
+
+    def _state(self) -> tuple[int, int, int]:
+        status = self._path.stat()
+        return status.st_mtime_ns, status.st_size, status.st_ino

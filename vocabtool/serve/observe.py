@@ -21,9 +21,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.responses import PlainTextResponse, Response
 
-from vocabtool.serve import schemas
-from vocabtool.serve.catalog import Catalog
-from vocabtool.serve.request_facts import REQUEST_FACTS, RequestFacts
+from vocabtool.serve.catalog import REQUEST_FACTS, Catalog, RequestFacts
 from vocabtool.serve.schemas import REFUSED, json_answer
 
 if TYPE_CHECKING:
@@ -92,12 +90,12 @@ def observe_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:
     """Return the endpoints ``/health``, ``/ready`` and ``/metrics``."""
     routes = APIRouter(tags=["server"])
 
-    @routes.get("/health", response_model=schemas.HealthAnswer)
+    @routes.get("/health", response_model=dict[str, str])
     async def health() -> Response:
         """Answer as soon as the process listens."""
         return json_answer({"status": "alive"})
 
-    @routes.get("/ready", response_model=schemas.ReadyAnswer, responses={503: REFUSED[503]})
+    @routes.get("/ready", response_model=dict[str, Any], responses={503: REFUSED[503]})
     async def ready() -> Response:
         """Answer 200 when all indexes and their models are open."""
         for each in catalog.indexes.values():

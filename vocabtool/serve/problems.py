@@ -44,48 +44,21 @@ PATH: Final = re.compile(r"(?<![\w./:>-])/(?:[^/\s'\"`,;:]+/)*([^/\s'\"`,;:]+)/?
 
 
 class ServeError(VocabtoolError):
-    """An error of a request to the server. ``status``: the HTTP status of the answer."""
+    """A request was refused. The answer has this ``status`` and these ``headers``."""
 
-    status = HTTPStatus.BAD_REQUEST
-
-
-class UnknownIndex(ServeError):
-    """No index has the name that a request gives."""
-
-    status = HTTPStatus.NOT_FOUND
-
-
-class UnknownDocument(ServeError):
-    """No document has the id that a request gives."""
-
-    status = HTTPStatus.NOT_FOUND
+    def __init__(
+        self, what: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST, **headers: str
+    ) -> None:
+        self.status = status
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        super().__init__(what)
 
 
 class NotReady(ServeError):
     """An index or its model is not open yet, or cannot be opened."""
 
-    status = HTTPStatus.SERVICE_UNAVAILABLE
-
-
-class Busy(ServeError):
-    """Too many requests are running or waiting."""
-
-    status = HTTPStatus.TOO_MANY_REQUESTS
-
-
-class TooLarge(ServeError):
-    """The body of a request is longer than allowed."""
-
-    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-
-
-class Refusal(ServeError):
-    """A request was refused. The answer has this ``status`` and these ``headers``."""
-
-    def __init__(self, status: HTTPStatus, what: str, **headers: str) -> None:
-        self.status = status
-        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
-        super().__init__(what)
+    def __init__(self, what: str) -> None:
+        super().__init__(what, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 @contextmanager
@@ -148,7 +121,7 @@ def problem(
 def of_error(request: Request, error: Exception) -> Response:
     """Return the problem document of an error. Log the error if the server failed."""
     if isinstance(error, ServeError):
-        return problem(error.status, str(error), getattr(error, "headers", None))
+        return problem(error.status, str(error), error.headers)
     if isinstance(error, InvalidCondition):
         return problem(HTTPStatus.BAD_REQUEST, str(error), position=error.position)
     for kind, status in STATUSES.items():

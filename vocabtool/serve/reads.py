@@ -1,11 +1,12 @@
-"""Endpoints that read an index without a search: facts, documents, words, vocabulary, report."""
+"""Endpoints that read an index: searches, facts, documents, words, vocabulary and report."""
 
 from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -17,22 +18,41 @@ from fastapi import APIRouter, Query
 from numpy.typing import NDArray
 from starlette.responses import HTMLResponse, Response
 
+from vocabtool.documents.batch import Document
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats.files import split_kind
 from vocabtool.index import contents
+from vocabtool.index.contents import IndexStats
 from vocabtool.index.index import Index
 from vocabtool.oov.counter import OovCounter
+from vocabtool.reports.hits_page import hits_for_page
 from vocabtool.reports.oov import oov_report
 from vocabtool.reports.renderers import write
+from vocabtool.search.hits import Hits
 from vocabtool.search.settings import Settings
-from vocabtool.serve import schemas
-from vocabtool.serve.catalog import Catalog, ServedIndex, document_of, known_words
-from vocabtool.serve.problems import NotReady, told_outside
+from vocabtool.serve.catalog import (
+    Catalog,
+    ServedIndex,
+    document_of,
+    known_words,
+    note_search,
+)
+from vocabtool.serve.guard import check_condition
+from vocabtool.serve.problems import NotReady, ServeError, told_outside, wrong_arguments
 from vocabtool.serve.schemas import (
     MAX_ENTRIES,
     MAX_PREFIX,
     REFUSED,
+    Entry,
+    IndexAnswer,
+    IndexesAnswer,
+    ManySearchAnswer,
+    ModelWord,
     OovRequest,
+    SearchAnswer,
+    SearchRequest,
+    VocabularyAnswer,
+    WordsAnswer,
     WordsRequest,
     json_answer,
 )
@@ -43,6 +63,9 @@ from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import PREFIXES, Vocabulary, decode, plain, plain_strings, printable
 
 PAGE: Final = 100  # entries of a vocabulary by default
+OF_STATS: Final = tuple(  # not the paths of sources
+    {field.name for field in fields(IndexAnswer)} & {field.name for field in fields(IndexStats)}
+)
 
 
 @dataclass
@@ -69,32 +92,46 @@ class FactCache:
             raise NotReady("the server is stopping")
 
 
-def read_routes(catalog: Catalog, kept: FactCache) -> APIRouter:
-    """Return the endpoints. ``kept``: a cache for their answers."""
+def read_routes(catalog: Catalog, cache: FactCache) -> APIRouter:
+    """Return the endpoints. ``cache``: a cache for their answers."""
     routes = APIRouter(prefix="/v1", responses=REFUSED)
 
-    @routes.get("/indexes", tags=["indexes"], response_model=schemas.IndexesAnswer)
+    @routes.post(
+        "/indexes/{name}/search",
+        tags=["search"],
+        summary="Search an index",
+        response_model=SearchAnswer | ManySearchAnswer,
+    )
+    async def search(name: str, request: SearchRequest) -> Response:
+        """Find the documents that answer a query best, or several queries at once.
+
+        To list documents, send `where`, `sort` or `facets` without a query and a vector.
+        """
+        index = copy(catalog.find(name).ready_index())  # which stays at its commit
+        return await catalog.run(lambda: json_answer(answer(index, name, request)))
+
+    @routes.get("/indexes", tags=["indexes"], response_model=IndexesAnswer)
     async def indexes() -> Response:
         """List the indexes with their facts."""
-        found = [await facts_of(catalog, each, kept) for each in catalog.indexes.values()]
-        return json_answer({"indexes": found})
+        answers = [await facts_of(catalog, each, cache) for each in catalog.indexes.values()]
+        return json_answer(IndexesAnswer(indexes=tuple(answers)))
 
-    @routes.get("/indexes/{name}", tags=["indexes"], response_model=schemas.IndexAnswer)
+    @routes.get("/indexes/{name}", tags=["indexes"], response_model=IndexAnswer)
     async def index(name: str) -> Response:
         """Show the facts of an index."""
-        return json_answer(await facts_of(catalog, catalog.find(name), kept))
+        return json_answer(await facts_of(catalog, catalog.find(name), cache))
 
     @routes.get(
         "/indexes/{name}/documents/{id:document}",
         tags=["documents"],
-        response_model=schemas.DocumentAnswer,
+        response_model=Document,
     )
     async def document(name: str, id: str) -> Response:  # noqa: A002 - as the path names it
         """Show a document. The id is the rest of the path, percent-encoded."""
         opened = catalog.find(name).ready_index()
-        return await catalog.run(lambda: json_answer(asdict(document_of(opened, name, id))))
+        return await catalog.run(lambda: json_answer(document_of(opened, name, id)))
 
-    @routes.post("/words", tags=["words"], response_model=schemas.WordsAnswer)
+    @routes.post("/words", tags=["words"], response_model=WordsAnswer)
     async def words(request: WordsRequest) -> Response:
         """Show the words of a text, as the model of an index makes them."""
         opened = catalog.find(request.index).ready_index()
@@ -102,7 +139,7 @@ def read_routes(catalog: Catalog, kept: FactCache) -> APIRouter:
             lambda: json_answer(words_of(known_words(opened, request.index), request.text))
         )
 
-    @routes.post("/oov", tags=["words"], response_model=schemas.OovAnswer)
+    @routes.post("/oov", tags=["words"], response_model=dict[str, Any])
     async def oov(request: OovRequest) -> Response:
         """Report which words of some texts the model of an index does not know."""
         opened = catalog.find(request.index).ready_index()
@@ -114,9 +151,7 @@ def read_routes(catalog: Catalog, kept: FactCache) -> APIRouter:
 
         return await catalog.run(report)
 
-    @routes.get(
-        "/indexes/{name}/vocabulary", tags=["words"], response_model=schemas.VocabularyAnswer
-    )
+    @routes.get("/indexes/{name}/vocabulary", tags=["words"], response_model=VocabularyAnswer)
     async def vocabulary(
         name: str,
         prefix: Annotated[
@@ -132,7 +167,7 @@ def read_routes(catalog: Catalog, kept: FactCache) -> APIRouter:
         Markers of subword pieces do not count: `the` finds `▁the`.
         """
         held = known_words(catalog.find(name).ready_index(), name).vocabulary
-        found = await kept.get(
+        found = await cache.get(
             name, "vocabulary", held.fingerprint, lambda: SortedVocabulary.of(held)
         )
         return json_answer(found.page(prefix, offset, limit))
@@ -146,92 +181,94 @@ def read_routes(catalog: Catalog, kept: FactCache) -> APIRouter:
 
         def make() -> bytes:
             page = BytesIO()
-            counted = contents.count_unknown(snapshot, kept.go_on, model=model_of(opened))
+            counted = contents.count_unknown(snapshot, cache.go_on, model=model_of(opened))
             assert counted is not None  # noqa: S101 - it has a vocabulary
             write(oov_report(counted), page, "html")
             return page.getvalue()
 
-        return HTMLResponse(await kept.get(name, "report", snapshot.version, make))
+        return HTMLResponse(await cache.get(name, "report", snapshot.version, make))
 
     return routes
 
 
-MEMBERS: Final = tuple(schemas.IndexAnswer.model_fields)
+def answer(index: Index, name: str, request: SearchRequest) -> dict[str, Any]:
+    """Run the search that a request describes. Return the answer as a dictionary for JSON."""
+    if request.where is not None:
+        check_condition(request.where)
+    asked = request.arguments()
+    as_json = hits_for_page if request.explain else Hits.to_dict
+    commit = index.manifest.commit
+    if request.queries is None:
+        if request.vectors is not None:
+            raise ServeError("'vectors' needs 'queries'; for a single query, pass 'vector'")
+        vector = None if request.vector is None else np.asarray(request.vector, np.float32)
+        with wrong_arguments():
+            found = index.search(request.query, vector=vector, **asked)
+        note_search([found])
+        return {**as_json(found), "index": name, "commit": commit}
+    if request.query is not None or request.vector is not None or request.offset:
+        raise ServeError("queries cannot be combined with query, vector or offset")
+    del asked["offset"]
+    dim = index.configuration.dim
+    for place, each in enumerate(request.vectors or ()):
+        if len(each) != dim:
+            raise ServeError(f"vectors.{place}: wanted {dim:,} numbers, got {len(each):,}")
+    with wrong_arguments():
+        results = index.search_many(request.queries, vectors=request.vectors, threads=1, **asked)
+    note_search(results)
+    return {"results": [as_json(each) for each in results], "index": name, "commit": commit}
 
 
-async def facts_of(catalog: Catalog, served: ServedIndex, kept: FactCache) -> dict[str, Any]:
-    """Return the facts of an index for JSON. If the index is not open, return only its status."""
+async def facts_of(catalog: Catalog, served: ServedIndex, cache: FactCache) -> IndexAnswer:
+    """Return the facts of an index. If the index is not open, return only its status."""
     index = served.index
-    facts = dict.fromkeys(MEMBERS) | {
-        "name": served.name,
-        "status": served.status,
-        "problem": served.problem,
-        "writable": catalog.writable,
-    }
+    answer = IndexAnswer(
+        name=served.name,
+        status=served.status,
+        problem=served.problem,
+        writable=catalog.writable,
+    )
     if index is None:
-        return facts
+        return answer
     snapshot = index.snapshot()
     version = snapshot.version, snapshot.number
-
-    def count() -> contents.IndexStats:
-        return index.stats()
-
     try:
-        stats = await kept.get(served.name, "stats", version, count)
+        stats = await cache.get(served.name, "stats", version, index.stats)
     except (VocabtoolError, OSError) as error:  # the other indexes can be listed
-        return facts | {"status": "failed", "problem": told_outside(error)}
-    facts |= {name: getattr(stats, name) for name in MEMBERS if hasattr(stats, name)}
-    fields = [
-        {"name": each.name, "kind": each.kind, "documents": each.documents, "values": each.frequent}
-        for each in stats.fields
-    ]
+        return replace(answer, status="failed", problem=told_outside(error))
     known = snapshot.known_words
     settings = Settings(a=None if stats.calibration is None else stats.calibration.a)
-    return facts | {
-        "fields": fields,
+    facts = {name: getattr(stats, name) for name in OF_STATS} | {
         "model": model_of(index) or None,
-        "calibration": members(stats.calibration, schemas.CalibrationAnswer),
-        "verified": members(index.verified, schemas.VerifiedAnswer),
+        "verified": index.verified,  # the cached one may be older
         "weight": settings.weight(known is not None and known.subword),
         "can_encode": index.can_encode,
         "has_vocabulary": known is not None,
     }
+    return replace(answer, **facts)
 
 
-def members(value: object, answer: type[schemas.Answer]) -> dict[str, Any] | None:
-    """Return the attributes of ``value`` that are members of ``answer``.
-
-    If ``value`` is ``None``, return ``None``.
-    """
-    if value is None:
-        return None
-    return {name: getattr(value, name) for name in answer.model_fields}
-
-
-def words_of(words: Words, text: str) -> dict[str, Any]:
-    """Return the words of a text and, where possible, their places, as data for JSON."""
-    found = without_blanks(words.look_up([text]))
-    distinct = as_bytes(found.distinct)
-    pieces: list[list[str] | None] = [None] * len(distinct)
-    if found.spelled is not None:
-        of_words = map(found.spelled.of_word, range(len(distinct)))
-        pieces = [[printable(piece) for piece, _ in each] for each in of_words]
-    codes = found.codes.tolist()
-    written = [decode(distinct[code]) for code in codes]
-    places = find_in_order(text, written)
-    return {
-        "words": [
-            {
-                "surface": printable(distinct[code]),
-                "start": None if place is None else place.start,
-                "end": None if place is None else place.end,
-                "known": bool(found.known[code]),
-                "pieces": pieces[code],
-            }
-            for code, place in zip(codes, places, strict=True)
-        ],
-        "rule": [*words.describe()],
-    }
+def words_of(words: Words, text: str) -> WordsAnswer:
+    """Return the words of a text and, where possible, their places."""
+    lookup = without_blanks(words.look_up([text]))
+    distinct = as_bytes(lookup.distinct)
+    pieces: list[tuple[str, ...] | None] = [None] * len(distinct)
+    if lookup.spelled is not None:
+        of_words = map(lookup.spelled.of_word, range(len(distinct)))
+        pieces = [tuple(printable(piece) for piece, _ in each) for each in of_words]
+    codes = lookup.codes.tolist()
+    places = find_in_order(text, [decode(distinct[code]) for code in codes])
+    answers = [
+        ModelWord(
+            surface=printable(distinct[code]),
+            start=None if place is None else place.start,
+            end=None if place is None else place.end,
+            known=bool(lookup.known[code]),
+            pieces=pieces[code],
+        )
+        for code, place in zip(codes, places, strict=True)
+    ]
+    return WordsAnswer(words=tuple(answers), rule=tuple(words.describe()))
 
 
 @dataclass(frozen=True)
@@ -254,8 +291,8 @@ class SortedVocabulary:
         order = pc.sort_indices(table, [("key", "ascending"), ("at", "ascending")])
         return cls(vocabulary, order.to_numpy().astype(np.int64))
 
-    def page(self, prefix: str, offset: int, limit: int) -> dict[str, Any]:
-        """Return entries with a prefix, as data for JSON.
+    def page(self, prefix: str, offset: int, limit: int) -> VocabularyAnswer:
+        """Return entries with a prefix.
 
         - ``offset``: number of entries to skip.
         - ``limit``: maximum number of entries.
@@ -269,12 +306,10 @@ class SortedVocabulary:
         end = bisect_right(self.order, wanted, lo=first, key=start)
         shown = self.order[first:end][offset : offset + limit].tolist()
         ids = held.id_array()
-        return {
-            "total": len(held),
-            "matching": end - first,
-            "offset": offset,
-            "entries": [{"id": int(ids[at]), "text": shown_entry(held, at)} for at in shown],
-        }
+        entries = [Entry(id=int(ids[at]), text=shown_entry(held, at)) for at in shown]
+        return VocabularyAnswer(
+            total=len(held), matching=end - first, offset=offset, entries=tuple(entries)
+        )
 
 
 def shown_entry(vocabulary: Vocabulary, position: int) -> str:

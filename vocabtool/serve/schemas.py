@@ -1,21 +1,23 @@
-"""Models of requests and answers. FastAPI uses them to check requests and to write OpenAPI."""
+"""Requests, and answers that are no dataclasses elsewhere, for checks and the OpenAPI document."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from typing import Annotated, Any, Final, Literal
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import orjson
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import Response
 
 from vocabtool.choices import FUSIONS, Fusion, Phrases
+from vocabtool.index.contents import FieldStats
+from vocabtool.index.maintenance import Verification
 from vocabtool.keywords.cutter import text_in_utf8
-from vocabtool.reports.hits_page import Mark
 from vocabtool.search.conditions import MAX_CHARACTERS
-from vocabtool.search.settings import Settings
+from vocabtool.search.hits import Hits
+from vocabtool.search.settings import Calibration, Settings
 
 MAX_K: Final = 1_000
 MAX_QUERY: Final = 10_000  # characters
@@ -61,8 +63,19 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class SearchSettings(Strict):
-    """How vectors and keywords are searched and combined."""
+class SearchRequest(Strict):
+    """A search with one query, or with several in ``queries``."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "examples": [
+                {"query": "how to install Xapian", "k": 3, "explain": True},
+                {"queries": ["Xapian", "install"], "fusion": "rrf"},
+            ]
+        },
+    )
 
     fusion: Fusion = Field(
         DEFAULT.fusion, description="How vector and keyword hits are combined.", examples=[*FUSIONS]
@@ -102,22 +115,6 @@ class SearchSettings(Strict):
         DEFAULT.literal,
         description="Search for -, OR, FIELD: and brackets as text, not as operators.",
     )
-
-
-class SearchRequest(SearchSettings):
-    """A search with one query, or with several in ``queries``."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={
-            "examples": [
-                {"query": "how to install Xapian", "k": 3, "explain": True},
-                {"queries": ["Xapian", "install"], "fusion": "rrf"},
-            ]
-        },
-    )
-
     query: str | None = Field(
         None, max_length=MAX_QUERY, description="The query, which may contain operators."
     )
@@ -177,310 +174,157 @@ class OovRequest(Strict):
     )
 
 
-class Answer(BaseModel):
-    """An answer. The server may add members in later versions."""
+HITS: Final[dict[str, Any]] = {  # what `Hits.to_dict` returns
+    name: (hint, ...)
+    for name, hint in get_type_hints(Hits).items()
+    if name not in ("seconds", "kinds")
+}
+SearchAnswer: Final = create_model(
+    "SearchAnswer",
+    __doc__="The result of a search: what `Hits` has, the index, and the number of the commit.",
+    index=(str, ...),
+    commit=(int, ...),
+    **HITS,
+)
 
 
-class WordAnswer(Answer):
-    """A word of the query. Frequencies, idf and weight are null without ``explain``."""
-
-    surface: str = Field(description="The word as written.")
-    start: int = Field(description="Offset of its first character in the query.")
-    end: int = Field(description="Offset after its last character.")
-    known: bool | None = Field(description="Whether the model knows it; null without a vocabulary.")
-    identifier: bool = Field(description="Whether it is an identifier, such as a product code.")
-    counts: bool = Field(description="Whether it is searched; stop words are not.")
-    pieces: int | None = Field(description="Number of subword pieces, if the model has any.")
-    document_frequency: int | None = Field(description="Number of documents that contain it.")
-    part_frequency: int | None = Field(description="Number of documents with its rarest part.")
-    idf: float | None = Field(description="Inverse document frequency.")
-    weight: float | None = Field(description="Factor by which its score is multiplied.")
-    weighs: float | None = Field(None, description="idf times weight; 0 if no document has it.")
-    mark: Mark | None = Field(None, description="Its kind for display; null if that is unknown.")
-    facts: list[str] = Field([], description="Facts about it, as text; only with explain.")
-
-
-class QueryAnswer(Answer):
-    """The query, as the server understood it."""
-
-    text: str = Field(description="The query.")
-    words: list[WordAnswer] = Field(description="Its words.")
-    fusion: str = Field(description="How vector and keyword hits were combined.")
-    a: float | None = Field(description="Weight of keyword search, as set or by default.")
-    m: float | None = Field(
-        description="Share of the query's idf that comes from words that documents contain, but "
-        "the model does not know."
-    )
-    weight: float | None = Field(description="Final weight of keyword search.")
-    excluded: list[str] = Field(description="Excluded words, as written.")
-    fields: list[str] = Field(description="Fields with a required value, as written.")
-    alternatives: list[str] = Field(description="Parts joined by OR, as written.")
-    remarks: list[str] = Field(
-        [], description="Restrictions and weight, as text; only with explain."
-    )
-
-
-class LegAnswer(Answer):
-    """The rank and score of a document in the vector search or in the keyword search."""
-
-    rank: int | None = Field(description="From 1; null if it is not among the candidates.")
-    score: float | None = Field(description="Similarity or BM25.")
-    part: float | None = Field(description="What it adds to the score of the hit.")
-
-
-class MatchedWordAnswer(Answer):
-    """A word of the query that the document contains."""
-
-    surface: str = Field(description="The word as written in the query.")
-    score: float = Field(description="Its part of the BM25 score.")
-    whole: bool = Field(description="False if the document contains only parts of it.")
-
-
-class ExplanationAnswer(Answer):
-    """Why a document has its rank."""
-
-    dense: LegAnswer = Field(description="Its rank and score by vectors.")
-    keyword: LegAnswer = Field(description="Its rank and score by keywords.")
-    words: list[MatchedWordAnswer] = Field(description="Words of the query that it contains.")
-    rank_without_keywords: int | None = Field(description="Its rank by the vector alone.")
-    highlights: list[tuple[int, int]] = Field(
-        description="Start and end of these words in the text, in characters (code points)."
-    )
-    fused_rank: int | None = Field(None, description="Its rank before rerank; null without it.")
-    highlight_fields: list[str] = Field([], description="The field of each highlight.")
-    why: str = Field(description="The explanation as text.")
-    title: str = Field(description="Its title, or its id.")
-    scores: list[str] = Field(description="Its scores as text.")
-    extract: tuple[int, int] = Field(
-        description="Start and end of the part of its text to show, in characters (code points)."
-    )
-    other_fields: list[str] = Field(description="Fields that the extract does not contain.")
-
-
-class HitAnswer(Answer):
-    """A document that was found."""
-
-    id: str = Field(description="Its id.")
-    score: float = Field(description="Score of the fusion; higher is better.")
-    tier: int = Field(description="1 or 2 if it contains a whole identifier of the query, else 0.")
-    similarity: float | None = Field(description="Similarity to the vector of the query.")
-    bm25: float | None = Field(description="Weighted BM25 score.")
-    text: str = Field(description="Its text.")
-    fields: dict[str, Any] = Field(description="Its fields.")
-    explanation: ExplanationAnswer | None = Field(None, description="Only with explain.")
-    further: int | None = Field(
-        None, description="Only with group_by: number of others in its group."
-    )
-
-
-class SuggestionAnswer(Answer):
-    """A word that is in no document."""
-
-    word: str = Field(description="The word.")
-    spellings: list[str] = Field(description="Words of documents with similar spellings.")
-
-
-class ValueAnswer(Answer):
-    """A value of a field, and the number of documents that have it."""
-
-    value: str | int | float | bool = Field(description="The value.")
-    count: int = Field(description="Number of documents.")
-
-
-class HitsAnswer(Answer):
-    """The result of a search."""
-
-    query: QueryAnswer = Field(description="The query, as the server understood it.")
-    hits: list[HitAnswer] = Field(description="Documents, best first.")
-    notes: list[str] = Field(description="Notes for the user.")
-    suggestions: list[SuggestionAnswer] = Field(description="Other spellings of absent words.")
-    facets: dict[str, list[ValueAnswer]] = Field(description="Values and their counts, by field.")
-    total: int = Field(description="Number of hits on all pages.")
-
-
-class SearchAnswer(HitsAnswer):
-    """The result of a search, and the commit that was searched."""
-
-    index: str = Field(description="The name of the index.")
-    commit: int = Field(description="The number of the commit that was searched.")
-
-
-class ManySearchAnswer(Answer):
+@dataclass(frozen=True, kw_only=True)
+class ManySearchAnswer:
     """The results of several queries, in the order of the queries. All are from one commit."""
 
-    results: list[HitsAnswer] = Field(description="One result for each query.")
-    index: str = Field(description="The name of the index.")
-    commit: int = Field(description="The number of the commit that was searched.")
+    results: tuple[Hits, ...]
+    index: str
+    commit: int
 
 
-class CalibrationAnswer(Answer):
-    """The weight of keyword search, as tuned or estimated for the index."""
+@dataclass(frozen=True, kw_only=True)
+class IndexAnswer:
+    """An index.
 
-    a: float = Field(description="The weight, from 0 to 1.")
-    judged: int = Field(description="Number of judged queries that tuned it; 0: an estimate.")
-    documents: int = Field(description="Number of documents when the weight was found.")
-    time: str = Field(description="When it was found, in UTC (ISO 8601); empty: not recorded.")
+    - ``status``: whether it can be searched.
+    - ``problem``: why it cannot be searched; null if it can.
+    - ``writable``: whether documents can be changed over HTTP.
 
+    All other members are null while the index is not open:
 
-class FieldAnswer(Answer):
-    """A field of documents."""
+    - ``documents``, ``deleted``, ``commit``, ``generation``, ``kind``, ``dim``, ``metric``,
+      ``dtype``, ``language``, ``recall``, ``calibration``, ``searched_fields``, ``fields``,
+      ``verified``: as in :class:`IndexStats`.
+    - ``model``: name of the model, without folders; null if the vectors are your own.
+    - ``weight``: the weight a of keyword search by default.
+    - ``can_encode``: whether a model makes the vectors of queries.
+    - ``has_vocabulary``: whether the index has a vocabulary of known words.
+    """
 
-    name: str = Field(description="Its name.")
-    kind: str = Field(description="The type of its values.")
-    documents: int = Field(description="Number of documents that have a value.")
-    values: list[ValueAnswer] = Field(
-        description="The most frequent values that at least two documents have."
-    )
-
-
-class VerifiedAnswer(Answer):
-    """What the last verification of the index found."""
-
-    time: str = Field(description="When it ended, in UTC (ISO 8601).")
-    commit: int = Field(description="The number of the commit that was verified.")
-    generation: int = Field(description="Number of the commit's folder (generation).")
-    documents: int = Field(description="Number of documents that were verified.")
-    recall: float | None = Field(description="Measured recall@10; null if there was a problem.")
-    problem: str | None = Field(description="What is damaged; null if nothing is.")
-
-
-class IndexAnswer(Answer):
-    """An index. Most members are null while the index is not open."""
-
-    name: str = Field(description="Its name in URLs.")
-    status: Literal["ready", "loading", "failed"] = Field(description="Whether it can be searched.")
-    problem: str | None = Field(description="Why it cannot be searched; null if it can.")
-    writable: bool = Field(description="Whether documents can be changed over HTTP.")
-    documents: int | None = Field(None, description="Number of documents.")
-    deleted: int | None = Field(None, description="Number of deleted rows still on disk.")
-    commit: int | None = Field(None, description="The number of the commit that is searched.")
-    generation: int | None = Field(None, description="Number of the commit's folder (generation).")
-    model: str | None = Field(None, description="Name of the model; null: your own vectors.")
-    kind: str | None = Field(None, description="The kind of the model.")
-    dim: int | None = Field(None, description="Numbers in each vector.")
-    metric: str | None = Field(None, description="How vectors are compared.")
-    dtype: str | None = Field(None, description="Type of the stored vectors.")
-    language: str | None = Field(None, description="Language of stems and stop words.")
-    recall: float | None = Field(
-        None, description="Recall@10 of approximate search when it was built; null: exact search."
-    )
-    calibration: CalibrationAnswer | None = Field(
-        None, description="How the weight was found; null: it is the default."
-    )
-    weight: float | None = Field(None, description="Weight a of keyword search by default.")
-    can_encode: bool | None = Field(
-        None, description="Whether a model makes the vectors of queries."
-    )
-    has_vocabulary: bool | None = Field(
-        None, description="Whether the index has a vocabulary of known words."
-    )
-    searched_fields: list[str] | None = Field(
-        None, description="Fields that are joined into one text, with weights; empty for one field."
-    )
-    fields: list[FieldAnswer] | None = Field(None, description="The fields of documents.")
-    verified: VerifiedAnswer | None = Field(
-        None, description="What the last `vocabtool verify` found; null if there was none."
-    )
+    name: str
+    status: Literal["ready", "loading", "failed"]
+    problem: str | None
+    writable: bool
+    documents: int | None = None
+    deleted: int | None = None
+    commit: int | None = None
+    generation: int | None = None
+    model: str | None = None
+    kind: str | None = None
+    dim: int | None = None
+    metric: str | None = None
+    dtype: str | None = None
+    language: str | None = None
+    recall: float | None = None
+    calibration: Calibration | None = None
+    weight: float | None = None
+    can_encode: bool | None = None
+    has_vocabulary: bool | None = None
+    searched_fields: tuple[str, ...] | None = None
+    fields: tuple[FieldStats, ...] | None = None
+    verified: Verification | None = None
 
 
-class IndexesAnswer(Answer):
-    """All served indexes."""
+@dataclass(frozen=True, kw_only=True)
+class IndexesAnswer:
+    """All served indexes, in the order of the command line."""
 
-    indexes: list[IndexAnswer] = Field(description="The indexes, in the order of the command line.")
-
-
-class DocumentAnswer(Answer):
-    """A document."""
-
-    id: str = Field(description="Its id.")
-    text: str = Field(description="Its text.")
-    fields: dict[str, Any] = Field(description="Its fields.")
+    indexes: tuple[IndexAnswer, ...]
 
 
-class ModelWordAnswer(Answer):
-    """A word of a text, as the model looks it up."""
+@dataclass(frozen=True, kw_only=True)
+class ModelWord:
+    """A word of a text, as the model looks it up.
 
-    surface: str = Field(description="The word as the model looks it up.")
-    start: int | None = Field(
-        description="Offset of its first character in the text; null if it was not found there."
-    )
-    end: int | None = Field(description="Offset after its last character.")
-    known: bool = Field(description="Whether the model knows it.")
-    pieces: list[str] | None = Field(description="Its subword pieces; null if the model has none.")
+    - ``start``, ``end``: its place in the text, in characters; null if it was not found there.
+    - ``pieces``: its subword pieces; null if the model has none.
+    """
 
-
-class WordsAnswer(Answer):
-    """The words of a text."""
-
-    words: list[ModelWordAnswer] = Field(description="The words in their order.")
-    rule: list[str] = Field(description="The steps that split a text into words.")
+    surface: str
+    start: int | None
+    end: int | None
+    known: bool
+    pieces: tuple[str, ...] | None
 
 
-class RatesAnswer(Answer):
-    """How many texts or words there are, and how many of them are unknown."""
+@dataclass(frozen=True, kw_only=True)
+class WordsAnswer:
+    """The words of a text in their order. ``rule``: the steps that split a text into words."""
 
-    all: int = Field(description="Number of texts or words.")
-    unknown: int = Field(description="Number of unknown words, or of texts with unknown words.")
-    unknown_rate: float = Field(description="unknown divided by all, from 0 to 1.")
-
-
-class OovAnswer(Answer):
-    """The report of unknown words, as ``vocabtool oov --format json`` prints it."""
-
-    model: str = Field(description="The name of the model.")
-    vocabulary: dict[str, Any] = Field(description="Name, size and used entries of the vocabulary.")
-    rule: dict[str, Any] = Field(description="The steps that split a text into words.")
-    sources: list[str] = Field(description="Always empty: the texts are not from files.")
-    documents: RatesAnswer = Field(description="Texts, and those with unknown words.")
-    tokens: RatesAnswer = Field(description="All words, with repetitions.")
-    distinct_words: RatesAnswer = Field(description="Distinct words.")
-    unknown_words: list[dict[str, Any]] = Field(description="Unknown words, most frequent first.")
-    unknown_words_listed: int = Field(description="Number of words in this list.")
-    unknown_words_in_all: int = Field(description="Number of distinct unknown words.")
-    kinds: list[dict[str, Any]] = Field(description="Kinds of unknown words.")
-    coverage: list[dict[str, Any]] = Field(description="How much the most frequent words cover.")
-    pieces: dict[str, Any] | None = Field(description="Subword pieces; null if the model has none.")
-    estimated: list[dict[str, Any]] = Field(description="Error bounds of inexact figures.")
-    notes: list[str] = Field(description="Notes for the user.")
-    others: list[dict[str, Any]] = Field(description="Reports on further vocabularies.")
+    words: tuple[ModelWord, ...]
+    rule: tuple[str, ...]
 
 
-class EntryAnswer(Answer):
-    """An entry of a vocabulary."""
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """An entry of a vocabulary. ``text``: characters that cannot be printed are escaped."""
 
-    id: int = Field(description="Its id.")
-    text: str = Field(description="Its text; characters that cannot be printed are escaped.")
-
-
-class VocabularyAnswer(Answer):
-    """Entries of a vocabulary, sorted by their texts without piece markers."""
-
-    total: int = Field(description="Number of entries in the vocabulary.")
-    matching: int = Field(description="Number of entries with the prefix.")
-    offset: int = Field(description="Number of matching entries that were skipped.")
-    entries: list[EntryAnswer] = Field(description="The entries.")
+    id: int
+    text: str
 
 
-class HealthAnswer(Answer):
-    """The process is running."""
+@dataclass(frozen=True, kw_only=True)
+class VocabularyAnswer:
+    """Entries of a vocabulary, sorted by their texts without piece markers.
 
-    status: Literal["alive"] = Field(description="Always `alive`.")
+    - ``total``: number of entries in the vocabulary.
+    - ``matching``: number of entries with the prefix.
+    - ``offset``: number of matching entries that were skipped.
+    """
+
+    total: int
+    matching: int
+    offset: int
+    entries: tuple[Entry, ...]
 
 
-class ReadyAnswer(Answer):
-    """All indexes are open."""
+@dataclass(frozen=True, kw_only=True)
+class WriteAnswer:
+    """What a request wrote.
 
-    status: Literal["ready"] = Field(description="Always `ready`.")
-    indexes: list[str] = Field(description="The names of the indexes.")
+    - ``added``: number of new documents.
+    - ``replaced``: number of documents that replaced one with the same id.
+    - ``skipped``: number of lines skipped because their id is in the index or in another line.
+    - ``commit``: number of the commit that has the changes.
+    """
+
+    added: int
+    replaced: int
+    skipped: int
+    commit: int
 
 
-class Problem(Answer):
-    """A problem document as in RFC 9457."""
+@dataclass(frozen=True, kw_only=True)
+class DeleteAnswer:
+    """What a request deleted, and the number of the commit that has the change."""
 
-    type: str = Field("about:blank", description="A URI that identifies the kind of problem.")
-    title: str = Field(description="The kind of problem.")
-    status: int = Field(description="The HTTP status.")
-    detail: str = Field(description="What is wrong, and what to do.")
+    deleted: int
+    commit: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A problem document as in RFC 9457. ``detail``: what is wrong, and what to do."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
 
 
 REFUSED: Final[dict[int | str, dict[str, Any]]] = {
@@ -501,9 +345,14 @@ REFUSED: Final[dict[int | str, dict[str, Any]]] = {
 
 
 def json_answer(content: Any) -> Response:
-    """Return an answer as JSON, without validation."""
+    """Return an answer as JSON. Dataclasses become objects."""
     try:
         body = orjson.dumps(content)
     except orjson.JSONEncodeError:  # a field has bytes that are not UTF-8
         body = text_in_utf8(json.dumps(content, ensure_ascii=False, default=asdict)).encode()
     return Response(body, media_type="application/json")
+
+
+def as_json(content: Any) -> Any:
+    """Return an answer as values of JSON."""
+    return orjson.loads(json_answer(content).body)

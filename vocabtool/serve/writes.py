@@ -1,18 +1,23 @@
-"""Endpoints that write and delete documents. ``commits.py`` commits the changes."""
+"""Endpoints that write and delete documents.
+
+Each request is one commit. The requests of an index wait for each other. A request that is sent
+twice, such as a PUT by id, does no harm.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from hashlib import blake2b
 from http import HTTPStatus
 from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import numpy as np
 import orjson
-from fastapi import APIRouter, Depends, Header, Path, Query
+from fastapi import APIRouter, Depends, Path, Query
 from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -29,25 +34,29 @@ from vocabtool.index.index import Index
 from vocabtool.index.raw_vectors import as_stored, prepare
 from vocabtool.index.writer import WHAT_NEXT, Writer
 from vocabtool.serve import schemas
-from vocabtool.serve.catalog import Catalog
-from vocabtool.serve.commits import Change, Commits, RequestKey
+from vocabtool.serve.catalog import Catalog, ServedIndex, unknown_document
+from vocabtool.serve.guard import LINES
 from vocabtool.serve.problems import (
-    Busy,
-    Refusal,
+    LOG,
+    NotReady,
     ServeError,
-    TooLarge,
-    UnknownDocument,
+    told_outside,
+    without_folders,
     wrong_arguments,
 )
-from vocabtool.serve.schemas import MAX_NAME, Answer, Problem, Strict, Vector, json_answer
+from vocabtool.serve.schemas import (
+    MAX_NAME,
+    DeleteAnswer,
+    Problem,
+    Strict,
+    Vector,
+    WriteAnswer,
+    json_answer,
+)
 
-# Bytes of all batches that are being read or wait to be written; a single one may be larger.
-MAX_HELD: Final = 128 << 20
 MAX_LINES: Final = 10_000  # of a batch
+MAX_WAITING: Final = 64  # requests that wait for an index's thread; further ones are refused
 FIELDS: Final = "fields"  # the member of a document that has its fields
-MAX_KEY: Final = 200  # characters of an idempotency key
-# A page of another site can send other types without asking the server first, but not these.
-LINES: Final = ("application/x-ndjson", "application/jsonl")
 EXAMPLE: Final = (
     '{"id": "d1", "text": "how to install Xapian", "year": 2024}\n'
     '{"id": "d2", "text": "an introduction to search"}\n'
@@ -57,21 +66,8 @@ REFUSED: Final = schemas.REFUSED | {
     for code, told in {
         403: "The server was started without `--writable`, or the key may only read.",
         409: "Another process writes to the index, or a document is there already.",
-        422: "The idempotency key belongs to another request.",
     }.items()
 }
-
-
-class ReadOnly(ServeError):
-    """The server was started without permission to write."""
-
-    status = HTTPStatus.FORBIDDEN
-
-
-class ExistingDocument(ServeError):
-    """A document is already in the index, but the request requires a new document."""
-
-    status = HTTPStatus.CONFLICT
 
 
 class DocumentBody(Strict):
@@ -90,33 +86,8 @@ class DocumentBody(Strict):
     )
 
 
-class WriteAnswer(Answer):
-    """What a request wrote."""
-
-    added: int = Field(description="Number of new documents.")
-    replaced: int = Field(description="Number of documents that replaced one with the same id.")
-    skipped: int = Field(
-        description="Number of lines skipped because their id is in the index or in another line."
-    )
-    commit: int = Field(description="The number of the commit that has the changes.")
-
-
-class DeleteAnswer(Answer):
-    """What a request deleted."""
-
-    deleted: int = Field(description="Number of deleted documents.")
-    commit: int = Field(description="The number of the commit that has the change.")
-
-
-Key = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=MAX_KEY,
-        description="Any key. A request that is repeated with the same key changes nothing.",
-    ),
-]
+# Changes an index, and returns the answer without the number of the commit.
+Change = Callable[[Writer], dict[str, int]]
 Id = Annotated[str, Path(min_length=1, max_length=MAX_NAME, description="The document's id.")]
 
 
@@ -147,7 +118,8 @@ def rows_of(body: bytes, on_existing: OnExisting) -> tuple[list[Row], int]:
     """
     lines = body.removeprefix(BOM)
     if lines.count(b"\n") - lines.endswith(b"\n") >= MAX_LINES:
-        raise TooLarge(f"the body has more than {MAX_LINES:,} lines; send them in several requests")
+        what = f"the body has more than {MAX_LINES:,} lines; send them in several requests"
+        raise ServeError(what, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
     rows: dict[str, Row] = {}
     repeated = 0
     for number, line in enumerate(lines.split(b"\n"), 1):
@@ -219,11 +191,7 @@ def vectors_of(rows: Sequence[Row], index: Index) -> Vectors | None:
 
 
 def addition(
-    index: Index,
-    rows: Sequence[Row],
-    on_existing: OnExisting,
-    asked: RequestKey,
-    repeated: int = 0,
+    index: Index, rows: Sequence[Row], on_existing: OnExisting, repeated: int = 0
 ) -> Change:
     """Return the change that writes these documents. ``repeated``: number of lines left out.
 
@@ -244,95 +212,74 @@ def addition(
         parts.append((named, None if vectors is None else vectors[first:end]))
         first = end
 
-    columns = [column for batch, _ in parts for column in batch.columns.items()]
-    names = frozenset(name for name, _ in columns)
-    with_values = frozenset(name for name, values in columns if values.null_count < len(values))
-
-    def make(writer: Writer) -> dict[str, int]:
+    def change(writer: Writer) -> dict[str, int]:
         try:
             for batch, _ in parts:
                 writer.of_kinds(batch, "raise")
         except VocabtoolError as error:
             raise ServeError(str(error).removesuffix(f". {WHAT_NEXT}")) from error
-        fields = {*writer.manifest.fields, *names}
+        fields = {*writer.manifest.fields}.union(*(batch.columns for batch, _ in parts))
         if len(fields) > MAX_FIELDS:
             raise ServeError(
                 f"the index would have {len(fields):,} fields, but the limit is {MAX_FIELDS}"
             )
-        there = writer.find_existing([row.id for row in rows])
-        if there and on_existing == "error":
-            row = next(row for row in rows if row.id in there)
-            told = f"{row.place}: the index has a document {row.id!r} already"
-            raise ExistingDocument(
-                f"{told}; pass on_existing=update to replace it, or on_existing=skip to keep it"
+        existing = writer.find_existing([row.id for row in rows])
+        if existing and on_existing == "error":
+            row = next(row for row in rows if row.id in existing)
+            raise ServeError(
+                f"{row.place}: the index has a document {row.id!r} already; "
+                "pass on_existing=update to replace it, or on_existing=skip to keep it",
+                HTTPStatus.CONFLICT,
             )
         for batch, given in parts:
             writer.add_batch(batch, given, on_existing=on_existing, on_error="raise")
-        replaced = len(there) if on_existing == "update" else 0
-        skipped = repeated + len(there) - replaced
-        return {"added": len(rows) - len(there), "replaced": replaced, "skipped": skipped}
+        replaced = len(existing) if on_existing == "update" else 0
+        skipped = repeated + len(existing) - replaced
+        return {"added": len(rows) - len(existing), "replaced": replaced, "skipped": skipped}
 
-    return Change(make=make, asked=asked, names=with_values)
-
-
-def digest_of(*asked: object) -> bytes:
-    """Return a hash of what a request asks for."""
-    return blake2b(orjson.dumps(asked), digest_size=32).digest()
+    return change
 
 
 class Writes:
     """The endpoints that change indexes. All requests are refused if the catalog is not writable.
 
-    ``most``: the maximum size of all bodies in memory, in bytes.
+    Each index has one thread that writes.
     """
 
-    def __init__(self, catalog: Catalog, most: int) -> None:
+    def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._most = most
-        self._held = 0  # bytes of batches
-        self._commits = {name: Commits(each) for name, each in catalog.indexes.items()}
+        self._waiting = Counter[str]()  # requests by index
+        self._threads = {name: ThreadPoolExecutor(1, "vocabtool-write") for name in catalog.indexes}
 
     def close(self) -> None:
         """Commit all waiting changes."""
-        for each in self._commits.values():
-            each.close()
+        for each in self._threads.values():
+            each.shutdown()
 
-    @asynccontextmanager
-    async def _batch(self, request: Request) -> AsyncIterator[bytes]:
-        """Read the body. Its bytes count towards the limit until the ``with`` block ends.
+    async def _commit(self, name: str, change: Change) -> Response:
+        """Make a change in a commit of its own. Return the answer after the commit.
 
-        Raises :class:`ServeError` if the media type is wrong, or if memory has too many bodies.
+        Raises :class:`ServeError` if too many requests wait, and :class:`NotReady` if the index is
+        not open.
         """
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind not in LINES:
-            got = kind[:50] or "none"
-            told = f"wanted Content-Type: {' or '.join(LINES)}, got {got}"
-            raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, told)
-        body = bytearray()
+        served = self._catalog.find(name)
+        if self._waiting[name] >= MAX_WAITING:
+            what = f"{self._waiting[name]} requests are waiting to be written; try again"
+            raise ServeError(what, HTTPStatus.TOO_MANY_REQUESTS)
+        self._waiting[name] += 1
         try:
-            async for part in request.stream():
-                body += part
-                self._held += len(part)
-                if self._held > self._most:
-                    raise Busy(
-                        f"more than {self._most:,} bytes of documents are waiting; try again"
-                    )
-            yield bytes(body)
+            work = self._threads[name].submit(_commit, served, change)
+            return json_answer(await asyncio.wrap_future(work))
         finally:
-            self._held -= len(body)
+            self._waiting[name] -= 1
 
     async def _check(self, request: Request) -> None:
         if not self._catalog.writable:
-            raise ReadOnly("the server was started without --writable")
+            raise ServeError("the server was started without --writable", HTTPStatus.FORBIDDEN)
         try:
             unquote_to_bytes(request.scope.get("raw_path", b"")).decode()
         except UnicodeDecodeError:
             raise ServeError("the path is not UTF-8") from None
-
-    async def _write(self, name: str, change: Callable[[Index], Change]) -> Response:
-        index = self._catalog.find(name).ready_index()
-        made = await self._catalog.run(lambda: change(index))
-        return json_answer(await self._commits[name].make(made))
 
     def routes(self) -> APIRouter:
         """Return the endpoints that write and delete documents."""
@@ -346,37 +293,40 @@ class Writes:
         about_lines |= {413: f"The body is too long, or has over {MAX_LINES:,} lines."}
 
         @routes.put("/{id:document}", summary="Write a document", response_model=WriteAnswer)
-        async def put(name: str, id: Id, body: DocumentBody, key: Key = None) -> Response:  # noqa: A002
+        async def put(name: str, id: Id, body: DocumentBody) -> Response:  # noqa: A002 - as the path names it
             """Add or replace the document with this id. The answer comes after the commit."""
+            index = self._catalog.find(name).ready_index()
             with wrong_arguments():  # a field that is not Unicode
-                asked = RequestKey(digest_of("PUT", id, body.model_dump_json()), key)
-
-            def change(index: Index) -> Change:
-                document = Document(id, body.text, body.fields)
-                rows = [Row(0, id, document, body.vector)]
-                return addition(index, rows, "update", asked)
-
-            return await self._write(name, change)
+                body.model_dump_json()
+            row = Row(0, id, Document(id, body.text, body.fields), body.vector)
+            change = await self._catalog.run(lambda: addition(index, [row], "update"))
+            return await self._commit(name, change)
 
         @routes.delete("/{id:document}", summary="Delete a document", response_model=DeleteAnswer)
-        async def delete(name: str, id: Id, key: Key = None) -> Response:  # noqa: A002
+        async def delete(name: str, id: Id) -> Response:  # noqa: A002 - as above
             """Delete a document. The answer comes after the commit."""
 
-            def make(writer: Writer) -> dict[str, int]:
+            def change(writer: Writer) -> dict[str, int]:
                 deleted = writer.delete(id)
                 if not deleted:
-                    raise UnknownDocument(f"index {name!r}: no document has the id {id!r}")
+                    raise unknown_document(name, id)
                 return {"deleted": deleted}
 
-            asked = RequestKey(digest_of("DELETE", id), key)
-            return await self._write(name, lambda _: Change(make=make, asked=asked))
+            return await self._commit(name, change)
 
         @routes.post(
             "",
             summary="Write many documents",
             response_model=WriteAnswer,
             responses={
-                code: {"model": Problem, "description": told} for code, told in about_lines.items()
+                413: {
+                    "model": Problem,
+                    "description": f"The body is too long, or has over {MAX_LINES:,} lines.",
+                },
+                415: {
+                    "model": Problem,
+                    "description": "The body is not of type `application/x-ndjson`.",
+                },
             },
             openapi_extra={
                 "requestBody": {
@@ -391,7 +341,6 @@ class Writes:
             on_existing: Annotated[
                 OnExisting, Query(description="What to do if the index has the id already.")
             ] = "update",
-            key: Key = None,
         ) -> Response:
             """Write all documents in one commit, or none of them.
 
@@ -400,14 +349,34 @@ class Writes:
             written, or the first with `on_existing=skip`; the others count as `skipped`. If a line
             is wrong, the problem names the line. The answer comes after the commit.
             """
-            async with self._batch(request) as body:
+            index = self._catalog.find(name).ready_index()
+            body = await request.body()
 
-                def change(index: Index) -> Change:
-                    rows, repeated = rows_of(body, on_existing)
-                    digest = blake2b(body, digest_size=32, key=on_existing.encode()).digest()
-                    asked = RequestKey(digest, key)
-                    return addition(index, rows, on_existing, asked, repeated)
+            def change() -> Change:
+                rows, repeated = rows_of(body, on_existing)
+                return addition(index, rows, on_existing, repeated)
 
-                return await self._write(name, change)
+            return await self._commit(name, await self._catalog.run(change))
 
         return routes
+
+
+def _commit(served: ServedIndex, change: Change) -> dict[str, int]:
+    """Make a change in one commit. Return its answer with the number of the commit."""
+    index = served.ready_index()
+    try:
+        index.refresh()
+    except Exception as error:
+        # It was replaced; the catalog opens it again.
+        raise NotReady(f"{told_outside(error)}; try again") from error
+    try:
+        with index.writer() as writer:
+            answer = change(writer)
+            writer.commit()
+            return {"commit": writer.manifest.commit, **answer}
+    except OSError as error:
+        if isinstance(error, VocabtoolError):  # its class says whose fault it is
+            raise
+        LOG.error("%s: the change was not written: %s", index.name, error)
+        what = f"the change was not written: {without_folders(str(error))}"
+        raise ServeError(what, HTTPStatus.SERVICE_UNAVAILABLE) from error

@@ -69,7 +69,7 @@ function fillFilters(state, info) {
   const shown = JSON.stringify([info.name, info.fields]);
   if (box.dataset.shown !== shown) {
     box.dataset.shown = shown;
-    const fields = info.fields.filter(({ values }) => values.length);
+    const fields = info.fields.filter(({ frequent }) => frequent.length);
     box.replaceChildren(...fields.map(fieldset));
   }
   const chosen = new Set(state.filters.map((each) => JSON.stringify(each)));
@@ -78,8 +78,8 @@ function fillFilters(state, info) {
   byId("filter-count").textContent = count ? `(${count})` : "";
 }
 
-/** @param {{name: string, documents: number, values: {value: unknown, count: number}[]}} field */
-function fieldset({ name, documents, values }) {
+/** @param {{name: string, documents: number, frequent: {value: unknown, count: number}[]}} field */
+function fieldset({ name, documents, frequent: values }) {
   const boxes = values.map(({ value, count }) =>
     element("label", {},
       element("input", { type: "checkbox", value: JSON.stringify([name, value]) }),
