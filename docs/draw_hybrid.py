@@ -1,82 +1,64 @@
-"""Draw ``_static/hybrid.svg``: results of a query with an unknown word, by vectors and by hybrid.
+"""Draw ``_static/hybrid.svg``: how often three searches find the right document.
 
     vocabtool demo && python docs/draw_hybrid.py vocabtool-demo
 
-The results come from the index that the demo builds (with TensorFlow).
+The figures are those that the demo prints (with TensorFlow).
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from html import escape
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 import vocabtool
-from vocabtool.choices import Fusion
+from vocabtool.cli.demo import (
+    FUSIONS,
+    KINDS,
+    PLACES,
+    QUESTIONS,
+    count_right,
+    documentation,
+    draw_questions,
+)
 
-QUERY: Final = "spawnle arguments supplied"
-WANTED: Final = "os.spawnle"
-NOTE: Final = "The model does not know the marked word; any unknown word gives the same vector."
-TITLES: Final[dict[Fusion, str]] = {"dense": "vectors alone", "coverage": "hybrid"}
-WIDTH, COLUMN, LINE, TOP = 820, 400, 34, 150
-SHOWN: Final = 3
+WIDTH, HEIGHT, LEFT, BAR = 820, 340, 130, 560
+TITLE: Final = f"Of {QUESTIONS} questions, the right document is in the first {PLACES} hits for:"
 STYLE: Final = """
 text { font: 17px system-ui, sans-serif; fill: #1f2328 }
 .small { font-size: 14px; fill: #59636e }
-.unknown { fill: #b34700; font-weight: 700 }
-.found { fill: #116329; font-weight: 700 }
 .card { fill: #fff; stroke: #d1d9e0 }
-.mark { fill: #dafbe1 }
+.bar { fill: #8db4dc }
+.hybrid { fill: #2f7d4f }
 """
 
 
-def text(x: float, y: float, content: str, kind: str = "") -> str:
-    return f'<text x="{x}" y="{y}" class="{kind}">{content}</text>'
-
-
-def hits(index: vocabtool.Index, fusion: Fusion, left: float) -> Iterator[str]:
-    """Yield a column with the first hits; the wanted document is highlighted."""
-    yield text(left, TOP - 22, TITLES[fusion], "small")
-    found = [hit.id for hit in index.search(QUERY, k=100, fusion=fusion)]
-    for row, name in enumerate(found[:SHOWN]):
-        y = TOP + 12 + row * LINE
-        if name == WANTED:
-            place_of = f'x="{left - 8}" y="{y - 22}" width="{COLUMN - 40}" height="30"'
-            yield f'<rect {place_of} class="mark"/>'
-        yield text(left, y, f"{row + 1}. {escape(name)}", "found" if name == WANTED else "")
-    place = found.index(WANTED) + 1 if WANTED in found else None
-    if place is None or place > SHOWN:
-        told = "not among the first 100" if place is None else f"at place {place}"
-        yield text(left, TOP + 12 + SHOWN * LINE, f"{WANTED}: {told}", "small")
-
-
-def draw(index: vocabtool.Index) -> str:
-    height = TOP + 4 * LINE + 10
-    words = [
-        word.surface if word.known else f'<tspan class="unknown">{word.surface}</tspan>'
-        for word in index.search(QUERY, k=1).query.words
-    ]
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
-        f"<title>{QUERY}: vectors alone miss {WANTED}, hybrid search finds it</title>",
-        f"<style>{STYLE}</style>",
-        f'<rect x="1" y="1" width="{WIDTH - 2}" height="{height - 2}" rx="12" class="card"/>',
-        text(32, 48, f"query: {' '.join(words)}"),
-        text(
-            32,
-            76,
-            NOTE,
-            "small",
-        ),
-        *hits(index, "dense", 32),
-        *hits(index, "coverage", 32 + COLUMN),
-        "</svg>",
-    ]
-    return "\n".join(lines) + "\n"
+def draw(folder: Path) -> Iterator[str]:
+    """Yield the lines of the picture: a group of bars for each kind of question."""
+    yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
+    yield f"<title>{TITLE}</title><style>{STYLE}</style>"
+    yield f'<rect x="1" y="1" width="{WIDTH - 2}" height="{HEIGHT - 2}" rx="12" class="card"/>'
+    yield f'<text x="32" y="44">{TITLE}</text>'
+    documents, y = documentation(), 84
+    with vocabtool.open(folder / "index") as index:
+        words = vocabtool.Words.of(folder / "model")
+        for unknown, kind in KINDS.items():
+            drawn = draw_questions(documents, words, index, unknown=unknown)
+            counts = count_right(index, list(islice(drawn, QUESTIONS)))
+            yield f'<text x="32" y="{y}" class="small">{kind}</text>'
+            for name, count in zip(FUSIONS.values(), counts, strict=True):
+                y += 28
+                width, look = BAR * count / QUESTIONS, "hybrid" if name == "hybrid" else "bar"
+                yield f'<text x="32" y="{y}">{name}</text>'
+                size = f'y="{y - 15}" width="{width:.0f}" height="19"'
+                yield f'<rect x="{LEFT}" {size} class="{look}"/>'
+                yield f'<text x="{LEFT + width + 8:.0f}" y="{y}">{count}</text>'
+            y += 40
+    yield "</svg>"
 
 
 if __name__ == "__main__":
-    drawn = draw(vocabtool.open(Path(sys.argv[1]) / "index"))
-    Path(__file__).with_name("_static").joinpath("hybrid.svg").write_text(drawn, "utf-8")
+    picture = "\n".join(draw(Path(sys.argv[1]))) + "\n"
+    Path(__file__).with_name("_static").joinpath("hybrid.svg").write_text(picture, "utf-8")

@@ -11,7 +11,7 @@ import sysconfig
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -23,109 +23,82 @@ import numpy as np
 
 from vocabtool.choices import Fusion
 from vocabtool.documents import Document
-from vocabtool.encoders.train import TrainedVectors, train
+from vocabtool.encoders.train import train
 from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
-from vocabtool.formats.vocabulary_files import save
 from vocabtool.index.index import Index
 from vocabtool.oov.counter import OovCounter
-from vocabtool.system.messages import plural
 from vocabtool.tokenization.checked_model import import_tensorflow
-from vocabtool.tokenization.text_arrays import as_bytes, string_array
+from vocabtool.tokenization.text_arrays import string_array
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import printable
 
-MIN_CHARACTERS: Final = 60  # minimum length of a docstring; "Return x." is too short
-PASSAGE_WORDS: Final = 200  # short, so that a single occurrence of a word affects the vector
-MAX_DOCUMENTS: Final = 10_000
-MIN_DOCUMENTS: Final = 1_000  # minimum for training word vectors
+MIN_CHARACTERS: Final = 60  # of a text; "Return x." is too short
+MIN_DOCUMENTS: Final = 1_000  # for training word vectors
 # Folders of other packages and of tests.
-SKIPPED_FOLDERS: Final = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test"})
+SKIPPED: Final = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test"})
+MODEL_WORDS: Final = 3_000  # rarer words are unknown to the model
+QUESTIONS: Final = 100  # of each kind
+PLACES: Final = 10  # a document in these first places counts as found
+MARK: Final = b"Made by `vocabtool demo`, which builds it anew when it is run again.\n"
+FILES: Final = ("documents.jsonl", "vectors.npz", "model", "index")
+FUSIONS: Final[dict[Fusion, str]] = {
+    **{"dense": "vectors", "keyword": "keywords", "coverage": "hybrid"}
+}
+KINDS: Final = {False: "half of the words are others", True: "one word is unknown"}
+EXPLANATION: Final = """
+  Vectors find documents by words of similar meaning, but drop a word that the model does not know.
+  Keywords find this word, but no other words. Hybrid search answers both kinds of questions.
+  The first kind has eight words of a document, four of them replaced by the nearest words in the
+  model's vectors. The second kind has three words, one of them in at most three documents."""
 
 
-def documentation(library: Path | None = None) -> tuple[Document, ...]:
-    """Return the topics of ``help`` and the docstrings of source files, in a fixed order.
-
-    ``library``: folder of the source files; ``None``: Python's standard library. Raises
-    :class:`NotFound` if there are too few texts.
-    """
-    library = library or Path(sysconfig.get_path("stdlib"))
+def documentation() -> list[Document]:
+    """Return the docstrings of Python's library. Raises :class:`NotFound` if there are too few."""
+    library = Path(sysconfig.get_path("stdlib"))
     texts: dict[str, str] = {}
-    with suppress(ImportError):  # missing in some distributions
-        from pydoc_data.topics import topics
-
-        texts = {f"topics.{name}": topics[name].strip() for name in sorted(topics)}
     for file in sorted(library.rglob("*.py")):
         parts = file.relative_to(library).with_suffix("").parts
-        if SKIPPED_FOLDERS.isdisjoint(parts[:-1]):
-            with warnings.catch_warnings(), suppress(SyntaxError, ValueError):  # templates
-                warnings.simplefilter("ignore")  # invalid escapes in some files
-                module = ".".join(parts).removesuffix(".__init__")
-                source = file.read_bytes()
-                try:
-                    tree = ast.parse(source)
-                except SystemError:  # a fault of CPython before 3.11.5, gh-106905
-                    tree = ast.parse(source)
-                own = ast.get_docstring(tree) or ""
-                for name, text in ((module, own), *_docstrings(tree, module)):
-                    if len(text) >= MIN_CHARACTERS:
-                        texts.setdefault(name, text)
-    documents = []
-    for name, text in texts.items():
-        passages: list[str] = []
-        for paragraph in text.split("\n\n"):
-            if passages and len(f"{passages[-1]} {paragraph}".split()) <= PASSAGE_WORDS:
-                passages[-1] += f"\n\n{paragraph}"
-            else:
-                passages.append(paragraph)
-        for number, passage in enumerate(passages, 1):
-            id_ = f"{name}#{number}" if len(passages) > 1 else name
-            fields = {"module": name.partition(".")[0]}
-            documents.append(Document(id_, f"{name}\n\n{passage}", fields))
-    if len(documents) < MIN_DOCUMENTS:
+        if not SKIPPED.isdisjoint(parts[:-1]):
+            continue
+        with warnings.catch_warnings(), suppress(SyntaxError, ValueError, SystemError):
+            warnings.simplefilter("ignore")  # invalid escapes in some files
+            tree, module = ast.parse(file.read_bytes()), ".".join(parts)
+            for name, text in ((module, ast.get_docstring(tree)), *_docstrings(tree, module)):
+                if text and len(text) >= MIN_CHARACTERS:
+                    texts.setdefault(name.removesuffix(".__init__"), text)
+    if len(texts) < MIN_DOCUMENTS:
         raise NotFound(
             f"{library}: expected at least {MIN_DOCUMENTS:,} texts of Python's own documentation, "
-            f"got {len(documents):,}; run the demo with a Python whose library consists of "
-            ".py files (python.org, pyenv, conda)"
+            f"got {len(texts):,}; run the demo with a Python whose library consists of .py files"
         )
-    return tuple(documents[:MAX_DOCUMENTS])
+    return [Document(name, f"{name}\n\n{text}", {}) for name, text in texts.items()]
 
 
-def _docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
+def _docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str | None]]:
     """Yield names and docstrings of classes and functions, except those inside functions."""
     for inner in ast.iter_child_nodes(node):
-        if isinstance(inner, ast.If | ast.Try | ast.ExceptHandler):
-            yield from _docstrings(inner, name)
-        elif isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield f"{name}.{inner.name}", ast.get_docstring(inner) or ""
-            if isinstance(inner, ast.ClassDef):
-                yield from _docstrings(inner, f"{name}.{inner.name}")
+        if isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{name}.{inner.name}", ast.get_docstring(inner)
+        if isinstance(inner, ast.ClassDef):
+            yield from _docstrings(inner, f"{name}.{inner.name}")
 
 
-MAX_WORDS: Final = 3_000
-DIMENSIONS: Final = 64
-WINDOW: Final = 5  # words on each side that count as near
-COMMON: Final = 1e-3  # a word of this frequency has half the weight
-
-
-def train_words(texts: Iterable[str], rule: str) -> TrainedVectors:
-    """Train vectors of the most frequent words, so that rare words are unknown to the model."""
-    return train(iter(texts), rule=rule, max_words=MAX_WORDS, dim=DIMENSIONS, window=WINDOW)
-
-
-def save_sentence_encoder(folder: Path, texts: Sequence[str]) -> None:
-    """Train a TensorFlow SavedModel that contains all text processing, and save it.
-
-    It accepts texts, shape (n,), and returns means of word vectors: float32, shape (n, dim). Raises
-    :class:`UnsupportedFormat` if TensorFlow is not installed.
+def save_encoder(folder: Path, texts: Sequence[str]) -> Path:
+    """Train a small encoder, and save it: a TensorFlow SavedModel that contains all text
+    processing, or a file of word vectors if TensorFlow is not installed.
     """
-    tf: Any = import_tensorflow()
-    trained = train_words((text.lower() for text in texts), r"regex:[\pL\pM\pN_]+|[^\pL\pM\pN_\s]")
-    words = trained.words
-    common = COMMON / (COMMON + trained.counts / trained.tokens)  # weakens common words
+    try:
+        tf: Any = import_tensorflow()
+    except UnsupportedFormat:
+        train(iter(texts), rule="ptb", max_words=MODEL_WORDS, dim=64).save(folder / "vectors.npz")
+        return folder / "vectors.npz"
+    lower, rule = (text.lower() for text in texts), r"regex:[\pL\pM\pN_]+|[^\pL\pM\pN_\s]"
+    trained = train(lower, rule=rule, max_words=MODEL_WORDS, dim=64)
+    common = 1e-3 / (1e-3 + trained.counts / trained.tokens)  # weakens common words
     vectors = trained.vectors * common[:, None].astype(np.float32)
     model = tf.Module()
-    ids = tf.range(1, len(words) + 1, dtype=tf.int64)
-    initializer = tf.lookup.KeyValueTensorInitializer(tf.constant(words), ids)
+    ids = tf.range(1, len(trained.words) + 1, dtype=tf.int64)
+    initializer = tf.lookup.KeyValueTensorInitializer(tf.constant(trained.words), ids)
     model.words = tf.lookup.StaticHashTable(initializer, 0)
     model.vectors = tf.Variable(np.vstack([np.zeros_like(vectors[:1]), vectors]))
 
@@ -139,207 +112,115 @@ def save_sentence_encoder(folder: Path, texts: Sequence[str]) -> None:
         return tf.nn.safe_embedding_lookup_sparse(model.vectors, sparse, combiner="mean")
 
     model.__call__ = encode
-    tf.saved_model.save(model, str(folder), signatures=encode)
-    (folder / "fingerprint.pb").unlink(missing_ok=True)  # differs between saves
+    tf.saved_model.save(model, str(folder / "model"), signatures=encode)
+    return folder / "model"
 
 
-MARK: Final = b"Made by `vocabtool demo`, which builds it anew when it is run again.\n"
-ABOUT: Final = b"""
-documents.jsonl   Python's own documentation, one text per line
-model/            the trained model, a SavedModel; without TensorFlow, vectors.npz instead
-vocabulary.txt    the words that the model knows, extracted from its files
-index/            the index for `vocabtool search`
-queries.jsonl     random queries with a word that the model does not know, for `vocabtool eval`
-qrels.tsv         the document that each query was made from, for `vocabtool eval`
-"""
-FILES: Final = ("documents.jsonl", "vocabulary.txt", "vectors.npz", "queries.jsonl", "qrels.tsv")
+def draw_questions(
+    documents: Sequence[Document], words: Words, index: Index, *, unknown: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield pairs of a question and the id of the document that it was made from.
+
+    ``unknown``: two known words of the document, and one that the model does not know and at most
+    three documents contain. Otherwise: eight known words, of which the four rarest are replaced by
+    the nearest words in the model's vectors.
+    """
+    texts = [document.text.lower() for document in documents]
+    words_of = [list(dict.fromkeys(re.findall(r"\b[a-z]{5,20}\b", text))) for text in texts]
+    frequency = Counter(word for row in words_of for word in row)
+    strange = {*words.unknown(" ".join(frequency))}
+    place = {word: at for at, word in enumerate(word for word in frequency if word not in strange)}
+    known = [*place]
+    vectors = index.encoder.encode(known)  # type: ignore[union-attr] # the index has a model
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    generator = random.Random(0)  # noqa: S311 - not for security
+    for at in generator.sample(range(len(documents)), len(documents)):
+        rare = [word for word in words_of[at] if word in strange and frequency[word] <= 3]
+        own = [w for w in words_of[at] if w in place and frequency[w] < 0.1 * len(documents)]
+        own.sort(key=lambda word: frequency[word])
+        if len(own) < 8 or (unknown and not rare):
+            continue
+        question = [generator.choice(rare), *own[-2:]] if unknown else own[-4:]
+        for word in [] if unknown else own[:4]:
+            near = (known[i] for i in np.argsort(-vectors @ vectors[place[word]])[:50])
+            others = (w for w in near if w[:4] not in texts[at] and w not in question)
+            question += islice(others, 1)
+        yield " ".join(question), documents[at].id
 
 
-def tell_story(folder: Path, seed: int = 0) -> None:
+def count_right(index: Index, questions: Sequence[tuple[str, str]]) -> list[int]:
+    """Return for each fusion how many questions find the right document in the first places."""
+    texts = [text for text, _ in questions]
+    counts = []
+    for fusion in FUSIONS:
+        pairs = zip(index.search_many(texts, k=PLACES, fusion=fusion), questions, strict=True)
+        counts.append(sum(any(hit.id == wanted for hit in hits) for hits, (_, wanted) in pairs))
+    return counts
+
+
+def tell_story(folder: Path) -> None:
     """Run all steps of the demo in ``folder``, and print the result of each.
 
-    - Raises :class:`VocabtoolError` if the folder contains other files.
-    - Raises :class:`NotFound` if this Python has no documentation, or the folder is not writable.
+    Raises :class:`VocabtoolError` if the folder contains files that the demo has not made.
     """
-    start = now = time.perf_counter()
-    about = folder / "ABOUT.txt"
+    start, about = time.perf_counter(), folder / "ABOUT.txt"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        is_own = about.is_file() and about.read_bytes().startswith(MARK)
-        if not is_own and any(folder.iterdir()):
+        if any(folder.iterdir()) and not (about.is_file() and about.read_bytes() == MARK):
             raise VocabtoolError(
                 f"{folder}: contains files that the demo has not made; name a new folder"
             )
-        for path in (
-            folder / name for name in (*FILES, "model", "index")
-        ):  # remove a symbolic link, not its target
+        for path in (folder / name for name in FILES):  # of a symbolic link, not its target
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
-        about.write_bytes(MARK + ABOUT)
+            path.unlink(missing_ok=True)
+        about.write_bytes(MARK)
     except OSError as error:
         raise NotFound(f"{folder}: cannot be written to: {error.strerror}") from error
-
     documents = documentation()
     texts = [document.text for document in documents]
     corpus = folder / "documents.jsonl"
-    rows = ({"id": each.id, "text": each.text, **each.fields} for each in documents)
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    count = (
-        f"{len(texts):,} texts of Python's documentation, {sum(map(len, texts)) / 1e6:.1f} million"
-    )
-    now = _tell_step(now, "Documents are collected", f"{count} characters, in {corpus}")
-
-    told = [f"vectors of {MAX_WORDS:,} words, computed from the words near them in these texts"]
-    try:
-        path = folder / "model"
-        save_sentence_encoder(path, texts)
-    except UnsupportedFormat:
-        path = folder / "vectors.npz"
-        train_words(texts, "ptb").save(path)
-        told.append("no SavedModel: TensorFlow is not installed (pip install '.[tensorflow]')")
-    now = _tell_step(now, "A small sentence encoder is trained", *told, f"saved in {path}")
-
+    rows = (json.dumps({"id": each.id, "text": each.text}) for each in documents)
+    corpus.write_text("\n".join(rows) + "\n", "utf-8")
+    _tell("Documents are collected", f"{len(texts):,} texts of Python's documentation, in {corpus}")
+    path = save_encoder(folder, texts)
+    _tell("A small encoder is trained on them", f"saved in {path}")
     words = Words.of(path)
-    save(words.vocabulary, folder / "vocabulary.txt")
-    count = f"{len(words.vocabulary):,} entries, named {words.vocabulary.name} in the model"
-    model, source = quote(str(path)), quote(str(corpus))  # quoted for a shell
-    command = f"$ vocabtool extract {model}"
-    now = _tell_step(now, "Its vocabulary is extracted from its files", count, command)
+    model, source = quote(str(path)), quote(str(corpus))
+    count = f"{len(words.vocabulary):,} entries"
+    _tell("Its vocabulary is taken out of its files", count, f"$ vocabtool extract {model}")
     counter = OovCounter(words)
     counter.count([string_array(texts)])
     report = counter.report(model=str(path), sources=(str(corpus),))
-    now = _tell_step(
-        now,
-        "Unknown words are counted",
-        f"{report.tokens_unknown:,} of {report.tokens:,} words in the texts are unknown, "
-        f"{report.token_rate:.1%}; {report.distinct_unknown:,} distinct words",
-        f"among them: {', '.join(printable(each.word) for each in report.commonest(6))}",
-        f"$ vocabtool oov {model} {source}",
-    )
-
+    rate = f"{report.tokens_unknown:,} of {report.tokens:,} words, {report.token_rate:.1%}"
+    some = ", ".join(printable(each.word) for each in report.commonest(6))
+    command = f"$ vocabtool oov {model} {source}"
+    _tell("The words that it does not know are counted", f"{rate}; among them {some}", command)
     index = Index.create(folder / "index", path, sample=texts)
     with index.writer() as writer:
         writer.add(documents)
-    now = _tell_step(
-        now,
-        "The documents are indexed",
-        f"{len(index):,} documents, by vectors and by words, in {index.name}",
-        f"$ vocabtool index {source} --id-field id --keep module --no-calibrate "
-        f"--model {model} -o {quote(str(folder / 'another-index'))}",
-    )
-
-    _ask(index, list(islice(draw_questions(documents, words, index, seed), QUERIES)), folder)
+    _tell("The documents are indexed", f"in {index.name}, by vectors and by words")
+    _ask(documents, words, index)
     seconds = time.perf_counter() - start
     click.echo(f"\nAll files are in {folder}. The demo took {seconds:.0f} s.")
 
 
-def _tell_step(since: float, title: str, *lines: str) -> float:
-    now = time.perf_counter()
-    click.echo("\n  ".join([f"{title} ({now - since:.1f} s)", *lines]) + "\n")
-    return now
+def _ask(documents: Sequence[Document], words: Words, index: Index) -> None:
+    """Ask both kinds of questions, and print how often each search finds the right document."""
+    sums = [0] * len(FUSIONS)
+    click.echo(f"How many of {QUESTIONS} questions find the right document in {PLACES} hits:")
+    click.echo(f"  {'':30}" + "".join(f"{name:>10}" for name in FUSIONS.values()))
+    for unknown, kind in KINDS.items():
+        drawn = draw_questions(documents, words, index, unknown=unknown)
+        questions = list(islice(drawn, QUESTIONS))
+        right = count_right(index, questions)
+        sums = [one + other for one, other in zip(sums, right, strict=True)]
+        click.echo(f"  {kind:30}" + "".join(f"{count:>10}" for count in right))
+        click.echo(f"    such as: {questions[0][0]}  (from {questions[0][1]})")
+    click.echo(f"  {'both kinds':30}" + "".join(f"{count:>10}" for count in sums))
+    click.echo(EXPLANATION)
+    click.echo(f"  $ vocabtool search {quote(index.name)} {quote(questions[0][0])} --explain")
 
 
-QUERIES: Final = 100
-MAX_SHOWN: Final = 5  # queries that are printed: the first that vectors alone miss
-MAX_HOLDERS: Final = 3  # documents that contain the unknown word of a query
-ORDINARY: Final = (0.01, 0.1)  # share of documents that contain a known word of a query
-PLACES: Final = 10  # a document in these first places counts as found
-DEPTH: Final = 100  # number of hits that are searched for the document
-SHOWN: Final[tuple[Fusion, ...]] = ("dense", "coverage")
-FUSIONS: Final[dict[Fusion, str]] = {
-    "dense": "vectors alone",
-    "keyword": "keywords alone",
-    "rrf": "reciprocal rank fusion",
-    "coverage": "hybrid by coverage (the default)",
-}
-
-
-def draw_questions(
-    documents: Sequence[Document], words: Words, index: Index, seed: int
-) -> Iterator[tuple[str, str, str]]:
-    """Yield triples: a query, the unknown word in the query, and the id of a document.
-
-    The query consists of three words of this document.
-    """
-    lookup = words.look_up([document.text for document in documents])
-    spellings = [spelling.decode() for spelling in as_bytes(lookup.distinct)]
-    texts = np.split(lookup.codes, lookup.offsets[1:-1])
-    codes_of = [list(dict.fromkeys(codes.tolist())) for codes in texts]
-    frequency = Counter(code for codes in codes_of for code in codes)
-    plain = {code for code in frequency if re.fullmatch("[a-z]{5,20}", spellings[code])}
-    rare = {code for code in plain if frequency[code] <= MAX_HOLDERS and not lookup.known[code]}
-    low, high = (share * len(documents) for share in ORDINARY)
-    ordinary = {code for code in plain if low <= frequency[code] <= high and lookup.known[code]}
-    generator = random.Random(seed)  # noqa: S311 - not for security
-    for at in generator.sample(range(len(documents)), len(documents)):
-        unknown = [code for code in codes_of[at] if code in rare]
-        known = [code for code in codes_of[at] if code in ordinary]
-        if unknown and len(known) >= 2:
-            taken = [generator.choice(unknown), *generator.sample(known, 2)]
-            text = " ".join(spellings[code] for code in sorted(taken, key=codes_of[at].index))
-            found = index.search(text, k=1, explain=True).query.words
-            holders = [word.document_frequency or 0 for word in found if not word.known]
-            if all(word.counts for word in found) and 1 <= sum(holders) <= MAX_HOLDERS:
-                yield text, spellings[taken[0]], documents[at].id
-
-
-def _ask(index: Index, questions: Sequence[tuple[str, str, str]], folder: Path) -> None:
-    """Run all queries, and print at which rank each query finds the document it was made from."""
-    now = time.perf_counter()
-    asked, judged = "", "query-id\tcorpus-id\tscore\n"
-    for number, (text, _, document) in enumerate(questions, 1):
-        asked += json.dumps({"_id": str(number), "text": text}) + "\n"
-        judged += f"{number}\t{document}\t1\n"
-    (folder / "queries.jsonl").write_text(asked)
-    (folder / "qrels.tsv").write_text(judged)
-    places: dict[Fusion, list[float]] = {fusion: [] for fusion in FUSIONS}
-    for fusion, found in places.items():
-        for text, _, document in questions:
-            ids = [hit.id for hit in index.search(text, k=DEPTH, fusion=fusion)]
-            found.append(ids.index(document) + 1 if document in ids else np.inf)
-    path = quote(index.name)
-    _tell_step(
-        now,
-        "Queries are run",
-        f"{len(questions)} queries of three words from one document, without stop words: one word",
-        f"of 5 to 20 letters that the model does not know, in at most {MAX_HOLDERS} documents, and",
-        f"two known words that are in {ORDINARY[0]:.0%} to {ORDINARY[1]:.0%} of all documents",
-        f"$ vocabtool eval {path} --queries {quote(str(folder / 'queries.jsonl'))} "
-        f"--qrels {quote(str(folder / 'qrels.tsv'))}",
-    )
-    missed = [at for at, place in enumerate(places["dense"]) if place > PLACES]
-    for number, at in enumerate(missed[:MAX_SHOWN], 1):
-        text, unknown, document = questions[at]
-        click.echo(f"Query {number}: {text}\n  made from {document}")
-        query = index.search(text, k=1, explain=True).query
-        for word in query.words:
-            known = "known" if word.known else "unknown to the model"
-            held_by = plural(word.document_frequency or 0, "document", "documents")
-            click.echo(f"    {word.surface}: {known}, in {held_by}")
-        click.echo(f"  the unknown word has {query.m or 0:.0%} of the query's idf weight,")
-        click.echo(f"  so keyword search makes up {query.weight or 0:.0%} of the score")
-        encoder = index.encoder
-        if encoder and np.array_equal(*encoder.encode([text, text.replace(unknown, "xqzzyvw")])):
-            click.echo("  any other unknown word would give the same vector")
-        for fusion in SHOWN:
-            place = places[fusion][at]
-            where = f"not among the first {DEPTH}" if place == np.inf else f"at place {place}"
-            click.echo(f"  {FUSIONS[fusion]}: {where}")
-            for rank, hit in enumerate(index.search(text, k=3, fusion=fusion, explain=True), 1):
-                told = hit.explanation.words if hit.explanation else ()
-                held = f"  (contains {', '.join(word.surface for word in told)})" if told else ""
-                click.echo(f"   {' >'[hit.id == document]}{rank}. {hit.id}{held}")
-        click.echo(f"  $ vocabtool search {path} {quote(text)} --explain\n")
-    hybrid = sum(places["coverage"][at] <= PLACES for at in missed)
-    click.echo(f"These are the first {len(missed[:MAX_SHOWN])} queries that vectors alone miss.")
-    click.echo(f"Vectors alone miss {len(missed)} queries; hybrid search finds {hybrid} of them.")
-    click.echo(
-        f"How many of all {len(questions)} queries find the document that they were made from, "
-        "by its place:"
-    )
-    click.echo(f"  {'':34}    1   1 to 10")
-    for fusion, name in FUSIONS.items():
-        ten = sum(place <= PLACES for place in places[fusion])
-        click.echo(f"  {name:34}{places[fusion].count(1):5}   {ten:5}")
+def _tell(title: str, *lines: str) -> None:
+    click.echo("\n  ".join([title, *lines]) + "\n")

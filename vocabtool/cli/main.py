@@ -111,19 +111,19 @@ def cli(config: str | None) -> None:
 @click.argument(
     "folder", default="vocabtool-demo", type=click.Path(file_okay=False), metavar="[DIR]"
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of the random queries.")
-def demo_command(folder: str, seed: int) -> None:
+def demo_command(folder: str) -> None:
     """Demonstrate all steps offline, in under a minute, on Python's own documentation.
 
     The demo trains a small sentence encoder, extracts its vocabulary, and reports which words the
-    encoder does not know. Then it builds an index, and searches the index with vectors alone and
-    with keywords too. The encoder is a TensorFlow model, or a file of word vectors if TensorFlow is
-    not installed. All files are written to DIR [default: vocabtool-demo].
+    encoder does not know. Then it builds an index, and asks two kinds of questions: in other words
+    than the right document, and with a word that the encoder does not know. The encoder is a
+    TensorFlow model, or a file of word vectors if TensorFlow is not installed. All files are
+    written to DIR [default: vocabtool-demo].
     """
 
     from vocabtool.cli.demo import tell_story
 
-    tell_story(Path(folder), seed)
+    tell_story(Path(folder))
 
 
 def main() -> NoReturn:
