@@ -293,55 +293,59 @@ def test_one_worker_writes() -> None:
 
 
 @pytest.fixture
-def queue(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Commits wait until the event is set."""
-    go, commit = threading.Event(), writes._commit
+def queue(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], threading.Event]:
+    """The indexes of requests that arrived; their commits wait until the event is set."""
+    arrived: list[str] = []
+    go, enqueue, commit = threading.Event(), writes.Writes._commit, writes._commit
+
+    async def count(self: writes.Writes, name: str, change: writes.Change) -> Response:
+        arrived.append(name)
+        return await enqueue(self, name, change)
 
     def slowly(*given: Any) -> dict[str, int]:
         assert go.wait(60)
         return commit(*given)
 
+    monkeypatch.setattr(writes.Writes, "_commit", count)
     monkeypatch.setattr(writes, "_commit", slowly)
-    return go
+    return arrived, go
 
 
 def test_requests_that_wait(
-    writer: httpx.Client, folder: Path, queue: threading.Event, monkeypatch: pytest.MonkeyPatch
+    writer: httpx.Client,
+    folder: Path,
+    queue: tuple[list[str], threading.Event],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each is a commit of its own; wrong ones are refused, and so is one too many."""
-    waiting, commit = [], writes.Writes._commit
-
-    async def counted(self: writes.Writes, *given: Any) -> Response:
-        waiting.append(given)
-        return await commit(self, *given)
-
+    arrived, go = queue
     monkeypatch.setattr(writes, "MAX_WAITING", 4)
-    monkeypatch.setattr(writes.Writes, "_commit", counted)
     requests = [row(20), row(21, n="many"), row(22), row(23)]
-    with ThreadPoolExecutor(5) as pool:
+    with ThreadPoolExecutor(4) as pool:
         answers = [pool.submit(send, writer, each) for each in requests]
-        until(lambda: len(waiting) == len(requests))
+        until(lambda: len(arrived) == len(requests))
         refused = writer.delete(f"{DOCUMENTS}/d1")
         assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
-        queue.set()
+        go.set()
         results = [each.result() for each in answers]
     assert [status for status, _ in results] == [200, 400, 200, 200]
-    commits = {answer["commit"] for status, answer in results if status == 200}
-    assert commits == {2, 3, 4}
+    assert {answer["commit"] for status, answer in results if status == 200} == {2, 3, 4}
     assert results[1][1]["detail"].startswith("body:1: the field 'n'")
     index = Index.open(folder)
     assert index.manifest.rows == index.manifest.live == 13
 
 
-def test_shutdown_commits_what_waits(folder: Path, queue: threading.Event) -> None:
+def test_shutdown_commits_what_waits(
+    folder: Path, queue: tuple[list[str], threading.Event]
+) -> None:
     """A request that was accepted is answered, though the server is told to stop meanwhile."""
+    arrived, go = queue
     with ThreadPoolExecutor(1) as pool:
         with serving({"small": folder}, writable=True) as client:
             url = str(client.base_url.join(DOCUMENTS))
             answer = pool.submit(httpx.post, url, content=lines(row(10)), headers=LINES, timeout=60)
-            until(answer.running)
-            time.sleep(0.1)  # the request arrives
-            threading.Timer(0.3, queue.set).start()  # the server is told to stop before
+            until(lambda: bool(arrived))
+            threading.Timer(0.3, go.set).start()  # the server is told to stop before
         assert answer.result().json() == wrote(1, 0, 0, 2)[1]
 
 
