@@ -165,11 +165,3 @@ def test_address_in_use(folder: Path) -> None:
     told = done.stderr.decode()
     assert f"cannot listen on 127.0.0.1, port {port}: {os.strerror(98)}" in told
     assert "Traceback" not in told
-
-
-def test_number_of_workers(folder: Path) -> None:
-    """It is from 1 to 64."""
-    for number in ("0", "65", "two"):
-        done = run("serve", folder, "--workers", number)
-        assert done.returncode == 2
-        assert b"--workers" in done.stderr
