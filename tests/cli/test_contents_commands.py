@@ -245,7 +245,7 @@ def test_exported_vectors_are_read_back_as_told(made: Path, tmp_path: Path, endi
     vectors = []
     for folder in (made, again):
         out = tmp_path / f"{folder.name}-out.jsonl"
-        told("export", folder, "-o", out, "--vectors", "--quiet")
+        told("export", folder, "-o", out, "--vectors")
         vectors.append(np.load(out.with_suffix(".vectors.npy")))
     assert vectors[0].shape == (7, 4)
     assert np.array_equal(*vectors)
@@ -343,7 +343,7 @@ def test_a_copy_replaces_nothing(made: Path, index: Path, tmp_path: Path) -> Non
         file.write_bytes(whole)
     assert names(tmp_path) == ["index"]
     (tmp_path / "new").mkdir()  # an empty folder may be there
-    told("copy", index, tmp_path / "new", "--quiet")
+    told("copy", index, tmp_path / "new")
     assert len(Index.open(tmp_path / "new")) == 7
 
 

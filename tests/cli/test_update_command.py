@@ -278,7 +278,7 @@ def exported(folder: str) -> tuple[str, bytes]:
     """What ``list`` says of an index, and the file that ``export`` writes."""
     listed = fine("list", folder, "--format", "jsonl", "--field", "text")
     out = Path(folder).with_suffix(".jsonl")
-    fine("export", folder, "-o", str(out), "--quiet")
+    fine("export", folder, "-o", str(out))
     return listed, out.read_bytes()
 
 

@@ -176,7 +176,7 @@ def test_copies_beside_a_writer(tmp_path: Path, full: bool) -> None:
         while len(commits) < (40 if full else 8) and time.monotonic() < deadline:
             assert writer.poll() is None, "the writer ended by itself"
             if len(commits) % 3 == 2:
-                killed(draw.randint(2, 8), "copy", folder, tmp_path / "copy", "--quiet")
+                killed(draw.randint(2, 8), "copy", folder, tmp_path / "copy")
                 assert not (tmp_path / "copy").exists()
             before = last(log, "done")
             copied = Index.open(folder).copy(tmp_path / "copy")
@@ -199,7 +199,7 @@ def test_a_killed_copy_leaves_no_folder(tmp_path: Path, full: bool) -> None:
     new, wanted = tmp_path / "new", answers(index)
     codes = []
     for step in range(1, 40, 1 if full else 4):
-        codes.append(killed(step, "copy", tmp_path / "index", new, "--quiet"))
+        codes.append(killed(step, "copy", tmp_path / "index", new))
         if not new.exists():
             assert codes[-1] == -signal.SIGKILL
             assert (tmp_path / ".new.part").is_dir()

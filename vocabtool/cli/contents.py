@@ -14,7 +14,7 @@ import click
 import orjson
 
 from vocabtool.cli.index import open_index
-from vocabtool.cli.options import DIR, MODEL_AND_TRUST, QUIET, format_option, gather
+from vocabtool.cli.options import DIR, MODEL_AND_TRUST, format_option, gather
 from vocabtool.cli.output import (
     SHOWN,
     show_report,
@@ -168,8 +168,7 @@ def stats_command(
     help="Also write the vectors, as the column `vector`. If FILE is NAME.jsonl, they are written "
     "to NAME.vectors.npy instead.",
 )
-@QUIET
-def export_command(folder: str, file: str, where: str | None, vectors: bool, quiet: bool) -> None:
+def export_command(folder: str, file: str, where: str | None, vectors: bool) -> None:
     """Write the documents in DIR to FILE, with ids and all fields, in the order of `list`.
 
     `vocabtool index FILE` builds an index from FILE.
@@ -178,28 +177,26 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool, qui
 
     with usage_errors():
         index = open_index(folder, {})
-        with step_progress(quiet) as progress:
+        with step_progress(False) as progress:
             count = index.export(file, where=where, vectors=vectors, progress=progress)
-    if not quiet:
-        searched = index.manifest.searched_fields
-        if not is_of_fields(index.snapshot(), where):
-            searched = ()
-        fields = "".join(f" --field {quote(name)}" for name in searched or ("text",))
-        others = (name for name in index.manifest.fields if name not in weights_of(searched))
-        keep = "".join(f" --keep {quote(name)}" for name in others)
-        tell(f"{plural(count, 'document', 'documents')} written to {file}")
-        if vectors and file.lower().endswith(".jsonl"):
-            keep += f" --vectors {quote(str(Path(file).with_suffix('.vectors.npy')))}"
-        elif vectors:
-            keep += " --vector-field vector"
-        tell(f"to read them again: vocabtool index {quote(file)} --id-field id{fields}{keep}")
+    searched = index.manifest.searched_fields
+    if not is_of_fields(index.snapshot(), where):
+        searched = ()
+    fields = "".join(f" --field {quote(name)}" for name in searched or ("text",))
+    others = (name for name in index.manifest.fields if name not in weights_of(searched))
+    keep = "".join(f" --keep {quote(name)}" for name in others)
+    tell(f"{plural(count, 'document', 'documents')} written to {file}")
+    if vectors and file.lower().endswith(".jsonl"):
+        keep += f" --vectors {quote(str(Path(file).with_suffix('.vectors.npy')))}"
+    elif vectors:
+        keep += " --vector-field vector"
+    tell(f"to read them again: vocabtool index {quote(file)} --id-field id{fields}{keep}")
 
 
 @click.command("copy")
 @DIR
 @click.argument("new", type=click.Path(file_okay=False), metavar="NEW")
-@QUIET
-def copy_command(folder: str, new: str, quiet: bool) -> None:
+def copy_command(folder: str, new: str) -> None:
     """Copy the index in DIR to NEW, as it is at its last commit. Other processes may write to DIR
     meanwhile.
 
@@ -208,11 +205,10 @@ def copy_command(folder: str, new: str, quiet: bool) -> None:
     """
     with usage_errors():
         index = open_index(folder, {})
-        with step_progress(quiet) as progress:
+        with step_progress(False) as progress:
             copied = index.copy(new, progress)
-    if not quiet:
-        documents = plural(len(copied), "document", "documents")
-        tell(f"{documents} copied to {copied.name} (commit {copied.manifest.commit:,})")
+    documents = plural(len(copied), "document", "documents")
+    tell(f"{documents} copied to {copied.name} (commit {copied.manifest.commit:,})")
 
 
 @click.command("delete")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import click
 from click.core import ParameterSource
@@ -90,12 +90,13 @@ SHAPE = gather(
         show_default=True,
         help="Share of the 10 nearest vectors that approximate search must find (recall@10).",
     ),
-    click.option(
-        "--exact-below",
-        type=click.IntRange(0),
-        help="Compare every vector (exact search) if there are at most this many documents. "
-        "[default: 20,000; 5,000 in PostgreSQL]",
-    ),
+)
+ROWS: Final = click.option(
+    "--commit-rows",
+    type=click.IntRange(1),
+    default=COMMIT_ROWS,
+    show_default=True,
+    help="Documents in each commit; an interruption loses one commit at most.",
 )
 FILLING = gather(
     "filling",
@@ -105,13 +106,7 @@ FILLING = gather(
         metavar="SIZE",
         help="Memory limit for building, such as 512M or 1G. [default: no limit]",
     ),
-    click.option(
-        "--commit-rows",
-        type=click.IntRange(1),
-        default=COMMIT_ROWS,
-        show_default=True,
-        help="Documents in each commit; an interruption loses one commit at most.",
-    ),
+    ROWS,
     click.option(
         "--threads",
         type=click.IntRange(1, 64),
@@ -284,7 +279,7 @@ def index_command(
 @click.option("--force", is_flag=True, help="Let --sync delete more than a third of the documents.")
 @VECTORS
 @INDEX_MODEL
-@FILLING
+@ROWS
 @CALIBRATE
 @QUIET
 @format_option()
@@ -295,7 +290,7 @@ def update_command(
     force: bool,
     vectors: str | None,
     model: dict[str, Any],
-    filling: dict[str, Any],
+    commit_rows: int,
     calibrate: bool | None,
     quiet: bool,
     report_format: Literal["text", "json"],
@@ -323,7 +318,12 @@ def update_command(
         sources = list(files) or None
         with step_progress(quiet) as progress:
             report = index.update(
-                sources, sync=sync, force=force, progress=progress, vectors=vectors, **filling
+                sources,
+                sync=sync,
+                force=force,
+                progress=progress,
+                vectors=vectors,
+                commit_rows=commit_rows,
             )
             if (
                 not sync and getattr(index, "table", None) is None
@@ -564,30 +564,27 @@ def _show(
 
 @click.command("compact")
 @DIR
-@QUIET
-def compact_command(folder: str, quiet: bool) -> None:
+def compact_command(folder: str) -> None:
     """Rewrite the index in DIR without deleted documents."""
     from vocabtool.index.engines import is_address
     from vocabtool.index.maintenance import compact
 
-    with step_progress(quiet) as progress:
+    with step_progress(False) as progress:
         if is_address(folder):
             index = open_index(folder, {})
             removed, left = index.compact(progress), len(index)
         else:  # a folder is not opened: its keywords may be damaged
             removed, left = compact(Path(folder), progress)
-    if not quiet:
-        deleted = plural(removed, "deleted document", "deleted documents")
-        tell(f"{deleted} removed, {left:,} left")
+    deleted = plural(removed, "deleted document", "deleted documents")
+    tell(f"{deleted} removed, {left:,} left")
 
 
 @click.command("verify")
 @DIR
 @INDEX_MODEL
-@QUIET
 @format_option()
 def verify_command(
-    folder: str, model: dict[str, Any], quiet: bool, report_format: Literal["text", "json"]
+    folder: str, model: dict[str, Any], report_format: Literal["text", "json"]
 ) -> None:
     """Check all files of the index in DIR, its vectors and keywords, and the recall of vector
     search.
@@ -598,7 +595,6 @@ def verify_command(
 
     with usage_errors():
         index = open_index(folder, model)
-        with step_progress(quiet) as progress:
+        with step_progress(False) as progress:
             found = index.verify(progress, model=model["model"] is not None)
-    if not quiet:
-        show_report(verify_report(index.name, found), report_format)
+    show_report(verify_report(index.name, found), report_format)
