@@ -19,6 +19,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
@@ -409,19 +410,18 @@ class IndexModel:
         return self._given is not None or self._configuration.encoder is not None
 
     def _open_named(self, given: Model) -> Encoder:
-        encoder = open_encoder(given, **self._options)
+        """Open a model for an index that was created without one."""
+        held, encoder = self._configuration, open_encoder(given, **self._options)
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
             raise VocabtoolError(
                 f"{self._name}: {given} needs word weights that were fitted on the corpus, and "
                 "the index has none. In Python, pass open_encoder(MODEL, fitted=FILE), or index "
                 "the documents with this model"
             )
-        held = self._configuration
         if encoder.dim != held.dim:
             what = f"it makes vectors of {encoder.dim:,} numbers, but the index needs {held.dim:,}"
-            raise OtherModel(
-                self._name, "model", "", encoder.fingerprint, advice=f"{what}. {NAME_IT}"
-            )
+            advice = f"{what}. {NAME_IT}"
+            raise OtherModel(self._name, "model", "", encoder.fingerprint, advice=advice)
         compare_canaries(self._name, self._canaries(), encoder, held.metric)
         return encoder
 
@@ -465,26 +465,24 @@ class IndexModel:
         held, rule = self._configuration.rule, self._words_rule
         if isinstance(given, Words) or rule is not None:
             return words_of(given, rule)
-        rules = [None if held is None else self._rule(held)]
-        if isinstance(given, str | Path) and TOKENIZER.fullmatch(held or ""):
-            rules.insert(0, None)  # the file may be a tokenizer itself
-        cause: VocabtoolError | None = None
-        for each in rules:
-            try:
-                return words_of(given, each)
-            except VocabtoolError as error:
-                if type(error) is not VocabtoolError:  # the file cannot be read
-                    raise
-                cause = error
-        made_with = f", {self._address!r}" if self._address else ""
-        name = f"{given}: " if isinstance(given, str | Path) else ""
-        why = str(cause).partition("; ")[0]  # without its advice: another rule does not fit either
-        has_copy = held is not None and "vocabulary" in self._files
-        advice = "Leave it out" if has_copy else "Pass that of the index"
-        raise VocabtoolError(
-            f"{self._name}: {name}not the vocabulary of the index{made_with} ({why}). "
-            f"{advice}, or index the documents again (in a new folder, or with --force)"
-        ) from cause
+        fitting = None if held is None else self._rule(held)
+        try:
+            if isinstance(given, str | Path) and TOKENIZER.fullmatch(held or ""):
+                with suppress(VocabtoolError):  # the file may be a tokenizer itself
+                    return words_of(given, None)
+            return words_of(given, fitting)
+        except VocabtoolError as error:
+            if type(error) is not VocabtoolError:  # the file cannot be read
+                raise
+            made_with = f", {self._address!r}" if self._address else ""
+            name = f"{given}: " if isinstance(given, str | Path) else ""
+            why = str(error).partition("; ")[0]  # without its advice: no other rule fits either
+            has_copy = held is not None and "vocabulary" in self._files
+            advice = "Leave it out" if has_copy else "Pass that of the index"
+            raise VocabtoolError(
+                f"{self._name}: {name}not the vocabulary of the index{made_with} ({why}). "
+                f"{advice}, or index the documents again (in a new folder, or with --force)"
+            ) from error
 
     def _here(self, address: str | None, what: str, option: str) -> str:
         """Return a recorded path. Raises :class:`NotFound` if it does not exist here."""
