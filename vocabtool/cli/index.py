@@ -567,6 +567,7 @@ def _show(
 def compact_command(folder: str) -> None:
     """Rewrite the index in DIR without deleted documents."""
     from vocabtool.index.engines import is_address
+    from vocabtool.index.folder import read_manifest
     from vocabtool.index.maintenance import compact
 
     with step_progress(False) as progress:
@@ -574,7 +575,8 @@ def compact_command(folder: str) -> None:
             index = open_index(folder, {})
             removed, left = index.compact(progress), len(index)
         else:  # a folder is not opened: its keywords may be damaged
-            removed, left = compact(Path(folder), progress)
+            removed = compact(Path(folder), progress)
+            left = read_manifest(Path(folder)).live
     deleted = plural(removed, "deleted document", "deleted documents")
     tell(f"{deleted} removed, {left:,} left")
 

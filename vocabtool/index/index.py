@@ -842,7 +842,7 @@ class Index:
         Raises :class:`FolderInUse` if another process is writing.
         """
         self._last()  # raises if the index was replaced
-        removed = compact(self.path, progress).removed
+        removed = compact(self.path, progress)
         self.refresh()
         return removed
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
 
 import google_crc32c
 import numpy as np
@@ -63,17 +63,11 @@ COPIED_BYTES: Final = 4 << 20
 SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.8, "model": 0.95}
 
 
-class CompactReport(NamedTuple):
-    """Number of deleted rows that were removed, and number of documents that are left."""
-
-    removed: int
-    left: int
-
-
-def compact(path: Path, progress: Progress | None = None) -> CompactReport:
+def compact(path: Path, progress: Progress | None = None) -> int:
     """Copy the documents of the last commit to a new generation, which replaces the old one.
 
-    Raises :class:`FolderInUse` and :class:`InvalidFile`.
+    Returns the number of deleted rows that were removed. Raises :class:`FolderInUse` and
+    :class:`InvalidFile`.
     """
     read_manifest(path)  # raises before a lock file is created in a folder without an index
     with lock_folder(path):
@@ -115,7 +109,7 @@ def compact(path: Path, progress: Progress | None = None) -> CompactReport:
         before.database.close()
         make_current(part, final)
         recover(path, read_commit(path))
-        return CompactReport(held.deleted, held.live)
+        return held.deleted
 
 
 def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
