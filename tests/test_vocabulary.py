@@ -10,7 +10,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool import ByteStrings, Place, Special, Unknown, Vocabulary
+from vocabtool import ByteStrings, Place, Unknown, Vocabulary
+from vocabtool.vocabulary import Special
 
 INT64 = st.one_of(st.integers(-3, 30), st.integers(-(1 << 63), (1 << 63) - 1))
 ENTRY = st.one_of(st.binary(max_size=3), st.sampled_from((b"", b"a", b"[UNK]", b"\xff", b"\n")))

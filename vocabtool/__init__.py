@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from vocabtool.encoders.open_encoder import open_encoder
     from vocabtool.encoders.train import train
     from vocabtool.evaluation.calibrate import calibrate
-    from vocabtool.formats.reader import Model, PassedOver
+    from vocabtool.formats.reader import Model
     from vocabtool.formats.registry import extract, inspect, vocabularies
     from vocabtool.formats.vocabulary_files import read, save
     from vocabtool.formats.word_vectors import WordVectors
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from vocabtool.system.byte_strings import ByteStrings
     from vocabtool.tokenization.token_limit import TokenLimit
     from vocabtool.tokenization.words import Words
-    from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary
+    from vocabtool.vocabulary import Place, Unknown, Vocabulary
 
 __version__ = "0.2.0"
 
@@ -83,11 +83,9 @@ __all__ = [
     "OovReport",
     "OperatorFailed",
     "OtherModel",
-    "PassedOver",
     "Place",
     "Settings",
     "Shards",
-    "Special",
     "Stream",
     "Suggestions",
     "TokenLimit",
@@ -122,7 +120,7 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("extract", "inspect", "vocabularies"), "vocabtool.formats.registry"),
     **dict.fromkeys(("read", "save"), "vocabtool.formats.vocabulary_files"),
-    **dict.fromkeys(("Model", "PassedOver"), "vocabtool.formats.reader"),
+    "Model": "vocabtool.formats.reader",
     **dict.fromkeys(("diff", "pairwise"), "vocabtool.comparison.compare"),
     "Diff": "vocabtool.comparison.diff",
     "save_diff": "vocabtool.reports.comparison",
@@ -149,7 +147,7 @@ _HOMES = {
     "save_report": "vocabtool.reports.oov",
     "TokenLimit": "vocabtool.tokenization.token_limit",
     "Words": "vocabtool.tokenization.words",
-    **dict.fromkeys(("Place", "Special", "Unknown", "Vocabulary"), "vocabtool.vocabulary"),
+    **dict.fromkeys(("Place", "Unknown", "Vocabulary"), "vocabtool.vocabulary"),
 }
 
 

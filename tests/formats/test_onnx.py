@@ -17,8 +17,9 @@ import pytest
 
 import vocabtool
 from tests.reader_checks import field, ids_and_entries, varint, written
-from vocabtool import PassedOver, Place, Unknown, Vocabulary
+from vocabtool import Place, Unknown, Vocabulary
 from vocabtool.errors import UnsupportedFormat
+from vocabtool.formats.reader import PassedOver
 
 onnx = pytest.importorskip("onnx", reason="the oracle: onnx writes the files")
 

@@ -16,7 +16,8 @@ import pytest
 import vocabtool
 from tests.reader_checks import field, survives
 from tests.reader_checks import written as write_file
-from vocabtool import PassedOver, Place, Unknown, UnsupportedFormat
+from vocabtool import Place, Unknown, UnsupportedFormat
+from vocabtool.formats.reader import PassedOver
 
 pytest.importorskip("tensorflow", reason="the oracle: its schema writes the files")
 schema = pytest.importorskip(
