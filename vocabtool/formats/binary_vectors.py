@@ -395,11 +395,6 @@ MATRIX: Final = struct.Struct("<?2q")  # whether it is quantised, rows, columns
 MAX_ENTRY: Final = 1 << 16  # bytes of an entry
 
 
-def _recognise_fasttext(source: Source) -> str | None:
-    is_model = source.head.startswith(FASTTEXT_MAGIC)
-    return None if is_model else "it does not begin with fastText's magic number"
-
-
 def _read_fasttext(source: Source) -> Findings:
     buffer = map_file(source.file)
     if len(buffer) < HEAD.size:
@@ -450,7 +445,13 @@ def _read_fasttext(source: Source) -> Findings:
     return Findings([*found], [damaged])
 
 
-FASTTEXT: Final = Reader("fastText model", _recognise_fasttext, _read_fasttext)
+FASTTEXT: Final = Reader(
+    "fastText model",
+    lambda source: (
+        None if source.head.startswith(FASTTEXT_MAGIC) else "no magic number of fastText"
+    ),
+    _read_fasttext,
+)
 
 
 def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteStrings, int]:

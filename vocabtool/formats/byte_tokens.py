@@ -19,7 +19,7 @@ import re
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,22 +121,6 @@ def _from_lines(encoded: ByteStrings) -> Iterator[bytes]:
 
 
 RANKS: Final = Reader("tiktoken ranks", _recognise_ranks, _read_ranks)
-
-
-def _recognise_json(document: object) -> str | None:
-    if not isinstance(document, dict):
-        return f"{kind(document)}, wanted an object"
-    return None if "bpe_ranks" in document else "it has no bpe_ranks"
-
-
-def _refuse_json(document: object, source: Source) -> NoReturn:
-    raise UnsupportedFormat(
-        "tiktoken ranks in JSON (claude.json), which are not read: load them with tiktoken, and "
-        "write each token in base64, a space and its rank on one line"
-    )
-
-
-JSON: Final = JsonReader("tiktoken ranks in JSON (claude.json)", _recognise_json, _refuse_json)
 
 
 # Mistral.

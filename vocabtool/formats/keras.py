@@ -279,17 +279,13 @@ def _descriptions(config: dict[str, Any]) -> Iterator[tuple[LookupLayer, bool]]:
             if isinstance(value, list):
                 name = "container"
                 if isinstance(child, dict) and is_object(child):
-                    name = _snake_case(child["class_name"])
+                    name = re.sub(r"\W+", "", child["class_name"][:MAX_PATH])  # to snake case
+                    name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
+                    name = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
                 number = counts[name] = counts.get(name, -1) + 1
                 name = f"{name}_{number}" if number else name
             children.append((f"{path}/{name}"[:MAX_PATH].removeprefix("/"), child))
         waiting += reversed(children)
-
-
-def _snake_case(class_name: str) -> str:
-    name = re.sub(r"\W+", "", class_name[:MAX_PATH])
-    name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
-    return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
 
 
 def _read_asset(name: str, data: bytes, layers: dict[str, LookupLayer], file: str) -> Finding:

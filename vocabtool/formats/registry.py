@@ -91,7 +91,6 @@ def json_readers() -> tuple[JsonReader, ...]:
         json_file.TENSORFLOW_JS,
         keras.TOKENIZER,
         byte_tokens.TEKKEN,
-        byte_tokens.JSON,
         json_file.IDS,
         json_file.PIECES,
         json_file.TEXTS,
@@ -144,6 +143,11 @@ REFUSALS: Final = (
         "token in base64, a space and its id on one line",
     ),
     (
+        re.compile(rb'(?s:\s*\{.{0,60000}?"bpe_ranks")'),
+        "tiktoken ranks in JSON (claude.json), which are not read: load them with tiktoken, and "
+        "write each token in base64, a space and its rank on one line",
+    ),
+    (
         re.compile(rb"### SubwordTextEncoder|'<pad>_?'\n'<EOS>_?'\n"),
         "a list of subwords of TensorFlow Datasets or Tensor2Tensor (SubwordTextEncoder), which is "
         "not read: load it there, and write its subwords in a text file, one on each line",
@@ -156,15 +160,15 @@ def refusal(source: Source) -> str | None:
     return next((why for begin, why in REFUSALS if begin.match(source.head)), None)
 
 
-def _why_not_refused(source: Source) -> str | None:
-    return None if refusal(source) else "not a pickle, array, HDF5 file or list of RWKV or T2T"
-
-
 def _refuse(source: Source) -> NoReturn:
     raise UnsupportedFormat(str(refusal(source)))
 
 
-REFUSED: Final = Reader("refused file", _why_not_refused, _refuse)
+REFUSED: Final = Reader(
+    "refused file",
+    lambda source: None if refusal(source) else "not a pickle, array, HDF5 file or other list",
+    _refuse,
+)
 
 
 def find(source: Source) -> Reader:

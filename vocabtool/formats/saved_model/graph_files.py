@@ -332,12 +332,15 @@ def _read(source: Source) -> Findings:
         return read_model(opened)[0]
 
 
-def _why_no_folder(source: Source) -> str | None:
-    folder = source.file.is_dir() and graphs_file_in(source.file) is not None
-    return None if folder else "not a folder with a saved_model.pb"
-
-
-GRAPH_FOLDER: Final = Reader("SavedModel", _why_no_folder, _read)
+GRAPH_FOLDER: Final = Reader(
+    "SavedModel",
+    lambda source: (
+        None
+        if source.file.is_dir() and graphs_file_in(source.file) is not None
+        else "not a folder with a saved_model.pb"
+    ),
+    _read,
+)
 GRAPH_FILE: Final = Reader("graph", why_no_graphs, _read)
 # Accepts every file: the last reader, for graphs that cannot be recognised by their first bytes.
 OTHER_GRAPH: Final = Reader("graph with unusual first bytes", lambda _: None, _read)

@@ -297,7 +297,10 @@ def read_wordpiece(buffer: bytes) -> Pieces:
         notes += ("splits text at white space, punctuation and Chinese characters by itself",)
     words = model.strings(12)
     if len(words):  # stored only for detokenization
-        _check_unknown(unknown_id, len(words))
+        if not 0 <= unknown_id < len(words):
+            raise InvalidFile(
+                f"the unknown piece has id {unknown_id}, wanted 0 to {len(words) - 1}"
+            )
         marks = model.vector(13, "u1")
         if len(marks) != len(words):
             raise InvalidFile(f"{len(words):,} words, but {len(marks):,} suffix flags")
@@ -352,11 +355,6 @@ def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
         notes.append(f"ids are shifted by {offset}")
     unknown = None if unknown_id < 0 else unknown_id
     return Pieces.by_id(leaves.keys(), ids, unknown, tuple(notes))
-
-
-def _check_unknown(unknown_id: int, size: int) -> None:
-    if not 0 <= unknown_id < size:
-        raise InvalidFile(f"the unknown piece has id {unknown_id}, wanted 0 to {size - 1}")
 
 
 def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Pieces:
