@@ -285,9 +285,13 @@ def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> None:
     file.write(b"\n]")
     if vocabulary.ids is not None and (ids := numbering(vocabulary.ids)[1]) is not None:
         file.write(b',\n "ids": ' + json.dumps(ids.tolist()).encode())
-    if strange := stored.not_utf8.tolist():
-        encoded = {at: b2a_base64(stored[at], newline=False).decode() for at in strange}
-        file.write(b',\n "base64": ' + json.dumps(encoded).encode())
+    if len(stored.not_utf8):
+        strange, before = iter(stored.not_utf8.tolist()), b',\n "base64": {'
+        while some := list(islice(strange, CHUNK)):
+            encoded = {at: b2a_base64(stored[at], newline=False).decode() for at in some}
+            file.write(before + json.dumps(encoded).encode()[1:-1])
+            before = b", "
+        file.write(b"}")
     file.write(b"\n}\n")
 
 
