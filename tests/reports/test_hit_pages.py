@@ -16,8 +16,7 @@ from tests.some_reports import NASTY
 from vocabtool import Document, Hits, Index
 from vocabtool.cli.main import cli
 from vocabtool.reports import render
-from vocabtool.reports.hits import hits_report
-from vocabtool.reports.hits_page import hits_for_page
+from vocabtool.reports.hits import hits_for_page, hits_report
 
 QUERY = "the love of xapian, nowhere SKU-48007-H"
 DOCUMENTS = [

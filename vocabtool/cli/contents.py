@@ -66,7 +66,7 @@ def list_command(
     """
     from vocabtool.documents.batch import names_of
     from vocabtool.index.contents import as_row
-    from vocabtool.reports.model import safe
+    from vocabtool.reports.report import safe
 
     index = open_index(folder, {})
     known = ["id", "text", *index.manifest.fields]
@@ -101,7 +101,7 @@ def _plain(value: object) -> str:
 def get_command(folder: str, ids: tuple[str, ...], rows: Literal["text", "jsonl"]) -> int:
     """Print the documents with these IDs, with all fields. Exit with 1 if an ID is not in DIR."""
     from vocabtool.index.contents import as_row
-    from vocabtool.reports.model import safe
+    from vocabtool.reports.report import safe
 
     index = open_index(folder, {})
     documents = {id_: index.get(id_) for id_ in ids}
@@ -121,7 +121,7 @@ def get_command(folder: str, ids: tuple[str, ...], rows: Literal["text", "jsonl"
 
 def _tell_missing(missing: Sequence[str]) -> int:
     """Print that the index has no documents with these ids. Return the exit code."""
-    from vocabtool.reports.model import safe
+    from vocabtool.reports.report import safe
 
     for id_ in missing[:SHOWN]:
         tell(f"not in the index: {safe(id_)}")

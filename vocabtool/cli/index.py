@@ -199,7 +199,7 @@ def index_command(
     from vocabtool.index.folder import removed_if_empty
     from vocabtool.index.index import Index
     from vocabtool.index.sources import shards_in
-    from vocabtool.reports.model import safe
+    from vocabtool.reports.report import safe
 
     _refuse_an_index(files)
     began, options = time.monotonic(), encoder.given_options()

@@ -25,7 +25,7 @@ from vocabtool.index import contents
 from vocabtool.index.contents import IndexStats
 from vocabtool.index.index import Index
 from vocabtool.oov.counter import OovCounter
-from vocabtool.reports.hits_page import hits_for_page
+from vocabtool.reports.hits import hits_for_page
 from vocabtool.reports.oov import oov_report
 from vocabtool.reports.renderers import write
 from vocabtool.search.hits import Hits
