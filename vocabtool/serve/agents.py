@@ -340,23 +340,14 @@ class AgentServer(MCPServer[None]):
             raise
 
     def http(self, protection: Protection) -> FastAPI:
-        """Return the application for streamable HTTP, including the endpoints for monitoring.
-
-        If ``protection`` names hosts, other ``Host`` and ``Origin`` headers are refused.
-        """
-        hosts = [*(protection.hosts or ())]
-        hosts += [f"{each}:*" for each in hosts]
-        origins = [f"{scheme}://{each}" for scheme in ("http", "https") for each in hosts]
+        """Return the application for streamable HTTP, including the endpoints for monitoring."""
         app = self.streamable_http_app(
             streamable_http_path=PATH,
             json_response=True,
             stateless_http=True,
             max_request_body_size=protection.limits.body,
-            transport_security=TransportSecuritySettings(
-                enable_dns_rebinding_protection=protection.hosts is not None,
-                allowed_hosts=hosts,
-                allowed_origins=origins,
-            ),
+            # The guard checks the headers Host and Origin.
+            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
 
         @asynccontextmanager
