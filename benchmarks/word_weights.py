@@ -109,14 +109,11 @@ def mean_ndcg(encoder: StaticEncoder, searched: Collection) -> float:
 def table(vectors: Path, rule: str | None) -> Iterator[str]:
     """Return a table with a row for each weighting."""
     found = {name: collection(SHARED / "ir" / name, split) for name, split in COLLECTIONS.items()}
-    yield f"{'nDCG@10':<10}{'component':<11}" + "".join(f"{name:>11}" for name in (*found, "mean"))
-    for remove in (False, True):
-        for weights in WEIGHTINGS:
-            options = EncoderOptions(rule=rule, weights=weights, remove_component=remove)
-            encoder = StaticEncoder.open(vectors, options)
-            scores = [mean_ndcg(encoder, searched) for searched in found.values()]
-            shown = "".join(f"{score:11.3f}" for score in (*scores, fmean(scores)))
-            yield f"{weights:<10}{'taken out' if remove else 'kept':<11}{shown}"
+    yield f"{'nDCG@10':<10}" + "".join(f"{name:>11}" for name in (*found, "mean"))
+    for weights in WEIGHTINGS:
+        encoder = StaticEncoder.open(vectors, EncoderOptions(rule=rule, weights=weights))
+        scores = [mean_ndcg(encoder, searched) for searched in found.values()]
+        yield f"{weights:<10}" + "".join(f"{score:11.3f}" for score in (*scores, fmean(scores)))
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ EncoderKind = Literal[
     "tensorflow", "static", "model2vec", "onnx", "sentence-transformers", "openai", "python"
 ]
 KINDS: Final[tuple[EncoderKind, ...]] = get_args(EncoderKind)
-Weighting = Literal["none", "idf", "sif"]
+Weighting = Literal["none", "idf"]
 WEIGHTINGS: Final[tuple[Weighting, ...]] = get_args(Weighting)
 Pooling = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 

@@ -239,7 +239,7 @@ def test_a_run_that_failed_at_once_claims_no_folder(
 
 def test_weights_of_a_run_that_failed_at_once_do_not_stay(cats: Path, tmp_path: Path) -> None:
     """They were fitted on other documents; and those of a run that was killed are not kept."""
-    encoder = vocabtool.open_encoder(cats, rule="lower", weights="sif")
+    encoder = vocabtool.open_encoder(cats, rule="lower", weights="idf")
     one, two = tmp_path / "one.txt", tmp_path / "two.txt"
     one.write_text("cat cat cat sat\n")
     two.write_text("sat sat sat cat\n")
@@ -589,7 +589,7 @@ def test_weights_are_fitted_once(cats: Path, tmp_path: Path) -> None:
     """They are kept beside the shards, a run goes on with them, and no other replaces them."""
     corpus, out = tmp_path / "corpus.txt", tmp_path / "out"
     corpus.write_text("cat sat\ncat\ncat cat\n")
-    encoder: Any = vocabtool.open_encoder(cats, rule="lower", weights="sif")
+    encoder: Any = vocabtool.open_encoder(cats, rule="lower", weights="idf")
     vocabtool.embed(corpus, encoder, out, shard_rows=1)
     before = files_of(out)
     for name in ("shard-000001.parquet", "_manifest.json"):

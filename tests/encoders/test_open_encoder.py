@@ -74,20 +74,19 @@ def test_objects(tmp_path: Path) -> None:
 
 GIVEN: dict[str, Any] = {
     **{"signature": "serving_default", "output": "vectors", "name": "words", "rule": "lower"},
-    **{"trust": True, "weights": "idf", "remove_component": False},
+    **{"trust": True, "weights": "idf"},
     **{"fitted": object(), "fingerprint": "v1", "max_batch": 5},
-    **{"api_key_env": "KEY", "requests": 2, "requests_per_minute": 600, "tokens_per_minute": 9},
+    **{"api_key_env": "KEY", "requests": 2},
     **{"timeout": 5.0, "retries": 0, "prompt_query": "q", "prompt_document": "d", "dim": 2},
 }
 WRAPPED = "prompt_query prompt_document dim"
 OPTIONS: dict[Any, str] = {
     "tensorflow": f"signature output name rule trust max_batch {WRAPPED}",
-    "static": "rule weights remove_component fitted max_batch",
+    "static": "rule weights fitted max_batch",
     "model2vec": f"max_batch {WRAPPED}",
     "onnx": f"output max_batch {WRAPPED}",
     "sentence-transformers": f"trust max_batch {WRAPPED}",
-    "openai": "max_batch api_key_env requests requests_per_minute tokens_per_minute timeout "
-    f"retries {WRAPPED}",
+    "openai": f"max_batch api_key_env requests timeout retries {WRAPPED}",
     "python": f"fingerprint max_batch {WRAPPED}",
 }
 FOREIGN = [(k, option) for k in OPTIONS for option in GIVEN if option not in OPTIONS[k].split()]
@@ -109,7 +108,7 @@ def test_it_is_opened_again_by_its_options(tmp_path: Path) -> None:
     """Its kind and what was chosen where nobody said: nothing has to be found out again."""
     path = write_vectors(tmp_path / "v.npz", WORDS, MATRIX)
     encoder: Any = open_encoder(path)
-    chosen = {"kind": "static", "rule": "keras", "weights": "idf", "remove_component": False}
+    chosen = {"kind": "static", "rule": "keras", "weights": "idf"}
     assert encoder.options.to_record() == chosen
     fitted = encoder.fit(["love to use"])
     again = open_encoder(path, fitted.options)

@@ -218,19 +218,6 @@ def encoder_options(*first: Decorator) -> Decorator:
             help="Word vectors: how to weight words. The weights are fitted on the corpus. "
             "[default: idf]",
         ),
-        click.option(
-            "--remove-component",
-            is_flag=True,
-            default=None,
-            help="Word vectors: remove the first principal component.",
-        ),
-        click.option(
-            "--fitted",
-            type=click.Path(dir_okay=False),
-            metavar="FILE",
-            help="Word vectors: take the weights from this file, the _weights.json of an earlier "
-            "run.",
-        ),
         API_KEY,
         TIMEOUT,
         into=make,

@@ -285,7 +285,7 @@ def fit_encoder(
     if files is None or not can_be_read_again(files):
         raise VocabtoolError(
             "weights must be fitted on a sample of the documents, but a stream is read once: give "
-            "weights that were fitted on files (--fitted _weights.json), or use --weights none"
+            "weights that were fitted on files (in Python fitted=FILE), or use --weights none"
         )
     return encoder.fit(sample(files, options))
 

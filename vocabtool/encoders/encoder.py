@@ -33,7 +33,7 @@ TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
 # Options that a folder records to open the same model again. None gives it more permissions.
 STORED: Final = frozenset(
     (
-        *("kind", "signature", "output", "name", "rule", "weights", "remove_component"),
+        *("kind", "signature", "output", "name", "rule", "weights"),
         *("fingerprint", "prompt_query", "prompt_document", "dim"),
     )
 )
@@ -47,7 +47,6 @@ class EncoderArguments(TypedDict, total=False):
     rule: str | None
     trust: bool
     weights: Weighting | None
-    remove_component: bool | None
     fitted: FittedWeights | str | Path | None
     fingerprint: str | None
     vocabulary: GivenWords | None
@@ -57,8 +56,6 @@ class EncoderArguments(TypedDict, total=False):
     max_batch: int | None
     api_key_env: str | None
     requests: int | None
-    requests_per_minute: int | None
-    tokens_per_minute: int | None
     timeout: float | None
     retries: int | None
 
@@ -76,9 +73,8 @@ class EncoderOptions:
     ``rule``: how texts are split into words, see ``Words.of``. For word vectors, and for TensorFlow
     models with ids as input.
     ``weights``: for word vectors: how words are weighted, default ``idf``.
-    ``remove_component``: for word vectors: whether to remove the first component of the corpus.
-    ``fitted``: for word vectors: a ``FittedWeights`` with fitted weights and component, or the path
-    of a file that ``embed`` or ``FittedWeights.write`` saved.
+    ``fitted``: for word vectors: ``FittedWeights``, or the path of a file that ``embed`` or
+    ``FittedWeights.write`` saved.
     ``trust``: allow a model to read or write files, use the network or run its own code.
     ``fingerprint``: for a Python callable: a version string of your choice. Change it whenever the
     vectors of the callable change.
@@ -94,7 +90,6 @@ class EncoderOptions:
 
     ``api_key_env``: the environment variable that contains the key, default ``OPENAI_API_KEY``.
     ``requests``: the number of requests sent at once, default 8.
-    ``requests_per_minute``, ``tokens_per_minute``: limits, default none.
     ``timeout``: seconds for a request, default 120.
     ``retries``: how often a failed request is repeated, default 8.
 
@@ -108,7 +103,6 @@ class EncoderOptions:
     rule: str | None = None
     trust: bool = False
     weights: Weighting | None = None
-    remove_component: bool | None = None
     fitted: FittedWeights | str | Path | None = None
     fingerprint: str | None = None
     vocabulary: GivenWords | None = None
@@ -118,13 +112,11 @@ class EncoderOptions:
     max_batch: int | None = None
     api_key_env: str | None = None
     requests: int | None = None
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
     timeout: float | None = None
     retries: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("dim", "max_batch", "requests", "requests_per_minute", "tokens_per_minute"):
+        for name in ("dim", "max_batch", "requests"):
             if (number := getattr(self, name)) is not None and number < 1:
                 raise ValueError(f"{name} must be at least 1, got {number}")
         if self.timeout is not None and not self.timeout > 0:
@@ -141,7 +133,7 @@ class EncoderOptions:
         return {
             name: value
             for name, value in values.items()
-            if value is not None and (value is not False or name == "remove_component")
+            if value is not None and value is not False
         }
 
     @property

@@ -56,15 +56,12 @@ OPTIONS: Final[Mapping[EncoderKind, frozenset[str]]] = {
     "tensorflow": frozenset(
         (*WRAPPED, "signature", "output", "name", "rule", "trust", "max_batch")
     ),
-    "static": frozenset(("rule", "weights", "remove_component", "fitted", "max_batch")),
+    "static": frozenset(("rule", "weights", "fitted", "max_batch")),
     "model2vec": frozenset((*WRAPPED, "max_batch")),
     "onnx": frozenset((*WRAPPED, "output", "max_batch")),
     "sentence-transformers": frozenset((*WRAPPED, "trust", "max_batch")),
     "openai": frozenset(
-        (
-            *(*WRAPPED, "max_batch", "api_key_env", "timeout", "retries", "requests"),
-            *("requests_per_minute", "tokens_per_minute"),
-        )
+        (*(*WRAPPED, "max_batch", "api_key_env", "timeout", "retries", "requests"),)
     ),
     "python": frozenset((*WRAPPED, "fingerprint", "max_batch")),
 }

@@ -6,20 +6,17 @@ the second line shows the answer with the vectors of these texts:
     {"model": …, "input": [text, …], "encoding_format": "float", "dimensions": …}
     {"model": …, "data": [{"index": 0, "embedding": [number, …]}, …], "usage": {"prompt_tokens": …}}
 
-``dimensions`` is sent only if the option ``dim`` is given. The retries of urllib3 are not used,
-because urllib3 does not know the limits per minute.
+``dimensions`` is sent only if the option ``dim`` is given.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import random
 import re
-from email.utils import parsedate_to_datetime
 from functools import cached_property
-from threading import Lock, Semaphore
-from time import monotonic, sleep, time
+from threading import Semaphore
+from time import monotonic
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -60,19 +57,15 @@ CONNECT_TIMEOUT: Final = 10.0
 RETRIES: Final = 8
 BACKOFF: Final = 0.5  # seconds before the first retry, doubled for each further one
 MAX_BACKOFF: Final = 30.0
-MAX_WAIT: Final = 120.0  # seconds that a server may ask us to wait
-RETRIED: Final = (408, 429)  # and 500 to 599
-
-PASSING: Final = (exceptions.TimeoutError, exceptions.ProtocolError, exceptions.SSLError)
+MAX_WAIT: Final = 120  # seconds; longer waits that a server asks for are cut
+RETRIED: Final = (408, 429, *range(500, 600))  # status codes of failures that pass
 UNREACHABLE: Final = (exceptions.NewConnectionError, exceptions.SSLError)  # if at the first request
 
-BYTES_PER_TOKEN: Final = 4  # a guess before the request; the answer counts the tokens
 MAX_DIM: Final = 1 << 16
 MAX_NUMBER: Final = 48  # bytes of a number in an answer, with the blanks around it
 MAX_TEXT_FACTS: Final = 1 << 10  # bytes around a vector
 MAX_FACTS: Final = 1 << 16  # bytes around all vectors, and bytes of an error that are read
 MAX_NAME: Final = 256  # characters of a model's name in an answer
-MAX_TOKENS: Final = 1 << 32  # that one answer may count
 MAX_SHOWN: Final = 300  # characters of an answer in a message
 READ_BYTES: Final = 1 << 16
 
@@ -84,15 +77,14 @@ ADVICE: Final = {
 }
 
 
-class TryAgain(Exception):
-    """A failure that may be temporary.
+class Retries(urllib3.Retry):
+    """Waits as ``Retry-After`` asks, or longer after each failure."""
 
-    ``wait``: how many seconds the server asks to wait before the next request, or ``None``.
-    """
-
-    def __init__(self, what: str, wait: float | None = None) -> None:
-        self.wait = wait
-        super().__init__(what)
+    def parse_retry_after(self, retry_after: str) -> float:
+        try:
+            return super().parse_retry_after(retry_after)
+        except exceptions.InvalidHeader:  # not a time: as if there was none
+            return 0.0
 
 
 class ModelFacts(NamedTuple):
@@ -129,7 +121,6 @@ class OpenAIEncoder(Encoder):
         self._timeout = options.timeout or TIMEOUT
         self._retries = RETRIES if options.retries is None else options.retries
         self._slots = Semaphore(self._requests)
-        self._pace = Pace(options.requests_per_minute, options.tokens_per_minute)
         self._pool = connections(self._url, self._requests)
         self._served = served
         if served is None:
@@ -174,84 +165,99 @@ class OpenAIEncoder(Encoder):
         return vectors
 
     def _ask(self, texts: list[str]) -> Vectors:
-        asked: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "float"}
+        request: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "float"}
         if self.options.dim is not None:
-            asked["dimensions"] = self.options.dim
-        body = orjson.dumps(asked)
-        tokens = len(body) // BYTES_PER_TOKEN
+            request["dimensions"] = self.options.dim
+        # The first request finds out whether there is such a server: it does not wait for one.
+        connect = 0 if self._served is None else self._retries
+        retries = Retries(
+            total=self._retries,
+            connect=connect,
+            other=connect,
+            status_forcelist=RETRIED,
+            allowed_methods=None,
+            backoff_factor=BACKOFF,
+            backoff_max=MAX_BACKOFF,
+            backoff_jitter=BACKOFF,
+            raise_on_status=False,
+            retry_after_max=MAX_WAIT,
+        )
         with self._slots:
-            attempt = 0
-            while True:
-                while (wait := self._pace.take(tokens)) > 0:
-                    sleep(wait)
-                try:
-                    return self._vectors(self._post(body, len(texts)), len(texts), tokens)
-                except TryAgain as failure:
-                    if (failure.wait or 0) > MAX_WAIT:
-                        raise VocabtoolError(
-                            f"{self._url}: {failure}. The server asks to wait {failure.wait:,.0f} "
-                            "seconds: run the same command again after that"
-                        ) from failure
-                    if attempt == self._retries:
-                        raise VocabtoolError(
-                            f"{self._url}: the last of {attempt + 1} attempts failed: {failure}. "
-                            "Run the same command again later (--retries, --timeout)"
-                        ) from failure
-                    self._pace.pause(failure.wait or 0)
-                delay = min(BACKOFF * 2 ** min(attempt, 16), MAX_BACKOFF)
-                sleep(delay * random.uniform(0.5, 1))  # noqa: S311 - not a secret
-                attempt += 1
+            return self._send(orjson.dumps(request), len(texts), retries)
 
-    def _post(self, body: bytes, texts: int) -> bytes:
+    def _send(self, body: bytes, texts: int, retries: urllib3.Retry) -> Vectors:
         dim = self._served.dim if self._served else MAX_DIM
         limit = MAX_FACTS + texts * (MAX_TEXT_FACTS + dim * MAX_NUMBER)
-        response, data = self._send(body, limit)
-        if response.status == 200:
-            if len(data) <= limit:
-                return data
+        try:
+            status, answer = self._post(body, limit, retries)
+        except (exceptions.HTTPError, orjson.JSONDecodeError) as error:
+            reason = error.reason if isinstance(error, exceptions.MaxRetryError) else error
+            what = self._show(f"{type(reason).__name__}: {reason}".encode())
+            if self._served is None and isinstance(reason, UNREACHABLE):
+                raise NotFound(f"{self._url}: no such server, or unreachable: {what}") from error
+            if reason is error:
+                raise VocabtoolError(f"{self._url}: {what}") from error
+            raise self._failure(what) from error
+        if status == 200 and isinstance(answer, bytes):
             raise VocabtoolError(
                 f"{self._url}: the answer for {texts:,} texts has more than {limit:,} bytes. This "
                 f"is too long for vectors of {dim:,} numbers"
             )
-        what = f"the server answered with status {response.status}: {self._show(data)}"
-        if response.status in RETRIED or response.status >= 500:
-            raise TryAgain(what, seconds_to_wait(response.headers.get("Retry-After")))
-        advice = ADVICE.get(response.status, "").format(key=self.options.api_key_env or KEY)
-        raise VocabtoolError(f"{self._url}: {what}.{advice}")
+        if status != 200:
+            what = f"the server answered with status {status}: {self._show(answer)}"
+            if status in RETRIED:
+                raise self._failure(what)
+            advice = ADVICE.get(status, "").format(key=self.options.api_key_env or KEY)
+            raise VocabtoolError(f"{self._url}: {what}.{advice}")
+        return self._vectors(answer, texts)
 
-    def _send(self, body: bytes, limit: int) -> tuple[urllib3.BaseHTTPResponse, bytes]:
+    def _failure(self, what: str) -> VocabtoolError:
+        return VocabtoolError(
+            f"{self._url}: the last of {self._retries + 1} attempts failed: {what}. Run the same "
+            "command again later (--timeout, in Python retries)"
+        )
+
+    def _post(self, body: bytes, limit: int, retries: urllib3.Retry) -> tuple[int, Any]:
+        """Return the status and the answer, decoded.
+
+        The answer is not decoded if it is an error or has more than ``limit`` bytes.
+        """
         seconds = urllib3.Timeout(connect=min(CONNECT_TIMEOUT, self._timeout), read=self._timeout)
         headers = {"Content-Type": "application/json", **self._authorization()}
-        try:
+        url = f"{self._url}/embeddings"
+        while True:
             response = self._pool.request(
                 "POST",
-                f"{self._url}/embeddings",
+                url,
                 body=body,
                 headers=headers,
                 timeout=seconds,
-                retries=False,
+                retries=retries,
                 redirect=False,
                 preload_content=False,
             )
             try:
-                most = limit if response.status == 200 else MAX_FACTS
-                return response, self._read(response, most)
+                data = self._read(response, limit if response.status == 200 else MAX_FACTS)
+                is_answer = response.status == 200 and len(data) <= limit
+                return response.status, orjson.loads(data) if is_answer else data
+            except (
+                exceptions.ProtocolError,
+                exceptions.TimeoutError,
+                orjson.JSONDecodeError,
+            ) as error:  # urllib3 repeats a request only until its answer begins
+                retries = (response.retries or retries).increment("POST", url, error=error)
             finally:
                 response.close()
-        except exceptions.HTTPError as error:
-            what = self._show(f"{type(error).__name__}: {error}".encode())
-            if isinstance(error, UNREACHABLE) and self._served is None:
-                raise NotFound(f"{self._url}: no such server, or unreachable: {what}") from error
-            if isinstance(error, PASSING):
-                raise TryAgain(what) from error
-            raise VocabtoolError(f"{self._url}: {what}") from error
+            retries.sleep()
 
     def _read(self, response: urllib3.BaseHTTPResponse, limit: int) -> bytes:
         data, end = bytearray(), monotonic() + self._timeout
         while len(data) <= limit and (part := response.read1(READ_BYTES)):
             data += part
             if monotonic() > end:
-                raise TryAgain(f"no complete answer within {self._timeout:g} seconds")
+                raise exceptions.TimeoutError(
+                    f"no complete answer within {self._timeout:g} seconds"
+                )
         return bytes(data)
 
     def _authorization(self) -> dict[str, str]:
@@ -272,25 +278,23 @@ class OpenAIEncoder(Encoder):
             )
         return {"Authorization": f"Bearer {key}"}
 
-    def _vectors(self, data: bytes, texts: int, tokens: int) -> Vectors:
-        try:
-            answer = orjson.loads(data)
-        except orjson.JSONDecodeError as error:
-            raise TryAgain(f"the answer is not JSON ({error}): {self._show(data)}") from error
+    def _vectors(self, answer: Any, texts: int) -> Vectors:
         rows = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(rows, list) or len(rows) != texts:
-            got = f"{len(rows):,}" if isinstance(rows, list) else self._show(data)
+            got = f"{len(rows):,}" if isinstance(rows, list) else self._show_json(answer)
             raise VocabtoolError(f"{self._url}: wanted {texts:,} vectors in `data`, got {got}")
-        found: dict[int, Any] = {
-            row["index"]: row for row in rows if isinstance(row, dict) and is_count(row)
+        by_index: dict[int, Any] = {
+            row["index"]: row
+            for row in rows
+            if isinstance(row, dict) and type(row.get("index")) is int
         }
-        if len(found) != texts or max(found) >= texts:
+        if sorted(by_index) != list(range(texts)):
             raise VocabtoolError(
                 f"{self._url}: `data` must contain each `index` from 0 to {texts - 1:,} once, got "
-                f"{self._show(data)}"
+                f"{self._show_json(answer)}"
             )
         dim = self._served.dim if self._served else None
-        given = [found[at].get("embedding") for at in range(texts)]
+        given = [by_index[place].get("embedding") for place in range(texts)]
         vectors = check_vectors(given, texts, dim, f"{self._url}: {self._model}")
         if self.options.dim not in (None, vectors.shape[1]):
             raise VocabtoolError(
@@ -303,9 +307,6 @@ class OpenAIEncoder(Encoder):
                 f"{MAX_DIM:,}"
             )
         self._check_model(answer.get("model"), vectors.shape[1])
-        usage = answer.get("usage")
-        if isinstance(usage, dict) and is_count(usage, "prompt_tokens"):
-            self._pace.correct(min(usage["prompt_tokens"], MAX_TOKENS) - tokens)
         return vectors
 
     def _check_model(self, name: Any, dim: int) -> None:
@@ -322,6 +323,9 @@ class OpenAIEncoder(Encoder):
                 f"and is now {name!r}; vectors of two models cannot be mixed"
             )
 
+    def _show_json(self, answer: Any) -> str:
+        return self._show(orjson.dumps(answer))
+
     def _show(self, data: bytes) -> str:
         """Return the beginning of an answer. The key is replaced by ``***``."""
         text = data.decode("utf-8", "replace")
@@ -329,39 +333,6 @@ class OpenAIEncoder(Encoder):
             escaped = r"\\*".join(map(re.escape, key))  # JSON may contain \\/ for /
             text = re.sub(escaped, "***", text)
         return printable(" ".join(text.split())[:MAX_SHOWN].encode())
-
-
-class Pace:
-    """Spaces requests evenly to respect limits of requests and tokens per minute. Thread-safe."""
-
-    def __init__(self, requests: int | None, tokens: int | None) -> None:
-        self._request_seconds = 60 / requests if requests else 0.0
-        self._token_seconds = 60 / tokens if tokens else 0.0
-        self._next_request = self._next_tokens = monotonic()
-        self._lock = Lock()
-
-    def take(self, tokens: int) -> float:
-        """Return how many seconds to wait before a request with this number of tokens.
-
-        If the result is 0, the request is counted as sent.
-        """
-        with self._lock:
-            now = monotonic()
-            wait = max(self._next_request, self._next_tokens) - now
-            if wait > 0:
-                return wait
-            self._next_request = now + self._request_seconds
-            self._next_tokens = now + tokens * self._token_seconds
-            return 0.0
-
-    def correct(self, tokens: int) -> None:
-        """Add ``tokens``, which may be negative, to the number that :meth:`take` counted."""
-        with self._lock:
-            self._next_tokens += tokens * self._token_seconds
-
-    def pause(self, seconds: float) -> None:
-        with self._lock:
-            self._next_request = max(self._next_request, monotonic() + seconds)
 
 
 def parse_address(address: str) -> tuple[str, str]:
@@ -405,20 +376,3 @@ def connections(url: str, count: int) -> urllib3.PoolManager:
         raise VocabtoolError(
             f"{name}: this environment variable must be the URL of a proxy, http://HOST:PORT"
         ) from None  # its text contains the URL
-
-
-def seconds_to_wait(value: str | None) -> float | None:
-    """Return the seconds that a ``Retry-After`` header asks to wait (RFC 9110, 10.2.3)."""
-    if value is None:
-        return None
-    try:
-        if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value.strip()):
-            return float(value)
-        return max(parsedate_to_datetime(value).timestamp() - time(), 0.0)
-    except (ValueError, OverflowError):
-        return None
-
-
-def is_count(values: dict[str, Any], name: str = "index") -> bool:
-    value = values.get(name)
-    return type(value) is int and value >= 0

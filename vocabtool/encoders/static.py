@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_BATCH: Final = 1_024
-# idf retrieves better than sif and none on each collection measured, with and without the component
-# (benchmarks/word_weights.py).
+# idf retrieves better than none on each collection measured (benchmarks/word_weights.py).
 DEFAULT_WEIGHTS: Final[Weighting] = "idf"
 
 CACHE: Final = "VOCABTOOL_CACHE"
@@ -66,19 +65,11 @@ class StaticEncoder(Encoder):
         self.max_batch = options.max_batch or MAX_BATCH
         self.words = words or Words.of(vectors.words, rule=options.rule)
         self._means = Means(vectors.matrix)
-        weights, component = options.weights, options.remove_component
-        # Whether weights or a component must still be fitted.
-        self.needs_fit = fitted is None and (weights != "none" or bool(component))
+        self.needs_fit = fitted is None and options.weights != "none"
         if fitted is None:
             return
-        if weights != fitted.weights:
-            raise VocabtoolError(f"fitted weights: wanted {weights!r}, got {fitted.weights!r}")
-        if component != (fitted.component is not None):
-            part = "no" if fitted.component is None else "a"
-            raise VocabtoolError(
-                f"remove_component={component}, but the fitted weights have {part} component "
-                "to remove"
-            )
+        if options.weights == "none":
+            raise VocabtoolError("weights='none' cannot be combined with fitted weights")
         if fitted.vectors != vectors.fingerprint:
             raise VocabtoolError(
                 f"{vectors.file}: the weights were fitted with other word vectors: wanted "
@@ -105,11 +96,6 @@ class StaticEncoder(Encoder):
         fitted = options.fitted
         if isinstance(fitted, str | Path):
             fitted = FittedWeights.read(fitted)
-        weights, component = options.weights, options.remove_component
-        if weights is None:
-            weights = fitted.weights if fitted is not None else DEFAULT_WEIGHTS
-        if component is None:
-            component = fitted is not None and fitted.component is not None
         vectors, rule = VectorFile(path), options.rule
         notes: tuple[str, ...] = ()
         if rule is None:
@@ -120,8 +106,7 @@ class StaticEncoder(Encoder):
         chosen = replace(
             options,
             rule=rule,
-            weights=weights,
-            remove_component=component,
+            weights=options.weights or DEFAULT_WEIGHTS,
             max_batch=options.max_batch or MAX_BATCH,
         )
         return cls(vectors, chosen, fitted, notes)
@@ -135,10 +120,10 @@ class StaticEncoder(Encoder):
         options = self.options
         fitted = self.fitted.fingerprint if self.fitted is not None else "not fitted"
         parts = (
-            "vocabtool static 1",
+            "vocabtool static 2",
             self._vectors.fingerprint,
             self.words.tokenizer.fingerprint,
-            f"{options.weights} {options.remove_component} {fitted}",
+            f"{options.weights} {fitted}",
         )
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -146,9 +131,8 @@ class StaticEncoder(Encoder):
         """Return the vector of each text: float32, shape (n, dim), unit length or zero."""
         if self.needs_fit:
             raise VocabtoolError(
-                f"{self._vectors.file}: weights ({self.options.weights}) and component must first "
-                "be fitted on a sample of the corpus: use the encoder that encoder.fit(texts) "
-                "returns"
+                f"{self._vectors.file}: the weights of words must first be fitted on a sample of "
+                "the corpus: use the encoder that encoder.fit(texts) returns"
             )
         array = texts_array(texts)
         starts = range(0, max(len(array), 1), self.max_batch)
@@ -164,15 +148,12 @@ class StaticEncoder(Encoder):
         ``most``: maximum number of texts in the sample. The first texts are taken.
         Equal texts give bit-identical weights. Needs 4 bytes of memory per word of the texts.
         """
-        weights, component = self.options.weights, bool(self.options.remove_component)
-        if weights is None or (weights == "none" and not component):
+        if self.options.weights == "none":
             return self
         fitted = fit_weights(
             texts,
             self._known_rows,
-            self._vectors.matrix,
-            weights=weights,
-            remove_component=component,
+            len(self._vectors.matrix),
             vectors=self._vectors.fingerprint,
             rule=self.words.fingerprint,
             most=most,

@@ -1,21 +1,18 @@
-"""Weighted means of word vectors: the weight of each word, and the removal of a component.
+"""Weighted means of word vectors, and the weight of each word.
 
-    mean   = 1/|s| sum of weight(w) v(w) over the known words w in s
-    vector = (mean - c (c . mean)), scaled to unit length
-
-s is a text, |s| is the number of its known words, with repetitions, and v(w) is the vector of w.
-The weights and the component c are fitted on a sample of the corpus and saved as JSON. Equal
-samples give identical files.
+The vector of a text is the sum of weight(w) v(w) over the known words w of the text, with
+repetitions, scaled to unit length. v(w) is the vector of w. The weights are fitted on a sample of
+the corpus and saved as JSON. Equal samples give identical files.
 
 The weight of a word w is one of:
 
 ``idf``  ln((1 + N) / (1 + n(w))) + 1, where N is the number of documents, and n(w) the number of
          documents that contain w. Source: smoothed idf of scikit-learn's TfidfTransformer;
          Manning, Raghavan, Schütze: Introduction to Information Retrieval, 6.2.1.
-``sif``  a / (a + p(w)), where a = 0.001, and p(w) is the share of w among all known words. Source
-         of this weight and of the mean: Arora, Liang, Ma: A Simple but Tough-to-Beat Baseline for
-         Sentence Embeddings, ICLR 2017.
-``none`` 1.
+``none`` 1. Needs no sample.
+
+The weights of Arora, Liang and Ma (ICLR 2017) and the removal of their common component were
+measured too: the first are worse than idf, the second is as good (docs/explanation/benchmarks.md).
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -31,7 +28,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.choices import WEIGHTINGS, Weighting
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
 from vocabtool.formats import json_file
 from vocabtool.system.own_files import whole_file
@@ -42,14 +38,11 @@ if TYPE_CHECKING:
 
 Vectors = NDArray[np.float32]
 
-SIF_A: Final = 1e-3
-FORMAT: Final = "vocabtool fitted weights 1"
-UNIT_TOLERANCE: Final = 1e-3  # for the squared length of a component in a file
-MAX_TEXTS: Final = 100_000  # in a sample; more texts hardly change weights and component
+FORMAT: Final = "vocabtool fitted weights 2"
+MAX_TEXTS: Final = 100_000  # in a sample; more texts hardly change the weights
 MAX_WORDS: Final = 1 << 26  # in a sample, 4 bytes each
 BATCH_ROWS: Final = 1_024
 SEGMENT_WORDS: Final = 64  # summed in float32; the sums of a longer text are added in float64
-NOTHING_LEFT: Final = 1e-5  # share of a mean; a smaller rest without the component is rounding
 
 
 class KnownRows(NamedTuple):
@@ -68,29 +61,24 @@ class Means:
     """Computes the vectors of texts from their known words.
 
     ``matrix``: float32, shape (words, dim). ``weights``: float32, shape (words,), or ``None`` for
-    equal weights. ``component``: float32, shape (dim,), unit length, or ``None``.
+    equal weights.
     """
 
     matrix: Vectors
     weights: NDArray[np.float32] | None = None
-    component: NDArray[np.float32] | None = None
 
     def unit(self, known: KnownRows) -> Vectors:
         """Return the vector of each text: float32, shape (n, dim), of unit length or zero."""
         sums = self.sums(known)
-        least: NDArray[np.float64] | float = 0.0
-        if self.component is not None:
-            least = NOTHING_LEFT * _norms(sums)
-            component = self.component.astype(np.float64)
-            along = (sums * component).sum(axis=1)
-            sums = sums - along[:, None] * component
-        norms = _norms(sums)
+        norms: NDArray[np.float64] = np.sqrt(
+            np.einsum("ij,ij->i", sums, sums, dtype=np.float64, casting="same_kind")
+        )
         if not np.isfinite(norms).all():
             raise VocabtoolError(
                 "the mean of a text's word vectors is not finite: a vector in the file contains "
                 "infinity or NaN, or numbers whose sum is too large for float32"
             )
-        scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > least)
+        scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
         return (sums * scale[:, None]).astype(np.float32, copy=False)
 
     def sums(self, known: KnownRows) -> NDArray[np.floating]:
@@ -120,45 +108,31 @@ class Means:
 
 @dataclass(frozen=True, eq=False)
 class FittedWeights:
-    """Weights of words, and optionally a component, fitted on a sample.
+    """The numbers of documents that contain each word, from which the weights ``idf`` follow.
 
     ``documents``: number of documents in the sample.
-    ``words``: number of known words in the sample, with repetitions.
     ``positions``: int64, shape (k,), ascending: the matrix rows of the words in the sample.
-    ``counts``: int64, shape (k,): the number of occurrences of each word; for ``idf``, the number
-    of documents that contain the word.
-    ``component``: float32, shape (dim,), unit length, or ``None``.
+    ``counts``: int64, shape (k,): the number of documents that contain each word.
     ``vectors``: fingerprint of the word vectors.
     ``rule``: fingerprint of the rule that split the texts.
     """
 
-    weights: Weighting
     documents: int
-    words: int
     positions: NDArray[np.int64]
     counts: NDArray[np.int64]
-    component: NDArray[np.float32] | None
     vectors: str
     rule: str
 
     def means(self, matrix: Vectors) -> Means:
-        count, dim = matrix.shape
-        last = int(self.positions[-1])
-        if last >= count or (self.component is not None and self.component.shape != (dim,)):
+        if self.positions[-1] >= len(matrix):
             raise InvalidFile(
-                f"fitted weights do not match a matrix of shape ({count:,}, {dim:,}): their last "
-                f"row number is {last:,}, and their component has the length "
-                f"{0 if self.component is None else len(self.component):,}"
+                f"fitted weights do not match a matrix of {len(matrix):,} rows: their last row "
+                f"number is {self.positions[-1]:,}"
             )
-        if self.weights == "none":
-            return Means(matrix, None, self.component)
-        counts = np.zeros(count, np.int64)
+        counts = np.zeros(len(matrix), np.int64)
         counts[self.positions] = self.counts
-        if self.weights == "idf":
-            weights = np.log((1 + self.documents) / (1 + counts)) + 1
-        else:
-            weights = SIF_A / (SIF_A + counts / self.words)
-        return Means(matrix, weights.astype(np.float32), self.component)
+        weights = np.log((1 + self.documents) / (1 + counts)) + 1
+        return Means(matrix, weights.astype(np.float32))
 
     @property
     def fingerprint(self) -> str:
@@ -176,23 +150,15 @@ class FittedWeights:
                 raise InvalidFile(
                     f"not a file of fitted weights: wanted an object of format {FORMAT!r}"
                 )
-            component = record.get("component")
             try:
                 record["positions"] = np.array(record["positions"], np.int64)
                 record["counts"] = np.array(record["counts"], np.int64)
-                if component is not None:
-                    record["component"] = np.array(component, np.float32)
                 fitted = cls(**record)
             except (TypeError, ValueError, KeyError, OverflowError) as error:
                 raise InvalidFile(f"fitted weights: {error}") from error
-            positions, counts, held = fitted.positions, fitted.counts, fitted.component
-            if fitted.weights not in WEIGHTINGS:
-                raise InvalidFile(
-                    f"weights must be one of {', '.join(WEIGHTINGS)}, got {fitted.weights!r}"
-                )
-            sizes = (fitted.documents, fitted.words)
-            if not all(type(size) is int and 1 <= size < 1 << 62 for size in sizes):
-                raise InvalidFile("'documents' and 'words' must be positive integers")
+            positions, counts = fitted.positions, fitted.counts
+            if type(fitted.documents) is not int or not 1 <= fitted.documents < 1 << 62:
+                raise InvalidFile("'documents' must be a positive integer")
             if not all(type(text) is str for text in (fitted.vectors, fitted.rule)):
                 raise InvalidFile("'vectors' and 'rule' must be strings (fingerprints)")
             if not positions.ndim == counts.ndim == 1 or not len(positions) == len(counts) > 0:
@@ -202,15 +168,11 @@ class FittedWeights:
                 )
             if positions[0] < 0 or (np.diff(positions) <= 0).any():
                 raise InvalidFile("positions must be ascending and not negative")
-            most = fitted.documents if fitted.weights == "idf" else fitted.words
-            if counts.min() < 1 or counts.max() > most:
+            if counts.min() < 1 or counts.max() > fitted.documents:
                 raise InvalidFile(
-                    f"counts must be from 1 to {most:,}, got {counts.min():,} to {counts.max():,}"
+                    f"counts must be from 1 to {fitted.documents:,}, got {counts.min():,} to "
+                    f"{counts.max():,}"
                 )
-            if held is not None and (
-                held.ndim != 1 or not abs(float(held @ held) - 1) <= UNIT_TOLERANCE
-            ):
-                raise InvalidFile("component must be a vector of unit length")
             return fitted
 
     def _to_json(self) -> bytes:
@@ -225,69 +187,33 @@ class FittedWeights:
 def fit_weights(
     texts: Iterable[str | bytes],
     look_up: Callable[[pa.StringArray], KnownRows],
-    matrix: Vectors,
+    words: int,
     *,
-    weights: Weighting,
-    remove_component: bool,
     vectors: str,
     rule: str,
     most: int = MAX_TEXTS,
 ) -> FittedWeights:
     """Fit weights on a sample: the first texts, with at most about :data:`MAX_WORDS` known words.
 
+    ``words``: number of rows of the matrix of word vectors.
     ``most``: maximum number of texts in the sample.
     ``vectors``, ``rule``: the fingerprints to store in the result.
     """
     chosen = islice(texts, most)
-    sample: list[KnownRows] = []
-    words = 0
-    while words < MAX_WORDS and (batch := list(islice(chosen, BATCH_ROWS))):
-        sample.append(look_up(texts_array(batch)))
-        words += len(sample[-1].rows)
-    rows = np.concatenate([np.zeros(0, np.int32), *(part.rows for part in sample)])
-    if not len(rows):
+    counts = np.zeros(words, np.int64)
+    documents = tokens = 0
+    while tokens < MAX_WORDS and (batch := list(islice(chosen, BATCH_ROWS))):
+        known = look_up(texts_array(batch))
+        tokens += len(known.rows)
+        documents += len(batch)
+        # A text counts once for each row that it contains.
+        text = np.repeat(np.arange(len(batch)), np.diff(known.offsets))
+        distinct = np.unique(text * words + known.rows)
+        counts += np.bincount(distinct % words, minlength=words)
+    positions = np.flatnonzero(counts)
+    if not len(positions):
         raise VocabtoolError(
             "no text of the sample contains a word of the word vectors, so nothing can be fitted: "
             "check how texts are split (--rule, rule=), or use other texts"
         )
-    if weights == "idf":
-        counts = np.zeros(len(matrix), np.int64)
-        for part in sample:  # count the texts that contain each row
-            text = np.repeat(np.arange(len(part.offsets) - 1), np.diff(part.offsets))
-            distinct = np.unique(text * len(matrix) + part.rows)
-            counts += np.bincount(distinct % len(matrix), minlength=len(matrix))
-    else:
-        counts = np.bincount(rows, minlength=len(matrix)).astype(np.int64)
-    positions = np.flatnonzero(counts)
-    documents = sum(len(part.offsets) - 1 for part in sample)
-    fitted = FittedWeights(
-        weights, documents, len(rows), positions, counts[positions], None, vectors, rule
-    )
-    if not remove_component:
-        return fitted
-    means = fitted.means(matrix)
-    blocks = (
-        means.sums(part) / np.maximum(np.diff(part.offsets), 1)[:, None].astype(np.float64)
-        for part in sample
-    )
-    return replace(fitted, component=_first_component(blocks))
-
-
-def _first_component(blocks: Iterable[NDArray[np.float64]]) -> NDArray[np.float32]:
-    """Return the first right singular vector of the rows, not centred: float32, shape (dim,)."""
-    gram: NDArray[np.float64] = sum((block.T @ block for block in blocks), np.zeros(()))
-    if not np.isfinite(gram).all() or not gram.any():
-        raise VocabtoolError(
-            "no component can be computed: the mean vectors of the sample are zero, infinite or NaN"
-        )
-    component = np.linalg.eigh(gram)[1][:, -1]
-    largest = component[np.argmax(np.abs(component))]
-    signed: NDArray[np.float32] = (component * np.sign(largest)).astype(np.float32)
-    return signed
-
-
-def _norms(vectors: NDArray[np.floating]) -> NDArray[np.float64]:
-    norms: NDArray[np.float64] = np.sqrt(
-        np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64, casting="same_kind")
-    )
-    return norms
+    return FittedWeights(documents, positions, counts[positions], vectors, rule)

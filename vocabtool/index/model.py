@@ -199,7 +199,7 @@ def open_model(
         if sample is None:
             raise VocabtoolError(
                 f"{model}: its word weights must be fitted on a sample of the corpus. Index "
-                "documents from files, pass fitted weights (--fitted FILE), use no weights "
+                "documents from files, pass fitted weights (in Python fitted=FILE), use no weights "
                 "(--weights none), or pass sample=texts (in Python)"
             )
         encoder = encoder.fit(sample)
