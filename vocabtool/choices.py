@@ -43,7 +43,6 @@ Pooling = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", 
 # Training word vectors.
 DIM: Final = 300
 WINDOW: Final = 10  # words on each side that count as near
-MAX_WINDOW: Final = 31  # weights of distances fit 5 bits
 MIN_COUNT: Final = 2
 MAX_WORDS: Final = 50_000
 

@@ -11,7 +11,6 @@ import click
 
 from vocabtool.choices import (
     DIM,
-    MAX_WINDOW,
     MAX_WORDS,
     MIN_COUNT,
     SHARD_ROWS,
@@ -27,7 +26,6 @@ from vocabtool.cli.options import (
     encoder_options,
     format_option,
     gather,
-    read_size,
     text_options,
 )
 from vocabtool.cli.output import (
@@ -223,7 +221,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
     ),
     click.option(
         "--window",
-        type=click.IntRange(1, MAX_WINDOW),
+        type=click.IntRange(1),
         default=WINDOW,
         show_default=True,
         help="How many words on each side of a word count as near.",
@@ -252,22 +250,6 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
         "letters and digits, lower-cased) or regex:PATTERN. The file stores the rule, so other "
         "commands need no --rule.",
     ),
-    click.option(
-        "--memory",
-        callback=read_size,
-        default="1G",
-        show_default=True,
-        metavar="SIZE",
-        help="Memory for words, pairs of near words, and vectors. If it is full, the rarest words "
-        "or pairs are dropped.",
-    ),
-    click.option(
-        "--threads",
-        type=click.IntRange(1, 64),
-        default=2,
-        show_default=True,
-        help="Number of threads.",
-    ),
     click.option("--seed", default=0, show_default=True, help="Seed of the random numbers."),
 )
 @QUIET
@@ -288,8 +270,7 @@ def train_command(
         raise click.UsageError(f"-o {file}: expected a file that ends in .npz")
     log = ReadLog()
     with usage_errors(), step_progress(quiet) as progress:
-        folder = Path(file).absolute().parent
-        trained = train(list(files), read, folder=folder, log=log, progress=progress, **settings)
+        trained = train(list(files), read, log=log, progress=progress, **settings)
         trained.save(file)
     if quiet:
         return
