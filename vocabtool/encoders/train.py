@@ -227,4 +227,5 @@ def _decompose(matrix: csr_array, dim: int, seed: int) -> NDArray[np.float32]:
     vectors = basis @ (rotation[:dim].T * np.sqrt(strength[:dim]))
     vectors[np.diff(matrix.indptr) == 0] = 0  # without any neighbour
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0).astype("f4")
+    vectors /= np.maximum(lengths, np.finfo(vectors.dtype).tiny)
+    return np.asarray(vectors, np.float32)
