@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from vocabtool.formats.registry import extract, inspect, vocabularies
     from vocabtool.formats.vocabulary_files import read, save
     from vocabtool.formats.word_vectors import WordVectors
-    from vocabtool.index.engines import UserTable
     from vocabtool.index.index import Index
     from vocabtool.index.index import open as open  # noqa: A004 - as `vocabtool.open(path)` reads
     from vocabtool.index.load import LoadReport
@@ -92,7 +91,6 @@ __all__ = [
     "Unknown",
     "UnknownFormat",
     "UnsupportedFormat",
-    "UserTable",
     "VocabtoolError",
     "Vocabulary",
     "WordVectors",
@@ -135,7 +133,6 @@ _HOMES = {
     "Document": "vocabtool.documents.reading",
     **dict.fromkeys(("Index", "open"), "vocabtool.index.index"),
     "LoadReport": "vocabtool.index.load",
-    "UserTable": "vocabtool.index.engines",
     "Writer": "vocabtool.index.writer",
     **dict.fromkeys(("Hit", "Hits"), "vocabtool.search.hits"),
     "Settings": "vocabtool.search.settings",

@@ -70,6 +70,6 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> Event:
         found.set()
         yield from repeat(0.05)
 
-    monkeypatch.setattr("vocabtool.stores.postgres.schema.pauses", pauses)
-    monkeypatch.setattr("vocabtool.stores.postgres.schema.TABLE_TRIES", 10_000)
+    monkeypatch.setattr("vocabtool.stores.database.pauses", pauses)
+    monkeypatch.setattr("vocabtool.stores.database.TABLE_TRIES", 10_000)
     return found

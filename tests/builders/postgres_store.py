@@ -19,10 +19,9 @@ from vocabtool.index.documents import batch_in_utf8, batches_of
 from vocabtool.index.folder import Configuration, Manifest
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.stores.postgres.connection import Connections
-from vocabtool.stores.postgres.recount import recount
-from vocabtool.stores.postgres.schema import SCHEMA, create_index, find_index
-from vocabtool.stores.postgres.writer import PostgresWriter
+from vocabtool.stores.database import SCHEMA, Connections, create_index, find_index
+from vocabtool.stores.index import recount
+from vocabtool.stores.writer import PostgresWriter
 
 DIM: Final = 4
 IDS: Final = 60  # of each loader
@@ -39,7 +38,7 @@ def new_index(address: str, name: str = "test") -> Connections:
     with connections.connect() as connection:
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
         manifest = Manifest(index="0" * 32, configuration=configuration)
-        create_index(connection, SCHEMA, name, manifest, connections.where)
+        create_index(connection, SCHEMA, name, manifest, connections.where, {})
     return connections
 
 

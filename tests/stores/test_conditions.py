@@ -27,7 +27,7 @@ from tests.index.test_conditions import (
 )
 from vocabtool import Document, Index, InvalidCondition
 from vocabtool.search.conditions import Where
-from vocabtool.stores.postgres.condition_sql import (
+from vocabtool.stores.conditions import (
     OWN_COLUMNS,
     columns_of,
     columns_of_text,

@@ -24,8 +24,7 @@ from vocabtool import Document, Index, InvalidCondition, NotFound, VocabtoolErro
 from vocabtool.cli.main import cli
 from vocabtool.errors import InvalidFile
 from vocabtool.stores.index import PostgresIndex
-from vocabtool.stores.postgres.reader import PostgresStore
-from vocabtool.stores.postgres.schema import record_of
+from vocabtool.stores.reader import PostgresStore
 
 DIM: Final = 4
 COUNT: Final = 40  # more than an export fetches at first
@@ -246,17 +245,16 @@ def test_a_long_transaction_stops_nobody(
     index: Index, address: str, database: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new column, and the end of an index, wait for it briefly, again and again, or give up."""
-    monkeypatch.setattr("vocabtool.stores.postgres.schema.TABLE_WAIT", "50ms")
-    monkeypatch.setattr("vocabtool.stores.postgres.schema.TABLE_TRIES", 2)
+    monkeypatch.setattr("vocabtool.stores.database.TABLE_WAIT", "50ms")
+    monkeypatch.setattr("vocabtool.stores.database.TABLE_TRIES", 2)
     more = [Document("new", "birch", {"year": 1})]
     with database.transaction():
         database.execute("SELECT count(*) FROM vocabtool.documents_1")
         with pytest.raises(VocabtoolError, match=r"55P03.*pg_stat_activity"):
             index.remove()  # type: ignore[attr-defined]
-        with monkeypatch.context() as few:
-            few.setattr("vocabtool.stores.postgres.writer.TABLE_TRIES", 2)
-            with pytest.raises(VocabtoolError, match="Nothing of this commit was written"):
-                put(index, more)
+        with pytest.raises(VocabtoolError, match="Nothing of this commit was written"):
+            put(index, more)
+        monkeypatch.setattr("vocabtool.stores.database.TABLE_TRIES", 1_000)
         writing = threading.Thread(target=put, args=(Index.open(address), more))
         writing.start()
         for number in range(10):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -27,16 +28,15 @@ from vocabtool.search.query import parse_query
 from vocabtool.search.search import search
 from vocabtool.search.settings import Settings
 from vocabtool.search.store import Asked, Combination, Exclusion, JoinedWord, ValueCount
-from vocabtool.stores.postgres import schema
-from vocabtool.stores.postgres.connection import Connections
-from vocabtool.stores.postgres.reader import PostgresStore
-from vocabtool.stores.postgres.recount import recount
-from vocabtool.stores.postgres.schema import Tables, create_index, drop_index
-from vocabtool.stores.postgres.vectors import build_vectors
-from vocabtool.stores.postgres.writer import PostgresWriter
+from vocabtool.stores.database import Connections, create_index, drop_index
+from vocabtool.stores.index import recount
+from vocabtool.stores.reader import PostgresStore
+from vocabtool.stores.vectors import build_vectors
+from vocabtool.stores.writer import PostgresWriter
 
 DIM: Final = 8
 WORDS: Final = [f"{a}{b}" for a in ("bal", "ker", "lom", "nir", "sut") for b in "abdeiknoru"]
+NO_MODEL: Final[Any] = SimpleNamespace(known_words=None)
 QUERIES: Final = (
     "bala kerb lomd",
     "bala SKU-10007-B",
@@ -92,10 +92,10 @@ class Both:
         with self.connections.connect() as connection:
             connection.execute("CREATE EXTENSION vector")
             manifest = Manifest(index="0" * 32, configuration=held)
-            self.tables = create_index(connection, "vocabtool", "own", manifest, "here")
+            self.tables = create_index(connection, "vocabtool", "own", manifest, "here", {})
         self.writer = PostgresWriter(self.connections, self.tables, cutter)
         self.add(docs)
-        self.store = PostgresStore(self.connections, self.tables, None, cutter)
+        self.store = PostgresStore(self.connections, self.tables, NO_MODEL, cutter)
         self.small = SmallCorpus(docs, dim=DIM)
         rows = self.store.rows_of([doc.id for doc in docs])
         self.row_of = [rows[doc.id] for doc in docs]
@@ -340,7 +340,7 @@ def test_a_role_that_may_only_read(both: Both) -> None:
         connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA vocabtool TO only_reads")
     parameters = both.connections._parameters | {"user": "only_reads"}
     connections = Connections(psycopg.conninfo.make_conninfo(**parameters))
-    store = PostgresStore(connections, both.tables, None, Cutter("none"))
+    store = PostgresStore(connections, both.tables, NO_MODEL, Cutter("none"))
     vector = np.ones(DIM, np.float32)
     hits = search(store, "bala SKU-10007-B", vector, settings=Settings(identifier=is_code))
     assert hits[0].tier == 1
@@ -393,21 +393,6 @@ def test_the_best_score_without_a_joined_word(
     assert bool(right.get(joined)) is (whole == "zoru/zeri" and "absent" not in parts)
 
 
-def test_tables_of_an_earlier_version_are_migrated(
-    postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = Both(postgres_server.new_database(), corpus(3))
-    monkeypatch.setattr(schema, "VERSION", 2)
-    monkeypatch.setattr(schema, "MIGRATIONS", ("ALTER TABLE {indexes} ADD COLUMN extra int",))
-    with made.connections.connect() as connection:
-        for _ in range(2):
-            tables = schema.find_index(connection, "vocabtool", "own", "here")
-            assert tables.number == made.tables.number
-        assert schema.version_of(connection, "vocabtool", "here") == 2
-        connection.execute("SELECT extra FROM vocabtool.indexes")
-    made.close()
-
-
 def test_commits_and_deletions_are_noticed(
     postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -436,7 +421,7 @@ def test_commits_and_deletions_are_noticed(
         store.fetch_documents(np.array([made.row_of[gone[0]]]))
     with made.connections.connect() as connection:
         made.writer.close()
-        drop_index(connection, Tables("vocabtool", made.tables.number))
+        drop_index(connection, made.tables, "here", "own")
     with pytest.raises(NotFound):
         store.legs(query, None, 40, store.live)
     made.connections.close()

@@ -22,10 +22,10 @@ from tests.builders.postgres_store import (
 from vocabtool import Document, VocabtoolError
 from vocabtool.errors import FolderInUse, FolderNotEmpty, NotFound
 from vocabtool.index.folder import Load
-from vocabtool.stores.postgres import schema
-from vocabtool.stores.postgres.changes import write_changes
-from vocabtool.stores.postgres.connection import Connections
-from vocabtool.stores.postgres.recount import recount
+from vocabtool.stores import database as schema
+from vocabtool.stores.database import Connections
+from vocabtool.stores.index import recount
+from vocabtool.stores.writer import PostgresWriter
 
 HOSTILE = (
     *("'; DROP SCHEMA vocabtool CASCADE; --", '"', "\\", "%s", "{documents}", "a\0b", "$1"),
@@ -104,9 +104,7 @@ def test_hostile_names(address: str) -> None:
         assert {name for (name,) in held} == {*HOSTILE} - {"a\0b"}
 
 
-def test_one_writer_at_a_time(
-    connections: Connections, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_writer_at_a_time(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another one waits until the first is closed, for a limited time."""
     one = open_writer(connections)
     with monkeypatch.context() as impatient:
@@ -236,7 +234,7 @@ def test_a_retry_that_fails(connections: Connections, monkeypatch: pytest.Monkey
         write(self)
 
     monkeypatch.setattr(psycopg.Connection, "execute", execute)
-    monkeypatch.setattr("vocabtool.stores.postgres.writer.write_changes", fails_later)
+    monkeypatch.setattr(PostgresWriter, "_write", fails_later)
     changes = open_writer(connections)
     put(changes, [Document("a", "amber")])
     with pytest.raises(VocabtoolError, match=r"no more.*Nothing of this commit was written"):
@@ -259,7 +257,7 @@ def test_a_new_field_after_a_flush(connections: Connections) -> None:
 
 def test_many_deletions(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several statements, one commit: nothing before it, and right statistics after it."""
-    monkeypatch.setattr("vocabtool.stores.postgres.changes.DELETED_ROWS", 3)
+    monkeypatch.setattr("vocabtool.stores.writer.DELETED_ROWS", 3)
     changes = open_writer(connections)
     put(changes, [Document(f"d{at}", f"amber word{at} SKU-{at}") for at in range(20)])
     commit(changes)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from shlex import quote
-from shutil import rmtree
 from typing import Final, Literal
 
 import click
@@ -24,7 +22,7 @@ from vocabtool.cli.output import (
 )
 from vocabtool.cli.search import WHERE
 from vocabtool.documents.options import weights_of
-from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.errors import NotFound
 from vocabtool.system.messages import plural, tell
 
 INDENT: Final = "    "
@@ -222,8 +220,7 @@ def copy_command(folder: str, new: str) -> None:
 @click.option(
     "--whole-index",
     is_flag=True,
-    help="Remove the whole index at an address from its database, even if it is damaged. Your own "
-    "table (index --table) stays.",
+    help="Remove the whole index at an address from its database, even if it is damaged.",
 )
 def delete_command(
     folder: str,
@@ -261,24 +258,14 @@ def delete_command(
 
 def _remove(address: str, dry_run: bool) -> int:
     """Remove an index without opening it, because it may be damaged."""
-    from vocabtool.index.engines import engine_class, is_address
-    from vocabtool.index.store_index import cache_folder
+    from vocabtool.index.engines import index_class, is_address
 
     if not is_address(address):
         raise click.UsageError(
             f"--whole-index needs the address of an index, got the folder {address}; remove the "
             "folder instead"
         )
-    for engine in engine_class(address).open_to_remove(address):
-        held, copies = "", None
-        with suppress(VocabtoolError):
-            manifest = engine.manifest()
-            held = f", with {plural(manifest.live, 'document', 'documents')}"
-            if (table := getattr(engine, "table", None)) is not None:
-                held += f"; the table {table.name} stays as it is"
-            copies = cache_folder(engine, manifest)
-        if not dry_run and engine.remove() and copies is not None:
-            rmtree(copies, ignore_errors=True)
-        what = "its unfinished replacement " * engine.is_build
-        tell(f"{engine.name}: {what}{'would be ' * dry_run}removed{held}")
+    for what, documents in index_class(address).remove_at(address, dry_run=dry_run):
+        held = "" if documents is None else f", with {plural(documents, 'document', 'documents')}"
+        tell(f"{what} {'would be ' * dry_run}removed{held}")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -49,7 +49,6 @@ from vocabtool.system.messages import plural, tell
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
     from vocabtool.encoders.encoder import EncoderOptions
-    from vocabtool.index.engines import UserTable
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport
 
@@ -153,12 +152,6 @@ CALIBRATE = click.option(
     metavar="FIELD",
     help="Field with the vector of each document, a list of numbers (.parquet, .arrow, .jsonl).",
 )
-@click.option(
-    "--table",
-    metavar="TABLE",
-    help="Index your own table, instead of FILE. DIR must be an address in the database of this "
-    "table. Needs --id-column, --text-column and --vector-column; also takes --keep.",
-)
 @FILLING
 @CALIBRATE
 @DOCUMENTS
@@ -174,7 +167,6 @@ def index_command(
     force: bool,
     vectors: str | None,
     vector_field: str | None,
-    table: str | None,
     filling: dict[str, Any],
     calibrate: bool | None,
     read: ReadOptions,
@@ -190,9 +182,6 @@ def index_command(
     embed; its vectors are then used. DIR stores the names of FILE... and the options, so that
     update can read the files again.
 
-    With --table, the documents are the rows of a table in PostgreSQL. Their texts and vectors stay
-    in this table. To index the rows that changed, use update.
-
     FILE can also be the name of an index in a settings file. FILEs, DIR and other options then come
     from the settings.
     """
@@ -204,15 +193,6 @@ def index_command(
     _refuse_an_index(files)
     began, options = time.monotonic(), encoder.given_options()
     read = replace(read, vector_field=vector_field)
-    if table is None and not files:
-        raise click.UsageError("Missing argument 'FILE...', or --table TABLE")
-    if table is not None:
-        with usage_errors(), _advice_after_a_stop(folder, force):
-            made = _of_table(
-                folder, _user_table(table, files, read, vectors), model, force, shape, options
-            )
-            _fill_from_table(made, filling, calibrate, quiet, report_format, began)
-        return
     with usage_errors(), _advice_after_a_stop(folder, force):
         asked = json.dumps([model, existing, shape, filling, read, encoder, vectors], default=str)
         beside = [each for each in (model, vectors) if each is not None and Path(each).is_file()]
@@ -302,8 +282,6 @@ def update_command(
     documents are replaced. Only new and changed texts are encoded. Before that, up to 8 documents
     of DIR are encoded again to check that the model is the same.
 
-    If the documents are the rows of a table (index --table), the rows that changed are indexed.
-
     --sync also deletes documents that came from a FILE and are no longer in it. Every FILE must
     then be complete and readable. The last commit contains the deletions.
     """
@@ -325,9 +303,7 @@ def update_command(
                 vectors=vectors,
                 commit_rows=commit_rows,
             )
-            if (
-                not sync and getattr(index, "table", None) is None
-            ):  # --sync may have deleted the last document
+            if not sync:  # --sync may have deleted the last document
                 refuse_nothing(report.read, files or [folder], skipped=report.first_skipped)
             seconds = _calibrate(index, held, calibrate, report, quiet, progress)
     if not quiet:
@@ -414,76 +390,6 @@ def _open(
     return path, _of_shape(Index.open(path, model, **options), shape)
 
 
-def _user_table(
-    name: str,
-    files: tuple[str, ...],
-    read: ReadOptions,
-    vectors: str | None,
-) -> UserTable:
-    """Return the table that the options describe."""
-    from vocabtool.index.engines import UserTable
-
-    if files or vectors is not None or read.fields or read.format is not None or read.splits_rows:
-        raise click.UsageError(
-            "--table cannot be combined with FILE, --vectors, --input-format, --split, or several "
-            "fields or weights in --text-column"
-        )
-    if read.id_field is None or read.single_field is None or read.vector_field is None:
-        raise click.UsageError("--table needs --id-column, --text-column and --vector-column")
-    return UserTable(
-        name=name,
-        id=read.id_field,
-        text=read.single_field,
-        vector=read.vector_field,
-        keep=(*read.keep,),
-    )
-
-
-def _of_table(
-    folder: str,
-    table: UserTable,
-    model: str | None,
-    force: bool,
-    shape: dict[str, Any],
-    options: dict[str, Any],
-) -> Index:
-    """Open the index of a table, or create it."""
-    from vocabtool.index.index import Index
-    from vocabtool.index.store_index import StoreIndex
-
-    shape.pop("dtype")
-    if not force:
-        with suppress(NotFound):
-            index = Index.open(folder, model, **options)
-            if not isinstance(index, StoreIndex) or index.table != table:
-                raise click.UsageError(
-                    f"{index.name}: already contains another index; choose another name, or start "
-                    "over with --force"
-                )
-            index.snapshot().model.check_given()
-            return _of_shape(index, shape)
-    options |= {**shape, "table": table, "force": force, "in_place": False}
-    return Index.create(folder, model, **options)
-
-
-def _fill_from_table(
-    index: Index,
-    filling: dict[str, Any],
-    calibrate: bool | None,
-    quiet: bool,
-    report_format: Literal["text", "json"],
-    began: float,
-) -> None:
-    with _removed_if_useless(index) if index.is_build else nullcontext():
-        with step_progress(quiet) as progress:
-            report = index.update(progress=progress, commit_rows=filling["commit_rows"])
-            seconds = _calibrate(index, 0, calibrate, report, quiet, progress)
-        if index.is_build:
-            index.put_in_place()
-    if not quiet:
-        _show(index, report, time.monotonic() - began, seconds, report_format)
-
-
 def _of_shape(index: Index, shape: dict[str, Any]) -> Index:
     """Raise an error if an option, such as --metric, differs from that of the existing index."""
     context = click.get_current_context()
@@ -503,12 +409,12 @@ def _removed_if_useless(index: Index) -> Iterator[None]:
 
     A completely loaded replacement is not removed, but replaces the old index.
     """
-    from vocabtool.index.store_index import StoreIndex
+    from vocabtool.stores.index import PostgresIndex
 
     try:
         yield
     except BaseException as error:
-        if isinstance(index, StoreIndex):
+        if isinstance(index, PostgresIndex):
             with suppress(VocabtoolError):
                 if isinstance(error, VocabtoolError) and index.is_build and index.is_loaded:
                     index.put_in_place()

@@ -2,43 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from vocabtool.documents.batch import Document
-from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.folder import Manifest
 from vocabtool.index.model import Canaries, IndexModel
 from vocabtool.search.store import IndexStore, ValueCounts
 from vocabtool.system.ranking import Rows
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRows:
-    """Documents in row order, without null fields.
-
-    - ``sources``: for each document, the number of its FILE.
-    - ``vectors``: the stored vectors, float32, shape (n, dim).
-    """
-
-    documents: Sequence[Document]
-    sources: Sequence[int]
-    vectors: Vectors
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """Everything in one commit.
-
-    ``answers``: remembered answers as (key, digest, answer), oldest first.
-    """
-
-    manifest: Manifest
-    answers: Sequence[tuple[str, bytes, bytes]]
-    rows: Iterator[StoredRows]
 
 
 class DocumentsChanged(VocabtoolError):
@@ -52,9 +24,10 @@ class CommitStore(IndexStore, Protocol):
     terms per row in the fields ``words`` and ``surfaces``.
     """
 
-    manifest: Manifest
     model: IndexModel
 
+    @property
+    def manifest(self) -> Manifest: ...
     @property
     def number(self) -> int: ...
     @property
@@ -81,9 +54,6 @@ class CommitStore(IndexStore, Protocol):
         """For each text, return a row that has this text and comes from a file, or -1."""
 
     def canaries(self) -> Canaries: ...
-
-    def contents(self) -> AbstractContextManager[Contents]:
-        """Read the newest commit, for a copy. Commits made during the copy are not read."""
 
     def value_facts(self, name: str, limit: int) -> tuple[int, ValueCounts]:
         """Return how many documents have the kept field ``name``, and its most frequent values.

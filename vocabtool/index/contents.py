@@ -223,9 +223,6 @@ class IndexStats:
     - ``tokens_unknown``: number of these words that the model does not know.
     - ``unknown_words``: the five most frequent unknown words.
     - ``verified``: the result of the last :meth:`Index.verify`.
-    - ``table``: name of the user's table whose rows are the documents; ``None`` without a table.
-    - ``waiting``: number of changes of ``table`` that wait for an update; ``None`` if the triggers
-      of the table are missing or disabled.
     """
 
     documents: int
@@ -249,8 +246,6 @@ class IndexStats:
     unknown_words: tuple[ValueCount, ...] = ()
     searched_fields: tuple[str, ...] = ()
     verified: Verification | None = None
-    table: str | None = None
-    waiting: int | None = None
 
 
 def stats(

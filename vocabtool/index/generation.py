@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -20,12 +20,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vocabtool.choices import OnExisting
-from vocabtool.documents.batch import Batch, Document, Kind
+from vocabtool.documents.batch import Batch, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError, reading
-from vocabtool.index.commit_store import Contents, StoredRows
 from vocabtool.index.condition_sql import rows_where
 from vocabtool.index.database import Database, DatabaseWriter, Documents, column, text_hash
 from vocabtool.index.documents import MAX_FIELDS, id_in_utf8, union, values_of
@@ -35,7 +34,6 @@ from vocabtool.index.folder import (
     Chance,
     Commit,
     FileFacts,
-    Load,
     Manifest,
     read_commit,
     remove_old_codes,
@@ -236,16 +234,6 @@ class Snapshot(MaskStore):
             if row < self.rows and self.live[row]
         }
 
-    @contextmanager
-    def contents(self) -> Iterator[Contents]:
-        commit = commit_in_transaction(self.commit.folder.parent)
-        try:
-            held = commit.manifest
-            compare(commit.folder / VECTORS, held.vectors.crc32c, held.vectors.size)
-            yield Contents(held, commit.database.answers(), _stored_rows(commit))
-        finally:
-            commit.database.close()
-
 
 def commit_in_transaction(path: Path) -> Commit:
     """Return the last commit, with a new connection that never sees a later commit."""
@@ -257,24 +245,6 @@ def commit_in_transaction(path: Path) -> Commit:
             return commit
         first.database.close()
         commit.database.close()
-
-
-def _stored_rows(commit: Commit) -> Iterator[StoredRows]:
-    manifest, vectors = commit.manifest, raw_vectors(commit.folder, commit.manifest)
-    kinds, live = manifest.fields, ~commit.is_deleted
-    for rows in commit.database.checked_rows(manifest.rows):
-        first, end = rows[0][0], rows[-1][0] + 1
-        documents, sources = [], []
-        for row, id_, text, source, _, *values in rows:
-            if live[row]:
-                fields = {
-                    name: _plain_value(value, kind)
-                    for (name, kind), value in zip(kinds.items(), values, strict=True)
-                    if value is not None
-                }
-                documents.append(Document(id_, text, fields))
-                sources.append(source)
-        yield StoredRows(documents, sources, vectors.slice(first, end)[live[first:end]])
 
 
 def _plain_value(value: object, kind: Kind) -> object:
@@ -406,8 +376,6 @@ class FolderWriter:
     Appends rows to a generation, and marks deleted rows in a bitmap. It first removes the
     uncommitted rows of an earlier writer. A folder has one writer at a time.
     """
-
-    is_shared = False
 
     def __init__(self, folder: Path, manifest: Manifest, is_deleted: Mask, cutter: Cutter) -> None:
         self.folder = folder
@@ -562,20 +530,8 @@ class FolderWriter:
         found = self.database.answers(key)
         return found[0][1:] if found else None
 
-    def load_of(self, plan: str | None) -> Load | None:
-        return self.manifest.load
-
-    def register_sources(
-        self, known: Sequence[Source], sources: Sequence[Source]
-    ) -> tuple[Source, ...]:
+    def register_sources(self, sources: Sequence[Source]) -> None:
         self.manifest = replace(self.manifest, sources=(*sources,))
-        return self.manifest.sources
-
-    def take_shard(self, plan: str, count: int) -> int | None:
-        raise NotImplementedError("a folder has one writer")
-
-    def add_shard(self, plan: str, shard: int, documents: int) -> None:
-        raise NotImplementedError("a folder has one writer")
 
     def canaries(self) -> Canaries:
         return canaries_of(self._before)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from importlib import import_module
 from itertools import compress
 from pathlib import Path
 from threading import Lock
@@ -43,13 +42,7 @@ from vocabtool.index import contents, folder
 from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.contents import IndexStats
 from vocabtool.index.documents import id_in_utf8
-from vocabtool.index.engines import (
-    UserTable,
-    engine_class,
-    is_address,
-    store_index,
-    table_engine,
-)
+from vocabtool.index.engines import index_class, is_address
 from vocabtool.index.folder import Commit, Configuration, Manifest
 from vocabtool.index.generation import (
     FolderWriter,
@@ -138,7 +131,6 @@ class Index:
         memory: int | None = None,
         force: bool = False,
         in_place: bool = True,
-        table: UserTable | None = None,
         **options: Any,
     ) -> Index:
         """Create an empty index in a new folder.
@@ -165,17 +157,11 @@ class Index:
         - ``force``: whether to replace an existing index, after all checks have passed.
         - ``in_place``: whether ``force`` replaces the existing index at once. Otherwise, other
           processes open the old index until :meth:`put_in_place` is called.
-        - ``table``: a table of the user in the engine, whose rows are the documents of the index.
-          :meth:`update` reads the rows. The table determines ``dtype``, and ``dim`` if there is no
-          ``model``. A ``model`` must make the vectors of the table; up to 8 rows are checked.
 
         Raises :class:`FolderNotEmpty` if the folder is not empty; with ``force``, the folder may
         contain an index. Raises ``ValueError`` for conflicting arguments, and
         :class:`VocabtoolError` for other errors.
         """
-        if table is not None:
-            shape = table_engine(str(path)).shape_of(str(path), table)
-            dim, dtype = shape if model is None else (dim, shape[1])
         if model is not None:
             given = {"vocabulary": vocabulary, "rule": rule, "dim": dim}
             options |= {name: each for name, each in given.items() if each is not None}
@@ -194,8 +180,8 @@ class Index:
         assert size is not None  # noqa: S101 - without a model it is given
         cutter = Cutter(language)
         if exact_below is None:
-            engine = engine_class(str(path)) if is_address(path) else None
-            exact_below = getattr(engine, "exact_below", EXACT_BELOW)
+            in_folder = not is_address(path)
+            exact_below = EXACT_BELOW if in_folder else index_class(str(path)).exact_below
         configuration = Configuration(
             dim=size,
             metric=metric,
@@ -216,8 +202,8 @@ class Index:
         )
         if is_address(path):
             manifest = Manifest(index=uuid.uuid4().hex, configuration=configuration)
-            made: Index = store_index().create_in(
-                str(path), manifest, opened, replaces=force, table=table
+            made: Index = index_class(str(path)).create_in(
+                str(path), manifest, opened, replaces=force
             )
             return made.put_in_place() if force and in_place else made
         where = Path(path)
@@ -326,7 +312,7 @@ class Index:
         not that of the index is refused at once.
         """
         if "://" in str(path) and is_address(path):
-            index: Index = store_index().open_at(str(path), model, options)
+            index: Index = index_class(str(path)).open_at(str(path), model, options)
         else:
             index = cls(Path(path), model, options)
         if options.get("vocabulary") is not None:
@@ -490,16 +476,18 @@ class Index:
         A writer may change the index meanwhile. All checksums are compared. A new folder appears
         when it is complete; until then, the copy is in the folder ``.NEW.part`` beside it.
 
-        From a folder to a folder, files are copied; after an interruption, the same call begins
-        again. From or to an engine, an interrupted copy is resumed: see
-        :func:`vocabtool.index.transfer.transfer`.
+        After an interruption, the same call begins again. Only an index in a folder can be copied,
+        to another folder.
 
         Raises :class:`FolderNotEmpty` if ``new`` exists, :class:`InvalidFile` if the index is
         damaged, and :class:`FolderInUse` if another process is making the same copy.
         """
         if is_address(new) or not isinstance(self._snapshot, Snapshot):
-            copied: Index = import_module("vocabtool.index.transfer").transfer(self, new, progress)
-            return copied
+            raise VocabtoolError(
+                f"{self.name}: copy works only from a folder to a folder. From or to an address, "
+                "use `vocabtool export DIR --vectors -o FILE`, which prints the command that indexes "
+                "this file"
+            )
         self._last()  # raises if the index was replaced
         copy(self.path, Path(new), progress)
         return Index.open(new)

@@ -81,7 +81,6 @@ class LoadReport:
     - ``too_long``: encoded documents with more tokens than the model reads.
     - ``tokens_cut``: number of tokens that the model does not read, perhaps estimated.
     - ``encoded``: texts that the model encoded. A text that the index already has keeps its vector.
-    - ``by_others``: documents in ``read`` that other processes loaded at the same time.
     """
 
     read: int
@@ -102,7 +101,6 @@ class LoadReport:
     too_long: int = 0
     tokens_cut: int = 0
     encoded: int = 0
-    by_others: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,16 +175,13 @@ class Loader:
                 there = "the vectors in a folder of embed" if part.shards else "--vector-field"
                 raise ValueError(f"--vectors (vectors=) cannot be combined with {there}")
         self._facts = _facts(self._parts)
-        self._shared: Shards | None = None  # shards that several processes load together
-        if writer.is_shared and request.options is not None and (folder := self._parts[0].shards):
-            self._shared = Shards.open(folder)
         self._plan = self._identity()
         self._compares = request.on_existing == "update"
         self._seen = [NO_ROWS]  # rows of documents that were read
         self._ids: SeenIds | None = None  # of the FILEs read so far, if there are several
         self._log = ReadLog()
         self._measure: CountTokens | None = None
-        self._start = self._read = self._by_others = 0
+        self._start = self._read = 0
         self._updated = self._unchanged = self._encoded = self._zero = self._not_utf8 = 0
         self._cut = np.zeros(3, np.int64)  # as in EncodedBatch
         self._alone = False
@@ -210,8 +205,6 @@ class Loader:
         if any(part.is_stream for part in self._parts):
             return None
         inputs: list[object] = [asdict(each) for each in self._facts]
-        if self._shared is not None:  # the same on every machine
-            inputs = [hashlib.sha256(self._shared.manifest.to_json()).hexdigest()]
         read = [_identity(part) for part in self._parts]
         return hashlib.sha256(json.dumps((inputs, read)).encode()).hexdigest()
 
@@ -221,7 +214,7 @@ class Loader:
         Raises :class:`ChangedRun` if a different load is unfinished.
         """
         self._before.model.check_given()
-        last, request = self._writer.load_of(self._plan), self._request
+        last, request = self._writer.manifest.load, self._request
         if last is not None and last.plan == self._plan:
             if last.finished and (last.synced or not request.sync):
                 return LoadReport(
@@ -230,9 +223,7 @@ class Loader:
             self._start = self._read = last.documents if request.options is not None else 0
         elif last is not None and not last.finished and request.sources is not None:
             raise ChangedRun(self._name, (HALF_DONE,))
-        while (now := self._writer.register_sources(self._known, self._sources)) != self._sources:
-            self._known = now
-            self._number_files()
+        self._writer.register_sources(self._sources)
         for part in self._parts:
             self._set_searched_fields(part)
         # Ids need no lookup if all rows are from this load, because reading finds repeated ids.
@@ -259,18 +250,15 @@ class Loader:
         began, writer = time.monotonic(), self._writer
         before, committed = writer.rows, self._read
         was_there = self._rows_of_files() if self._request.sync else NO_ROWS
-        if self._shared is not None:
-            self._load_shards(self._shared)
-        else:
-            for part in reversed(self._parts):  # the last document with an id counts: read it first
-                share = self._share_of(part)
-                with closed_after(self._encode(part)) as found:
-                    for each in found:
-                        self._add(each, part)
-                        if self._read - committed >= self._request.commit_rows:
-                            writer.commit(self._load(finished=False), codes=False)
-                            committed = self._read
-                        self._tell(share)
+        for part in reversed(self._parts):  # the last document with an id counts: read it first
+            share = self._share_of(part)
+            with closed_after(self._encode(part)) as found:
+                for each in found:
+                    self._add(each, part)
+                    if self._read - committed >= self._request.commit_rows:
+                        writer.commit(self._load(finished=False), codes=False)
+                        committed = self._read
+                    self._tell(share)
         removed = self._remove(was_there) if self._request.sync else 0
         writer.commit(self._load(finished=True))
         too_long, tokens_cut, estimated = self._cut.tolist()
@@ -297,22 +285,7 @@ class Loader:
             left_out=writer.left_out.count,
             first_left_out=tuple(writer.left_out.first),
             notes=tuple(notes),
-            by_others=self._by_others,
         )
-
-    def _load_shards(self, shards: Shards) -> None:
-        """Load all shards that no other process loads, and commit after each shard."""
-        (part,), plan = self._parts, str(self._plan)
-        share = self._share_of(part)
-        while (shard := self._writer.take_shard(plan, len(shards.manifest.shards))) is not None:
-            before = self._read
-            for each in self._of_shards(shards, part, shard):
-                self._add(each, part)
-                self._tell(share)
-            self._writer.add_shard(plan, shard, self._read - before)
-            self._writer.commit(self._load(finished=False), codes=False)
-        self._by_others = len(shards) - self._read
-        self._read = len(shards)
 
     def _add(self, each: EncodedBatch, part: Part) -> None:
         """Give documents to the writer, and count them."""
@@ -357,8 +330,7 @@ class Loader:
 
         ``was_there``: the rows that existed before the load. No other row is deleted.
         """
-        rows = self._rows_of_files()
-        rows = rows[are_among(rows, was_there)]  # others may have added some since then
+        rows = was_there
         gone = rows[~are_among(rows, np.concatenate(self._seen))]
         told = f"{self._name}: {len(gone):,} of the {len(rows):,} documents from these FILEs are "
         told += "no longer in them"
@@ -510,10 +482,8 @@ class Loader:
             self._is_compared = agreement.documents > 0
         return batch
 
-    def _of_shards(
-        self, shards: Shards, part: Part, shard: int | None = None
-    ) -> Iterator[EncodedBatch]:
-        """Yield the documents of one shard; by default, all documents that are not loaded yet."""
+    def _of_shards(self, shards: Shards, part: Part) -> Iterator[EncodedBatch]:
+        """Yield the documents of all shards that are not loaded yet."""
         held = self._writer.manifest.configuration
         if held.encoder not in (None, shards.plan.encoder):
             encoder = self._before.model.encoder
@@ -527,9 +497,9 @@ class Loader:
             raise VocabtoolError(
                 f"{shards.path}: contains no texts (--no-text), but keyword search needs them"
             )
-        left = self._start if shard is None else 0
+        left = self._start
         source = next(iter(part.numbers), 0)
-        for whole in shards.batches([ID, VECTOR, TEXT, *shards.plan.keep], shard=shard):
+        for whole in shards.batches([ID, VECTOR, TEXT, *shards.plan.keep]):
             out = min(left, len(whole))
             left -= out
             if out == len(whole):

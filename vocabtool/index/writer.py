@@ -51,11 +51,9 @@ class StoreWriter(Protocol):
     - ``manifest``: the manifest of the last commit, but with the FILEs that were registered since.
     - ``rows``: number of rows, committed or not.
     - ``searched_fields``: as in the manifest; may be set while there are no rows.
-    - ``is_shared``: whether several writers may change the index at the same time.
     """
 
     searched_fields: tuple[str, ...]
-    is_shared: bool
 
     @property
     def manifest(self) -> Manifest: ...
@@ -65,17 +63,8 @@ class StoreWriter(Protocol):
     def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the row of each id that exists. Uncommitted changes count too."""
 
-    def append(
-        self,
-        batch: Batch,
-        vectors: Vectors,
-        sources: Sequence[int],
-        on_existing: OnExisting = "update",
-    ) -> None:
-        """Add documents: see :meth:`FolderWriter.append`.
-
-        ``on_existing``: what to do if another writer commits a document with the same id first.
-        """
+    def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
+        """Add documents: see :meth:`FolderWriter.append`."""
 
     def delete(self, rows: Rows) -> None: ...
 
@@ -89,27 +78,8 @@ class StoreWriter(Protocol):
 
     def answer_for(self, key: str) -> tuple[bytes, bytes] | None: ...
 
-    def load_of(self, plan: str | None) -> Load | None:
-        """Return the last load; in a shared index, the load of ``plan``."""
-
-    def register_sources(
-        self, known: Sequence[Source], sources: Sequence[Source]
-    ) -> tuple[Source, ...]:
-        """Replace the ``known`` FILEs of the index by ``sources``; return the recorded FILEs.
-
-        A shared index changes at once, before the commit. If another writer has registered other
-        FILEs meanwhile, nothing is replaced, and the caller must number its FILEs again.
-        """
-
-    def take_shard(self, plan: str, count: int) -> int | None:
-        """Reserve a shard; return its number, or ``None`` if all ``count`` shards are loaded.
-
-        Waits while other processes load the last shards. If a process dies, its shard can be
-        reserved again. Called only for shared indexes.
-        """
-
-    def add_shard(self, plan: str, shard: int, documents: int) -> None:
-        """Record, in the next commit, that a shard is loaded. Called only for shared indexes."""
+    def register_sources(self, sources: Sequence[Source]) -> None:
+        """Record ``sources`` as the FILEs of the index, in the next commit."""
 
     def canaries(self) -> Canaries: ...
 
@@ -154,11 +124,6 @@ class Writer:
     def manifest(self) -> Manifest:
         """The manifest of the last commit, with the FILEs registered after it."""
         return self._files.manifest
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether several writers may change the index at the same time."""
-        return self._files.is_shared
 
     @property
     def rows(self) -> int:
@@ -253,24 +218,9 @@ class Writer:
         """Return the digest and the answer that :meth:`remember` stored with a key, or ``None``."""
         return self._files.answer_for(key)
 
-    def load_of(self, plan: str | None) -> Load | None:
-        """Return the last load; in a shared index, the load of ``plan``."""
-        return self._files.load_of(plan)
-
-    def register_sources(
-        self, known: Sequence[Source], sources: Sequence[Source]
-    ) -> tuple[Source, ...]:
-        """Replace the ``known`` FILEs of the index: see :meth:`StoreWriter.register_sources`."""
-        return self._files.register_sources(known, sources)
-
-    def take_shard(self, plan: str, count: int) -> int | None:
-        """Reserve a shard to load: see :meth:`StoreWriter.take_shard`."""
-        return self._files.take_shard(plan, count)
-
-    def add_shard(self, plan: str, shard: int, documents: int) -> None:
-        """Record, in the next commit, that a shard is loaded."""
-        self._files.add_shard(plan, shard, documents)
-        self._changed = True
+    def register_sources(self, sources: Sequence[Source]) -> None:
+        """Record ``sources`` as the FILEs of the index, in the next commit."""
+        self._files.register_sources(sources)
 
     def set_searched_fields(self, searched: tuple[str, ...]) -> None:
         """Set the fields that are joined into one text: see :class:`Manifest`.
@@ -342,13 +292,7 @@ class Writer:
                 vectors, source = self.encoder().encode(batch.texts), source or ENCODED
             metric = self.manifest.configuration.metric
             sources = [source] * len(batch)
-            self._files.append(batch, prepare(vectors, metric), sources, on_existing)
-            self._changed = True
-
-    def add_stored(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
-        """Add documents of another index, with the vectors stored there. All ids must be new."""
-        with self._all_or_nothing():
-            self._files.append(self.of_kinds(batch, "raise"), vectors, sources)
+            self._files.append(batch, prepare(vectors, metric), sources)
             self._changed = True
 
     def encoder(self) -> Encoder:

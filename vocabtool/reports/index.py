@@ -66,17 +66,12 @@ def _index_facts(
         if report.encoded < new and index.can_encode:
             kept = plural(new - report.encoded, "vector", "vectors")
             done += f"; {plural(report.encoded, 'text', 'texts')} encoded, {kept} kept or given"
-    elif getattr(index, "table", None) is not None:
-        done = "nothing: no row changed since the last update"
     elif report.resumed:
         done = "nothing: the files did not change since they were indexed"
     yield "done now", done
     if report.read > report.resumed > 0:
         there = plural(report.resumed, "document", "documents")
-        yield "resumed", f"{there} indexed before, by an interrupted load or by other processes"
-    if report.by_others:
-        rest = plural(report.by_others, "document", "documents")
-        yield "by others", f"{rest} loaded by other processes at the same time"
+        yield "resumed", f"{there} indexed before, by an interrupted load"
     values = plural(report.left_out, "value", "values")
     vectors = plural(report.zero, "vector", "vectors")
     texts = plural(report.not_utf8, "document", "documents")
@@ -163,11 +158,6 @@ def _stats_facts(index: Index, found: IndexStats) -> Iterator[tuple[str, str]]:
         yield "verified", f"{held}: {found.verified.problem or 'no damage'}"
     sizes = ", ".join(f"{name} {decimal(size)}" for name, size in found.files.items())
     yield "disk", f"{decimal(sum(found.files.values()))}: {sizes}"
-    if found.table is not None:
-        told = "its triggers are gone or disabled: index again with --force"
-        if (count := found.waiting) is not None:
-            told = f"{plural(count, 'change', 'changes')} to be written by `vocabtool update`"
-        yield "table", f"{safe(found.table)}; {told}"
     shown = [*found.sources[:NAMED], *["..."] * (len(found.sources) > NAMED)]
     if shown:
         yield "sources", ", ".join(shown)

@@ -20,7 +20,7 @@ from vocabtool.search.store import (
     JoinedWord,
     LegQuery,
 )
-from vocabtool.stores.postgres.schema import FIELD_CODES, Tables, stored_term, stored_text
+from vocabtool.stores.database import FIELD_CODES, Tables, stored_term, stored_text
 
 MAX_JOINED: Final = 4  # terms of a phrase that are joined; the rest is seen in the sequence
 
@@ -163,8 +163,7 @@ def find_terms(tables: Tables, terms: Sequence[Term]) -> Part:
     """
     n = tables.number
     return Part(
-        "SELECT a.place, e.term, (SELECT coalesce(sum(documents), 0)::bigint"
-        f" FROM counts_{n} c WHERE c.term = e.term) AS documents"
+        "SELECT a.place, e.term, e.documents::bigint AS documents"
         " FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY a(field, text, place)"
         f' JOIN terms_{n} e ON e.field = a.field::"char" AND e.text = a.text',
         (

@@ -19,20 +19,19 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import Metric
 from vocabtool.encoders.encoder import Vectors
+from vocabtool.index.folder import Configuration
 from vocabtool.index.raw_vectors import (
     NEAREST,
     REMEASURED_SAMPLE,
     QuerySample,
     nearest_rows,
-    prepare,
     queries_unlike_documents,
     recall_by_count,
     similarity_by_chance,
 )
 from vocabtool.index.vector_codes import EASIER
-from vocabtool.stores.postgres.connection import one_commit
-from vocabtool.stores.postgres.keywords import TRUE, Part
-from vocabtool.stores.postgres.schema import HALF, Tables, limit_waits, until_free
+from vocabtool.stores.database import HALF, Tables, change_tables, one_commit, version_numbers
+from vocabtool.stores.keywords import TRUE, Part
 from vocabtool.system.own_files import decode_record, encode_record
 from vocabtool.system.ranking import Rows
 
@@ -87,6 +86,12 @@ class VectorFacts:
             " exactly"
         )
 
+    @classmethod
+    def read(cls, connection: Connection, tables: Tables) -> VectorFacts | None:
+        statement = tables.sql("SELECT value FROM {facts} WHERE name = %s")
+        found = connection.execute(statement, [FACTS]).fetchone()
+        return None if found is None else cls.decode(bytes(found[0]))
+
     def encode(self) -> bytes:
         return encode_record(self, kind=KIND, version=VERSION)
 
@@ -105,6 +110,17 @@ class VectorSql:
     is_half: bool
     version: tuple[int, ...]
 
+    @classmethod
+    def of(cls, connection: Connection, tables: Tables, held: Configuration) -> VectorSql:
+        statement = (
+            "SELECT (SELECT extversion FROM pg_extension WHERE extname = 'vector'),"
+            " (SELECT atttypid::regtype::text LIKE '%%halfvec' FROM pg_attribute"
+            " WHERE attrelid = %s::regclass AND attname = 'vector')"
+        )
+        found = connection.execute(statement, [f"documents_{tables.number:d}"]).fetchone()
+        version, is_half = found or ("", False)
+        return cls(tables, held.metric, held.dim, bool(is_half), version_numbers(version))
+
     @property
     def documents(self) -> str:
         return f"documents_{self.tables.number}"
@@ -112,10 +128,11 @@ class VectorSql:
     @property
     def _index_column(self) -> tuple[str, str] | None:
         """The indexed expression and its type, or ``None`` if pgvector cannot index the vectors."""
-        if self.is_half or self.dim <= MAX_DIMENSIONS:
-            fits = self.dim <= MAX_DIMENSIONS * (2 if self.is_half else 1)
-            return ("vector", "halfvec" if self.is_half else "vector") if fits else None
-        if not self.tables.of_user and self.version >= HALF and self.dim <= 2 * MAX_DIMENSIONS:
+        if self.is_half and self.dim <= 2 * MAX_DIMENSIONS:
+            return "vector", "halfvec"
+        if not self.is_half and self.dim <= MAX_DIMENSIONS:
+            return "vector", "vector"
+        if not self.is_half and self.version >= HALF and self.dim <= 2 * MAX_DIMENSIONS:
             return f"(vector::halfvec({self.dim:d}))", "halfvec"
         return None
 
@@ -134,31 +151,10 @@ class VectorSql:
     @property
     def sign(self) -> str:
         """The distance operator of pgvector for the metric, such as ``<->``."""
-        if self.metric == "cosine" and self.tables.of_user:
-            return "<=>"  # these vectors have any length
         return "<->" if self.metric == "l2" else "<#>"
-
-    @property
-    def own_index(self) -> str:
-        """The operator class that a user's vector index must have, such as ``vector_l2_ops``."""
-        kind = {"<=>": "cosine", "<->": "l2", "<#>": "ip"}[self.sign]
-        return f"{'halfvec' if self.is_half else 'vector'}_{kind}_ops"
-
-    @property
-    def has_vector(self) -> str:
-        """The condition, as SQL, that a document has a vector."""
-        not_zero = " AND vector_norm(d.vector::vector) > 0" if self.sign == "<=>" else ""
-        return f"d.vector IS NOT NULL{not_zero}"
-
-    def vectors(self, sent: Sequence[bytes | None]) -> Vectors:
-        """Decode results of ``vector_send`` to vectors, shape (n, dim), scaled for the metric."""
-        found = from_bytes(sent, self.dim)
-        return prepare(found, self.metric) if self.tables.of_user else found
 
     def similarity(self, vector: str) -> Part:
         """Return SQL for the exact similarity of ``d.vector`` to a float32 vector."""
-        if self.sign == "<=>":
-            return Part("(1 - cosine_distance(d.vector::vector, %s::vector))", (vector,))
         if self.metric == "l2":
             return Part("(-vector_l2_squared_distance(d.vector::vector, %s::vector))", (vector,))
         return Part("inner_product(d.vector::vector, %s::vector)", (vector,))
@@ -172,7 +168,7 @@ class VectorSql:
         - ``facts``: the facts about the index of vectors, or ``None`` to compare all documents.
         - ``rows``: the number of documents.
         """
-        source = f" AS similarity FROM {self.documents} d WHERE {self.has_vector} AND "
+        source = f" AS similarity FROM {self.documents} d WHERE d.vector IS NOT NULL AND "
         best = Part(" ORDER BY similarity DESC, doc LIMIT %s", (limit,))
         start = Part("SELECT d.doc, ").then(self.similarity(vector), "::float4")
         indexed = self._index_column
@@ -181,7 +177,7 @@ class VectorSql:
         count = max(limit, facts.setting) if facts.method == "hnsw" else 2 * limit
         what, type_ = indexed
         nearest = f" ORDER BY {what} {self.sign} %s::{type_}({self.dim:d}) LIMIT %s"
-        one = Part(f"SELECT doc, vector FROM {self.documents} d WHERE {self.has_vector} AND ")
+        one = Part(f"SELECT doc, vector FROM {self.documents} d WHERE d.vector IS NOT NULL AND ")
         if among == TRUE:
             # Rounding moves few: rows that are not fetched cost nothing.
             order = Part(nearest, (vector, 2 * limit))
@@ -238,7 +234,7 @@ class _AllVectors:
 
     @classmethod
     def of(cls, connection: Connection, sql: VectorSql) -> _AllVectors:
-        statement = f"SELECT doc FROM {sql.documents} d WHERE {sql.has_vector} ORDER BY 1"
+        statement = f"SELECT doc FROM {sql.documents} d WHERE d.vector IS NOT NULL ORDER BY 1"
         docs = np.array([doc for (doc,) in _rows(connection, statement)], np.int64)
         return cls(connection, sql, docs)
 
@@ -252,16 +248,16 @@ class _AllVectors:
             " WHERE doc = ANY(%s) ORDER BY doc"
         )
         sent = _rows(self.connection, statement, self.docs[places].tolist())
-        return self.sql.vectors([each for (each,) in sent])
+        return from_bytes([each for (each,) in sent], self.sql.dim)
 
     def blocks(self) -> Iterator[tuple[int, Vectors]]:
         statement = (
             f"SELECT doc, vector_send(vector::vector) FROM {self.sql.documents} d"
-            f" WHERE {self.sql.has_vector} AND doc > %s ORDER BY doc LIMIT %s"
+            f" WHERE d.vector IS NOT NULL AND doc > %s ORDER BY doc LIMIT %s"
         )
         last, first = -1, 0
         while found := _rows(self.connection, statement, last, BLOCK):
-            yield first, self.sql.vectors([sent for _, sent in found])
+            yield first, from_bytes([sent for _, sent in found], self.sql.dim)
             last, first = found[-1][0], first + len(found)
 
 
@@ -282,25 +278,20 @@ def build_vectors(
     from psycopg.sql import Identifier
 
     began = perf_counter()
-    where = f"FROM {sql.documents} d WHERE {sql.has_vector}"
+    where = f"FROM {sql.documents} d WHERE d.vector IS NOT NULL"
     ((count,),) = _rows(connection, f"SELECT count(*) {where}")
     lists = max(1, math.isqrt(count))
-    if sql.tables.of_user:
-        method, statement = existing_index(connection, sql), None
-    else:
-        statement = sql.create(method, lists)
-        method = method if statement is not None else "exact"
-    if method == "exact" or not count:
+    statement = sql.create(method, lists)
+    if statement is None or not count:
         facts = VectorFacts("exact", 0, recall, 1.0, 0, count, 0.0)
     else:
-        if statement is not None:
-            n = sql.tables.number
-            own = f"{Identifier(sql.tables.schema).as_string(connection)}.vectors_{n:d}"
-            old = f"DELETE FROM facts_{n:d} WHERE name = '{FACTS}'"  # searches are exact meanwhile
-            _alter(connection, f"DROP INDEX IF EXISTS {own}_new")  # of a killed process
-            _alter(connection, statement, old)
-            swap = f"ALTER INDEX {own}_new RENAME TO vectors_{n:d}"
-            _alter(connection, f"DROP INDEX IF EXISTS {own}", swap)
+        n = sql.tables.number
+        own = f"{Identifier(sql.tables.schema).as_string(connection)}.vectors_{n:d}"
+        old = f"DELETE FROM facts_{n:d} WHERE name = '{FACTS}'"  # searches are exact meanwhile
+        _alter(connection, f"DROP INDEX IF EXISTS {own}_new")  # of a killed process
+        _alter(connection, statement, old)
+        swap = f"ALTER INDEX {own}_new RENAME TO vectors_{n:d}"
+        _alter(connection, f"DROP INDEX IF EXISTS {own}", swap)
         with one_commit(connection):
             fetched: Any = _AllVectors.of(connection, sql)
             docs = fetched.docs
@@ -326,22 +317,6 @@ def build_vectors(
     add = f"INSERT INTO facts_{sql.tables.number:d} VALUES (%s, %s) ON CONFLICT (name) DO UPDATE"
     _do(connection, f"{add} SET value = excluded.value", FACTS, facts.encode())
     return facts
-
-
-def existing_index(connection: Connection, sql: VectorSql) -> Method:
-    """Return the method of the user's own vector index, or ``"exact"`` if none fits the metric."""
-    found = _rows(
-        connection,
-        "SELECT m.amname::text FROM pg_depend p JOIN pg_rewrite r ON r.oid = p.objid"
-        " AND p.classid = 'pg_rewrite'::regclass AND p.refclassid = 'pg_class'::regclass"
-        " JOIN pg_index i ON i.indrelid = p.refobjid AND p.refobjsubid = i.indkey[0]"
-        " JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam"
-        " JOIN pg_opclass o ON o.oid = i.indclass[0] WHERE r.ev_class = %s::regclass"
-        " AND i.indisvalid AND i.indpred IS NULL AND i.indnatts = 1"
-        " AND m.amname IN ('hnsw', 'ivfflat') AND o.opcname = %s ORDER BY 1 LIMIT 1",
-        *(f"source_{sql.tables.number:d}", sql.own_index),
-    )
-    return found[0][0] if found else "exact"
 
 
 def chance_similarity(connection: Connection, sql: VectorSql) -> float | None:
@@ -380,12 +355,12 @@ def _rows(connection: Connection, statement: str, *values: object) -> list[tuple
     return connection.execute(statement.encode(), values or None, binary=True).fetchall()
 
 
-@until_free
 def _alter(connection: Connection, *statements: str) -> None:
-    with connection.transaction():
-        limit_waits(connection)
+    def alter() -> None:
         for statement in statements:
             _do(connection, statement)
+
+    change_tables(connection, alter)
 
 
 def _do(connection: Connection, statement: str, *values: object) -> None:

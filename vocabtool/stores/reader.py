@@ -10,23 +10,26 @@ the legs and reads the documents.
 
 from __future__ import annotations
 
-import re
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents.batch import Kind
+from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.errors import InvalidCondition, NotFound
+from vocabtool.errors import NotFound
+from vocabtool.index.commit_store import DocumentsChanged
+from vocabtool.index.database import text_hash
 from vocabtool.index.folder import Manifest
-from vocabtool.index.model import IndexModel
+from vocabtool.index.model import CANDIDATES, Canaries, IndexModel, spread
 from vocabtool.index.raw_vectors import prepare
-from vocabtool.keywords.bm25 import KeywordQuery, Term
+from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import MAX_TERMS_COMPARED, nearest
 from vocabtool.search.conditions import Where
@@ -36,14 +39,23 @@ from vocabtool.search.store import (
     Combination,
     Exactness,
     Exclusion,
+    FieldColumn,
+    FieldValue,
     JoinedWord,
     KnownWords,
     LegQuery,
+    ValueCount,
+    ValueCounts,
 )
-from vocabtool.stores.postgres.condition_sql import sql_of
-from vocabtool.stores.postgres.connection import Connections
-from vocabtool.stores.postgres.documents import Answers, DocumentColumns, PostgresDocuments
-from vocabtool.stores.postgres.keywords import (
+from vocabtool.stores.conditions import sql_of, storable, value_of_column
+from vocabtool.stores.database import (
+    WAIT_SECONDS,
+    Connections,
+    Tables,
+    key_of,
+    one_commit,
+)
+from vocabtool.stores.keywords import (
     TRUE,
     Part,
     Statistics,
@@ -54,19 +66,24 @@ from vocabtool.stores.postgres.keywords import (
     totals,
     weigh,
 )
-from vocabtool.stores.postgres.schema import Tables
-from vocabtool.stores.postgres.vectors import FACTS, VectorFacts, VectorSql, as_text
+from vocabtool.stores.vectors import FACTS, VectorFacts, VectorSql, as_text, from_bytes
 from vocabtool.system.ranking import Near, RankedRows, Rows
 
 if TYPE_CHECKING:
+    from typing import LiteralString
+
     from psycopg import Connection
 
 MAX_AGE: Final = 10.0  # seconds that frequencies are used without asking
 MAX_FREQUENCIES: Final = 1 << 16  # terms; then all are asked for again
 MAX_AHEAD: Final = 100  # documents of each leg; no hit of a first page of ten was beyond
 MAX_AHEAD_BYTES: Final = 1 << 15  # of a document as it is stored, which may be compressed
-COMPANION: Final = re.compile(r"\btext_(folded|words|instant)\b")  # values are no part of the SQL
+MAX_IDS: Final = 1 << 16  # ids of documents that are kept
 SPELLING: Final = 2  # letters by which the length of a similar word may differ
+
+
+Answers = list[tuple[Any, ...]]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +97,36 @@ class State:
     bests: dict[JoinedWord, float] = field(default_factory=dict)
 
 
-class PostgresStore(PostgresDocuments):
-    """The newest commit of an index. Threads may share an object."""
+@dataclass(frozen=True, slots=True)
+class DocumentColumns:
+    """The columns that have the text and the fields of a document.
+
+    - ``names``: the columns in SQL, the text first.
+    - ``fields``: the names of the fields, in the same order.
+    """
+
+    names: Sequence[str]
+    fields: Sequence[str]
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Kind]) -> DocumentColumns:
+        kept = {f"d.field_{at}": name for at, name in enumerate(fields) if fields[name] != "null"}
+        return cls(["d.text", *kept], [*kept.values()])
+
+    def document(self, id_: str, text: str, *values: Any) -> Document:
+        """Make a document from its id, its text and the values of its other columns."""
+        named = zip(self.fields, map(value_of_column, values), strict=True)
+        return Document(id_, text, {name: value for name, value in named if value is not None})
+
+
+class PostgresStore:
+    """The newest commit of an index, to search it and to read its documents.
+
+    Threads may share an object. ``connection``: runs all statements. Its transaction must see only
+    one commit. Default: the connections of the pool run the statements.
+    """
+
+    number = 0
 
     exactness = Exactness(lengths=False, frequencies=True, similarities=True)
     live = TRUE
@@ -90,34 +135,66 @@ class PostgresStore(PostgresDocuments):
         self,
         connections: Connections,
         tables: Tables,
-        model: IndexModel | None,
+        model: IndexModel,
         cutter: Cutter,
         *,
         connection: Connection | None = None,
     ) -> None:
-        super().__init__(connections, tables, connection)
+        self.connections, self.tables, self._connection = connections, tables, connection
         self.model, self.cutter = model, cutter
+        self._ids: dict[int, str] = {}
+        self._settings: WeakKeyDictionary[Any, Sequence[str]] = WeakKeyDictionary()
         self._stale = False
         self._thread = threading.local()
-        (found,) = self._ask(
-            Part(
-                "SELECT (SELECT extversion FROM pg_extension WHERE extname = 'vector'),"
-                " (SELECT atttypid::regtype::text LIKE '%%halfvec' FROM pg_attribute"
-                " WHERE attrelid = %s::regclass AND attname = 'vector')",
-                (f"documents_{tables.number:d}",),
-            )
-        )
-        version, is_half = found[0]
         self._state = self._read_state(())
         held = self._state.manifest.configuration
-        numbers = tuple(int(part) for part in version.split(".") if part.isdigit())
-        self.vector_sql = VectorSql(tables, held.metric, held.dim, bool(is_half), numbers)
+        self.vector_sql = self._read(lambda given: VectorSql.of(given, tables, held))
 
     @property
     def keywords(self) -> PostgresStore:
         return self  # no reference to itself, which would keep its connections for long
 
     vectors = documents = keywords
+
+    def _ask(self, *parts: Part, settings: Sequence[str] = ()) -> list[Answers]:
+        """Run statements in one round trip; return the rows of each statement.
+
+        ``settings``: the settings for SET, such as ``name = value``. They are skipped if the
+        connection has them already.
+        """
+
+        def work(connection: Any) -> list[Answers]:
+            if settings and self._settings.get(connection) != settings:
+                for each in settings:
+                    connection.execute(f"SET {each}".encode())
+                self._settings[connection] = settings
+            if len(parts) == 1:
+                (only,) = parts
+                found = connection.execute(only.text, only.values, binary=True)
+                return [found.fetchall()]
+            with connection.pipeline(), connection.transaction():
+                cursors = [
+                    connection.execute(each.text, each.values or None, binary=bool(each.values))
+                    for each in parts
+                ]
+            return [each.fetchall() if each.description else [] for each in cursors]
+
+        return self._read(work)
+
+    def _read(self, work: Callable[[Connection], Result]) -> Result:
+        held = self._connection
+        return self.connections.read(work) if held is None else work(held)
+
+    @contextmanager
+    def at_one_commit(self) -> Iterator[PostgresStore]:
+        """Open a store that reads one fixed commit, for exports."""
+        connections = self.connections
+        with connections.connected(WAIT_SECONDS) as connection, one_commit(connection):
+            own = (connections, self.tables, self.model, self.cutter)
+            yield PostgresStore(*own, connection=connection)
+
+    def canaries(self) -> Canaries:
+        return self._read(lambda given: canaries_of(given, self.tables, self.manifest))
 
     # What is known of the commit
 
@@ -143,7 +220,7 @@ class PostgresStore(PostgresDocuments):
 
     @property
     def known_words(self) -> KnownWords | None:
-        return self.model.known_words if self.model is not None else None
+        return self.model.known_words
 
     @property
     def mean_lengths(self) -> tuple[float, float]:
@@ -198,10 +275,7 @@ class PostgresStore(PostgresDocuments):
         """Read the manifest and the statistics of ``terms`` and ``joined`` in one statement."""
         n = self.tables.number
         statement = Part(
-            "WITH t AS (SELECT coalesce(sum(documents), 0)::bigint AS documents,"
-            " coalesce(sum(words), 0)::bigint AS words,"
-            " coalesce(sum(surfaces), 0)::bigint AS surfaces,"
-            f" coalesce(sum(commits), 0)::bigint AS commits FROM totals_{n}),"
+            f"WITH t AS (SELECT record, documents, words FROM indexes WHERE number = {n:d}),"
             " b AS MATERIALIZED (SELECT ARRAY["
         )
         among = self._inside(TRUE, "p.doc")
@@ -209,22 +283,15 @@ class PostgresStore(PostgresDocuments):
             statement = statement.then(", " * (at > 0), best_of_parts(self.tables, each, among))
         rest = (
             "]::float8[] AS scores FROM t)"
-            " SELECT i.record, t.documents, t.words, t.surfaces, t.commits,"
-            f" (SELECT value FROM facts_{n} WHERE name = %s), b.scores,"
-            " w.place, w.term, w.documents FROM t, b, indexes i LEFT JOIN ("
+            f" SELECT t.record, (SELECT value FROM facts_{n} WHERE name = %s), b.scores,"
+            " w.place, w.term, w.documents FROM b, t LEFT JOIN ("
         )
         statement = statement.then(Part(rest, (FACTS,)), find_terms(self.tables, terms))
-        (found,) = self._ask(statement.then(Part(") w ON TRUE WHERE i.number = %s", (n,))))
+        (found,) = self._ask(statement.then(") w ON TRUE"))
         if not found:
             raise NotFound(f"{self.connections.where}: the index was removed: open it again")
-        record, documents, words, surfaces, commits, facts, scores, *_ = found[0]
-        manifest = replace(
-            Manifest.decode(bytes(record)),
-            rows=documents,
-            words=words,
-            surfaces=surfaces,
-            commit=commits,
-        )
+        record, facts, scores, *_ = found[0]
+        manifest = Manifest.decode(bytes(record))
         frequencies = dict.fromkeys(terms, (0, 0))
         for *_, place, number, count in found:
             if place is not None:
@@ -247,12 +314,6 @@ class PostgresStore(PostgresDocuments):
             return self._ask(Part(statement, tuple(values)))[0]
 
         text, values = sql_of(condition, self.fields, f"documents_{self.tables.number:d}", fetch)
-        if self.tables.of_user and COMPANION.search(text):
-            what = (
-                "texts of your table cannot be compared with dates, nor tested with 'ilike' or "
-                "'has word'; use 'like' or 'contains'"
-            )
-            raise InvalidCondition(what, condition.text, 0)
         return Part(text, tuple(values))
 
     def is_empty(self, selection: Part) -> bool:
@@ -268,14 +329,6 @@ class PostgresStore(PostgresDocuments):
         return Part(start).then(selection)
 
     def _inside(self, selection: Part, name: str = "doc") -> Part:
-        if selection == TRUE and self.tables.of_user:  # rows that are deleted, with old terms
-            n = self.tables.number
-            gone = f"NOT EXISTS (SELECT FROM source_{n} s WHERE s.own_id = r.own_id)"
-            return Part(
-                f"{name} NOT IN (SELECT r.doc FROM changes_{n} c JOIN rows_{n} r USING (own_id)"
-                f" WHERE {gone} UNION ALL SELECT r.doc FROM rows_{n} r WHERE {gone}"
-                f" AND EXISTS (SELECT FROM changes_{n} WHERE own_id IS NULL))"
-            )
         if selection == TRUE:
             return TRUE
         return Part(f"{name} IN (").then(self._docs(selection), ")")
@@ -376,9 +429,7 @@ class PostgresStore(PostgresDocuments):
         if vector is not None:
             text = as_text(self._prepare(vector))
             near = self.vector_sql.near(text, limit, among, self._facts(), self.rows)
-            similarity = Part(
-                f"coalesce(n.similarity, CASE WHEN {self.vector_sql.has_vector} THEN "
-            )
+            similarity = Part("coalesce(n.similarity, CASE WHEN d.vector IS NOT NULL THEN ")
             similarity = similarity.then(self.vector_sql.similarity(text), "::float4 END)")
         best = "FROM every WHERE {0} IS NOT NULL ORDER BY {0} DESC, doc LIMIT %s"
         ranked = Part(f"SELECT doc, TRUE AS listed, score {best.format('score')}", (limit,))
@@ -398,7 +449,7 @@ class PostgresStore(PostgresDocuments):
             .then(", near AS MATERIALIZED (", near, ")")
             .then(", first AS MATERIALIZED (", self._first(columns, ahead), ")")
             .then(", candidates AS (SELECT doc FROM words UNION SELECT doc FROM near)")
-            .then(f" SELECT (SELECT sum(commits)::bigint FROM totals_{n}), x.*")
+            .then(f" SELECT (SELECT commits FROM indexes WHERE number = {n:d}), x.*")
             .then(" FROM (SELECT 1) one LEFT JOIN (SELECT d.doc, d.id, e.score, ", similarity)
             .then(", e.code, e.exact, w.listed, n.doc IS NOT NULL,")
             .then(" EXISTS (SELECT FROM every WHERE code IS NOT NULL)", fetched)
@@ -457,10 +508,8 @@ class PostgresStore(PostgresDocuments):
         """Return stems with a similar spelling, most similar first. ``word``: a folded stem."""
         n = self.tables.number
         statement = (
-            "SELECT e.text, sum(c.documents)::bigint AS documents"
-            f" FROM terms_{n} e JOIN counts_{n} c USING (term)"
-            " WHERE e.field = 'w' AND e.text ^@ %s AND char_length(e.text) BETWEEN %s AND %s"
-            " GROUP BY e.text HAVING sum(c.documents) > 0 ORDER BY 2 DESC, 1 LIMIT %s"
+            f"SELECT text, documents FROM terms_{n} WHERE field = 'w' AND documents > 0"
+            " AND text ^@ %s AND char_length(text) BETWEEN %s AND %s ORDER BY 2 DESC, 1 LIMIT %s"
         )
         lengths = len(word) - SPELLING, len(word) + SPELLING
         initials = [each for each in dict.fromkeys(word[:2]) if each != "\0"]
@@ -476,7 +525,7 @@ class PostgresStore(PostgresDocuments):
         nearest_ones = self.vector_sql.near(text, max(limit, 0), among, self._facts(), self.rows)
         of_rows = Part("SELECT d.doc, ").then(
             self.vector_sql.similarity(text),
-            f"::float4 FROM documents_{n} d WHERE {self.vector_sql.has_vector} AND ",
+            f"::float4 FROM documents_{n} d WHERE d.vector IS NOT NULL AND ",
             self.only(rows),
         )
         settings = self.vector_sql.settings(self._facts(), limit)
@@ -496,7 +545,7 @@ class PostgresStore(PostgresDocuments):
         held: dict[int, bytes] = dict(found)  # ``None`` for a document without a vector
         if gone := [row for row in rows.tolist() if row not in held]:
             raise self._change_error(gone[0])
-        return self.vector_sql.vectors([held[row] for row in rows.tolist()])
+        return from_bytes([held[row] for row in rows.tolist()], self.vector_sql.dim)
 
     def _facts(self) -> VectorFacts | None:
         held = self._state
@@ -508,6 +557,177 @@ class PostgresStore(PostgresDocuments):
         if np.shape(vector) != (held.dim,):
             raise ValueError(f"vector must have {held.dim:,} numbers, got shape {np.shape(vector)}")
         return prepare(vector, held.metric)
+
+    # Documents
+
+    def rows_in_order(self, where: str | None = None) -> Rows:
+        """Return the rows of the documents that satisfy ``where`` (default: all), ascending."""
+        selection = TRUE if where is None else self.select([Where.of(where)])
+        (found,) = self._ask(self._docs(selection).then(" ORDER BY d.doc"))
+        return np.array([doc for (doc,) in found], np.int64)
+
+    def only(self, rows: Rows) -> Part:
+        return Part("d.doc = ANY(%s)", (rows.tolist(),))
+
+    def ids(self, rows: Rows) -> list[str]:
+        """Return the ids of rows. The ids of a search's candidates are read from memory."""
+        wanted = rows.tolist()
+        kept = self._ids
+        if any(row not in kept for row in wanted):
+            statement = f"SELECT doc, id FROM documents_{self.tables.number:d} d WHERE "
+            (found,) = self._ask(Part(statement).then(self.only(rows)))
+            kept = dict(found)
+            self._keep_ids([*kept], [*kept.values()])
+        try:
+            return [kept[row] for row in wanted]
+        except KeyError as error:
+            raise self._change_error(error.args[0]) from None
+
+    def _keep_ids(self, docs: Sequence[int], ids: Sequence[str]) -> None:
+        # Another thread may still read the old dictionary, so it is replaced, never cleared.
+        if len(self._ids) + len(docs) > MAX_IDS:
+            self._ids = {}
+        self._ids.update(zip(docs, ids, strict=True))
+
+    def fetch_documents(self, rows: Rows) -> list[Document]:
+        """Return documents. Fields that are null are left out.
+
+        Raises :class:`DocumentsChanged` if a document was deleted meanwhile.
+        """
+        columns, n = DocumentColumns.of(self.fields), self.tables.number
+        names = ", ".join(columns.names)
+        statement = f"SELECT d.doc, d.id, {names} FROM documents_{n} d WHERE "
+        (found,) = self._ask(Part(statement).then(self.only(rows)))
+        held = {row: columns.document(*each) for row, *each in found}
+        try:
+            return [held[row] for row in rows.tolist()]
+        except KeyError as error:
+            raise self._change_error(error.args[0]) from None
+
+    def _change_error(self, row: int) -> DocumentsChanged:
+        where = self.connections.where
+        return DocumentsChanged(f"{where}: document {row:,} was deleted meanwhile: search again")
+
+    def row_of(self, id_: str) -> int | None:
+        return self.rows_of([id_]).get(id_)
+
+    def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the row of each id. Unknown ids are left out."""
+        by_key = {key_of(id_): id_ for id_ in ids}
+        statement = f"SELECT key, doc FROM documents_{self.tables.number:d} WHERE key = ANY(%s)"
+        (found,) = self._ask(Part(statement, ([*by_key],)))
+        return {by_key[key]: doc for key, doc in found}
+
+    def fetch_stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
+        by_key = {key_of(id_): id_ for id_ in ids}
+        kinds = enumerate(self.fields.values())
+        columns = "".join(", NULL" if kind == "null" else f", field_{at}" for at, kind in kinds)
+        statement = f"SELECT key, doc, text{columns} FROM documents_{self.tables.number:d}"
+        (found,) = self._ask(Part(f"{statement} WHERE key = ANY(%s)", ([*by_key],)))
+        return {
+            by_key[key]: (row, [text, *map(value_of_column, values)])
+            for key, row, text, *values in found
+        }
+
+    def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
+        n = self.tables.number
+        statement = (
+            "SELECT given.place, max(d.doc) FROM unnest(%s::bigint[], %s::text[]) WITH ORDINALITY"
+            f" AS given(hash, text, place) JOIN documents_{n} d ON d.text_hash = given.hash"
+            " AND d.text = given.text AND d.source > 0 GROUP BY given.place"
+        )
+        held = [*map(storable, texts)]
+        hashes = [text_hash(text.encode()) for text in held]
+        (found,) = self._ask(Part(statement, (hashes, held)))
+        rows = np.full(len(texts), -1, np.int64)
+        for place, doc in found:
+            rows[place - 1] = doc
+        return rows
+
+    # Values of fields
+
+    def value_ranks(self, name: str, rows: Rows) -> NDArray[np.int64]:
+        """Return the rank of each row's value among the values of all ``rows``, or -1 for null."""
+        found = np.full(len(rows), -1, np.int64)
+        if self.fields[name] == "null":
+            return found
+        column = f"field_{[*self.fields].index(name)}"
+        statement = (
+            f"SELECT doc, dense_rank() OVER (ORDER BY {column}) - 1"
+            f" FROM documents_{self.tables.number:d} d WHERE {column} IS NOT NULL AND "
+        )
+        (ranks,) = self._ask(Part(statement).then(self.only(rows)))
+        held: dict[int, int] = dict(ranks)
+        return np.array([held.get(row, -1) for row in rows.tolist()], np.int64)
+
+    def count_values(
+        self, names: Sequence[str], terms: Sequence[Term], among: Part, limit: int
+    ) -> dict[str, ValueCounts]:
+        """Count the values of fields in one round trip. List elements are counted in Python."""
+        if terms:
+            holding = tuple(Clause((term,)) for term in terms)
+            among = among & select_part(self.tables, Combination("any", holding), {})
+        n, places = self.tables.number, [*self.fields]
+        counted = [name for name in names if self.fields[name] != "null"]
+        statements = []
+        for name in counted:
+            column = f"field_{places.index(name)}"
+            grouped = Part(
+                f"WITH g AS MATERIALIZED (SELECT {column} AS v, count(*) AS c"
+                f" FROM documents_{n} d WHERE {column} IS NOT NULL AND "
+            ).then(among, " GROUP BY 1)")
+            is_list = "EXISTS (SELECT FROM g WHERE v ^@ '[')"
+            fewer = (
+                "%s" if self.fields[name] != "string" else f"CASE WHEN NOT {is_list} THEN %s END"
+            )
+            best = f" SELECT v, c, (SELECT count(*) FROM g) FROM g ORDER BY c DESC, v LIMIT {fewer}"
+            statements.append(grouped.then(Part(best, (limit,))))
+        answers = self._ask(*statements) if statements else []
+        found = dict.fromkeys(names, ValueCounts((), 0))
+        for name, answer in zip(counted, answers, strict=True):
+            found[name] = _count_parts(answer, self.fields[name], limit)
+        return found
+
+    def value_facts(self, name: str, limit: int) -> tuple[int, ValueCounts]:
+        kind = self.fields[name]
+        if kind == "null":
+            return 0, ValueCounts((), 0)
+        at = [*self.fields].index(name)
+        counts = (
+            f"SELECT field_{at} AS value, count(*) AS n FROM documents_{self.tables.number}"
+            f" WHERE field_{at} IS NOT NULL GROUP BY 1"
+        )
+        totals, frequent = self._ask(
+            Part(f"SELECT coalesce(sum(n), 0)::bigint, count(*) FROM ({counts}) c"),
+            Part(
+                f"SELECT value, n FROM ({counts}) c WHERE n > 1 ORDER BY n DESC, value LIMIT %s",
+                (limit,),
+            ),
+        )
+        ((documents, distinct),) = totals
+        values = [ValueCount(cast(FieldValue, value_of_column(value)), n) for value, n in frequent]
+        return documents, ValueCounts((*values,), distinct)
+
+
+def canaries_of(connection: Connection, tables: Tables, manifest: Manifest) -> Canaries:
+    """Return some documents with their vectors, spread over the index.
+
+    If the index has a model, documents whose vectors the user gave in Python are left out.
+    """
+    of_model: LiteralString = "true"
+    if manifest.configuration.encoder is not None:
+        of_model = "source <> 0"
+    (ends,) = connection.execute(tables.sql("SELECT min(doc), max(doc) FROM {documents}"))
+    wanted = [] if ends[0] is None else spread(ends[1] - ends[0] + 1, CANDIDATES) + ends[0]
+    statement: LiteralString = (
+        "SELECT DISTINCT doc, id, text, vector_send(vector::vector)"
+        " FROM unnest(%s::bigint[]) AS wanted, LATERAL"
+        " (SELECT * FROM {documents} WHERE doc >= wanted AND " + of_model + " ORDER BY doc LIMIT 1)"
+        " AS held ORDER BY doc"
+    )
+    found = connection.execute(tables.sql(statement), [[*map(int, wanted)]]).fetchall()
+    vectors = from_bytes([sent for *_, sent in found], manifest.configuration.dim)
+    return Canaries([id_ for _, id_, *_ in found], [text for *_, text, _ in found], vectors)
 
 
 def _conditions(asked: Asked) -> Iterable[Where]:
@@ -526,3 +746,17 @@ def _rank(found: Answers, limit: int) -> RankedRows:
     # A document with none but terms that add nothing.
     scores = np.array([score or 0.0 for _, score in found], np.float32)
     return RankedRows.of(rows, scores, limit)
+
+
+def _count_parts(answer: Answers, kind: Kind, limit: int) -> ValueCounts:
+    values: list[Any] = [value_of_column(value) for value, *_ in answer]
+    counts = [count for _, count, _ in answer]
+    if not any(isinstance(value, str) and value.startswith("[") for value in values):
+        pairs = zip(values[:limit], counts[:limit], strict=True)
+        distinct = answer[0][2] if answer else 0
+        return ValueCounts(tuple(ValueCount(value, count) for value, count in pairs), distinct)
+    order = sorted(range(len(values)), key=values.__getitem__)
+    column = FieldColumn.of(
+        np.arange(len(values), dtype=np.int32), [values[at] for at in order], kind
+    )
+    return column.count(np.repeat(np.arange(len(values)), [counts[at] for at in order]), limit)

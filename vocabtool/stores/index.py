@@ -1,0 +1,455 @@
+"""An index in PostgreSQL with pgvector. Its address has this form:
+
+    postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME&schema=SCHEMA&sslmode=verify-full
+
+``index`` is the name of the index. ``schema`` is the name of the schema with vocabtool's tables
+(default: vocabtool). All other parameters are passed to libpq, which also reads PGPASSWORD,
+PGPASSFILE and other environment variables.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeVar, cast
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from weakref import ref
+
+import google_crc32c
+
+from vocabtool.encoders.open_encoder import Model
+from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
+from vocabtool.index import contents
+from vocabtool.index.commit_store import DocumentsChanged
+from vocabtool.index.folder import MODEL_FILE, Manifest
+from vocabtool.index.generation import Progress
+from vocabtool.index.index import Index
+from vocabtool.index.maintenance import VerifyReport, keep_verification
+from vocabtool.index.model import Canaries, IndexModel, OpenedModel, compare_canaries
+from vocabtool.index.writer import Writer
+from vocabtool.keywords.cutter import Cutter
+from vocabtool.search.settings import Calibration
+from vocabtool.stores.database import (
+    MAX_NAME,
+    SCHEMA,
+    TABLES,
+    Connections,
+    Tables,
+    create_index,
+    drop_index,
+    find_index,
+    one_commit,
+    read_manifest,
+    replace_index,
+)
+from vocabtool.stores.reader import PostgresStore
+from vocabtool.stores.vectors import VectorFacts
+from vocabtool.stores.writer import BUFFER_BYTES, PostgresWriter
+from vocabtool.system.own_files import whole_file
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+MAX_TRIES: Final = 5  # to read documents that others delete meanwhile
+CACHE: Final = "VOCABTOOL_CACHE"  # environment variable: the folder of copies
+BUILD: Final = ".new"  # ends the name of an index that will replace another one
+OF_KEYWORDS: Final = ("postings", "terms")
+BUFFER_SHARE: Final = 4  # of the memory for building, for documents that wait for the commit
+NO_ADDRESS: Final = (
+    "not a PostgreSQL address: wanted postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME,"
+    " with %-escapes"
+)
+# The length of a text as stored in a posting: the function stored_length in keywords/bm25.py.
+BITS: Final = "(29 - position(B'1' IN (d.words - 24)::bit(32)))"  # dropped, from 40 words on
+STORED_LENGTH: Final = (
+    f"CASE WHEN d.words < 40 THEN d.words ELSE 24 + (d.words - 24 >> {BITS} << {BITS}) END"
+)
+# Of each document the pairs of its terms and their frequencies; of "surfaces" only the terms.
+HELD: Final = """
+WITH cut AS (SELECT doc, words, part::int AS term FROM {documents},
+        unnest(string_to_array(btrim(replace(sequence, '|', '')), ' ')) part WHERE part <> ''),
+    held AS (SELECT doc, term, count(*) AS frequency FROM cut GROUP BY doc, term
+        UNION ALL SELECT doc, unnest(identifiers), NULL FROM {documents})
+"""
+CHECKS: Final = (
+    (
+        "{0:,} documents whose number of words differs from their sequence",
+        HELD
+        + "SELECT count(*) FROM {documents} d LEFT JOIN (SELECT doc, count(*) AS words FROM cut"
+        " GROUP BY doc) c USING (doc) WHERE d.words <> coalesce(c.words, 0)",
+    ),
+    (
+        "{0:,} postings that are missing, too many, or have another frequency or length",
+        HELD + f"SELECT count(*) FROM (SELECT h.doc, h.term, h.frequency, {STORED_LENGTH} AS length"
+        " FROM held h JOIN {documents} d USING (doc)) h FULL JOIN {postings} p USING (doc, term)"
+        " WHERE h.doc IS NULL OR p.doc IS NULL OR p.frequency <> coalesce(h.frequency, p.frequency)"
+        " OR p.length <> h.length",
+    ),
+    (
+        "{0:,} terms with another number of documents, or postings of no term",
+        "SELECT count(*) FROM {terms} t FULL JOIN (SELECT term, count(*) AS n FROM {postings}"
+        " GROUP BY term) p USING (term) WHERE t.documents IS DISTINCT FROM coalesce(p.n, 0)",
+    ),
+    (
+        "{0:,} totals that differ: documents or words",
+        "SELECT (i.documents <> d.documents)::int + (i.words <> d.words)::int"
+        " FROM (SELECT documents, words FROM {indexes} WHERE number = %(number)s) i,"
+        " (SELECT count(*) AS documents, coalesce(sum(words), 0) AS words FROM {documents}) d",
+    ),
+    (
+        "{0:,} ids that occur more than once",
+        "SELECT count(*) - count(DISTINCT id) FROM {documents}",
+    ),
+)
+
+Result = TypeVar("Result")
+
+
+def _again(read: Callable[..., Result]) -> Callable[..., Result]:
+    """Make a method that reads again if another process deletes the documents that it reads."""
+
+    @wraps(read)
+    def reads(index: PostgresIndex, asked: Any, *args: Any, **named: Any) -> Result:
+        asked = [*asked] if isinstance(asked, Iterator) else asked
+        for _ in range(MAX_TRIES - 1):
+            with suppress(DocumentsChanged):
+                return read(index, asked, *args, **named)
+        return read(index, asked, *args, **named)
+
+    return reads
+
+
+class PostgresIndex(Index):
+    """An index in a database; made by :meth:`Index.create` and :meth:`Index.open`.
+
+    One process at a time can write; others wait for it. ``path``: a folder in the user's cache,
+    with copies of the model's files and the result of the last verification. ``is_build``: whether
+    the index will replace another index.
+    """
+
+    exact_below = 5_000  # to compare a vector of 256 numbers takes about a microsecond
+
+    def __init__(
+        self,
+        connections: Connections,
+        index: str,
+        tables: Tables,
+        model: Model | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._connections, self._tables = connections, tables
+        self._index, self._is_build = index.removesuffix(BUILD), index.endswith(BUILD)
+        self.name = _name_of(connections, self._index)
+        self._refreshing = Lock()
+        manifest = self._read_manifest()
+        self.path = self._copy_model_files(manifest)
+        cutter = Cutter(manifest.configuration.language)
+
+        def canaries() -> Canaries:  # a strong reference would keep all until a collection
+            return cast(PostgresIndex, this()).snapshot().canaries()
+
+        this = ref(self)
+        self._model = IndexModel(self.path, manifest, canaries, model, options, self.name)
+        self._snapshot = self._store = PostgresStore(connections, tables, self._model, cutter)
+        facts = self._store.vector_facts  # a recall that is too low is told
+        self.notes = (facts.note,) if facts is not None and facts.note is not None else ()
+
+    @classmethod
+    def create_in(
+        cls, address: str, manifest: Manifest, opened: OpenedModel, *, replaces: bool
+    ) -> PostgresIndex:
+        """Create an empty index. Raises the errors of :meth:`Index.create`.
+
+        ``replaces``: whether :meth:`put_in_place` will replace an existing index by this one.
+        """
+        connections, index = _parse(address)
+        with tempfile.TemporaryDirectory() as folder:
+            crcs = opened.save(Path(folder))
+            files = {name: (Path(folder) / name).read_bytes() for name in crcs}
+        schema, where = connections.schema, connections.where
+        if replaces:
+            index += BUILD
+            with suppress(NotFound), connections.connected() as connection:
+                old = find_index(connection, schema, index, where)
+                drop_index(connection, old, where, index)
+        with connections.connected() as connection:
+            made = replace(manifest, model_files=crcs)
+            tables = create_index(connection, schema, index, made, where, files)
+        try:
+            return cls(connections, index, tables, opened.encoder, {"vocabulary": None})
+        except BaseException:
+            with connections.connected() as connection:
+                drop_index(connection, tables, where, index, if_empty=True)
+            raise
+
+    @classmethod
+    def open_at(
+        cls, address: str, model: Model | None, options: Mapping[str, Any] | None
+    ) -> PostgresIndex:
+        """Open an index. Raises the errors of :meth:`Index.open`."""
+        connections, index = _parse(address)
+        schema, where = connections.schema, connections.where
+        tables = connections.read(lambda given: find_index(given, schema, index, where))
+        return cls(connections, index, tables, model, options)
+
+    @classmethod
+    def remove_at(cls, address: str, *, dry_run: bool) -> list[tuple[str, int | None]]:
+        """Remove an index, even a damaged one, and its unfinished replacement.
+
+        Returns what was removed, and its number of documents, or ``None`` if it is damaged.
+        ``dry_run``: remove nothing. Raises :class:`NotFound`.
+        """
+        connections, index = _parse(address)
+        schema, where = connections.schema, connections.where
+        removed: list[tuple[str, int | None]] = []
+        for ending in (BUILD, ""):
+            with suppress(NotFound), connections.connected() as connection:
+                name = index + ending
+                tables = find_index(connection, schema, name, where)
+                documents, copies = None, None
+                with suppress(VocabtoolError):
+                    manifest = read_manifest(connection, tables, where)
+                    documents, copies = manifest.live, cache_folder(where, manifest)
+                if not dry_run and drop_index(connection, tables, where, name) and copies:
+                    shutil.rmtree(copies, ignore_errors=True)
+                what = ": its unfinished replacement" if ending else ":"
+                removed.append((_name_of(connections, index) + what, documents))
+        if not removed:
+            connections.read(lambda given: find_index(given, schema, index, where))  # says why not
+        return removed
+
+    @property
+    def is_build(self) -> bool:
+        return self._is_build
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether a load of files has finished, and no other one has begun."""
+        load = self._read_manifest().load
+        return load is not None and load.finished
+
+    def stats(
+        self, *, unknown: bool = False, progress: Progress | None = None
+    ) -> contents.IndexStats:
+        with self._store.at_one_commit() as held:
+            sizes = self._sizes()
+            return contents.stats(self.path, held, sizes, unknown=unknown, progress=progress)
+
+    def refresh(self) -> bool:
+        with self._refreshing:
+            newest, held = self._read_manifest(), self._snapshot.manifest
+            if newest == held:
+                return False
+            self._snapshot = self._newest()
+            return newest.commit != held.commit
+
+    @contextmanager
+    def writer(
+        self, progress: Progress | None = None, *, memory: int | None = None
+    ) -> Iterator[Writer]:
+        self._read_manifest()
+        buffer = BUFFER_BYTES if memory is None else memory // BUFFER_SHARE
+        files = PostgresWriter(
+            self._connections, self._tables, self._snapshot.cutter, buffer_bytes=buffer
+        )
+        writer = Writer(self.name, files, self._model, progress)
+        try:
+            yield writer
+            writer.commit()
+        finally:
+            writer.close()
+        self.refresh()
+
+    def store_calibration(self, calibration: Calibration | None) -> None:
+        with self.writer() as writer:
+            writer.store_calibration(calibration)
+
+    get = _again(Index.get)
+    get_many = _again(Index.get_many)
+    vectors = _again(Index.vectors)
+    similar = _again(Index.similar)
+    _search = _again(Index._search)
+
+    def compact(self, progress: Progress | None = None) -> int:
+        """Vacuum the tables and index the vectors again.
+
+        Returns 0, because the tables contain no deleted documents.
+        """
+        self._read_manifest()
+        with closing(
+            PostgresWriter(self._connections, self._tables, self._snapshot.cutter)
+        ) as files:
+            files.tidy(progress, again=True)
+        self.refresh()
+        return 0
+
+    def verify(self, progress: Progress | None = None, *, model: bool = False) -> VerifyReport:
+        encoder = self.encoder if model else None
+        self.refresh()
+        if progress is not None:
+            progress("statistics recounted", 0.0)
+        try:
+            with self._connections.connected() as connection, one_commit(connection):
+                differences = recount(connection, self._tables)
+                facts = VectorFacts.read(connection, self._tables)
+            if differences:
+                raise InvalidFile(f"damaged: {'; '.join(differences)}", file=self.name)
+            agreement = None
+            if encoder is not None:
+                metric = self.configuration.metric
+                agreement = compare_canaries(self.name, self._store.canaries(), encoder, metric)
+        except (InvalidFile, OtherModel) as error:
+            keep_verification(self.path, self._snapshot, problem=str(error))
+            raise
+        manifest = self._snapshot.manifest
+        found = VerifyReport(
+            documents=manifest.live,
+            deleted=0,
+            commit=manifest.commit,
+            recall=1.0 if facts is None else facts.recall,
+            approximate=facts is not None and facts.method != "exact",
+            loading=manifest.load is not None and not manifest.load.finished,
+            others=(),
+            encoded=agreement,
+        )
+        keep_verification(self.path, self._snapshot, recall=found.recall)
+        return found
+
+    def put_in_place(self) -> PostgresIndex:
+        """Give this index the name of the index that it replaces."""
+        where = self._connections.where
+        with self._connections.connected() as connection:
+            replace_index(connection, self._tables, self._index, where)
+        self._is_build = False
+        self.refresh()
+        return self
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def remove(self, *, if_empty: bool = False) -> None:
+        """Remove the index from the database, with everything that belongs to it.
+
+        ``if_empty``: remove the index only if it has no documents. Raises :class:`VocabtoolError`
+        if another index has the name of this index now.
+        """
+        self._read_manifest()
+        name, where = self._index + BUILD * self.is_build, self._connections.where
+        with self._connections.connected() as connection:
+            if drop_index(connection, self._tables, where, name, if_empty=if_empty):
+                shutil.rmtree(self.path, ignore_errors=True)
+
+    def _newest(self) -> PostgresStore:
+        held = self._snapshot
+        self._store = PostgresStore(self._connections, self._tables, self._model, held.cutter)
+        return self._store
+
+    def _read_manifest(self) -> Manifest:
+        """Return the newest manifest. Raises :class:`NotFound` if the index was replaced."""
+        where = self._connections.where
+        return self._connections.read(lambda given: read_manifest(given, self._tables, where))
+
+    def _sizes(self) -> dict[str, int]:
+        """Return the bytes on disk by purpose, such as ``codes`` for the index of vectors."""
+        from psycopg.sql import SQL
+
+        statement: LiteralString = (
+            "SELECT c.relname::text, pg_total_relation_size(c.oid),"
+            " coalesce((SELECT sum(pg_relation_size(i.indexrelid)) FROM pg_index i WHERE"
+            " i.indrelid = c.oid"
+            " AND i.indexrelid = to_regclass(format('%%I.%%I', %s::text, %s::text))), 0)"
+            " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = %s AND c.relname = ANY(%s)"
+        )
+        n, schema = self._tables.number, self._connections.schema
+        names = [f"{table}_{n}" for table in TABLES]
+        asked = [schema, f"vectors_{n}", schema, names]
+        found = dict.fromkeys(("documents", "keywords", "codes", "other"), 0)
+        for name, size, of_vectors in self._connections.fetch(SQL(statement).format(), asked):
+            table = name.rpartition("_")[0]
+            purpose = "keywords" if table in OF_KEYWORDS else table if table in found else "other"
+            found[purpose] += int(size) - int(of_vectors)
+            found["codes"] += int(of_vectors)
+        return found
+
+    def _copy_model_files(self, manifest: Manifest) -> Path:
+        """Copy the model's files to the user's cache, if they are missing; return the folder."""
+        folder = cache_folder(self.name, manifest)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            what = f"cannot keep copies of the model's files: {error}; set ${CACHE} to another"
+            raise VocabtoolError(f"{self.name}: {what} folder") from error
+        statement = self._tables.sql("SELECT value FROM {facts} WHERE name = %s")
+        for name, crc32c in manifest.model_files.items():
+            if MODEL_FILE.fullmatch(name) is None:
+                what = f"not allowed as the name of a model's file: {name[:50]!r}"
+                raise InvalidFile(what, file=self.name)
+            file = folder / name
+            if file.exists() and google_crc32c.value(file.read_bytes()) == crc32c:
+                continue
+            found = self._connections.fetch(statement, [name])
+            if not found:
+                raise InvalidFile(f"damaged: the model's file {name} is missing", file=self.name)
+            if google_crc32c.value(content := bytes(found[0][0])) != crc32c:
+                raise InvalidFile(f"damaged: {name} has another checksum", file=self.name)
+            with whole_file(file) as out:
+                out.write(content)
+        return folder
+
+
+def recount(connection: Connection, tables: Tables) -> list[str]:
+    """Compare the statistics with the documents; return a sentence for each kind of difference."""
+    differences = []
+    for told, statement in CHECKS:
+        values = {"number": tables.number}
+        (count,) = connection.execute(tables.sql(statement), values).fetchone() or (1,)
+        if count:
+            differences.append(told.format(count))
+    return differences
+
+
+def cache_folder(name: str, manifest: Manifest) -> Path:
+    """Return the folder of an index in the user's cache.
+
+    ``name``: the name of the index, for messages. Raises :class:`InvalidFile` if the id of the
+    index is invalid.
+    """
+    if re.fullmatch("[0-9a-f]{32}", manifest.index) is None:  # no path comes from a database
+        what = f"damaged: wanted an id of 32 digits 0-9a-f, got {manifest.index[:50]!r}"
+        raise InvalidFile(what, file=name)
+    shared = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "vocabtool")
+    return Path(os.environ.get(CACHE) or shared).expanduser() / "stores" / manifest.index
+
+
+def _name_of(connections: Connections, index: str) -> str:
+    sign = "&" if "?" in connections.where else "?"
+    return f"{connections.where}{sign}index={quote(index)}"
+
+
+def _parse(address: str) -> tuple[Connections, str]:
+    """Return the connections and the index name for an address, or raise an error."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # its message may quote the password
+        raise VocabtoolError(NO_ADDRESS) from None
+    given = [each.partition("=") for each in parts.query.split("&") if each]
+    own = {name: unquote(text) for name, _, text in given if name in ("index", "schema")}
+    others = "&".join("".join(each) for each in given if each[0] not in own)
+    index, most = own.get("index", ""), MAX_NAME - len(BUILD)
+    if not 0 < len(index) <= most or not index.isprintable() or index.endswith(BUILD):
+        wanted = f"1 to {most} printable characters that do not end in {BUILD!r}"
+        raise VocabtoolError(
+            f"the address needs index=NAME; NAME must be {wanted}, got {index[:50]!r}. For "
+            "example: postgresql://user@host/database?index=articles"
+        )
+    conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, others, ""))
+    return Connections(conninfo, schema=own.get("schema", SCHEMA)), index

@@ -1,1 +1,0 @@
-"""The store in PostgreSQL with pgvector. Read ``schema.py`` first, then ``writer.py``."""
