@@ -39,8 +39,7 @@ PARTS: Final = {
     " - pg_relation_size('{schema}.vectors_{n}')",
     "index of vectors": "pg_relation_size('{schema}.vectors_{n}')",
     "postings": "pg_total_relation_size('{schema}.postings_{n}')",
-    "terms and counts": "pg_total_relation_size('{schema}.terms_{n}')"
-    " + pg_total_relation_size('{schema}.counts_{n}')",
+    "terms and counts": "pg_total_relation_size('{schema}.terms_{n}')",
 }
 
 

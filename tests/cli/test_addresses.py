@@ -182,7 +182,7 @@ def test_exported_documents(place: Place, both: tuple[Path, str, Path], tmp_path
 
 
 def test_commands_that_write(place: Place, tmp_path: Path) -> None:
-    """After each command, both have the same documents; a copy of the address has them too."""
+    """After each command, both have the same documents; an address is neither copied nor a copy."""
     address, folder = place.address("written"), tmp_path / "folder"
     file = corpus(tmp_path / "corpus.jsonl")
     for at in (address, folder):
@@ -204,12 +204,8 @@ def test_commands_that_write(place: Place, tmp_path: Path) -> None:
         if name == "calibrate":
             assert plain(told[0], []) == plain(told[1], [])
     assert "another text" in listed[0]
-    place.run("copy", address, tmp_path / "back")
-    place.run("copy", tmp_path / "back", place.address("again"))
-    place.run("verify", place.address("again"))
-    for at in (tmp_path / "back", place.address("again")):
-        assert place.run("list", at, "--field", "text") == listed[0]
-        place.run("update", at)  # its FILEs are known
+    for source, new in ((address, tmp_path / "back"), (folder, place.address("again"))):
+        assert "export DIR --vectors" in place.run("copy", source, new, code=3)
     answer = [place.run("search", at, "love", "--format", "json") for at in (folder, address)]
     assert [each["id"] for each in json.loads(answer[0])["hits"]] == [
         each["id"] for each in json.loads(answer[1])["hits"]
@@ -235,8 +231,8 @@ def test_settings_name_an_address(place: Place, tmp_path: Path) -> None:
 
 def test_served(place: Place, both: tuple[Path, str, Path], tmp_path: Path) -> None:
     """Two servers on one index, one of which writes: the other sees its commits."""
-    place.run("copy", both[0], place.address("served"))
     address = place.address("served")
+    place.run("index", both[2], "-o", address, "--model", MODEL, *READ)
     with serve_process(f"docs={address}", "--writable") as one, serve_process(address) as two:
         for each in (one, two):
             each.until_ready()

@@ -485,7 +485,7 @@ class Index:
         if is_address(new) or not isinstance(self._snapshot, Snapshot):
             raise VocabtoolError(
                 f"{self.name}: copy works only from a folder to a folder. From or to an address, "
-                "use `vocabtool export DIR --vectors -o FILE`, which prints the command that indexes "
+                "use `vocabtool export DIR --vectors -o FILE`, which prints the command to index "
                 "this file"
             )
         self._last()  # raises if the index was replaced

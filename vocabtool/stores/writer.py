@@ -174,7 +174,9 @@ class PostgresWriter:
         try:
             self.manifest = self._newest()
             self._commit = self.manifest.commit
-            ((self._last,),) = self._ask("SELECT last FROM {indexes} WHERE number = %s", self._n)
+            # With a lock of the row, which a role that may only read cannot get.
+            asked: LiteralString = "SELECT last FROM {indexes} WHERE number = %s FOR UPDATE"
+            ((self._last,),) = self._ask(asked, self._n)
         except BaseException:
             self._connection.close()
             raise
@@ -189,7 +191,7 @@ class PostgresWriter:
 
     def _connect(self) -> None:
         """Connect, and become the only writer."""
-        self._connection = self._connections.connect(WAIT_SECONDS)
+        self._connection, self._is_open = self._connections.connect(WAIT_SECONDS), False
         try:
             # Models are slow: the session may be idle for long between two commits.
             self._connection.execute("SET idle_session_timeout = 0")
