@@ -1,20 +1,16 @@
 """Read an index in PostgreSQL.
 
-A search sees the newest commit. The statistics for BM25, such as the number of documents that have
-a term, are kept in memory for ten seconds, or until a search notices a new commit.
-
-A search usually makes two round trips to the server. The first runs both legs, and the second reads
-the best documents. If statistics must be read, the first round trip reads them, and the second runs
-the legs and reads the documents.
+A search sees the newest commit, in two round trips to the server. The first reads the statistics
+for BM25, such as the number of documents that have a term. The second runs both legs, and reads the
+best documents of each. Long or many hits are read by a third.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -74,8 +70,6 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
-MAX_AGE: Final = 10.0  # seconds that frequencies are used without asking
-MAX_FREQUENCIES: Final = 1 << 16  # terms; then all are asked for again
 MAX_AHEAD: Final = 100  # documents of each leg; no hit of a first page of ten was beyond
 MAX_AHEAD_BYTES: Final = 1 << 15  # of a document as it is stored, which may be compressed
 MAX_IDS: Final = 1 << 16  # ids of documents that are kept
@@ -88,13 +82,18 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The facts read from one commit. ``at``: the time of the read, by the monotonic clock."""
+    """The facts read from one commit.
+
+    ``frequencies``: for each term that was asked for, its number and its document frequency.
+    """
 
     manifest: Manifest
     facts: VectorFacts | None
-    at: float
-    frequencies: dict[Term, tuple[int, int]] = field(default_factory=dict)
-    bests: dict[JoinedWord, float] = field(default_factory=dict)
+    frequencies: dict[Term, tuple[int, int]]
+
+    @property
+    def statistics(self) -> Statistics:
+        return Statistics(self.manifest.rows, self.manifest.words, self.frequencies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +143,8 @@ class PostgresStore:
         self.model, self.cutter = model, cutter
         self._ids: dict[int, str] = {}
         self._settings: WeakKeyDictionary[Any, Sequence[str]] = WeakKeyDictionary()
-        self._stale = False
         self._thread = threading.local()
-        self._state = self._read_state(())
+        self.refresh()
         held = self._state.manifest.configuration
         self.vector_sql = self._read(lambda given: VectorSql.of(given, tables, held))
 
@@ -234,7 +232,7 @@ class PostgresStore:
 
     def refresh(self) -> None:
         """Read the facts of the newest commit."""
-        self._state = self._read_state(())
+        self._read_state((), ())
 
     def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
         return self.statistics(terms, ())[0]
@@ -242,37 +240,18 @@ class PostgresStore:
     def statistics(
         self, terms: Iterable[Term], joined: Sequence[JoinedWord]
     ) -> tuple[dict[Term, int], Mapping[JoinedWord, float]]:
-        asked = [*terms]
-        state = self._read_missing(asked, joined)
-        frequencies = {term: state.frequencies[term][1] for term in asked}
-        return frequencies, {each: state.bests[each] for each in joined}
+        state, bests = self._read_state([*dict.fromkeys(terms)], joined)
+        self._thread.state = state  # for the legs of the same search
+        frequencies = {term: count for term, (_, count) in state.frequencies.items()}
+        return frequencies, dict(zip(joined, bests, strict=True))
 
-    def _bm25_statistics(self, terms: Sequence[Term]) -> Statistics:
-        """Return the statistics of one commit, with the frequencies of ``terms``."""
-        state = self._read_missing(terms, ())
-        return Statistics(state.manifest.rows, state.manifest.words, state.frequencies)
+    def _read_state(
+        self, terms: Sequence[Term], joined: Sequence[JoinedWord]
+    ) -> tuple[State, list[float]]:
+        """Read the manifest and the statistics of ``terms`` in one statement.
 
-    def _read_missing(self, terms: Sequence[Term], joined: Sequence[JoinedWord]) -> State:
-        """Return a state that has the statistics of some terms and words.
-
-        If the state in memory is too old or lacks some of them, all are read from the database. One
-        statement reads them, so that all come from the same commit.
+        The second result has the score of each of ``joined``.
         """
-        state = self._state
-        is_full = len(state.frequencies) > MAX_FREQUENCIES
-        is_old = self._stale or is_full or time.monotonic() - state.at > MAX_AGE
-        has_all = state.frequencies.keys() >= {*terms} and state.bests.keys() >= {*joined}
-        if is_old or not has_all:
-            read = self._read_state([*dict.fromkeys(terms)], joined)
-            if read.manifest.commit == state.manifest.commit and not is_full:
-                read.frequencies.update({**state.frequencies, **read.frequencies})
-                read.bests.update(state.bests)
-            self._state, self._stale, self._thread.has_read = read, False, True
-            return read
-        return state
-
-    def _read_state(self, terms: Sequence[Term], joined: Sequence[JoinedWord] = ()) -> State:
-        """Read the manifest and the statistics of ``terms`` and ``joined`` in one statement."""
         n = self.tables.number
         statement = Part(
             f"WITH t AS (SELECT record, documents, words FROM indexes WHERE number = {n:d}),"
@@ -297,8 +276,8 @@ class PostgresStore:
             if place is not None:
                 frequencies[terms[place - 1]] = (number, count)
         kept = VectorFacts.decode(bytes(facts)) if facts is not None else None
-        best_of = dict(zip(joined, scores, strict=True))
-        return State(manifest, kept, time.monotonic(), frequencies, best_of)
+        self._state = State(manifest, kept, frequencies)
+        return self._state, scores
 
     # What may be found
 
@@ -340,23 +319,19 @@ class PostgresStore:
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return candidates and tiers, in one round trip; see :meth:`SteppedLegs.legs`.
 
-        If this thread has just read statistics, the best documents of each leg are fetched, too. So
-        the whole search still needs only two round trips, unless its hits are long or many.
+        The best documents of each leg are fetched, too, unless they are long.
         """
-        statistics = self._bm25_statistics(query_terms(query))
+        terms, state = query_terms(query), vars(self._thread).pop("state", None)
+        if state is None or not state.frequencies.keys() >= {*terms}:
+            state, _ = self._read_state(terms, ())
+        statistics = state.statistics
         clauses = weigh(statistics, query.should, codes=query.codes, unstemmed=query.unstemmed)
         if not query.should:
             clauses = []
-        has_read = getattr(self._thread, "has_read", False)
-        columns = DocumentColumns.of(self.fields if has_read else {})
-        self._thread.has_read = False
-        ahead = MAX_AHEAD if has_read else 0
-        statement = self._legs_statement(statistics, clauses, vector, limit, among, columns, ahead)
+        columns = DocumentColumns.of(state.manifest.fields)
+        statement = self._legs_statement(statistics, clauses, vector, limit, among, columns)
         settings = self.vector_sql.settings(self._facts(), limit) if vector is not None else []
         (found,) = self._ask(statement, settings=settings)
-        if found and found[0][0] != self.manifest.commit:
-            self._stale = True
-        found = [each[1:] for each in found if each[1] is not None]
         documents = {
             each[0]: columns.document(each[1], *each[9:]) for each in found if each[9] is not None
         }
@@ -401,11 +376,10 @@ class PostgresStore:
         limit: int,
         among: Part,
         columns: DocumentColumns,
-        ahead: int,
     ) -> Part:
         """Return a statement that selects a row for each candidate.
 
-        Its columns: the number of the commit, ``doc``, ``id``, ``score``, ``similarity``, ``code``,
+        Its columns: ``doc``, ``id``, ``score``, ``similarity``, ``code``,
         ``exact``, and then:
 
         - true if the candidate is among the best of the keyword leg; false if it is in this leg
@@ -413,8 +387,6 @@ class PostgresStore:
         - whether the candidate is in the vector leg
         - whether any document has a code
         - ``columns``; null except for the best documents of each leg
-
-        ``ahead``: the number of documents of each leg, best first, whose ``columns`` are selected.
         """
         n = self.tables.number
         none = "SELECT NULL::bigint AS doc, NULL::float4 AS score, NULL::float4 AS code, FALSE"
@@ -447,26 +419,21 @@ class PostgresStore:
             .then(every, "), ranked AS MATERIALIZED (", ranked, ")")
             .then(", words AS (", words, ")")
             .then(", near AS MATERIALIZED (", near, ")")
-            .then(", first AS MATERIALIZED (", self._first(columns, ahead), ")")
+            .then(", first AS MATERIALIZED (", self._first(columns), ")")
             .then(", candidates AS (SELECT doc FROM words UNION SELECT doc FROM near)")
-            .then(f" SELECT (SELECT commits FROM indexes WHERE number = {n:d}), x.*")
-            .then(" FROM (SELECT 1) one LEFT JOIN (SELECT d.doc, d.id, e.score, ", similarity)
+            .then(" SELECT d.doc, d.id, e.score, ", similarity)
             .then(", e.code, e.exact, w.listed, n.doc IS NOT NULL,")
             .then(" EXISTS (SELECT FROM every WHERE code IS NOT NULL)", fetched)
             .then(f" FROM candidates c JOIN documents_{n} d ON d.doc = c.doc")
             .then(" LEFT JOIN words w ON w.doc = c.doc LEFT JOIN near n ON n.doc = c.doc")
-            .then(
-                " LEFT JOIN first f ON f.doc = c.doc LEFT JOIN every e ON e.doc = c.doc) x ON TRUE"
-            )
+            .then(" LEFT JOIN first f ON f.doc = c.doc LEFT JOIN every e ON e.doc = c.doc")
         )
 
-    def _first(self, columns: DocumentColumns, ahead: int) -> Part:
-        """Return a statement that selects the ``ahead`` best documents of each leg and tier.
+    def _first(self, columns: DocumentColumns) -> Part:
+        """Return a statement that selects the best documents of each leg and tier.
 
         Documents with long texts or fields are left out.
         """
-        if not ahead:
-            return Part("SELECT NULL::bigint AS doc WHERE FALSE")
         n = self.tables.number
         size = " + ".join(f"coalesce(pg_column_size({name}), 0)" for name in columns.names)
         return Part(
@@ -475,7 +442,7 @@ class PostgresStore:
             " UNION (SELECT doc FROM every WHERE code IS NOT NULL"
             " ORDER BY exact DESC, score DESC NULLS LAST, doc LIMIT %s)"
             f") f JOIN documents_{n} d ON d.doc = f.doc WHERE {size} <= {MAX_AHEAD_BYTES:d}",
-            (ahead, ahead, ahead),
+            (MAX_AHEAD, MAX_AHEAD, MAX_AHEAD),
         )
 
     def search(self, query: KeywordQuery, limit: int, among: Part) -> RankedRows:
@@ -484,7 +451,10 @@ class PostgresStore:
     def search_each(
         self, queries: Sequence[KeywordQuery], limit: int, among: Part
     ) -> list[RankedRows]:
-        statistics = self._bm25_statistics([term for each in queries for term in query_terms(each)])
+        terms, state = [term for each in queries for term in query_terms(each)], self._state
+        if not state.frequencies.keys() >= {*terms}:
+            state, _ = self._read_state([*dict.fromkeys(terms)], ())
+        statistics = state.statistics
         statements = [self._search_statement(statistics, each, limit, among) for each in queries]
         asked = [each for each in statements if each is not None]
         answers = iter(self._ask(*asked) if asked else [])
