@@ -9,19 +9,18 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
-import psycopg
 import pytest
 from numpy.testing import assert_allclose
 
 from tests.builders.postgres_server import PostgresServer
-from tests.builders.small_corpus import Doc, PlainBM25, SmallCorpus
+from tests.builders.small_corpus import Doc, SmallCorpus
 from vocabtool import Document
 from vocabtool.errors import InvalidCondition, NotFound
 from vocabtool.index.commit_store import DocumentsChanged
 from vocabtool.index.documents import batches_of
 from vocabtool.index.folder import Configuration, Manifest
 from vocabtool.index.raw_vectors import prepare
-from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, stored_length
+from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.conditions import Where
 from vocabtool.search.query import parse_query
@@ -29,7 +28,6 @@ from vocabtool.search.search import search
 from vocabtool.search.settings import Settings
 from vocabtool.search.store import Asked, Combination, Exclusion, JoinedWord, ValueCount
 from vocabtool.stores.database import Connections, create_index, drop_index
-from vocabtool.stores.index import recount
 from vocabtool.stores.reader import PostgresStore
 from vocabtool.stores.vectors import build_vectors
 from vocabtool.stores.writer import PostgresWriter
@@ -241,28 +239,6 @@ def test_required_clauses_parts_and_several_queries(both: Both) -> None:
     assert both.store.document_frequencies([a]) == both.small.document_frequencies([a])
 
 
-@pytest.mark.parametrize("metric", ["cosine", "inner-product", "l2"])
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_vectors(postgres_server: PostgresServer, metric: str, dtype: str) -> None:
-    docs = corpus(60)
-    made = Both(postgres_server.new_database(), docs, metric=metric, dtype=dtype)
-    vector = np.random.default_rng(1).standard_normal(DIM).astype(np.float32)
-    held = prepare(np.array([doc.vector or (0,) * DIM for doc in docs], np.float32), metric)  # type: ignore[arg-type]
-    held = held.astype(dtype).astype(np.float32)
-    asked = prepare(vector, metric).astype(np.float64)  # type: ignore[arg-type]
-    right = held @ asked if metric != "l2" else -((held - asked) ** 2).sum(axis=1)
-    there = np.flatnonzero(held.any(axis=1))
-    best = there[(-right[there]).argsort()][:10]
-    rows = np.array([made.row_of[0], made.row_of[5]])
-    near = made.store.near(vector, rows, 10, made.store.live)
-    assert made.places(near.nearest.rows) == best.tolist()
-    assert_allclose(near.nearest.scores, right[best], rtol=1e-5, atol=1e-6)
-    assert np.isnan(near.similarities[0])
-    assert_allclose(near.similarities[1], right[5], rtol=1e-5, atol=1e-6)
-    assert_allclose(made.store.take(rows), held[[0, 5]])
-    made.close()
-
-
 @pytest.mark.parametrize("method", ["hnsw", "ivfflat"])
 def test_an_approximate_index_measures_its_recall(
     postgres_server: PostgresServer, method: Any
@@ -331,41 +307,6 @@ def test_no_text_becomes_sql(both: Both, evil: str) -> None:
     clause = Clause((Term("words", evil), Term("words", "bala")))
     assert store.is_empty(store.select([clause]))
     assert len(store.in_order(store.live)) == len(both.small.docs)
-
-
-def test_a_role_that_may_only_read(both: Both) -> None:
-    with both.connections.connect() as connection:
-        connection.execute("CREATE ROLE only_reads LOGIN")
-        connection.execute("GRANT USAGE ON SCHEMA vocabtool TO only_reads")
-        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA vocabtool TO only_reads")
-    parameters = both.connections._parameters | {"user": "only_reads"}
-    connections = Connections(psycopg.conninfo.make_conninfo(**parameters))
-    store = PostgresStore(connections, both.tables, NO_MODEL, Cutter("none"))
-    vector = np.ones(DIM, np.float32)
-    hits = search(store, "bala SKU-10007-B", vector, settings=Settings(identifier=is_code))
-    assert hits[0].tier == 1
-    connections.close()
-
-
-def test_long_texts(postgres_server: PostgresServer) -> None:
-    """Lengths are rounded as in a folder."""
-    draw = np.random.default_rng(3)
-    docs = [Doc(f"l{n}", " ".join(draw.choice(WORDS, 30 + 37 * n).tolist())) for n in range(30)]
-    made = Both(postgres_server.new_database(), docs)
-    plain = PlainBM25(Cutter("none").terms([doc.text for doc in docs]), stored_length)
-    phrase = Clause((Term("words", "bala"), Term("words", "kera")))
-    query = KeywordQuery((Clause((Term("words", "lomd"),)), phrase))
-    right = plain.search(query, 30)
-    found = made.store.search(query, 30, made.store.live)
-    assert made.places(found.rows) == right.rows.tolist()
-    assert_allclose(found.scores, right.scores, rtol=1e-6)
-    with made.connections.connect() as connection:
-        assert recount(connection, made.tables) == []
-        exact = "UPDATE {postings} p SET length = d.words FROM {documents} d WHERE d.doc = p.doc"
-        connection.execute(made.tables.sql(exact))
-        (difference,) = recount(connection, made.tables)
-        assert "postings" in difference
-    made.close()
 
 
 @pytest.mark.parametrize(
