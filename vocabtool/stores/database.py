@@ -24,7 +24,6 @@ The index with the number N has these tables:
                      documents                    the document frequency
     postings_N       term, doc,                   length: the number of words of the document, as
                      frequency, length            keywords/bm25.py rounds it
-    answers_N        number, key, digest, answer  answers to requests with a key
     facts_N          name, value                  value: a part of the model, or measurements
 
 A writer holds an advisory lock of its session from the beginning to the end, so an index has one
@@ -119,7 +118,7 @@ MIN_SERVER: Final = 140000
 HALF: Final = (0, 7)  # the version of pgvector that brings half precision
 MAX_DIMENSIONS: Final = 16_000  # of pgvector
 LOCK: Final = 0x766F6361  # the first of two numbers of our advisory locks; the other says which
-TABLES: Final = ("documents", "terms", "postings", "answers", "facts")
+TABLES: Final = ("documents", "terms", "postings", "facts")
 FIELD_CODES: Final = {"words": "w", "surfaces": "s"}
 
 CREATE_SCHEMA: Final = """
@@ -142,8 +141,6 @@ CREATE TABLE {terms} (term int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, field "
     WITH (fillfactor = 80);
 CREATE TABLE {postings} (term int, doc bigint, frequency int NOT NULL, length int NOT NULL,
     PRIMARY KEY (term, doc) INCLUDE (frequency, length));
-CREATE TABLE {answers} (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    key text COLLATE "C" NOT NULL UNIQUE, digest bytea NOT NULL, answer bytea NOT NULL);
 CREATE TABLE {facts} (name text COLLATE "C" PRIMARY KEY, value bytea NOT NULL);
 """
 

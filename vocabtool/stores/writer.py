@@ -24,7 +24,7 @@ from vocabtool.documents.batch import Batch, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.index.database import MAX_ANSWERS, text_hash
+from vocabtool.index.database import text_hash
 from vocabtool.index.documents import MAX_FIELDS, union, value_of
 from vocabtool.index.folder import Chance, Manifest
 from vocabtool.index.generation import Progress
@@ -129,16 +129,14 @@ class Changes:
     - ``documents``: new documents by their keys.
     - ``deleted``: the numbers of documents to delete.
     - ``sources``: maps the number of a document to the number of the file that now contains it.
-    - ``answers``: a list of (key of a request, hash of the request, answer).
     """
 
     documents: dict[UUID, NewDocument] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)
     sources: dict[int, int] = field(default_factory=dict)
-    answers: list[tuple[str, bytes, bytes]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return any((self.documents, self.deleted, self.sources, self.answers))
+        return any((self.documents, self.deleted, self.sources))
 
 
 class PostgresWriter:
@@ -279,15 +277,6 @@ class PostgresWriter:
         )
         found = [doc for doc, source in held if sources.get(doc, source) in numbers]
         return np.array(found, np.int64)
-
-    def remember(self, key: str, digest: bytes, answer: bytes) -> None:
-        self._changes.answers.append((key, digest, answer))
-
-    def answer_for(self, key: str) -> tuple[bytes, bytes] | None:
-        held = self._ask("SELECT digest, answer FROM {answers} WHERE key = %s", key)
-        found = [(bytes(digest), bytes(answer)) for digest, answer in held]
-        found += [(digest, told) for name, digest, told in self._changes.answers if name == key]
-        return found[0] if found else None
 
     def register_sources(self, sources: Sequence[Source]) -> None:
         self.manifest = replace(self.manifest, sources=(*sources,))
@@ -560,13 +549,6 @@ class PostgresWriter:
                 " WHERE held.doc = given.doc",
                 [*changes.sources],
                 [*changes.sources.values()],
-            )
-        for answer in changes.answers:
-            self._run("INSERT INTO {answers} (key, digest, answer) VALUES (%s, %s, %s)", *answer)
-        if changes.answers:
-            self._run(
-                "DELETE FROM {answers} WHERE number <= (SELECT max(number) FROM {answers}) - %s",
-                MAX_ANSWERS,
             )
 
     def _delete(self, docs: list[int]) -> Ints:
