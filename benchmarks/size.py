@@ -7,7 +7,8 @@
 All lines count, including blank lines and docstrings. A command is traced in a process of its own,
 in its second run, when everything is imported: the called functions of the package (a comprehension
 counts as part of its function), and their files. Bare participles among names are recognised by
-their ending and by a list of words.
+their ending and by a list of words. A short function that is used once has at most 12 lines, a name
+that no other function of the package has, and one place that uses the name.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -55,6 +57,16 @@ sys.setprofile(None)
 print(json.dumps([len(passed), len({file for file, *_ in passed})]))
 os._exit(0)
 """
+COUNT_OPTIONS: Final = """
+import click
+from vocabtool.cli.main import cli
+def options(command):
+    own = [p for p in command.params if isinstance(p, click.Option)]
+    inner = command.commands.values() if isinstance(command, click.Group) else ()
+    return len(own) + sum(map(options, inner))
+print(options(cli))
+"""
+SHORT: Final = 12  # lines of a function
 PUBLIC_MODULES: Final = ("vocabtool.cli.main", "vocabtool.documents", "vocabtool.errors")
 PARTICIPLES: Final = frozenset(
     """asked begun bought bound broken brought built chosen done drawn fed felt found given gone
@@ -106,6 +118,9 @@ def sizes(root: Path) -> Iterator[tuple[str, int]]:
     )
     yield "test_percent_inside", round(100 * inside / lines)
     yield "imports_in_functions", sum(map(imports_in_functions, trees))
+    yield from notions(trees)
+    yield "public_names", len(public)
+    yield "options", int(run_python(root, "-c", COUNT_OPTIONS))
     yield "participles", sum(len(participles(tree)) for tree in trees)
     modules = [path.stem for path in package.rglob("*.py")]
     yield "participles_public", sum(map(is_participle, [*public, *modules]))
@@ -145,6 +160,37 @@ def imports_in_functions(tree: ast.Module) -> int:
             for inner in ast.walk(node)
             if isinstance(inner, ast.Import | ast.ImportFrom)
         }
+    )
+
+
+def notions(trees: list[ast.Module]) -> Iterator[tuple[str, int]]:
+    """Yield the numbers of classes, protocols, limits, and short functions that are used once."""
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    yield "classes", len(classes)
+    bases = [" ".join(map(ast.unparse, node.bases)) for node in classes]
+    yield "protocols", sum("Protocol" in names for names in bases)
+    assigned = [
+        target
+        for tree in trees
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    ]
+    yield (
+        "limits",
+        sum(isinstance(name, ast.Name) and name.id.startswith("MAX_") for name in assigned),
+    )
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    defined = Counter(function.name for function in functions)
+    uses = Counter(node.id for node in nodes if isinstance(node, ast.Name))
+    uses.update(node.attr for node in nodes if isinstance(node, ast.Attribute))
+    lengths = {node.name: (node.end_lineno or 0) - node.lineno + 1 for node in functions}
+    yield (
+        "short_functions_used_once",
+        sum(
+            defined[name] == uses[name] == 1 and length <= SHORT for name, length in lengths.items()
+        ),
     )
 
 
