@@ -41,14 +41,11 @@ def test_the_page_has_the_figures_of_the_json(
         assert bars == [f"width:{100 * mean / max(means):.1f}%" for mean in means]
 
 
-def test_other_modes_have_pages(index: Index, tmp_path: Path, capsysbinary: Output) -> None:
-    """The self-check, and the rates of an estimated weight."""
+def test_the_self_check_has_a_page(index: Index, tmp_path: Path, capsysbinary: Output) -> None:
+    """Its rates, as in the JSON."""
     file = tmp_path / "page.html"
     sample = ("--sample", 12, "--html", file)
-    for command, mode, key, names in (
-        ("eval", "--self-check", "rates", ("queries", "first", "first_ten")),
-        ("calibrate", "--dry-run", "found", ("first", "first_ten")),
-    ):
-        found = printed_json(capsysbinary, command, index.path, mode, *sample)
-        *_, table = tables_of(file)
-        assert numbers(table) == [each[name] for each in found[key] for name in names]
+    found = printed_json(capsysbinary, "eval", index.path, "--self-check", *sample)
+    (table,) = tables_of(file)
+    names = ("queries", "first", "first_ten")
+    assert numbers(table) == [each[name] for each in found["rates"] for name in names]

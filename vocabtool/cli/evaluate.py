@@ -107,7 +107,6 @@ def eval_command(
     help="Number of documents that queries are made from.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the result, but do not change the index.")
-@HTML
 @format_option()
 def calibrate_command(
     folder: str,
@@ -115,7 +114,6 @@ def calibrate_command(
     model: dict[str, Any],
     sample: int,
     dry_run: bool,
-    html: str | None,
     report_format: Literal["text", "json"],
 ) -> int:
     """Find the best weight of keyword search for the index in DIR, and store it.
@@ -127,7 +125,6 @@ def calibrate_command(
     from vocabtool.evaluation.tune import tune
     from vocabtool.reports.evaluation import calibration_report, tuning_report
 
-    check_files("-", html, None)
     with usage_errors():
         index = open_index(folder, model)
         if queries["qrels"] is not None:
@@ -152,7 +149,7 @@ def calibrate_command(
             calibration, report = found.calibration, calibration_report(found)
         if not dry_run:
             index.store_calibration(calibration)
-        show_report(report, report_format, html)
+        show_report(report, report_format)
     return 0
 
 

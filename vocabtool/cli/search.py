@@ -101,14 +101,6 @@ SETTINGS = gather(
         "else 0.5, or 0.4 for models of subword pieces]",
     ),
     click.option(
-        "--boost",
-        metavar="X",
-        type=click.FloatRange(0),
-        default=0.5,
-        show_default=True,
-        help="In keyword search, words that the model does not know have the weight 1 + X.",
-    ),
-    click.option(
         "--depth",
         type=click.IntRange(1, 1_000_000),
         default=None,
@@ -120,12 +112,6 @@ SETTINGS = gather(
         default=True,
         show_default=True,
         help="Rank documents that contain an identifier of the query above all others.",
-    ),
-    click.option(
-        "--identifier",
-        metavar="REGEX",
-        help="Regular expression that matches identifiers. [default: matches names and codes such "
-        "as os.path, a_b, a::b, camelCase, CVE-2024-1234]",
     ),
     click.option(
         "--phrases",

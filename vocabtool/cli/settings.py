@@ -83,6 +83,7 @@ def _table(
                 option.process_value(context, value)
             except click.BadParameter as error:
                 raise InvalidFile(f"[index.{name}] {key}: {error.message}") from error
-    if str(table.get("model")).startswith(("python:", "openai:")):
+    is_dangerous = str(table.get("model")).startswith(("python:", "openai:"))
+    if is_dangerous and context.params.get("trust"):
         context.params["trust"] = False  # it allowed the model, which takes no such option
     return table
