@@ -13,7 +13,7 @@ import sys
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Final, NoReturn, TextIO
+from typing import Final, NoReturn
 
 import click
 
@@ -136,17 +136,13 @@ def main() -> NoReturn:
     os._exit(code)
 
 
-def _escape(stream: TextIO | None) -> None:
-    if isinstance(stream, TextIOWrapper):
-        stream.reconfigure(errors="backslashreplace")
-
-
 def _run() -> int:
     if sys.stdout is None:  # the parent process closed it
         tell("error: standard output is closed")
         return 3
-    _escape(sys.stdout)
-    _escape(sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # hide TensorFlow's messages about its build
     try:
         result = cli.main(prog_name="vocabtool", standalone_mode=False)
@@ -160,18 +156,13 @@ def _run() -> int:
         return 0
     except (VocabtoolError, OSError) as error:
         tell(f"error: {error}")
-        _tell_repair(error)
+        if isinstance(error, InvalidFile) and error.file is not None:
+            from vocabtool.index.folder import advice
+
+            if (hint := advice(error.file)) is not None:
+                tell(hint)
         return 3
     except MemoryError:
         tell("error: not enough memory")
         return 3
     return result if isinstance(result, int) else 0
-
-
-def _tell_repair(error: Exception) -> None:
-    if isinstance(error, InvalidFile) and error.file is not None:
-        from vocabtool.index.folder import advice
-
-        hint = advice(error.file)
-        if hint is not None:
-            tell(hint)
