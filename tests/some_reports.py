@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tests.judged_words import judged, lines
-from vocabtool import ByteStrings, Diff, OovReport, Vocabulary, pairwise, save_diff, save_report
+from vocabtool import ByteStrings, Diff, OovReport, Vocabulary, save_diff, save_report
 from vocabtool.choices import Fold
 from vocabtool.comparison.compare import compare, read, weigh
-from vocabtool.oov.batch_counts import count_batch
-from vocabtool.oov.counter import OovCounts
-from vocabtool.oov.report import Estimate, Header
-from vocabtool.reports import comparison, oov, renderers
+from vocabtool.oov.counter import OovCounts, count_batch
+from vocabtool.oov.report import Header
+from vocabtool.reports import comparison, oov, render
 from vocabtool.tokenization.text_arrays import string_array
 from vocabtool.vocabulary import Marker
 
@@ -65,21 +62,15 @@ def unknown_words(
     pieces: Mapping[bytes, int] | None = None,
     header: Mapping[str, Any] | None = None,
     line: bytes | None = None,
-    estimated: Mapping[Any, float] | None = None,
     **options: Any,
 ) -> OovReport:
-    """A report on texts, lists of words. ``line``: what the only text looked like.
-
-    ``estimated``: by how much at most figures are off.
-    """
-    counter = OovCounts(len(known))
+    """A report on texts, lists of words. ``line``: what the only text looked like."""
+    counter = OovCounts(len(known), **options)
     places = {entry: place for place, entry in enumerate(known)}
     shown = lines(texts) if line is None else string_array([line])
     counter.add(count_batch(judged(texts, places, pieces)), shown)
     of = HEADER._replace(vocabulary_size=len(known))._replace(**(header or {}))
-    report = counter.report(of, vocabulary(known), **options)
-    bounds = [Estimate(figure, off, certain=False) for figure, off in (estimated or {}).items()]
-    return replace(report, estimated=tuple(bounds)) if bounds else report
+    return counter.report(of, vocabulary(known))
 
 
 def nasty_words(*, pieces: bool = False, **options: Any) -> OovReport:
@@ -124,12 +115,4 @@ def nasty_diff(*, corpus: bool = True) -> Diff:
 def text_of(found: OovReport | Diff, width: int | None = None) -> str:
     """What standard output shows: a terminal of that width, or no terminal."""
     report = comparison.diff_report(found) if isinstance(found, Diff) else oov.oov_report(found)
-    return "".join(renderers.render_text(report, width))
-
-
-def pairs_as(form: renderers.Format, width: int | None = None) -> bytes:
-    """The pairs of three vocabularies, written."""
-    three = (vocabulary(A, "<b>"), vocabulary(B, "b"), vocabulary([b"of"], "c"))
-    file = io.BytesIO()
-    renderers.write(comparison.pairs_report(pairwise(three)), file, form, width)
-    return file.getvalue()
+    return "".join(render.render_text(report, width))

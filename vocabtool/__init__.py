@@ -27,8 +27,7 @@ from vocabtool.errors import (
 )
 
 if TYPE_CHECKING:
-    from vocabtool.comparison.compare import diff, pairwise
-    from vocabtool.comparison.diff import Diff
+    from vocabtool.comparison.compare import Diff, diff
     from vocabtool.documents.reading import Document
     from vocabtool.embedding.embed import EmbedReport, embed
     from vocabtool.embedding.shards import Shards
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from vocabtool.index.writer import Writer
     from vocabtool.oov.counter import OovCounter
     from vocabtool.oov.report import OovReport
-    from vocabtool.oov.suggest import Suggestions, suggest
+    from vocabtool.oov.suggest import suggest
     from vocabtool.reports.comparison import save_diff
     from vocabtool.reports.oov import save_report
     from vocabtool.search.hits import Hit, Hits
@@ -86,7 +85,6 @@ __all__ = [
     "Settings",
     "Shards",
     "Stream",
-    "Suggestions",
     "TokenLimit",
     "Unknown",
     "UnknownFormat",
@@ -104,7 +102,6 @@ __all__ = [
     "interleave",
     "mix",
     "open_encoder",
-    "pairwise",
     "read",
     "save",
     "save_diff",
@@ -119,8 +116,7 @@ _HOMES = {
     **dict.fromkeys(("extract", "inspect", "vocabularies"), "vocabtool.formats.registry"),
     **dict.fromkeys(("read", "save"), "vocabtool.formats.vocabulary_files"),
     "Model": "vocabtool.formats.reader",
-    **dict.fromkeys(("diff", "pairwise"), "vocabtool.comparison.compare"),
-    "Diff": "vocabtool.comparison.diff",
+    **dict.fromkeys(("Diff", "diff"), "vocabtool.comparison.compare"),
     "save_diff": "vocabtool.reports.comparison",
     "WordVectors": "vocabtool.formats.word_vectors",
     "Encoder": "vocabtool.encoders.encoder",
@@ -140,7 +136,7 @@ _HOMES = {
     "ByteStrings": "vocabtool.system.byte_strings",
     "OovCounter": "vocabtool.oov.counter",
     "OovReport": "vocabtool.oov.report",
-    **dict.fromkeys(("Suggestions", "suggest"), "vocabtool.oov.suggest"),
+    "suggest": "vocabtool.oov.suggest",
     "save_report": "vocabtool.reports.oov",
     "TokenLimit": "vocabtool.tokenization.token_limit",
     "Words": "vocabtool.tokenization.words",

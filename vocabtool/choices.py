@@ -24,7 +24,6 @@ SPLIT_SIZE: Final = 256  # words or tokens of a piece
 # Counting unknown and split words.
 SplitOrder = Literal["cost", "count", "pieces", "documents"]  # cost: count x (pieces - 1)
 LimitedFigure = Literal["unknown", "split3", "fertility", "cut"]
-StartVectors = Literal["mean", "sum", "contexts"]  # of words that are added to a tokenizer
 
 # Comparing vocabularies.
 Fold = Literal["case", "nfkc", "markers"]

@@ -16,15 +16,15 @@ ONE = "the\nof\nParis\n287.9\ncat\nlove\n"
 TWO = "of\nthe\nparis\ndog\n"
 CORPUS = "The cat.\nA dog, the dog\n"
 ROWS = """\
-token\tid_a\tid_b\tkind_a\tkind_b\trank_a\trank_b\tshift
-the\t0\t1\tword\tword\t1\t2\t1.0
-of\t1\t0\tword\tword\t2\t1\t-1.0
-Paris\t2\t\tcapitalised\t\t\t\t
-287.9\t3\t\tnumber\t\t\t\t
-cat\t4\t\tword\t\t\t\t
-love\t5\t\tword\t\t\t\t
-paris\t\t2\t\tword\t\t\t
-dog\t\t3\t\tword\t\t\t
+token\tid_a\tid_b\tkind_a\tkind_b
+the\t0\t1\tword\tword
+of\t1\t0\tword\tword
+Paris\t2\t\tcapitalised\t
+287.9\t3\t\tnumber\t
+cat\t4\t\tword\t
+love\t5\t\tword\t
+paris\t\t2\t\tword
+dog\t\t3\t\tword
 """
 SUMMARY = "vocabtool: 2 entries common, 4 only in one.txt, 2 only in two.txt\n"
 
@@ -53,11 +53,11 @@ def test_rows_for_programs(here: Path) -> None:
 
 
 def test_a_terminal_gets_tables(here: Path) -> None:
-    """Overlap, kinds, folds, ranks, samples, use: what is asked in one command."""
+    """Overlap, kinds, samples, use: what is asked in one command."""
     shown = on_terminal(here, "diff", "one.txt", "two.txt", "--corpus", "corpus.txt")
     lines = [" ".join(line.split()) for line in shown.splitlines()]
     assert {"A one.txt: 6 entries", "common 2 33.33% 50.00%", "B 4 66.67%"} <= set(lines)
-    assert "one word makes up all of the tokens that only B knows (2 of 6 tokens)" in lines
+    assert {"only B 2 33.33%", "dog 2"} <= set(lines)
     assert "vocabtool:" not in shown
 
 
@@ -137,38 +137,17 @@ def test_files_are_written(here: Path, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "other").read_text("utf-8"))["common"] == 2
 
 
-def test_more_than_two_make_pairs(here: Path, tmp_path: Path) -> None:
-    """A row a pair; a page and a file as well."""
-    done = run("diff", "one.txt", "two.txt", "one.txt", "--fold", "case", cwd=here)
-    lines = [line.split("\t") for line in done.stdout.decode().splitlines()]
-    assert [line[:7] for line in lines] == [
-        ["a", "b", "size_a", "size_b", "common", "only_a", "only_b"],
-        ["one.txt", "two.txt", "6", "4", "3", "3", "1"],
-        ["one.txt", "one.txt", "6", "6", "6", "0", "0"],
-        ["two.txt", "one.txt", "4", "6", "3", "1", "3"],
-    ]
-    files = ["-o", str(tmp_path / "pairs.json"), "--html", str(tmp_path / "pairs.html")]
-    assert run("diff", "one.txt", "two.txt", "one.txt", *files, cwd=here).stdout == b""
-    assert json.loads((tmp_path / "pairs.json").read_text("utf-8"))["pairs"][0]["common"] == 2
-    assert "Jaccard" in (tmp_path / "pairs.html").read_text("utf-8")
-    assert "Jaccard" in on_terminal(here, "diff", "one.txt", "two.txt", "one.txt")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["one.txt"], "two vocabularies or more, got one"),
+        (["one.txt"], "Missing argument 'B'"),
+        (["one.txt", "two.txt", "one.txt"], "unexpected extra argument (one.txt)"),
         (["one.txt", "two.txt", "--rule", "lower"], "need --corpus"),
         (["one.txt", "two.txt", "--corpus", "x", "--rule", "kera"], "Did you mean keras?"),
-        (
-            ["one.txt", "two.txt", "one.txt", "--corpus", "x"],
-            "--corpus needs exactly two",
-        ),
         (["one.txt", "two.txt", "-o", "diff.xml"], "-o diff.xml: expected a file that ends in"),
         (["one.txt", "two.txt", "--only", "a", "--format", "json"], "not with json and --html"),
         (["one.txt", "two.txt", "--only", "a", "-o", "diff.json"], "not with json and --html"),
         (["one.txt", "two.txt", "--only", "a", "--html", "diff.html"], "not with json and --html"),
-        (["one.txt", "two.txt", "one.txt", "--only", "a"], "--only needs exactly two vocabularies"),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str, here: Path) -> None:
@@ -184,6 +163,7 @@ def test_wrong_usage(arguments: list[str], message: str, here: Path) -> None:
         (["missing", "two.txt"], "missing"),
         (["one.txt", "two.txt#nothing"], "nothing"),
         (["one.txt", "two.txt", "--corpus", "missing"], "missing"),
+        (["one.txt", "two.txt", "--corpus", "x", "--rule", "tokenizer:x"], "must make words"),
         (["one.txt", "two.txt", "--html", "no/such/page.html"], "the folder does not exist"),
     ],
 )
@@ -208,5 +188,5 @@ def test_what_the_files_say_of_themselves_is_told(here: Path, tmp_path: Path) ->
     assert incomplete.startswith(f"{folder}: incomplete: broken.onnx.tflite")
     assert taken.startswith(f"{folder}: using vocab.txt, one of 2 vocabularies")
     assert json.loads(done.stdout)["notes"][:2] == [incomplete, taken]
-    done = run("diff", f"{folder}#words", "one.txt", "two.txt", cwd=here)
-    assert done.stderr.decode() == f"vocabtool: {incomplete}\n"
+    done = run("diff", f"{folder}#words", "one.txt", cwd=here)
+    assert done.stderr.decode().startswith(f"vocabtool: {incomplete}\n")

@@ -347,10 +347,9 @@ def test_figures(name: str, threads: int) -> None:
         word.encode("utf-8", "surrogateescape"): count for word, count in counted.items()
     }
     if name == "WordLevel":
-        assert report.pieces is None
+        assert report.split is None
     else:
-        assert report.pieces is not None
-        assert report.pieces.mean == pytest.approx(pieces / report.tokens)
+        assert report.fertility == pytest.approx(pieces / report.tokens)
 
 
 def test_nothing_is_left_out() -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import click
 
-from vocabtool.choices import FOLDS, Only
-from vocabtool.cli.options import HTML, OUTPUT, RULES, check_rule, text_options
+from vocabtool.choices import FOLDS, NAMED, Only
+from vocabtool.cli.options import HTML, OUTPUT, check_rule, text_options
 from vocabtool.cli.output import (
     check_ending,
     check_files,
@@ -23,7 +23,7 @@ from vocabtool.cli.output import (
 from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
-    from vocabtool.comparison.diff import Diff
+    from vocabtool.comparison.compare import Diff
     from vocabtool.documents.options import ReadOptions
 
 DiffFormat = Literal["text", "json", "csv", "parquet"]
@@ -34,7 +34,7 @@ HELP = """A and B are models or word lists: anything that `vocabtool extract` re
 selects one of several vocabularies in FILE by the name that `inspect` prints. Entries are compared
 byte for byte unless --fold is set. But if one of them has pieces with markers, entries are compared
 by the text that they stand for: `the` of WordPiece equals `▁the` and `Ġthe`, and `##ing` equals
-`ing`. Three vocabularies or more give a table of all pairs."""
+`ing`."""
 
 
 def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
@@ -46,14 +46,15 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
 
 
 @click.command("diff", epilog=HELP)
-@click.argument("vocabularies", nargs=-1, required=True, metavar="A B [MORE]...")
+@click.argument("a")
+@click.argument("b")
 @click.option(
     "--fold",
     callback=_folds,
     default="",
     metavar="FOLDS",
-    help=f"Differences to ignore, separated by commas: {', '.join(FOLDS)}. The report shows the "
-    "effect of each. [default: markers if A or B has pieces with markers (## or ▁), else none]",
+    help=f"Differences to ignore, separated by commas: {', '.join(FOLDS)}. "
+    "[default: markers if A or B has pieces with markers (## or ▁), else none]",
 )
 @click.option(
     "--as-stored",
@@ -74,8 +75,8 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     "--rule",
     callback=check_rule,
     metavar="RULE",
-    help=f"Rule that splits the corpus into words, for A and B: {RULES}. [default: keras; "
-    "if A or B has pieces with markers, each uses its own rule]",
+    help=f"Rule that splits the corpus into words, for A and B: {', '.join(NAMED)} or "
+    "regex:PATTERN. [default: keras; if A or B has pieces with markers, each uses its own rule]",
 )
 @click.option(
     "--format",
@@ -100,7 +101,8 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     "For the formats text, csv and parquet. [default: all three lists]",
 )
 def diff_command(
-    vocabularies: tuple[str, ...],
+    a: str,
+    b: str,
     fold: tuple[str, ...],
     as_stored: bool,
     corpus: tuple[str, ...],
@@ -113,55 +115,42 @@ def diff_command(
     only: Only | None,
 ) -> None:
     """Compare the vocabularies A and B: entries in both, and entries in only one."""
-    if len(vocabularies) < 2:
-        raise click.UsageError("expected two vocabularies or more, got one")
     if not corpus and (rule or read.field or read.format):
         raise click.UsageError("--rule, --field and --input-format need --corpus")
     if output is None:
         check_ending(file)
     check_files(file, html, output)
-    several = len(vocabularies) > 2
     if only is not None:  # other formats contain the whole comparison
         ending = Path(file).suffix.lower()
         if html is not None or output == "json" or (output is None and ending in WHOLE):
             raise click.UsageError(
                 "--only works with text, csv and parquet, not with json and --html"
             )
-        if several:
-            raise click.UsageError("--only needs exactly two vocabularies")
-    if corpus and several:
-        raise click.UsageError("--corpus needs exactly two vocabularies")
-    from vocabtool.comparison.compare import pairwise
-    from vocabtool.reports.comparison import diff_report, known_to, pairs_report
-    from vocabtool.reports.model import percent
+    from vocabtool.reports.comparison import diff_report, known_to
+    from vocabtool.reports.report import percent
 
-    if several:
-        pairs = pairwise(vocabularies, fold=fold, as_stored=as_stored)
-        tell_notes(pairs.notes)
-        deliver_report(pairs_report(pairs), file, html, output)
-        return
-    found = _compare(vocabularies, fold, as_stored, corpus, rule, read)
-    report = diff_report(found, limit, only)
+    comparison = _compare((a, b), fold, as_stored, corpus, rule, read)
+    report = diff_report(comparison, limit, only)
     deliver_report(report, file, html, output, as_list=only is not None)
     if file == "-" and output in (None, "text") and only is None and width() is not None:
         return  # the printed tables already contain these figures
-    common, only_a, only_b = found.common, found.only_a, found.only_b
-    a, b = found.a.label, found.b.label
-    tell(f"{common:,} entries common, {only_a:,} only in {a}, {only_b:,} only in {b}")
-    use = found.use
+    tell(
+        f"{comparison.common:,} entries common, {comparison.only_a:,} only in {a}, "
+        f"{comparison.only_b:,} only in {b}"
+    )
+    use, cuts = comparison.use, comparison.cuts
     if use is not None:
         known = ", ".join(f"{name} {percent(use.share(tokens))}" for name, tokens in known_to(use))
         tell(f"{use.tokens:,} tokens; known tokens: {known} (rule for both: {use.rule_name})")
-    if found.cuts is not None:
-        for label, cut in ((a, found.cuts.a), (b, found.cuts.b)):
-            tell(
-                f"{label}: {cut.tokens:,} words, {cut.pieces:,} pieces, {cut.fertility:.2f} pieces "
-                f"per word, {cut.unknown:,} unknown words (by its own rule)"
-            )
+    for label, cut in ((a, cuts.a), (b, cuts.b)) if cuts is not None else ():
+        tell(
+            f"{label}: {cut.tokens:,} words, {cut.pieces:,} pieces, {cut.fertility:.2f} pieces "
+            f"per word, {cut.unknown:,} unknown words (by its own rule)"
+        )
 
 
 def _compare(
-    names: tuple[str, ...],
+    names: tuple[str, str],
     fold: tuple[str, ...],
     as_stored: bool,
     corpus: tuple[str, ...],
@@ -181,7 +170,7 @@ def _compare(
     from vocabtool.documents.reading import ReadLog, left_out
 
     log = ReadLog()
-    texts = (each.texts for each in read_documents(corpus, read, log, BATCH_BYTES))
+    texts = (batch.texts for batch in read_documents(corpus, read, log, BATCH_BYTES))
     weighed = compare.weigh(comparison, names, sides, texts, corpus, rule=rule, as_stored=as_stored)
     tell_skipped(log.skipped)
     counted = weighed.use or weighed.cuts

@@ -1,4 +1,4 @@
-"""Compare vocabularies: two, with their use in a corpus (``diff``), or several (``pairwise``).
+"""Compare two vocabularies, and their use in a corpus (:func:`diff`).
 
 If a vocabulary has pieces with markers, such as ``##`` or ``▁``, entries are compared by their text
 (:func:`~vocabtool.comparison.entries.spell`); otherwise byte for byte. Entries that a layer adds,
@@ -8,46 +8,47 @@ such as Keras' mask and ``[UNK]``, are not compared.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from itertools import combinations
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.choices import Fold
-from vocabtool.comparison.cuts import count_cuts
-from vocabtool.comparison.diff import NONE, Diff, Order, Ranks, Side
+from vocabtool.comparison.corpus import RULE, Cuts, Use, count_cuts, count_use
 from vocabtool.comparison.entries import (
+    CODES,
+    KINDS,
+    Kind,
     Members,
+    Truths,
     Union,
     arrow,
-    contents,
     fold_entries,
-    gains,
-    jaccard,
     kinds,
     parse_folds,
     spell,
     take,
 )
-from vocabtool.comparison.use import RULE, UseCounter
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats.registry import PickedVocabulary, pick, split_name
+from vocabtool.system.native_import import import_data_frames
 from vocabtool.tokenization.words import Words
-from vocabtool.vocabulary import Vocabulary
+from vocabtool.vocabulary import Kind as VocabularyKind
+from vocabtool.vocabulary import Marker, Vocabulary, decode
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
     from vocabtool.documents.files import Sources
 
 Comparable = Vocabulary | str | Path
-FEWEST: Final = 100  # minimum number of entries to determine an order
-ASCENDING: Final = 0.95  # alphabetical: minimum share of neighbouring pairs in ascending order
-NEIGHBOURS: Final = 1 << 14  # neighbouring pairs that are compared, evenly spread
-SHORTER: Final = 0.9  # by frequency: maximum mean length of the first tenth / of all entries
+Part = Literal["common", "only_a", "only_b"]
+NONE: Final = 255  # the kind of an entry that a side does not contain
 
 
 def diff(
@@ -94,16 +95,52 @@ def read(source: Comparable) -> PickedVocabulary:
     return PickedVocabulary(source) if isinstance(source, Vocabulary) else pick(source)
 
 
-def _label(source: Comparable) -> str:
-    return source.name if isinstance(source, Vocabulary) else str(source)
+def compare(
+    sources: Sequence[Comparable],
+    sides: Sequence[PickedVocabulary],
+    fold: str | Iterable[str] = (),
+    as_stored: bool = False,
+) -> Diff:
+    """Return the comparison of two vocabularies that have been read.
 
-
-def _folds_for(
-    fold: str | Iterable[str], sides: Iterable[PickedVocabulary], as_stored: bool
-) -> tuple[Fold, ...]:
+    ``sides``: what :func:`read` returned for ``sources``. Other arguments: as for :func:`diff`.
+    """
     folds = parse_folds(fold)
-    marked = any(side.vocabulary.marker is not None for side in sides)
-    return parse_folds((*folds, "markers")) if marked and not as_stored else folds
+    vocabularies = [side.vocabulary for side in sides]
+    markers = [each.marker for each in vocabularies]
+    if markers != [None, None] and not as_stored:
+        folds = parse_folds((*folds, "markers"))
+    entries = [arrow(each.stored) for each in vocabularies]
+    if "markers" in folds and markers != [None, None]:
+        entries = list(map(spell, entries, markers))
+        markers = ["▁", "▁"]
+    before = Union.of(*entries)
+    union = Union.of(*(fold_entries(each, folds) for each in entries))
+    codes = {marker: kinds(before.tokens, marker) for marker in dict.fromkeys(markers)}
+    results = []
+    for source, vocabulary, marker, stored, forms in zip(
+        sources, vocabularies, markers, (before.a, before.b), (union.a, union.b), strict=True
+    ):
+        different, distinct = len(stored.numbers), len(forms.numbers)
+        side = Side(
+            label=source.name if isinstance(source, Vocabulary) else str(source),
+            name=vocabulary.name,
+            kind=vocabulary.kind,
+            marker=vocabulary.marker,
+            size=len(vocabulary),
+            distinct=distinct,
+            duplicates=len(vocabulary) - different,
+            merged=different - distinct,
+        )
+        ids, of_kind = np.zeros(len(union), np.int64), np.full(len(union), NONE, np.uint8)
+        ids[forms.numbers] = vocabulary.id_array()[forms.positions]
+        # If folding makes several entries equal, the kind of the first one counts.
+        first = np.searchsorted(stored.positions, forms.positions)
+        of_kind[forms.numbers] = codes[marker][stored.numbers[first]]
+        results.append((side, ids, of_kind))
+    (side_a, ids_a, kinds_a), (side_b, ids_b, kinds_b) = results
+    notes = tuple(note for side in sides for note in side.notes)
+    return Diff(side_a, side_b, folds, union, ids_a, ids_b, kinds_a, kinds_b, notes=notes)
 
 
 def weigh(
@@ -133,9 +170,8 @@ def weigh(
             )
         else:
             return replace(comparison, cuts=count_cuts(*words, texts, folds=folds, sources=files))
-    counter = UseCounter(a, b, rule=rule, folds=folds)
-    counter.count(texts)
-    return replace(comparison, use=counter.report(files), notes=notes)
+    use = count_use(a, b, texts, rule=rule or RULE, folds=folds, sources=files)
+    return replace(comparison, use=use, notes=notes)
 
 
 def _own_words(source: Comparable, vocabulary: Vocabulary) -> Words:
@@ -145,140 +181,190 @@ def _own_words(source: Comparable, vocabulary: Vocabulary) -> Words:
     return Words.of(path, name=vocabulary.name)
 
 
-def compare(
-    sources: Sequence[Comparable],
-    sides: Sequence[PickedVocabulary],
-    fold: str | Iterable[str] = (),
-    as_stored: bool = False,
-) -> Diff:
-    """Return the comparison of two vocabularies that have been read.
-
-    ``sides``: what :func:`read` returned for ``sources``. Other arguments: as for :func:`diff`.
-    """
-    folds = _folds_for(fold, sides, as_stored)
-    a, b = (side.vocabulary for side in sides)
-    stored, markers = [arrow(each.stored) for each in (a, b)], (a.marker, b.marker)
-    spelled = "markers" in folds and markers != (None, None)
-    entries = stored
-    if spelled:
-        entries, markers = list(map(spell, stored, markers)), ("▁", "▁")
-    union = before = Union.of(*entries)
-    if folds and folds != ("markers",):
-        union = Union.of(*(fold_entries(each, folds) for each in entries))
-    codes = {marker: kinds(before, marker) for marker in dict.fromkeys(markers)}
-    every = gains(before, *((None, None) if spelled else markers))
-    one = _side(sources[0], a, stored[0], before.a, union.a, codes[markers[0]], len(union))
-    other = _side(sources[1], b, stored[1], before.b, union.b, codes[markers[1]], len(union))
-    (side_a, ids_a, kinds_a), (side_b, ids_b, kinds_b) = one, other
-    return Diff(
-        side_a,
-        side_b,
-        folds,
-        tuple(gain for gain in every if not spelled or gain.fold != "markers"),
-        union,
-        ids_a,
-        ids_b,
-        kinds_a,
-        kinds_b,
-        notes=tuple(note for side in sides for note in side.notes),
-    )
+# ---- the result
 
 
-def _side(
-    source: Comparable,
-    a: Vocabulary,
-    stored: pa.LargeBinaryArray,
-    before: Members,
-    forms: Members,
-    codes: NDArray[np.uint8],
-    count: int,
-) -> tuple[Side, NDArray[np.int64], NDArray[np.uint8]]:
-    """Return a :class:`Side`, and the id and kind of each token. ``count``: number of tokens."""
-    # ``before``, ``forms``: the entries before and after the folds ``case`` and ``nfkc``. If
-    # folding makes several entries equal, the kind of the first one counts.
-    different, distinct = len(before.numbers), len(forms.numbers)
-    label, order = _label(source), order_of(stored)
-    counts = (len(a), distinct, len(a) - different, different - distinct)
-    side = Side(label, a.name, a.kind, a.marker, *counts, order)
-    ids, found = np.zeros(count, np.int64), np.full(count, NONE, np.uint8)
-    ids[forms.numbers] = a.id_array()[forms.positions]
-    first = np.searchsorted(before.positions, forms.positions)
-    found[forms.numbers] = codes[before.numbers[first]]
-    return side, ids, found
+class Side(NamedTuple):
+    """One of the two compared vocabularies.
 
-
-def order_of(entries: pa.LargeBinaryArray) -> Order:
-    if len(entries) < FEWEST:
-        return "unclear"
-    pairs = len(entries) - 1
-    first = np.arange(min(pairs, NEIGHBOURS)) * pairs // min(pairs, NEIGHBOURS)
-    ascending = pc.less(take(entries, first), take(entries, first + 1))
-    if ascending.true_count >= ASCENDING * len(ascending):
-        return "alphabet"
-    lengths = np.diff(contents(entries)[1])
-    tenth = lengths[: len(lengths) // 10]
-    return "frequency" if tenth.mean() <= SHORTER * lengths.mean() else "unclear"
-
-
-# ---- more than two vocabularies
-
-
-class Pair(NamedTuple):
-    """The comparison of two vocabularies, A and B.
-
-    - ``a``, ``b``: Labels of the vocabularies.
-    - ``size_a``, ``size_b``: Numbers of distinct entries.
-    - ``rho``: Spearman's correlation of the ranks of the words that A and B contain; ``None`` for
-      fewer than two words.
+    - ``label``: The path or name that the caller passed.
+    - ``size``: Number of stored entries: ``distinct + duplicates + merged``.
+    - ``distinct``: Number of entries that are compared.
+    - ``duplicates``: Number of entries with the same bytes or text as an earlier entry.
+    - ``merged``: Number of entries that equal an earlier entry only after folding.
     """
 
-    a: str
-    b: str
-    size_a: int
-    size_b: int
-    common: int
+    label: str
+    name: str
+    kind: VocabularyKind
+    marker: Marker | None
+    size: int
+    distinct: int
+    duplicates: int
+    merged: int
+
+
+class KindCount(NamedTuple):
+    """How many entries of a kind are in A, in B, only in A, and only in B."""
+
+    kind: Kind
+    a: int
+    b: int
     only_a: int
     only_b: int
-    jaccard: float
-    rho: float | None
 
 
-COLUMNS: Final = Pair._fields
+@dataclass(frozen=True, eq=False)
+class Diff:
+    """The result of comparing two vocabularies, A and B.
 
+    - ``fold``: Folds that were applied before comparing. ``markers`` means that pieces were
+      compared by their text, without markers such as ``##``.
+    - ``ids_a``, ``ids_b``: int64, shape (u,), the first id of each token; 0 if the side does not
+      contain the token.
+    - ``kinds_a``, ``kinds_b``: uint8, shape (u,), the kind that each token had before the folds
+      ``case`` and ``nfkc``, as a position in ``KINDS``; ``NONE`` if the side does not contain the
+      token. If these folds make several entries equal, the kind of the first entry counts.
+    - ``use``: Counts of a corpus, split by one rule for both sides, or ``None``.
+    - ``cuts``: Counts of a corpus, split by the rule of each side, or ``None``.
+    - ``notes``: Which parts of the files could not be read, and which vocabulary was chosen from a
+      file with several.
+    """
 
-class Pairs(NamedTuple):
-    """The comparisons of all pairs of vocabularies, in input order."""
-
-    labels: tuple[str, ...]
+    a: Side
+    b: Side
     fold: tuple[Fold, ...]
-    pairs: tuple[Pair, ...]
+    union: Union
+    ids_a: NDArray[np.int64]
+    ids_b: NDArray[np.int64]
+    kinds_a: NDArray[np.uint8]
+    kinds_b: NDArray[np.uint8]
+    use: Use | None = None
+    cuts: Cuts | None = None
     notes: tuple[str, ...] = ()
 
-    def to_arrow(self) -> pa.Table:
-        """Return a table with a row for each pair; its columns are the fields of :class:`Pair`."""
-        columns: list[Any] = list(zip(*self.pairs, strict=True)) or [()] * len(COLUMNS)
-        return pa.table(dict(zip(COLUMNS, map(pa.array, columns), strict=True)))
+    def __repr__(self) -> str:
+        return (
+            f"<Diff: {self.common:,} common, {self.only_a:,} only in {self.a.label!r}, "
+            f"{self.only_b:,} only in {self.b.label!r}>"
+        )
 
+    def _repr_html_(self) -> str:
+        from vocabtool.reports.comparison import diff_html
 
-def pairwise(
-    sources: Sequence[Comparable], *, fold: str | Iterable[str] = (), as_stored: bool = False
-) -> Pairs:
-    """Compare every pair of several vocabularies. The arguments are those of :func:`diff`."""
-    sides = [read(source) for source in sources]
-    folds = _folds_for(fold, sides, as_stored)
-    entries = []
-    for vocabulary, _ in sides:
-        stored = arrow(vocabulary.stored)
-        if "markers" in folds:
-            stored = spell(stored, vocabulary.marker)
-        entries.append(fold_entries(stored, folds))
-    labels = tuple(map(_label, sources))
-    pairs = []
-    for (label_a, a), (label_b, b) in combinations(zip(labels, entries, strict=True), 2):
-        union = Union.of(a, b)
-        size_a, size_b, ranks = len(union.a.numbers), len(union.b.numbers), Ranks(union)
-        common = len(ranks)
-        sizes = (size_a, size_b, common, size_a - common, size_b - common)
-        pairs.append(Pair(label_a, label_b, *sizes, jaccard(common, size_a, size_b), ranks.rho))
-    notes = tuple(note for side in sides for note in side.notes)
-    return Pairs(labels, folds, tuple(pairs), notes)
+        return diff_html(self)
+
+    @property
+    def by_text(self) -> bool:
+        """Whether pieces were compared by their text, without markers such as ``##``."""
+        return "markers" in self.fold and (self.a.marker, self.b.marker) != (None, None)
+
+    @property
+    def tokens(self) -> pa.LargeBinaryArray:
+        """All u distinct entries: A's in id order, then the entries that only B contains.
+
+        If pieces were compared by their text, each token is this text, with ``▁`` before it if the
+        piece can be a whole word.
+        """
+        return self.union.tokens
+
+    @property
+    def in_a(self) -> Truths:
+        """Whether A contains each token, shape (u,)."""
+        return self.union.in_a
+
+    @property
+    def in_b(self) -> Truths:
+        """Whether B contains each token, shape (u,)."""
+        return self.union.in_b
+
+    @cached_property
+    def common(self) -> int:
+        """Number of entries in both vocabularies."""
+        return int(np.count_nonzero(self.in_a & self.in_b))
+
+    @property
+    def only_a(self) -> int:
+        """Number of entries only in A."""
+        return self.a.distinct - self.common
+
+    @property
+    def only_b(self) -> int:
+        """Number of entries only in B."""
+        return self.b.distinct - self.common
+
+    @property
+    def jaccard(self) -> float:
+        """Jaccard index, from 0 to 1: the share of all distinct entries that are in both."""
+        return self.common / len(self.union) if len(self.union) else 1.0
+
+    @cached_property
+    def kinds(self) -> tuple[KindCount, ...]:
+        """Number of entries of each kind, in the order of ``KINDS``."""
+        a, b, in_a, in_b = self.kinds_a, self.kinds_b, self.in_a, self.in_b
+        columns = (a[in_a], b[in_b], a[in_a & ~in_b], b[in_b & ~in_a])
+        every = [np.bincount(codes, minlength=len(KINDS)) for codes in columns]
+        counts = (KindCount(kind, *map(int, row)) for kind, *row in zip(KINDS, *every, strict=True))
+        return tuple(count for count in counts if count.a or count.b)
+
+    def places(
+        self, part: Part, most: int | None = None, *, kind: Kind | None = None
+    ) -> NDArray[np.int64]:
+        """Return the positions in ``tokens`` of some entries, by ascending id.
+
+        ``part``: ``common``, ``only_a`` or ``only_b``. ``common`` uses the ids and kinds of A.
+        ``most``: the maximum number of positions. ``kind``: return only entries of this kind.
+        """
+        mine: Members = self.union.a
+        in_other, codes = self.in_b, self.kinds_a
+        if part == "only_b":
+            mine, in_other, codes = self.union.b, self.in_a, self.kinds_b
+        places: NDArray[np.int64] = mine.numbers[in_other[mine.numbers] == (part == "common")]
+        if kind is not None:
+            places = places[codes[places] == CODES[kind]]
+        return places[:most]
+
+    def sample(self, part: Part, most: int, *, kind: Kind | None = None) -> list[bytes]:
+        """Return the first entries of a part, as bytes. For arguments see :meth:`places`."""
+        entries: list[bytes] = take(self.tokens, self.places(part, most, kind=kind)).to_pylist()
+        return entries
+
+    def to_arrow(self, places: NDArray[np.int64] | None = None) -> pa.Table:
+        """Return a table with a row for each distinct entry.
+
+        ``places``: positions in ``tokens`` of the entries to return, by default all.
+        Columns: ``token`` (large_binary); ``in_a``, ``in_b``; ``id_a``, ``id_b``; ``kind_a``,
+        ``kind_b`` (dictionary of string). Values that a side does not have are null.
+        """
+        places = np.arange(len(self.tokens)) if places is None else places
+        in_a, in_b = self.in_a[places], self.in_b[places]
+        columns = {"token": take(self.tokens, places), "in_a": in_a, "in_b": in_b}
+        for name, ids, held in (("id_a", self.ids_a, in_a), ("id_b", self.ids_b, in_b)):
+            columns[name] = pa.array(ids[places], mask=~held)
+        for name, codes in (("kind_a", self.kinds_a), ("kind_b", self.kinds_b)):
+            missing = codes[places] == NONE
+            of_kind = np.where(missing, 0, codes[places]).astype(np.int8)
+            columns[name] = pa.DictionaryArray.from_arrays(
+                pa.array(of_kind, mask=missing), pa.array(KINDS)
+            )
+        return pa.table(columns)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the table of :meth:`to_arrow` as a pandas data frame.
+
+        Tokens are ``str``; bytes that are not UTF-8 are decoded with ``surrogateescape``. Ids have
+        pandas' nullable type ``Int64``.
+        """
+        pandas = import_data_frames("pandas")
+        nullable = {pa.int64(): pandas.Int64Dtype()}
+        frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=nullable.get)
+        # object dtype: pandas' own strings must be UTF-8
+        frame["token"] = pandas.Series(list(map(decode, frame["token"])), dtype=object)
+        return frame
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the table of :meth:`to_arrow` as a Polars data frame.
+
+        ``token`` has type ``Binary``, because tokens may be invalid UTF-8.
+        """
+        return cast("pl.DataFrame", import_data_frames("polars").from_arrow(self.to_arrow()))

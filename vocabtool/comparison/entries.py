@@ -36,7 +36,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -46,10 +46,9 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import FOLDS, Fold
 from vocabtool.oov.lookalikes import main_script
-from vocabtool.system.byte_strings import CHUNK, ByteStrings
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Marker, bear_marker, is_utf8, plain_strings
 
-FoldOrAll = Literal["case", "nfkc", "markers", "all"]
 Kind = Literal[
     "word",
     "capitalised",
@@ -63,13 +62,12 @@ Kind = Literal[
 ]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 CODES: Final = {kind: code for code, kind in enumerate(KINDS)}
-EXAMPLES: Final = 5  # examples of a fold
 WORD: Final = "▁".encode()
 # Markers on entries that continue: such an entry is not a whole word.
 GOING_ON: Final[frozenset[Marker]] = frozenset(("##", "@@"))
 
-Bits = NDArray[np.uint16]
 Numbers = NDArray[np.int64]
+Truths = NDArray[np.bool_]
 
 
 # ---- Arrow and NumPy
@@ -84,17 +82,11 @@ def arrow(entries: ByteStrings) -> pa.LargeBinaryArray:
 
 
 def byte_strings(entries: pa.LargeBinaryArray) -> ByteStrings:
-    data, bounds = contents(entries)
-    return ByteStrings(data.tobytes(), bounds[:-1], bounds[1:])
-
-
-def contents(entries: pa.LargeBinaryArray) -> tuple[NDArray[np.uint8], Numbers]:
-    """Return the bytes of all n entries, and the n + 1 offsets of the entries in these bytes."""
     _, offsets, data = entries.buffers()
     bounds = np.zeros(1, np.int64)
     if offsets is not None and len(entries):
         bounds = np.frombuffer(offsets, np.int64)[entries.offset :][: len(entries) + 1]
-    return np.frombuffer(data if data is not None else b"", np.uint8), bounds
+    return ByteStrings(data.to_pybytes() if data is not None else b"", bounds[:-1], bounds[1:])
 
 
 def take(entries: pa.Array, places: NDArray[np.integer[Any]]) -> pa.Array:
@@ -116,7 +108,7 @@ def integers(numbers: pa.Int32Array) -> NDArray[np.integer[Any]]:
     return values[numbers.offset : numbers.offset + len(numbers)]
 
 
-def booleans(truths: pa.BooleanArray) -> NDArray[np.bool_]:
+def booleans(truths: pa.BooleanArray) -> Truths:
     """Return a boolean array without nulls as a NumPy array."""
     values = np.frombuffer(truths.cast(pa.uint8()).buffers()[1] or b"", np.bool_)
     return values[: len(truths)]
@@ -170,175 +162,83 @@ class Union:
         return len(self.tokens)
 
     @cached_property
-    def in_a(self) -> NDArray[np.bool_]:
+    def in_a(self) -> Truths:
         """For each token, whether A contains it: shape (u,)."""
         return _membership(self.a.numbers, len(self))
 
     @cached_property
-    def in_b(self) -> NDArray[np.bool_]:
+    def in_b(self) -> Truths:
         """For each token, whether B contains it: shape (u,)."""
         return _membership(self.b.numbers, len(self))
 
-    @cached_property
-    def bits(self) -> Bits:
-        return characters(self.tokens)
 
-
-def _membership(numbers: Numbers, count: int) -> NDArray[np.bool_]:
+def _membership(numbers: Numbers, count: int) -> Truths:
     marks = np.zeros(count, np.bool_)
     marks[numbers] = True
     return marks
 
 
-# ---- character classes of entries as bits; a million entries in 0.1 s
-
-LETTER: Final = 1 << 0  # a letter of the Latin script
-FOREIGN: Final = 1 << 1  # a letter of another script
-UPPER: Final = 1 << 2  # in addition: upper case or title case
-NUMBER: Final = 1 << 3  # a digit or any other number: 7, ½, Ⅷ
-SIGN: Final = 1 << 4  # punctuation or a symbol
-JOINER: Final = 1 << 5  # in addition to SIGN: may join the parts of an identifier
-CASED: Final = 1 << 6  # changes with case folding
-COMPOSED: Final = 1 << 7  # may change with NFKC, alone or with its neighbours or another case
-WIDE: Final = 1 << 8  # not ASCII
-BROKEN: Final = 1 << 9  # the entry is not UTF-8; no other bit is set
-SEEN: Final = 1 << 15  # in the table below: the character is in the table
-WORDED: Final = LETTER | FOREIGN  # letters of any script
-
-JOINERS: Final = frozenset("_/\\@:.+#")
-JAMO: Final = range(0x1100, 0x1200)  # letters that NFKC composes to syllables
-CONTINUATION: Final = 0x80  # bytes 10xxxxxx continue a UTF-8 character
-
-
-def characters(entries: pa.LargeBinaryArray) -> Bits:
-    """Return which character classes each entry contains, as bits: uint16, shape (n,)."""
-    every, bounds = contents(entries)
-    table, found = _table(), np.zeros(len(entries), np.uint16)
-    for at in range(0, len(entries), CHUNK):
-        ends = bounds[at : at + CHUNK + 1]
-        data, ends = every[ends[0] : ends[-1]], ends - ends[0]
-        broken: list[int] = []
-        if not bool((data >= CONTINUATION).any()):
-            bits = table[data]
-        else:
-            if broken := _not_utf8(data, ends):
-                data = data.copy()
-                for i in broken:
-                    data[ends[i] : ends[i + 1]] = 0
-            points = np.frombuffer(data.tobytes().decode().encode("utf-32-le"), "<u4")
-            for point in np.unique(points[table[points] & SEEN == 0]).tolist():
-                table[point] = _look_up(chr(point))
-            bits = np.zeros(len(data), np.uint16)  # 0 inside a character
-            bits[data & 0xC0 != CONTINUATION] = table[points]
-        filled = np.flatnonzero(ends[1:] > ends[:-1])
-        if len(filled):
-            found[at + filled] = np.bitwise_or.reduceat(bits, ends[filled]) & ~np.uint16(SEEN)
-        found[[at + i for i in broken]] = BROKEN
-    return found
-
-
-def _not_utf8(data: NDArray[np.uint8], bounds: Numbers) -> list[int]:
-    whole = data.tobytes()
-    firsts = data[bounds[:-1][bounds[:-1] < bounds[-1]]]
-    if not bool((firsts & 0xC0 == CONTINUATION).any()) and is_utf8(whole):
-        return []
-    places = bounds.tolist()
-    return [i for i in range(len(places) - 1) if not is_utf8(whole[places[i] : places[i + 1]])]
-
-
-@cache
-def _table() -> Bits:
-    table = np.zeros(0x110000, np.uint16)
-    table[:128] = [_look_up(chr(point)) for point in range(128)]
-    return table
-
-
-def _look_up(character: str) -> int:
-    category = unicodedata.category(character)
-    bits = SEEN if character.isascii() else SEEN | WIDE
-    match category[0]:
-        case "L":
-            plain = unicodedata.normalize("NFKC", character)[:1]
-            bits |= LETTER if unicodedata.name(plain, "").startswith("LATIN") else FOREIGN
-            bits |= UPPER * (category in ("Lu", "Lt"))
-        case "N":
-            bits |= NUMBER
-        case "P" | "S":
-            bits |= SIGN | JOINER * (character in JOINERS)
-    case_folded = character.casefold()
-    bits |= CASED * (case_folded != character)
-    composes = category[0] == "M" or ord(character) in JAMO
-    if composes or not all(unicodedata.is_normalized("NFKC", c) for c in (character, case_folded)):
-        bits |= COMPOSED
-    return bits
-
-
 # ---- kinds of entries
 
 # RE2 patterns. White space is Python's, with the vertical tab.
-_SPECIAL: Final = "|".join(
-    (
-        r"\A<[^<>\s\v]*[A-Za-z/][^<>\s\v]*>\z",
-        r"\A\[[^\[\]\s\v]*[A-Za-z]{2}[^\[\]\s\v]*\]\z",
-    )
+SPECIAL: Final = r"\A<[^<>\s\v]*[A-Za-z/][^<>\s\v]*>\z|\A\[[^\[\]\s\v]*[A-Za-z]{2}[^\[\]\s\v]*\]\z"
+IDENTIFIER: Final = (
+    r"[a-z][A-Z]|[\pL\pN_][_/\\@][\pL\pN_]|[\pL\pN_]::[\pL\pN_]|[\pL\pN_]{2}\.[\pL\pN_]{2}"
+    r"|[\pL\pN_](?:\+\+?|#)$"
 )
-_CAMEL: Final = "[a-z][A-Z]"
-_JOINED: Final = "|".join(
-    (
-        r"[\pL\pN_][_/\\@][\pL\pN_]",
-        r"[\pL\pN_]::[\pL\pN_]",
-        r"[\pL\pN_]{2}\.[\pL\pN_]{2}",
-        r"[\pL\pN_](\+\+?|#)$",
-    )
-)
-_CAPITAL: Final = r"^\PL*[\p{Lu}\p{Lt}]"
+CAPITAL: Final = r"^\PL*[\p{Lu}\p{Lt}]"
+FOREIGN: Final = r"[^\P{L}\p{Latin}]"  # a letter that is not Latin
+LATIN: Final = r"\p{Latin}|[^\P{L}\P{Common}]"  # a Latin letter, or one that NFKC may make Latin
 
 
-def kinds(union: Union, marker: Marker | None) -> NDArray[np.uint8]:
+def kinds(tokens: pa.LargeBinaryArray, marker: Marker | None) -> NDArray[np.uint8]:
     """Return the kind of each token as its position in :data:`KINDS`, shape (u,)."""
-    plain = plain_texts(union.tokens, marker)
-    bits = union.bits if marker is None else characters(plain)
-    data, bounds = contents(plain)
-    texts = plain.view(pa.large_string())  # all tokens here are UTF-8
-    codes = np.full(len(bits), CODES["other"], np.uint8)
-    letters, numbers = bits & WORDED != 0, bits & NUMBER != 0
-    upper, joined = np.flatnonzero(bits & UPPER), np.flatnonzero(letters & (bits & JOINER != 0))
-    foreign = np.flatnonzero(bits & FOREIGN)
-    mixed = foreign[bits[foreign] & LETTER != 0]
-    latin = [i for i in mixed.tolist() if main_script(plain[i].as_py().decode()) == "LATIN"]
-    first = data[bounds[upper]]  # is the first letter a capital? Usually the first byte decides
-    capital = (first >= ord("A")) & (first <= ord("Z"))
-    unclear = ~capital & ~((first >= ord("a")) & (first <= ord("z")))
-    capital[unclear] = _matches(texts, upper[unclear], _CAPITAL)
+    plain = plain_texts(tokens, marker)
+    broken = _not_utf8(plain)
+    letters, numbers, signs = (
+        matches(plain, pattern) & ~broken for pattern in (r"\pL", r"\pN", r"[\pP\pS]")
+    )
+    with_letters = np.flatnonzero(letters)
+    some = take(plain, with_letters)
+    foreign = np.flatnonzero(matches(some, FOREIGN))
+    mixed = foreign[matches(take(some, foreign), LATIN)]
+    latin = [at for at in mixed.tolist() if main_script(some[at].as_py().decode()) == "LATIN"]
 
     # In reverse order of the table above, so that the first definition that fits wins.
+    codes = np.full(len(tokens), CODES["other"], np.uint8)
     codes[letters] = CODES["word"]
-    codes[upper[capital]] = CODES["capitalised"]
-    codes[np.setdiff1d(foreign, latin, assume_unique=True)] = CODES["other script"]
+    codes[with_letters[matches(some, CAPITAL)]] = CODES["capitalised"]
+    codes[with_letters[np.setdiff1d(foreign, latin, assume_unique=True)]] = CODES["other script"]
     codes[letters & numbers] = CODES["identifier"]
-    codes[joined[_matches(texts, joined, _JOINED)]] = CODES["identifier"]
-    codes[upper[_matches(texts, upper, _CAMEL)]] = CODES["identifier"]
-    codes[~letters & (bits & SIGN != 0)] = CODES["punctuation"]
+    codes[with_letters[matches(some, IDENTIFIER)]] = CODES["identifier"]
+    codes[~letters & signs] = CODES["punctuation"]
     codes[~letters & numbers] = CODES["number"]
     if marker is not None:
-        pieces = ~can_be_words(union.tokens, marker) & (bits & (WORDED | NUMBER | BROKEN) != 0)
+        pieces = ~can_be_words(tokens, marker) & (letters | numbers | broken)
         codes[pieces] = CODES["subword piece"]
-    codes[special_places(union.tokens)] = CODES["special"]
+    codes[special_places(tokens)] = CODES["special"]
     return codes
 
 
+def matches(entries: pa.LargeBinaryArray, pattern: str) -> Truths:
+    """Return whether each entry contains a match. In entries that are not UTF-8, some may fail."""
+    texts = entries.view(pa.large_string())  # as binary, the pattern would match bytes
+    return booleans(pc.match_substring_regex(texts, pattern=pattern))
+
+
+def _not_utf8(entries: pa.LargeBinaryArray) -> Truths:
+    strings = byte_strings(entries)
+    broken = np.zeros(len(strings), np.bool_)
+    if not booleans(pc.string_is_ascii(entries.view(pa.large_string()))).all():
+        broken[:] = [not is_utf8(entry) for entry in strings]
+    return broken
+
+
 def special_places(entries: pa.LargeBinaryArray) -> Numbers:
-    data, bounds = contents(entries)
-    long = np.flatnonzero(np.diff(bounds) > 2)
-    bracketed = long[np.isin(data[bounds[long]], list(b"<["))]
-    return bracketed[_matches(entries, bracketed, _SPECIAL)]
+    return np.flatnonzero(booleans(pc.match_substring_regex(entries, pattern=SPECIAL)))
 
 
-def _matches(entries: pa.Array, at: Numbers, pattern: str) -> NDArray[np.bool_]:
-    return booleans(pc.match_substring_regex(take(entries, at), pattern=pattern))
-
-
-# ---- folding
+# ---- markers and folding
 
 
 def parse_folds(folds: str | Iterable[str]) -> tuple[Fold, ...]:
@@ -353,7 +253,7 @@ def parse_folds(folds: str | Iterable[str]) -> tuple[Fold, ...]:
     return tuple(fold for fold in FOLDS if fold in wanted)
 
 
-def can_be_words(entries: pa.LargeBinaryArray, marker: Marker | None) -> NDArray[np.bool_]:
+def can_be_words(entries: pa.LargeBinaryArray, marker: Marker | None) -> Truths:
     """Return whether each entry, by its marker, can be a whole word: bool, shape (n,)."""
     if marker is None:
         return np.ones(len(entries), np.bool_)
@@ -387,22 +287,18 @@ def spell(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.LargeBinary
 
 def fold_entries(entries: pa.LargeBinaryArray, folds: Collection[Fold]) -> pa.LargeBinaryArray:
     """Apply the folds ``nfkc`` and ``case`` to each entry, if they are in ``folds``."""
-    return _replace(entries, *_changes(entries, characters(entries), folds))
-
-
-def _changes(
-    entries: pa.LargeBinaryArray, bits: Bits, folds: Collection[Fold]
-) -> tuple[Numbers, pa.LargeBinaryArray]:
-    places = np.flatnonzero(bits & (CASED * ("case" in folds) | COMPOSED * ("nfkc" in folds)))
-    forms = take(entries, places)
-    wide = np.flatnonzero(bits[places] & WIDE)
-    others = [_fold_entry(entry, folds) for entry in take(forms, wide).to_pylist()]
-    if "case" in folds:
-        forms = pc.ascii_lower(forms.view(pa.large_string())).view(pa.large_binary())
-    return places, _replace(forms, wide, arrow(ByteStrings.of(others)))
+    if not {"case", "nfkc"}.intersection(folds):
+        return entries
+    texts = entries.view(pa.large_string())
+    wide = np.flatnonzero(~booleans(pc.string_is_ascii(texts)))
+    forms = pc.ascii_lower(texts).view(pa.large_binary()) if "case" in folds else entries
+    folded = (_fold_entry(entry, folds) for entry in take(entries, wide).to_pylist())
+    return _replace(forms, wide, arrow(ByteStrings.of(folded)))
 
 
 def _fold_entry(entry: bytes, folds: Collection[Fold]) -> bytes:
+    if not is_utf8(entry):
+        return entry
     text = entry.decode()
     if "nfkc" in folds:
         text = unicodedata.normalize("NFKC", text)
@@ -411,91 +307,3 @@ def _fold_entry(entry: bytes, folds: Collection[Fold]) -> bytes:
         if "nfkc" in folds:
             text = unicodedata.normalize("NFKC", text)
     return text.encode()
-
-
-class Gain(NamedTuple):
-    """How many more entries of A and B match after a fold.
-
-    - ``entries_a``: Number of entries only in A that equal an entry of B after the fold.
-    - ``entries_b``: Number of entries only in B that equal an entry of A after the fold.
-    - ``size_a``, ``size_b``: Number of distinct entries of A and of B after the fold.
-    - ``common``: Number of distinct entries in both after the fold.
-    - ``examples``: The first pairs of entries of A and B that become equal.
-    """
-
-    fold: FoldOrAll
-    entries_a: int
-    entries_b: int
-    size_a: int
-    size_b: int
-    common: int
-    examples: tuple[tuple[bytes, bytes], ...] = ()
-
-    @property
-    def jaccard(self) -> float:
-        return jaccard(self.common, self.size_a, self.size_b)
-
-
-def jaccard(common: int, size_a: int, size_b: int) -> float:
-    """Return the Jaccard index of two sets, given their sizes; 1 if both are empty."""
-    every = size_a + size_b - common
-    return common / every if every else 1.0
-
-
-def gains(union: Union, marker_a: Marker | None, marker_b: Marker | None) -> tuple[Gain, ...]:
-    """Return a :class:`Gain` for each of ``FOLDS``, and one for all folds together."""
-    every: dict[FoldOrAll, tuple[Fold, ...]] = {**{fold: (fold,) for fold in FOLDS}, "all": FOLDS}
-    markers = (marker_a, marker_b)
-    # For each fold, and each marker if it matters: the tokens that change, and their folded forms.
-    changes: dict[tuple[FoldOrAll, Marker | None], tuple[Numbers, pa.LargeBinaryArray]] = {}
-    sides: dict[FoldOrAll, list[tuple[FoldOrAll, Marker | None]]] = {}
-    for fold, folds in every.items():
-        spelled = "markers" in folds and markers != (None, None)
-        sides[fold] = [(fold, marker if spelled else None) for marker in markers]
-        for key in dict.fromkeys(sides[fold]):
-            if spelled:
-                forms = fold_entries(spell(union.tokens, key[1]), folds)
-                changes[key] = np.arange(len(union)), forms
-            else:
-                changes[key] = _changes(union.tokens, union.bits, folds)
-    # Look all forms up together, because lookups take most of the time. A form that is a token gets
-    # the token's position as its number; other forms get the numbers after the last token.
-    encoded = pa.concat_arrays([forms for _, forms in changes.values()]).dictionary_encode()
-    number = np.arange(len(union), len(union) + len(encoded.dictionary))
-    found = pc.index_in(union.tokens, value_set=encoded.dictionary)
-    number[integers(found.drop_null())] = np.flatnonzero(booleans(found.is_valid()))
-    numbers, end = number[integers(encoded.indices)], 0
-    becomes: dict[tuple[FoldOrAll, Marker | None], Numbers] = {}
-    for key, (places, forms) in changes.items():
-        becomes[key] = np.arange(len(union))
-        becomes[key][places] = numbers[end : end + len(forms)]
-        end += len(forms)
-    return tuple(
-        _gain(union, fold, becomes[a][union.a.numbers], becomes[b][union.b.numbers])
-        for fold, (a, b) in sides.items()
-    )
-
-
-def _gain(union: Union, fold: FoldOrAll, forms_a: Numbers, forms_b: Numbers) -> Gain:
-    # Equal forms have equal numbers in both arrays.
-    count = 1 + max(int(forms.max(initial=0)) for forms in (forms_a, forms_b))
-    holds_a, holds_b = _membership(forms_a, count), _membership(forms_b, count)
-    new_a = ~union.in_b[union.a.numbers] & holds_b[forms_a]  # only in A, but in B after folding
-    new_b = ~union.in_a[union.b.numbers] & holds_a[forms_b]
-    pairs = []
-    for place in np.flatnonzero(new_a)[:EXAMPLES]:
-        pairs.append((place, int(np.argmax(forms_b == forms_a[place]))))
-    for place in np.flatnonzero(new_b)[:EXAMPLES]:
-        pairs.append((int(np.argmax(forms_a == forms_b[place])), place))
-    places_a, places_b = np.array([*dict.fromkeys(pairs)][:EXAMPLES], np.int64).reshape(-1, 2).T
-    examples_a = take(union.tokens, union.a.numbers[places_a]).to_pylist()
-    examples_b = take(union.tokens, union.b.numbers[places_b]).to_pylist()
-    return Gain(
-        fold,
-        entries_a=int(np.count_nonzero(new_a)),
-        entries_b=int(np.count_nonzero(new_b)),
-        size_a=int(np.count_nonzero(holds_a)),
-        size_b=int(np.count_nonzero(holds_b)),
-        common=int(np.count_nonzero(holds_a & holds_b)),
-        examples=tuple(zip(examples_a, examples_b, strict=True)),
-    )

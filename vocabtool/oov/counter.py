@@ -1,55 +1,38 @@
 """Count unknown words of a stream of documents in bounded memory.
 
-All counts are exact while the distinct words fit the budget. After that:
-
-- The rarest words are dropped, with their counts.
-- A new word may have been counted and dropped before. So it gets an error bound: the highest count
-  of a dropped word.
-- The number of distinct words is estimated from a sample of hashes.
+Counts and totals are exact. But when the memory for distinct words is full, words that occur for
+the first time are counted only in the totals, and not listed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import compress
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final
-from zlib import crc32
 
-import google_crc32c
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.choices import SplitOrder
-from vocabtool.oov.batch_counts import (
-    BatchCounts,
-    Document,
-    count_batch,
-    find_examples,
-    take_batch,
-    text_of,
-)
-from vocabtool.oov.lookalikes import WIDTH
+from vocabtool.oov.lookalikes import script_of
 from vocabtool.oov.report import (
-    MOST_PIECES,
     CutOff,
-    Estimate,
     Header,
-    KindShare,
+    LanguageCount,
     OovReport,
-    Pieces,
     coverage,
-    pieces_of,
+    split_table,
     unknown_table,
-    with_kinds,
 )
-from vocabtool.oov.split_words import LanguageCount, SplitWords, split_table
 from vocabtool.system.messages import plural
 from vocabtool.system.parallel import parallel_map
-from vocabtool.tokenization.text_arrays import not_utf8, string_array, texts_array
-from vocabtool.tokenization.token_limit import TokenLimit
+from vocabtool.tokenization.lookup import WordLookup, without_blanks
+from vocabtool.tokenization.text_arrays import as_bytes, not_utf8, starts_of, texts_array
+from vocabtool.tokenization.token_limit import CutTexts, TokenLimit, cut_off
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
@@ -58,9 +41,10 @@ WORD_COST: Final = 176  # bytes per word while words are merged, in addition to 
 WAITING_WORDS: Final = 1 << 17
 WAITING_BYTES: Final = 16 << 20  # of texts
 EXAMPLES_SHARE: Final = 4  # examples may take an additional 1 / EXAMPLES_SHARE of the budget
-EXAMPLE_COST: Final = WIDTH + 136  # bytes per example
 NEVER_USED: Final = 20  # entries listed in a report
 THREADS: Final = 2
+MOST_PIECES: Final = 32  # the last bin of the histogram: words of 32 or more pieces
+MANY: Final = 3  # pieces: ``split3`` counts words of as many or more
 FEW: Final = 100  # fewer tokens say nothing about the language
 MOSTLY_UNKNOWN: Final = (
     "most tokens are unknown: the texts may be in another language, or the model may need a step "
@@ -72,13 +56,9 @@ TOO_MANY_EXAMPLES: Final = (
 )
 
 # ``read``: whether the model reads the whole word at least once. ``documents`` is 0 for known words
-# in one piece. ``missed``: the maximum number of occurrences that were not counted before the word
-# was stored.
+# in one piece.
 FIGURES: Final = np.dtype(
-    [
-        *(("known", "?"), ("read", "?"), ("pieces", "i4")),
-        *(("counts", "i8"), ("documents", "i8"), ("missed", "i8")),
-    ],
+    [("known", "?"), ("read", "?"), ("pieces", "i4"), ("counts", "i8"), ("documents", "i8")],
     align=True,
 )
 
@@ -87,8 +67,8 @@ class OovCounter:
     """A counter of the words that one model does not know.
 
     - ``words``: The result of :meth:`Words.of`.
-    - ``budget``: Number of bytes for distinct words. If the words need more, the rarest words are
-      dropped.
+    - ``budget``: Number of bytes for distinct words. If the words need more, those that occur first
+      are listed, and the others are counted only in the totals.
     - ``limit``: How many tokens of a text the model reads (:meth:`TokenLimit.of`). If given, the
       report says what is cut off. ``None`` means that the model reads all tokens.
     """
@@ -102,41 +82,28 @@ class OovCounter:
         self._counts = [OovCounts(len(each.vocabulary), budget=budget) for each in self._all]
         self._not_utf8 = self._blanks = 0
 
-    def count(self, batches: Iterable[pa.StringArray], *, threads: int = THREADS) -> None:
-        """Count batches of texts in order. Up to ``threads`` batches are processed at once."""
-        for counted in parallel_map(self._count, map(texts_array, batches), workers=threads):
-            self._add(*counted)
+    def count(
+        self, batches: Iterable[pa.Array | Sequence[str | bytes]], *, threads: int = THREADS
+    ) -> None:
+        """Count batches of texts in order. Up to ``threads`` batches are processed at once.
 
-    def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """Yield the documents unchanged, and count their words.
-
-        A document is a text or an object with a ``text`` attribute. Documents are counted in
-        batches; when the stream ends or is closed, all yielded documents are counted.
+        A batch is a list or an Arrow array of texts.
         """
-        if isinstance(documents, str | bytes):
-            raise TypeError("expected several documents, got one text; put it in a list")
-        remaining = iter(documents)
-        while batch := list(take_batch(remaining)):
-            try:
-                for passed, document in enumerate(batch, 1):  # noqa: B007 - read below
-                    yield document
-            finally:
-                texts = string_array(text_of(document) for document in batch[:passed])
-                self._add(*self._count(texts))
+        for texts, broken, counts in parallel_map(
+            self._count, map(texts_array, batches), workers=threads
+        ):
+            self._not_utf8 += broken
+            self._blanks += counts[0].blanks
+            for counter, batch in zip(self._counts, counts, strict=True):
+                counter.add(batch, texts)
 
     def _count(self, texts: pa.StringArray) -> tuple[pa.StringArray, int, list[BatchCounts]]:
         limits = (self.limit, *[None] * len(self.words.others))
-        ways = [
+        counts = [
             count_batch(words.look_up(texts), limit)
             for words, limit in zip(self._all, limits, strict=True)
         ]
-        return texts, not_utf8(texts), ways
-
-    def _add(self, texts: pa.StringArray, broken: int, ways: list[BatchCounts]) -> None:
-        self._not_utf8 += broken
-        self._blanks += ways[0].blanks
-        for counts, batch in zip(self._counts, ways, strict=True):
-            counts.add(batch, texts)
+        return texts, not_utf8(texts), counts
 
     def report(
         self, *, model: str = "", sources: tuple[str, ...] = (), order: SplitOrder = "cost"
@@ -146,37 +113,30 @@ class OovCounter:
         - ``model``, ``sources``: Names to show in the report.
         - ``order``: For a subword model, the figure by which split words are sorted, descending.
         """
-        headers = [
-            Header(
+        reports = []
+        for words, counts in zip(self._all, self._counts, strict=True):
+            vocabulary, first = words.vocabulary, words is self.words
+            header = Header(
                 model,
-                words.vocabulary.name,
-                len(words.vocabulary),
+                vocabulary.name,
+                len(vocabulary),
                 words.describe(),
                 words.fingerprint,
                 sources,
             )
-            for words in self._all
-        ]
-        rest = zip(self.words.others, self._counts[1:], headers[1:], strict=True)
-        others = tuple(counts.report(header, words.vocabulary) for words, counts, header in rest)
-        counts, notes = self._counts[0], self.words.notes
-        if counts.tokens >= FEW and counts.tokens_unknown > counts.tokens // 2:
+            spell = words.tokenizer.pieces if first else None
+            limit = self.limit if first else None
+            reports.append(counts.report(header, vocabulary, order=order, spell=spell, limit=limit))
+        report, notes = reports[0], self.words.notes
+        if report.tokens >= FEW and report.tokens_unknown > report.tokens // 2:
             notes += (MOSTLY_UNKNOWN,)
         if self._not_utf8:
             be = "is" if self._not_utf8 == 1 else "are"
-            notes += (f"{self._not_utf8:,} of {counts.documents:,} documents {be} {NOT_UTF8}",)
+            notes += (f"{self._not_utf8:,} of {report.documents:,} documents {be} {NOT_UTF8}",)
         if self._blanks:
             blanks = plural(self._blanks, "token", "tokens")
             notes += (f"skipped {blanks} of spaces only: repeated spaces are not words",)
-        return counts.report(
-            headers[0],
-            self.words.vocabulary,
-            notes=notes,
-            others=others,
-            order=order,
-            spell=self.words.tokenizer.pieces,
-            limit=self.limit,
-        )
+        return replace(report, notes=(*notes, *report.notes), others=tuple(reports[1:]))
 
 
 class OovCounts:
@@ -191,12 +151,11 @@ class OovCounts:
         self.tokens = self.tokens_unknown = self._pieces = 0
         self._cut = np.zeros(3, np.int64)  # documents, tokens cut off, all tokens
         self._budget = budget
+        self._full = False  # whether the budget is used up
         self._words = pa.array([], pa.large_binary())  # distinct, in order of first occurrence
         self._figures = np.zeros(0, FIGURES)  # of each of these words
         self._waiting: list[tuple[BatchCounts, pa.StringArray]] = []  # not yet added to the words
         self._waiting_words = self._waiting_bytes = 0
-        self._bound = 0  # maximum count of a dropped word; 0: no word was dropped
-        self._samples = (Sample(), Sample(), Sample())  # of all, unknown and split words
         self._languages: dict[str, NDArray[np.int64]] = {}
         self._examples: dict[bytes, bytes] = {}
         self._too_many_examples = False
@@ -227,77 +186,56 @@ class OovCounts:
 
     def _merge(self) -> None:
         """Add all waiting batches to the counts."""
-        batches = [batch for batch, _ in self._waiting]
-        if not batches:
+        if not self._waiting:
             return
         held = len(self._words)
-        parts = [self._words, *(batch.words.cast(pa.large_binary()) for batch in batches)]
+        parts = [self._words, *(batch.words.cast(pa.large_binary()) for batch, _ in self._waiting)]
         encoded = pa.concat_arrays(parts).dictionary_encode()
-        self._words = encoded.dictionary
-        ends = held + np.cumsum([0, *(len(batch.words) for batch in batches)])
-        rows_of = np.split(encoded.indices.to_numpy(), ends)[1:-1]
-        figures = np.zeros(len(self._words), FIGURES)
-        figures[:held] = self._figures
-        figures["missed"][held:] = self._bound
-        self._figures = figures
-        for batch, rows in zip(batches, rows_of, strict=True):
-            figures["known"][rows] = batch.known
+        words, indices = encoded.dictionary, encoded.indices.to_numpy()
+        room = held
+        if not self._full:
+            lengths = pc.binary_length(words).to_numpy()
+            room = int(np.searchsorted(np.cumsum(lengths + WORD_COST), self._budget, "right"))
+            self._full = room < len(words)
+        if room < len(words):
+            words = words.take(pa.array(np.arange(room)))
+        self._words = words
+        self._figures = np.concatenate([self._figures, np.zeros(len(words) - held, FIGURES)])
+        figures, start = self._figures, held
+        with_example = np.arange(len(words)) < held
+        for batch, texts in self._waiting:
+            rows = indices[start : start + len(batch.words)]
+            start += len(rows)
+            kept = rows < room  # the others do not fit
+            at, listed = rows[kept], kept[batch.listed]
+            figures["known"][at] = batch.known[kept]
             if batch.pieces is not None:
-                figures["pieces"][rows] = batch.pieces
+                figures["pieces"][at] = batch.pieces[kept]
             if batch.cut is not None:
-                figures["read"][rows] |= batch.cut.read
-            figures["counts"][rows] += batch.counts
-            figures["documents"][rows[batch.listed]] += batch.documents
-        if self._bound:
-            self._sample(self._words[held:], figures[held:])
-        self._add_examples(held, rows_of)
+                figures["read"][at] |= batch.cut.read[kept]
+            figures["counts"][at] += batch.counts[kept]
+            of_listed = rows[batch.listed[listed]]
+            figures["documents"][of_listed] += batch.documents[listed]
+            self._add_examples(batch, texts, np.flatnonzero(listed)[~with_example[of_listed]])
+            with_example[at] = True
         self._waiting, self._waiting_words, self._waiting_bytes = [], 0, 0
-        if self._words.nbytes + WORD_COST * len(self._words) > self._budget:
-            self._prune()
 
-    def _add_examples(self, held: int, rows_of: Sequence[NDArray[np.int32]]) -> None:
-        room = self._budget // EXAMPLES_SHARE // EXAMPLE_COST - len(self._examples)
-        without = np.arange(len(self._words)) >= held
-        for (batch, texts), rows in zip(self._waiting, rows_of, strict=True):
-            wanted = np.flatnonzero(without[rows[batch.listed]])
-            without[rows] = False
-            self._too_many_examples |= len(wanted) > room
-            wanted = wanted[: max(room, 0)]
-            room -= len(wanted)
-            words = batch.words.take(pa.array(batch.listed[wanted])).to_pylist()
-            found = find_examples(texts, words, batch.first[wanted], batch.shares[wanted])
-            self._examples.update(zip(words, found, strict=True))
-
-    def _prune(self) -> None:
-        words, figures = self._words, self._figures
-        if not self._bound:
-            self._sample(words, figures)
-        highest = figures["counts"] + figures["missed"]
-        order = np.argsort(-highest, kind="stable")
-        lengths = pc.binary_length(words).to_numpy()
-        costs = np.cumsum(lengths[order] + WORD_COST)
-        number = int(np.searchsorted(costs, self._budget // 2, "right"))
-        self._bound = max(self._bound, int(highest[order[number]]))
-        kept = np.sort(order[:number])
-        self._figures = figures[kept]
-        self._words = words.take(pa.array(kept))
-        have = pa.array(list(self._examples), pa.large_binary())
-        stay = pc.is_in(have, self._words).to_pylist()
-        self._examples = dict(compress(self._examples.items(), stay))
-
-    def _sample(self, words: pa.LargeBinaryArray, figures: NDArray[np.void]) -> None:
-        hashes = _hashes(words.to_pylist())
-        self._samples[0].add(hashes)
-        self._samples[1].add(hashes[~figures["known"]])
-        self._samples[2].add(hashes[figures["pieces"] > 1])
+    def _add_examples(
+        self, batch: BatchCounts, texts: pa.StringArray, wanted: NDArray[np.int64]
+    ) -> None:
+        """Add examples of new words. ``wanted``: the positions of the words in ``batch.listed``."""
+        room = max(self._budget // EXAMPLES_SHARE // EXAMPLE_COST - len(self._examples), 0)
+        self._too_many_examples |= len(wanted) > room
+        wanted = wanted[:room]
+        words = batch.words.take(pa.array(batch.listed[wanted])).to_pylist()
+        examples = find_examples(texts, words, batch.first[wanted], batch.shares[wanted])
+        self._examples.update(zip(words, examples, strict=True))
 
     def report(
         self,
         header: Header,
         vocabulary: Vocabulary | None = None,
         *,
-        notes: tuple[str, ...] = (),
-        others: tuple[OovReport, ...] = (),
         order: SplitOrder = "cost",
         spell: Callable[[bytes], tuple[bytes, ...]] | None = None,
         limit: TokenLimit | None = None,
@@ -308,129 +246,321 @@ class OovCounts:
         pieces of a word.
         """
         self._merge()
-        held = self._figures
-        missed = held["missed"]
+        figures = self._figures
         words = pa.table(
             {
                 "word": self._words,
-                "known": held["known"],
-                "pieces": held["pieces"],
-                "count": held["counts"] + missed,
-                "documents": held["documents"] + np.where(held["documents"], missed, 0),
-                "error": missed,
-                "cut": ~held["read"] & (missed == 0) & (limit is not None),
+                **{name: figures[name] for name in ("known", "pieces", "documents")},
+                "count": figures["counts"],
+                "cut": ~figures["read"] & (limit is not None),
             }
         )
-        unknown = unknown_table(words, self._examples)
-        kinds: tuple[KindShare, ...] = ()
-        if vocabulary is not None:
-            unknown, kinds = with_kinds(unknown, vocabulary, random=self._histogram is not None)
-        distinct, distinct_unknown = len(words), len(unknown)
-        estimated: tuple[Estimate, ...] = ()
-        if self._bound:
-            every, some, split_in_all = (sample.estimate() for sample in self._samples)
-            distinct, distinct_unknown = max(distinct, every[0]), max(distinct_unknown, some[0])
-            # Up to L tokens are not counted for a held word. They may all belong to other words
-            # than estimated. Then the covered share is off by at most L, and as many tokens may
-            # displace others among the most frequent words.
-            late = self.tokens - int(held["counts"].sum())
-            estimated = (
-                Estimate("distinct", every[1], certain=False),
-                Estimate("distinct_unknown", some[1], certain=False),
-                Estimate("count", self._bound, certain=True),
-                Estimate("documents", self._bound, certain=True),
-                Estimate("curve", min(2 * late / self.tokens, 1.0), certain=True),
-            )
-            notes += (
-                "the distinct words exceeded the memory budget, so the rarest were dropped: "
-                f"{len(unknown):,} of about {distinct_unknown:,} unknown words are listed",
+        subword = self._histogram is not None
+        unknown, kinds = unknown_table(words, self._examples, vocabulary, random=subword)
+        notes: tuple[str, ...] = ()
+        if self._full:
+            late = plural(self.tokens - int(figures["counts"].sum()), "token", "tokens")
+            notes = (
+                f"the memory for distinct words is full: the {len(words):,} words that occurred "
+                f"first are listed, with exact counts. The others ({late}) are counted only in "
+                "the totals; a larger --budget lists more words",
             )
         if self._too_many_examples:
             notes += (TOO_MANY_EXAMPLES,)
-        used: int | None = int(self._used.sum())
-        never_used: tuple[bytes, ...] = ()
-        pieces: Pieces | None = None
-        split: SplitWords | None = None
+        report = OovReport(
+            header=header,
+            documents=self.documents,
+            documents_unknown=self.documents_unknown,
+            tokens=self.tokens,
+            tokens_unknown=self.tokens_unknown,
+            distinct=len(words),
+            distinct_unknown=len(unknown),
+            unknown=unknown,
+            kinds=kinds,
+            curve=coverage(words, self.tokens),
+            full=self._full,
+            notes=notes,
+            cut=None if limit is None else CutOff(limit, *self._cut.tolist()),
+        )
         if self._histogram is not None:  # use of entries is unknown for subword models
-            used = None
-            mean = self._pieces / self.tokens if self.tokens else 0.0
-            pieces = pieces_of(words, self._histogram, mean)
-            split = split_table(
-                words, unknown, self._examples, order=order, vocabulary=vocabulary, spell=spell
-            )
+            split = split_table(words, unknown, self._examples, order, vocabulary, spell)
             languages = [LanguageCount(name, *n.tolist()) for name, n in self._languages.items()]
             languages.sort(key=lambda each: (-each.documents, each.name))
-            split = replace(split, languages=tuple(languages))
-            if self._bound:
-                split = replace(split, distinct=max(split.distinct, split_in_all[0]))
-                estimated += (Estimate("distinct_split", split_in_all[1], certain=False),)
-        elif vocabulary is not None:
-            positions = np.flatnonzero(~self._used)[:NEVER_USED].tolist()
-            never_used = tuple(vocabulary.stored[position] for position in positions)
-        cut: CutOff | None = None
-        if limit is not None:
-            marked = (unknown if split is None else split.table)["cut"]
-            documents, tokens, every_token = self._cut.tolist()
-            cut = CutOff(limit, documents, tokens, every_token, pc.sum(marked).as_py() or 0)
-        return OovReport(
-            header,
-            self.documents,
-            self.documents_unknown,
-            self.tokens,
-            self.tokens_unknown,
-            distinct,
-            distinct_unknown,
-            unknown,
-            kinds=kinds,
-            curve=coverage(words, self.tokens, self.tokens - self.tokens_unknown, distinct),
-            used=used,
-            never_used=never_used,
-            pieces=pieces,
-            split=split,
-            estimated=estimated,
-            notes=notes,
-            others=others,
-            cut=cut,
-        )
+            histogram = tuple(np.trim_zeros(self._histogram, "b").tolist())
+            split = replace(
+                split, pieces=self._pieces, histogram=histogram, languages=tuple(languages)
+            )
+            return replace(report, split=split)
+        never_used: list[int] = np.flatnonzero(~self._used)[:NEVER_USED].tolist()
+        entries = () if vocabulary is None else tuple(vocabulary.stored[at] for at in never_used)
+        return replace(report, used=int(self._used.sum()), never_used=entries)
 
 
-MAX_SAMPLED: Final = 1 << 17  # hashes; 3 sigma is at most 1.2 % of the words
-MIX: Final = np.uint64(0x9E3779B97F4A7C15)
-SIGMAS: Final = 3
+# ---- the words of one batch
 
 
-class Sample:
-    """Estimates the number of distinct hashes from a sample of bounded size.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchCounts:
+    """The u distinct words of a batch of n texts, in order of first occurrence.
 
-    The sample contains the hashes that begin with k zero bits. When it is full, k is increased.
+    The arrays ``listed``, ``documents``, ``first`` and ``shares`` have an item for each unknown or
+    split word. The other arrays have length u.
+
+    - ``positions``: Position in the vocabulary, -1 if absent.
+    - ``pieces``: Number of pieces; ``None`` for a model of whole words.
+    - ``listed``: Index of the word in ``words``, ascending.
+    - ``documents``: Number of texts with the word.
+    - ``first``: Index of the first text with the word.
+    - ``shares``: Relative position of the word in its first text, from 0 to 1.
+    - ``blanks``: Number of skipped words that are only blanks.
+    - ``cut``: What the token limit cuts off; ``None`` without a limit.
     """
 
-    def __init__(self) -> None:
-        self._hashes = np.zeros(0, np.uint64)  # may contain duplicates
-        self._zeros = 0
-
-    def add(self, hashes: NDArray[np.uint64]) -> None:
-        self._hashes = np.append(self._hashes, self._select(hashes))
-        if len(self._hashes) > 2 * MAX_SAMPLED:
-            self._hashes = np.unique(self._hashes)
-            while len(self._hashes) > MAX_SAMPLED:
-                self._zeros += 1
-                self._hashes = self._select(self._hashes)
-
-    def estimate(self) -> tuple[int, int]:
-        """Return the estimated number of distinct hashes and its error bound (3 sigma)."""
-        number, scale = len(np.unique(self._hashes)), 1 << self._zeros
-        off_by = SIGMAS * np.sqrt(number * scale * (scale - 1))
-        return number * scale, int(off_by) + (scale > 1)
-
-    def _select(self, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        return hashes[hashes <= np.uint64((1 << 64 - self._zeros) - 1)]
+    words: pa.BinaryArray
+    positions: NDArray[np.int64]
+    known: NDArray[np.bool_]
+    pieces: NDArray[np.int32] | None
+    counts: NDArray[np.int64]
+    listed: NDArray[np.int64]
+    documents: NDArray[np.int64]
+    first: NDArray[np.int64]
+    shares: NDArray[np.float64]
+    texts_unknown: int
+    languages: Mapping[str, list[int]] = field(default_factory=dict)
+    blanks: int = 0
+    cut: CutTexts | None = None
 
 
-def _hashes(words: list[bytes]) -> NDArray[np.uint64]:
-    """Return a hash of each word, the same in every run."""
-    low = np.fromiter(map(crc32, words), np.uint64, len(words))
-    high = np.fromiter(map(google_crc32c.value, words), np.uint64, len(words))
-    mixed: NDArray[np.uint64] = (high << np.uint64(32) | low) * MIX
-    mixed ^= mixed >> np.uint64(29)
-    return mixed * MIX
+def count_batch(every: WordLookup, limit: TokenLimit | None = None) -> BatchCounts:
+    """Count the words of a batch. For a subword model, skip words that are only blanks."""
+    found = without_blanks(every)
+    cut = None if limit is None else cut_off(every, limit)
+    codes = found.codes.astype(np.intp, copy=False)  # convert once; indexing expects intp
+    if not found.unique:
+        encoded = found.distinct.view(pa.binary()).dictionary_encode()
+        same = encoded.indices.to_numpy(zero_copy_only=False)
+        one = np.zeros(len(encoded.dictionary), np.intp)
+        one[same] = np.arange(len(same))
+        codes = one[same][codes]
+        if cut is not None:
+            read = np.zeros(len(cut.read), np.bool_)
+            read[one[same][cut.read]] = True
+            cut = cut._replace(read=read)
+    counts = np.bincount(codes, minlength=len(found.distinct))
+    kept = np.flatnonzero(counts)
+    first_token = np.zeros(len(counts), np.int64)
+    first_token[codes[::-1]] = np.arange(len(codes))[::-1]  # the last of equal indices wins
+    kept = kept[np.argsort(first_token[kept])]
+    shown = ~found.known if found.pieces is None else ~found.known | (found.pieces > 1)
+    listed = np.flatnonzero(shown[kept])
+
+    missing = starts_of(~found.known.take(codes))[found.offsets]
+    some = shown.take(codes)
+    per_text = np.diff(starts_of(some)[found.offsets])
+    among = np.zeros(len(counts), np.int64)
+    among[kept[listed]] = np.arange(len(listed))
+    texts = np.repeat(np.arange(len(per_text)), per_text)
+    pairs = np.sort(texts << np.int64(32) | among.take(codes[some]))
+    pairs = pairs[np.diff(pairs, prepend=-1) != 0]
+
+    tokens = first_token[kept[listed]]
+    first = np.searchsorted(found.offsets, tokens, "right") - 1
+    starts, ends = found.offsets[first], found.offsets[first + 1]
+    return BatchCounts(
+        words=found.distinct.view(pa.binary()).take(pa.array(kept)),
+        positions=found.positions[kept],
+        known=found.known[kept],
+        pieces=None if found.pieces is None else found.pieces[kept],
+        counts=counts[kept],
+        listed=listed,
+        documents=np.bincount(pairs & np.int64((1 << 32) - 1), minlength=len(listed)),
+        first=first,
+        shares=(tokens - starts) / (ends - starts),
+        texts_unknown=int(np.count_nonzero(np.diff(missing))),
+        languages={} if found.pieces is None else count_languages(found),
+        blanks=len(every.codes) - len(found.codes),
+        cut=None if cut is None else cut._replace(read=cut.read[kept]),
+    )
+
+
+# ---- examples: the position of a word in its text
+
+WIDTH: Final = 120  # bytes of an example, without ellipses
+EXAMPLE_COST: Final = WIDTH + 136  # bytes per example
+SEARCHED: Final = 1_024  # bytes searched on either side of the expected position
+GOES_ON: Final = b"\xff"  # a letter for find_word, never in UTF-8; stands for skipped text
+CUT: Final = "…".encode()
+LETTERS: Final = frozenset(byte for byte in range(256) if byte >= 0x80 or chr(byte).isalnum())
+
+
+def find_word(text: bytes, word: bytes) -> int:
+    """Return the position of a word in a text, or -1.
+
+    These matches are tried in order: a whole word with the same case, a whole word with another
+    case, a part of a word with the same case, and a part of a word with another case.
+    """
+    at = _by_itself(text, word)
+    if at >= 0:
+        return at
+    lower, folded = text.lower(), word.lower()
+    at = _by_itself(lower, folded)
+    if at < 0:
+        at = text.find(word)
+    return at if at >= 0 else lower.find(folded)
+
+
+def _by_itself(text: bytes, word: bytes) -> int:
+    """Return the position of ``word`` as a whole word, or -1. Non-ASCII bytes count as letters."""
+    at = text.find(word)
+    while at >= 0:
+        end = at + len(word)
+        if not LETTERS.intersection(text[max(at - 1, 0) : at] + text[end : end + 1]):
+            return at
+        at = text.find(word, at + 1)
+    return at
+
+
+def clip(data: bytes | memoryview, start: int, end: int, middle: int, width: int = WIDTH) -> bytes:
+    """Return about ``width`` bytes of ``data[start:end]`` around the position ``middle``.
+
+    Text that is left out is marked by an ellipsis. UTF-8 characters are not split.
+    """
+    low = max(min(middle - width // 2, end - width), start)
+    high = min(low + width, end)
+    while start < low < high and data[low] & 0xC0 == 0x80:
+        low += 1
+    while high < end and data[high] & 0xC0 == 0x80 and high - low < width + 3:
+        high += 1
+    return CUT * (low > start) + bytes(data[low:high]) + CUT * (high < end)
+
+
+def find_examples(
+    texts: pa.StringArray,
+    words: list[bytes],
+    rows: NDArray[np.int64],
+    shares: NDArray[np.float64],
+) -> list[bytes]:
+    """Return for each of k words a text that contains the word. Long texts are clipped.
+
+    - ``rows``: shape (k,), the index of the text for each word.
+    - ``shares``: shape (k,), approximate position of the word in its text, from 0 (start) to 1
+      (end).
+    """
+    if not words:
+        return []
+    _, offsets, content = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1].astype(np.int64)
+    data = memoryview(content if content is not None else b"")
+    starts, ends = bounds[rows], bounds[rows + 1]
+    guesses = (starts + shares * (ends - starts)).astype(np.int64)
+    short = ends - starts <= WIDTH
+    which, places = np.unique(rows[short], return_inverse=True)
+    lines = as_bytes(texts.take(which))
+    found = [b""] * len(words)
+    for i, place in zip(np.flatnonzero(short).tolist(), places.tolist(), strict=True):
+        found[i] = lines[place]  # words from the same text share one object
+    for i in np.flatnonzero(~short).tolist():
+        word, start, end, middle = words[i], int(starts[i]), int(ends[i]), int(guesses[i])
+        low, high = max(start, middle - SEARCHED), min(end, middle + SEARCHED)
+        before = GOES_ON * (low > start)
+        at = find_word(before + bytes(data[low:high]) + GOES_ON * (high < end), word)
+        if at >= 0:
+            middle = low - len(before) + at + len(word) // 2
+        found[i] = clip(data, start, end, middle)
+    return found
+
+
+# ---- languages and scripts of texts
+
+NO_LETTERS: Final = "no letters"
+LATIN: Final = "Latin, language not recognised"
+MIN_HITS: Final = 2  # of the common words below, to recognise the language of a text
+MIN_SHARE: Final = 0.05  # of its words in Latin script
+# Common words, also counted without accents, because models may remove these. No single letters:
+# they are variables in technical texts.
+LANGUAGES: Final = {
+    "Czech": "na se je že to ze do pro ale jako jsou který které byl od podle také jeho až při",
+    "Danish": "og at er en det til på af for med der den som ikke et fra blev har var også",
+    "Dutch": "de het een van en in is dat op te zijn met voor niet aan er door ook bij naar",
+    "English": "the of and to in is that for it with as this be are on by from or not an",
+    "Finnish": "ja on ei se että oli hän mutta kun niin joka ovat myös kuin sekä tai mukaan",
+    "French": "le la les de des et un une du en est que dans pour qui sur pas par au il",
+    "German": "der die und das den von zu mit ist im des ein eine nicht sich auf für dem",
+    "Hungarian": "az és hogy nem is egy van volt ez meg csak de mint már azt által ezt",
+    "Indonesian": "yang dan di ini itu dengan untuk dari pada adalah tidak dalam ke oleh",
+    "Italian": "il di che la un una per non sono con del della gli nel alla le più si da",
+    "Polish": "na do się nie że jest to od jak po dla ale przez oraz są był ich tym która lub",
+    "Portuguese": "de que do da em um uma para com não os as no na por mais dos como se foi",
+    "Romanian": "și de la în cu pe care din nu este un mai pentru că sunt fost au prin",
+    "Spanish": "el la de que en los del las un una por con para es se no su como más al",
+    "Swedish": "och att det som en på är av för med den till inte ett om har från var",
+    "Turkish": "ve bir bu da de için ile olarak çok daha olan gibi en kadar ne sonra",
+    "Vietnamese": "là của và có được trong các một cho không với những này người đã khi",
+}
+
+
+def count_languages(found: WordLookup) -> dict[str, list[int]]:
+    """Count the texts of a batch by script, or by language if the script is Latin.
+
+    The script of a word is the script of its first letter. The script of a text is the script of
+    most of its words. The language of a text is the language whose common words occur most in the
+    text.
+
+    Each name of a language or script is mapped to its counts: the fields of :class:`LanguageCount`
+    after ``name``.
+    """
+    number = len(found.offsets) - 1
+    lengths = np.diff(found.offsets)
+    texts = np.repeat(np.arange(number), lengths)
+    names, scripts = _scripts(found.distinct)
+    scripts = scripts[found.codes]
+    group, most = np.zeros((2, number), np.int64)
+    for code in range(1, len(names)):
+        here = np.bincount(texts[scripts == code], minlength=number)
+        group[here > most] = code
+        most = np.maximum(most, here)
+    hits, (common, member) = np.full(number, MIN_HITS - 1), _common_words()
+    trimmed = pc.ascii_lower(pc.ascii_trim(found.distinct, " ")).view(pa.binary())
+    rows = pc.index_in(trimmed, common).fill_null(-1).to_numpy(zero_copy_only=False)[found.codes]
+    of_texts, rows = texts[rows >= 0], rows[rows >= 0]
+    latin = group == 1
+    for code in range(member.shape[1]):
+        here = np.bincount(of_texts[member[rows, code]], minlength=number)
+        here[~latin | (here < MIN_SHARE * most)] = 0
+        group[latin & (here == hits)] = 1  # two languages: neither
+        group[here > hits] = len(names) + code
+        hits = np.maximum(hits, here)
+    names += LANGUAGES
+    pieces = np.zeros(0, np.int64) if found.pieces is None else found.pieces[found.codes]
+    sums = [starts_of(each)[found.offsets] for each in (pieces, pieces >= MANY)]
+    per_text = [np.ones(number), lengths, *map(np.diff, sums)]
+    per_text.append(per_text[-1] > 0)
+    totals = [np.bincount(group, each, len(names)).astype(np.int64).tolist() for each in per_text]
+    return {name: row for name, *row in zip(names, *totals, strict=True) if row[0]}
+
+
+def _scripts(words: pa.StringArray) -> tuple[list[str], NDArray[np.int64]]:
+    names = {NO_LETTERS: 0, LATIN: 1}
+    letters = pc.match_substring_regex(words.view(pa.binary()), "[A-Za-z]")
+    scripts = letters.to_numpy(zero_copy_only=False).astype(np.int64)
+    others = np.flatnonzero(~pc.string_is_ascii(words).to_numpy(zero_copy_only=False))
+    for at, word in zip(others.tolist(), as_bytes(words.take(pa.array(others))), strict=True):
+        letter = next(filter(str.isalpha, word.decode("utf-8", "replace")), None)
+        script = NO_LETTERS if letter is None else script_of(letter)
+        name = {"LATIN": LATIN, "CJK": "Chinese characters"}.get(script, script.capitalize())
+        scripts[at] = names.setdefault(NO_LETTERS if letter is None else name, len(names))
+    return [*names], scripts
+
+
+@lru_cache(maxsize=1)
+def _common_words() -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Return common words, and the languages of each: bool, shape (words, languages)."""
+    languages = []
+    for listed in LANGUAGES.values():
+        bare = "".join(
+            c for c in unicodedata.normalize("NFD", listed) if not unicodedata.combining(c)
+        )
+        languages.append({*listed.split(), *bare.split()})
+    every = sorted(set().union(*languages))
+    member = np.array([[word in language for language in languages] for word in every])
+    return pa.array([word.encode() for word in every], pa.binary()), member

@@ -1,28 +1,35 @@
-"""The public ``OovReport``: figures about unknown words, and their error bounds."""
+"""The public ``OovReport``: what a model does not know of a corpus, and what it splits.
+
+A subword model splits a word into pieces. The cost of a word is its count times the number of its
+pieces beyond the first.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Final, Literal, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from vocabtool.oov.lookalikes import COMMONEST, Kind, classify, is_random, spelling
-from vocabtool.oov.split_words import SplitWords
-from vocabtool.oov.suggest import Suggestions
+from vocabtool.choices import SplitOrder
+from vocabtool.oov.lookalikes import Kind, classify
 from vocabtool.tokenization.token_limit import TokenLimit
-from vocabtool.vocabulary import Vocabulary
+from vocabtool.vocabulary import Vocabulary, decode, guess_marker, plain_strings
 
-MOST_FRAGMENTED: Final = 20
+if TYPE_CHECKING:
+    from vocabtool.oov.suggest import Suggestions
 
-Figure = Literal["distinct", "distinct_unknown", "distinct_split", "count", "documents", "curve"]
-
-MOST_PIECES: Final = 32  # the last bin of the histogram: words of 32 or more pieces
+COMMONEST: Final = 10_000  # words of a list that are classified, and whose pieces are listed
+MIN_RANDOM: Final = 4  # pieces of a random string
+HEXADECIMAL: Final = re.compile(r"(?:0x)?(?:[0-9a-f]{8,}|[0-9A-F]{8,})")
+BASE64: Final = re.compile(r"(?=[^0-9]*[0-9])[A-Za-z0-9_+/=-]{12,}")
+CHANGE: Final = re.compile(r"[a-z](?=[A-Z0-9])|[0-9](?=[A-Za-z])|[A-Z](?=[0-9])")
+STARTS: Final = ("▁", "Ġ", " ")  # markers of entries that begin a word
 
 
 class Header(NamedTuple):
@@ -37,13 +44,15 @@ class Header(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class UnknownWord:
-    """A word that the model does not know.
+class CountedWord:
+    """A word that the model does not know or splits into several pieces.
 
-    - ``count``: Number of occurrences, too high by at most ``error``.
-    - ``documents``: Number of documents with the word. Exact if ``error`` is 0.
+    - ``documents``: Number of documents with the word.
+    - ``known``: Whether the model knows the word; for a subword model, whether it knows all pieces.
+    - ``pieces``: Number of pieces; 0 for a model of whole words.
     - ``kind``: The class of the word; ``None`` if it was not classified.
     - ``like``: An entry of the vocabulary with a similar spelling, or ``None``.
+    - ``parts``: The pieces. Empty if they are not known or depend on neighbouring words.
     - ``example``: A part of the first document with the word; empty if no example was kept.
     - ``cut``: Whether the word occurs only in cut-off text, which the model does not read.
     """
@@ -51,22 +60,38 @@ class UnknownWord:
     word: bytes
     count: int
     documents: int
-    error: int = 0
+    known: bool = False
+    pieces: int = 0
     kind: Kind | None = None
     like: bytes | None = None
+    parts: tuple[bytes, ...] = ()
     example: bytes = b""
     cut: bool = False
 
+    @property
+    def cost(self) -> int:
+        """``count * (pieces - 1)``; 0 for fewer than two pieces."""
+        return self.count * max(self.pieces - 1, 0)
 
-COLUMNS: Final = tuple(field.name for field in fields(UnknownWord))
+
+COLUMNS: Final = tuple(field.name for field in fields(CountedWord))
 
 
-class KindShare(NamedTuple):
-    """Counts of one kind of word: the number of distinct words, and of their occurrences."""
+def read_words(table: pa.Table) -> Iterator[CountedWord]:
+    """Yield the rows of a table with the columns ``COLUMNS``."""
+    for batch in table.select(COLUMNS).to_batches(max_chunksize=4096):
+        columns = {name: batch[name].to_pylist() for name in COLUMNS}
+        columns["parts"] = list(map(tuple, columns["parts"]))
+        yield from map(CountedWord, *columns.values())
+
+
+class KindCount(NamedTuple):
+    """Counts of the classified words of one kind: distinct words, occurrences, and their pieces."""
 
     kind: Kind
     words: int
     tokens: int
+    pieces: int
 
 
 class CurvePoint(NamedTuple):
@@ -82,55 +107,57 @@ class CurvePoint(NamedTuple):
     known: float
 
 
-@dataclass(frozen=True, slots=True)
-class FragmentedWord:
-    """A word that a subword model splits. ``pieces``: number of its pieces."""
+class LanguageCount(NamedTuple):
+    """Counts of the texts in one language or script.
 
-    word: bytes
-    pieces: int
-    count: int
-
-
-class Pieces(NamedTuple):
-    """Statistics of the number of pieces into which a subword model splits words.
-
-    - ``mean``: Pieces per token.
-    - ``histogram``: Number of tokens with 0, 1, 2, ... pieces. The last of ``MOST_PIECES + 1`` bins
-      counts the tokens with ``MOST_PIECES`` or more pieces.
-    - ``most``: The words with the most pieces.
+    - ``documents``: Number of texts.
+    - ``tokens``: Number of words in the texts.
+    - ``pieces``: Number of pieces of the words.
+    - ``tokens_split3``: Number of words of three or more pieces.
+    - ``documents_split3``: Number of texts with a word of three or more pieces.
     """
 
-    mean: float
-    histogram: tuple[int, ...]
-    most: tuple[FragmentedWord, ...]
-
-
-class Estimate(NamedTuple):
-    """The error bound of a figure that is not exact.
-
-    - ``off_by``: The bound in words, tokens or documents. For ``curve``, a share of tokens.
-    - ``certain``: Whether the bound always holds, or only in 99.7 % of cases (3 sigma).
-    """
-
-    figure: Figure
-    off_by: float
-    certain: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CutWord:
-    """An unknown or split word that the model never reads: it occurs only in cut-off text.
-
-    - ``known``: Whether the model knows all pieces of the word.
-    - ``kind``, ``example``: As in :class:`UnknownWord`.
-    """
-
-    word: bytes
-    count: int
+    name: str
     documents: int
-    known: bool
-    kind: Kind | None
-    example: bytes
+    tokens: int
+    pieces: int
+    tokens_split3: int
+    documents_split3: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitWords:
+    """The words that a subword model splits.
+
+    - ``table``: Arrow table whose columns are the fields of :class:`CountedWord`. First come split
+      words, then random strings such as hashes, both in the chosen order. Unknown words of at most
+      one piece come last.
+    - ``listed``: Number of split words in ``table``, without random strings.
+    - ``random``: Number of random strings in ``table``.
+    - ``kinds``: Counts of the classified split words, in descending order of pieces.
+    - ``pieces``: Number of pieces of all tokens.
+    - ``histogram``: Number of tokens with 0, 1, 2, ... pieces. The 33rd number counts the tokens
+      with 32 or more pieces.
+    - ``languages``: Counts of the texts of each language or script, in descending order of
+      documents.
+    """
+
+    table: pa.Table
+    listed: int
+    random: int
+    kinds: tuple[KindCount, ...] = ()
+    pieces: int = 0
+    histogram: tuple[int, ...] = ()
+    languages: tuple[LanguageCount, ...] = ()
+
+    @property
+    def documents_split3(self) -> int:
+        """Number of documents with a word of three or more pieces."""
+        return sum(language.documents_split3 for language in self.languages)
+
+    def words(self, start: int = 0, most: int | None = None) -> Iterator[CountedWord]:
+        """Yield ``most`` rows of the table, by default all, from row ``start``."""
+        return read_words(self.table.slice(start, most))
 
 
 class CutOff(NamedTuple):
@@ -142,29 +169,26 @@ class CutOff(NamedTuple):
     - ``documents``: Number of documents with more tokens than the model reads.
     - ``tokens``: Number of tokens that are cut off.
     - ``all_tokens``: Number of tokens of all documents.
-    - ``words``: Number of words in :meth:`OovReport.cut_words`.
     """
 
     limit: TokenLimit
     documents: int
     tokens: int
     all_tokens: int
-    words: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OovReport:
     """Counts of the words in a corpus that a model does not know.
 
-    Every figure that is not named in ``estimated`` is exact.
-
     - ``documents_unknown``: Number of documents with an unknown word.
+    - ``distinct``, ``distinct_unknown``: Number of distinct words, and of those that are unknown.
+      If ``full``, only of the words that are listed.
     - ``unknown``: Arrow table of the unknown words, sorted by descending count, then by bytes. The
-      columns are the fields of :class:`UnknownWord`: ``word`` (large_binary), ``count``,
-      ``documents``, ``error`` (int64), ``kind`` (string), ``like``, ``example`` (large_binary),
-      ``cut`` (bool).
-    - ``kinds``: For each kind, the number of classified unknown words and of their tokens.
-    - ``pieces``: Statistics of pieces; ``None`` for a model of whole words.
+      columns are the fields of :class:`CountedWord`.
+    - ``kinds``: Counts of the classified unknown words, in descending order of tokens.
+    - ``full``: Whether the memory for distinct words was too small. Then the words that occurred
+      first are listed, with exact counts.
     - ``split``: The words that are split; ``None`` for a model of whole words.
     - ``suggested``: Words to add to the model; ``None`` if suggestions were not asked for.
     - ``used``: Number of vocabulary entries that occurred; ``None`` for a subword model.
@@ -181,14 +205,13 @@ class OovReport:
     distinct: int
     distinct_unknown: int
     unknown: pa.Table
-    kinds: tuple[KindShare, ...] = ()
+    kinds: tuple[KindCount, ...] = ()
     curve: tuple[CurvePoint, ...] = ()
+    full: bool = False
     used: int | None = None
     never_used: tuple[bytes, ...] = ()
-    pieces: Pieces | None = None
     split: SplitWords | None = None
     suggested: Suggestions | None = None
-    estimated: tuple[Estimate, ...] = ()
     notes: tuple[str, ...] = ()
     others: tuple[OovReport, ...] = ()
     cut: CutOff | None = None
@@ -203,11 +226,6 @@ class OovReport:
         from vocabtool.reports.oov import oov_html
 
         return oov_html(self)
-
-    @property
-    def classified(self) -> int:
-        """Number of classified words. Only the most frequent unknown words are classified."""
-        return sum(kind.words for kind in self.kinds)
 
     @property
     def token_rate(self) -> float:
@@ -227,140 +245,193 @@ class OovReport:
     @property
     def fertility(self) -> float:
         """Pieces per token; 1 for a model of whole words."""
-        return 1.0 if self.pieces is None else self.pieces.mean
-
-    @property
-    def document_rate_split3(self) -> float:
-        """Share of documents with a word of three or more pieces; 0 for a model of words."""
-        return _share(self.split.documents_split3 if self.split else 0, self.documents)
+        return 1.0 if self.split is None else _share(self.split.pieces, self.tokens)
 
     def split_rate(self, pieces: int = 3) -> float:
         """Return the share of the tokens that are split into many pieces, from 0 to 1.
 
         ``pieces``: minimum number of pieces, up to 32. For a model of whole words, the share is 0.
         """
-        return _share(sum(self.pieces.histogram[pieces:]) if self.pieces else 0, self.tokens)
+        return _share(sum(self.split.histogram[pieces:]) if self.split else 0, self.tokens)
 
     @property
     def cut_rate(self) -> float:
         """Share of the model's tokens that are cut off; 0 without a limit."""
         return 0.0 if self.cut is None else _share(self.cut.tokens, self.cut.all_tokens)
 
-    @property
-    def cut_document_rate(self) -> float:
-        """Share of the documents that have more tokens than the model reads; 0 without a limit."""
-        return 0.0 if self.cut is None else _share(self.cut.documents, self.documents)
+    def commonest(self, most: int | None = None) -> Iterator[CountedWord]:
+        """Yield ``most`` unknown words, by default all. Frequent words come first."""
+        return read_words(self.unknown.slice(0, most))
 
-    def estimate(self, figure: Figure) -> Estimate | None:
-        """Return the error bound of a figure; ``None`` if it is exact."""
-        return next((one for one in self.estimated if one.figure == figure), None)
+    def cut_words(self) -> pa.Table:
+        """Return the unknown and split words that the model never reads, frequent words first.
 
-    def commonest(self, most: int | None = None) -> Iterator[UnknownWord]:
-        """Yield the unknown words. Frequent words come first.
-
-        ``most``: the maximum number of words, by default all.
-        """
-        table = self.unknown.select(COLUMNS).slice(0, most)
-        for batch in table.to_batches(max_chunksize=4096):
-            columns = [column.to_pylist() for column in batch.columns]
-            yield from map(UnknownWord, *columns)
-
-    def cut_words(self, most: int | None = None) -> Iterator[CutWord]:
-        """Yield the unknown and split words that occur only in text that the model does not read.
-
-        ``most``: the maximum number of words, by default all. Frequent words come first, and random
-        strings last. Words whose counts are not exact are left out.
+        They occur only in cut-off text. Random strings come last.
         """
         table = self.unknown if self.split is None else self.split.table
         table = table.filter(table["cut"])
-        if self.split is None:
-            table = table.append_column("known", pa.array([False] * len(table)))
-        table = table.append_column(
-            "random", pc.fill_null(pc.equal(table["kind"], "random"), False)
-        )
+        random = pc.fill_null(pc.equal(table["kind"], "random"), False)
         keys = [("random", "ascending"), ("count", "descending"), ("documents", "descending")]
-        rows = pc.sort_indices(table, [*keys, ("word", "ascending")])[:most]
-        columns = table.take(rows).select([each.name for each in fields(CutWord)]).columns
-        yield from map(CutWord, *(column.to_pylist() for column in columns))
+        keys.append(("word", "ascending"))
+        return table.take(pc.sort_indices(table.append_column("random", random), keys))
 
 
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-# ---- figures of a report, from counted words
+# ---- the lists of a report, from counted words
 
 
-def unknown_table(words: pa.Table, examples: Mapping[bytes, bytes]) -> pa.Table:
-    """Return a table of the unknown words, sorted by descending count, then by bytes.
+def unknown_table(
+    words: pa.Table,
+    examples: Mapping[bytes, bytes],
+    vocabulary: Vocabulary | None,
+    *,
+    random: bool,
+) -> tuple[pa.Table, tuple[KindCount, ...]]:
+    """Return the unknown words, sorted by descending count, and the counts of their kinds.
 
-    The columns ``kind`` and ``like`` are null.
+    The most frequent words are classified, if ``vocabulary`` is given. ``random``: whether random
+    strings get the kind ``random``.
     """
-    keys = [("known", "ascending"), ("count", "descending"), ("word", "ascending")]
-    rows = pc.sort_indices(words, keys)[: pc.sum(pc.invert(words["known"])).as_py() or 0]
-    unknown = words.take(rows)
-    shown = [examples.get(word, b"") for word in unknown["word"].to_pylist()]
-    unknown = unknown.append_column("example", pa.array(shown, pa.large_binary()))
-    for name, kind in (("kind", pa.string()), ("like", pa.large_binary())):
-        unknown = unknown.append_column(name, pa.nulls(len(unknown), kind))
-    return unknown.select(COLUMNS).combine_chunks()
+    table = words.filter(pc.invert(words["known"]))
+    table = table.take(pc.sort_indices(table, [("count", "descending"), ("word", "ascending")]))
+    names = table["word"].to_pylist()
+    shown = [examples.get(name, b"") for name in names]
+    kinds: list[Kind | None] = [None] * len(names)
+    like: list[bytes | None] = [None] * len(names)
+    if vocabulary is not None:
+        some = names[:COMMONEST]
+        written = [*map(spelling, some, shown)]
+        for at, (kind, entry) in enumerate(classify(some, written, vocabulary.stored)):
+            kinds[at] = "random" if random and is_random(written[at]) else kind
+            like[at] = vocabulary.stored[entry] if entry >= 0 else None
+    parts = pa.array([()] * len(names), pa.list_(pa.large_binary()))
+    table = _with_columns(table, kinds, like, parts, shown)
+    return table, _kind_counts(table, "tokens")
 
 
-def with_kinds(
-    unknown: pa.Table, vocabulary: Vocabulary, *, random: bool = False
-) -> tuple[pa.Table, tuple[KindShare, ...]]:
-    """Classify the most frequent unknown words.
+def split_table(
+    words: pa.Table,
+    unknown: pa.Table,
+    examples: Mapping[bytes, bytes],
+    order: SplitOrder,
+    vocabulary: Vocabulary | None,
+    spell: Callable[[bytes], tuple[bytes, ...]] | None,
+) -> SplitWords:
+    """Return the split words and the unknown words, without the totals of all texts."""
+    table = words.filter(pc.or_(pc.greater(words["pieces"], 1), pc.invert(words["known"])))
+    names, pieces = table["word"].to_pylist(), table["pieces"].to_numpy()
+    part = np.where(pieces > 1, 0, 2)  # 0: split words, 1: random strings, 2: unknown words
+    for at in np.flatnonzero(pieces >= MIN_RANDOM).tolist():
+        part[at] = is_random(spelling(names[at], examples.get(names[at], b"")))
+    table = table.append_column("part", pa.array(part))
+    table = table.append_column("cost", pa.array(table["count"].to_numpy() * (pieces - 1)))
+    keys = dict.fromkeys((order, "cost"), "descending")
+    order_by = [("part", "ascending"), *keys.items(), ("word", "ascending")]
+    table = table.take(pc.sort_indices(table, order_by))
+    names, pieces = table["word"].to_pylist(), table["pieces"].to_pylist()
+    shown = [examples.get(name, b"") for name in names]
+    listed, random = (int(np.count_nonzero(part == number)) for number in (0, 1))
+    kinds: list[Kind | None] = [None] * listed + ["random"] * random
+    if vocabulary is not None:
+        entries, most = vocabulary.stored, min(listed, COMMONEST)
+        marker = vocabulary.marker or guess_marker(entries)
+        if marker in STARTS:
+            entries = plain_strings(entries, marker)
+        some = [name.strip(b" ") for name in names[:most]]
+        classified = classify(some, map(spelling, some, shown), entries, misspellings=False)
+        kinds[:most] = [kind for kind, _ in classified]
+    known = dict(zip(unknown["word"].to_pylist(), unknown["kind"].to_pylist(), strict=True))
+    kinds += [known[name] for name in names[listed + random :]]
+    parts: list[tuple[bytes, ...]] = [()] * len(names)
+    for start, end in pairwise((0, listed, listed + random, len(names))):
+        for at in range(start, min(end, start + COMMONEST)):
+            spelled = spell(names[at]) if spell is not None else ()
+            if len(spelled) == pieces[at]:
+                parts[at] = spelled
+    like = [None] * len(names)
+    table = _with_columns(table, kinds, like, pa.array(parts, unknown["parts"].type), shown)
+    kind_counts = _kind_counts(table.slice(0, listed + random), "pieces")
+    return SplitWords(table=table, listed=listed, random=random, kinds=kind_counts)
 
-    Return the table with ``kind`` and ``like`` of these words, and the totals of each kind.
-    ``random``: whether random strings get the kind ``random``.
-    """
-    some = unknown.slice(0, COMMONEST)
-    found = classify(some["word"].to_pylist(), vocabulary.stored, some["example"].to_pylist())
-    kinds = [one.kind for one in found]
-    if random:
-        pairs = zip(some["word"].to_pylist(), some["example"].to_pylist(), strict=True)
-        are_random = (is_random(spelling(*pair).strip()) for pair in pairs)
-        kinds = ["random" if is_so else kind for is_so, kind in zip(are_random, kinds, strict=True)]
-    like = [vocabulary.stored[one.entry] if one.entry >= 0 else None for one in found]
-    rest = [None] * (len(unknown) - len(some))
-    for name, values in (("kind", kinds), ("like", like)):
-        at = unknown.schema.get_field_index(name)
-        array = pa.array([*values, *rest], unknown.schema.field(name).type)
-        unknown = unknown.set_column(at, name, array)
-    words: Counter[Kind] = Counter(kinds)
-    tokens: Counter[Kind] = Counter()
-    for kind, count in zip(kinds, some["count"].to_pylist(), strict=True):
-        tokens[kind] += count
-    shares = (KindShare(kind, words[kind], tokens[kind]) for kind in words)
-    return unknown, tuple(sorted(shares, key=lambda share: (-share.tokens, share.kind)))
+
+def _with_columns(
+    table: pa.Table,
+    kinds: list[Kind | None],
+    like: list[bytes | None] | list[None],
+    parts: pa.Array,
+    examples: list[bytes],
+) -> pa.Table:
+    """Return a table with the columns ``COLUMNS``."""
+    columns = {
+        "kind": pa.array(kinds, pa.string()),
+        "like": pa.array(like, pa.large_binary()),
+        "parts": parts,
+        "example": pa.array(examples, pa.large_binary()),
+    }
+    for name, column in columns.items():
+        table = table.append_column(name, column)
+    return table.select(COLUMNS).combine_chunks()
 
 
-def coverage(words: pa.Table, tokens: int, known: int, distinct: int) -> tuple[CurvePoint, ...]:
-    """Return the coverage of the 1, 2, 5, 10, ... most frequent words, and of all words."""
+def _kind_counts(table: pa.Table, order: str) -> tuple[KindCount, ...]:
+    """Return the counts of each kind, in descending order of ``tokens`` or ``pieces``."""
+    rows = table.filter(pc.is_valid(table["kind"]))
+    rows = rows.append_column("all_pieces", pc.multiply(rows["count"], rows["pieces"]))
+    groups = rows.group_by("kind").aggregate(
+        [([], "count_all"), ("count", "sum"), ("all_pieces", "sum")]
+    )
+    names = ("kind", "count_all", "count_sum", "all_pieces_sum")
+    counts = map(KindCount, *(groups[name].to_pylist() for name in names))
+    return tuple(sorted(counts, key=lambda count: (-getattr(count, order), count.kind)))
+
+
+def coverage(words: pa.Table, tokens: int) -> tuple[CurvePoint, ...]:
+    """Return the coverage of the 1, 2, 5, 10, ... most frequent words, and of all listed words."""
     if not tokens:
         return ()
-    low = np.subtract(words["count"].to_numpy(), words["error"].to_numpy())
-    keys = words.select(["word"]).append_column("low", [low])
-    order = pc.sort_indices(keys, [("low", "descending"), ("word", "ascending")]).to_numpy()
-    counts = low[order]
+    order = pc.sort_indices(words, [("count", "descending"), ("word", "ascending")]).to_numpy()
+    counts = words["count"].to_numpy()[order]
     covered = np.cumsum(counts)
-    covered_known = np.cumsum(np.where(words["known"].to_numpy()[order], counts, 0))
-    last = min(len(counts), distinct - 1)
-    steps = (step * 10**power for power in range(len(str(max(last, 0)))) for step in (1, 2, 5))
-    points = [
-        CurvePoint(k, int(covered[k - 1]) / tokens, int(covered_known[k - 1]) / tokens)
-        for k in steps
-        if k <= last
-    ]
-    return (*points, CurvePoint(distinct, 1.0, known / tokens))
+    known = np.cumsum(np.where(words["known"].to_numpy()[order], counts, 0))
+    steps = (step * 10**power for power in range(len(str(len(counts)))) for step in (1, 2, 5))
+    return tuple(
+        CurvePoint(number, int(covered[number - 1]) / tokens, int(known[number - 1]) / tokens)
+        for number in (*(step for step in steps if step < len(counts)), len(counts))
+        if number
+    )
 
 
-def pieces_of(words: pa.Table, histogram: NDArray[np.int64], mean: float) -> Pieces:
-    """Return statistics of pieces. ``histogram[i]`` is the number of tokens with i pieces."""
-    last = np.flatnonzero(histogram)
-    shown = histogram[: last[-1] + 1] if len(last) else histogram[:0]
-    keys = [("pieces", "descending"), ("count", "descending"), ("word", "ascending")]
-    table = words.filter(pc.greater(words["pieces"], 1)).select(["word", "pieces", "count"])
-    columns = table.take(pc.select_k_unstable(table, MOST_FRAGMENTED, keys)).columns
-    most = tuple(map(FragmentedWord, *(column.to_pylist() for column in columns)))
-    return Pieces(mean, tuple(shown.tolist()), most)
+# ---- the spelling of a word
+
+
+def spelling(word: bytes, example: bytes) -> str:
+    """Return a word capitalised as in an example, or unchanged if the example lacks the word."""
+    text, line = decode(word).strip(), decode(example)
+    small, lowered = text.lower(), line.lower()
+    if not text or len(lowered) != len(line) or len(small) != len(text):
+        return text
+    at = lowered.find(small)
+    while at >= 0:
+        end = at + len(small)
+        if not any(map(str.isalnum, lowered[at - 1 : at] + lowered[end : end + 1])):
+            return line[at:end]
+        at = lowered.find(small, at + 1)
+    return text
+
+
+def is_random(written: str) -> bool:
+    """Return whether a word looks like base64, a hash or another random string.
+
+    That is 16 or more digits; 8 or more hexadecimal characters that change at least twice between
+    letters and digits; or 12 or more base64 characters, including a digit, of which a quarter are
+    followed by another kind of character (but not a capital by a small letter).
+    """
+    if written.isdigit():
+        return len(written) >= 16
+    changes = len(CHANGE.findall(written))
+    if HEXADECIMAL.fullmatch(written):
+        return changes >= 2
+    return bool(BASE64.fullmatch(written)) and 4 * changes >= len(written)

@@ -12,44 +12,28 @@ Half of the documents are held out. They show what the words save in other texts
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from itertools import accumulate, islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.choices import StartVectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.oov import new_vectors
-from vocabtool.oov.lookalikes import is_random, spelling
-from vocabtool.oov.new_vectors import Cut, Rows
-from vocabtool.system.own_files import whole_file
-from vocabtool.system.parallel import in_batches
+from vocabtool.oov.report import is_random, spelling
 from vocabtool.tokenization import hf_tokenizer as description
 from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, Json, library_errors
-from vocabtool.tokenization.lookup import without_blanks
-from vocabtool.tokenization.text_arrays import (
-    EMPTY,
-    as_bytes,
-    starts_of,
-    string_array,
-    texts_array,
-)
+from vocabtool.tokenization.text_arrays import texts_array
 from vocabtool.tokenization.words import Words
-from vocabtool.vocabulary import decode
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 Flags = dict[str, bool]
-Texts = Iterable[str | bytes] | Sequence[pa.StringArray]
+Integers = NDArray[np.int64]
 
 MOST: Final = 500  # words
 MAX_TEXT: Final = 1 << 28  # bytes of texts that are kept and read
@@ -78,29 +62,11 @@ class SuggestedWord:
 
 
 class HalfCounts(NamedTuple):
-    """Counts of one half of the documents.
-
-    - ``words``: Number of words.
-    - ``before``: Number of pieces without the new words.
-    - ``after``: Number of pieces with the new words.
-
-    For word vectors, ``before`` and ``after`` count unknown words instead of pieces.
-    """
+    """One half of the documents, and its pieces ``before`` and ``after`` words are added."""
 
     documents: int
-    words: int
     before: int
     after: int
-
-    @property
-    def rate_before(self) -> float:
-        """Pieces (or unknown words) per word without the new words; 0 if there are no words."""
-        return self.before / self.words if self.words else 0.0
-
-    @property
-    def rate_after(self) -> float:
-        """Pieces (or unknown words) per word with the new words; 0 if there are no words."""
-        return self.after / self.words if self.words else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,164 +74,58 @@ class Suggestions:
     """Words to add to a tokenizer. The word that saves most comes first.
 
     - ``flags``: The arguments of ``tokenizers.AddedToken`` besides ``content``, the same for all
-      words. Empty for word vectors.
+      words.
     - ``chosen_on``: Counts of the documents that were used to choose the words.
     - ``held_out``: Counts of the held-out documents.
-    - ``vectors``: An initial vector of each word, float32, shape (words, dim). ``None`` if the
-      model's files contain no embedding matrix.
-    - ``tensor``: The name of the embedding matrix, or an empty string.
     """
 
     words: tuple[SuggestedWord, ...]
     flags: Flags
     chosen_on: HalfCounts
     held_out: HalfCounts
-    vectors: NDArray[np.float32] | None = field(default=None, repr=False)
-    tensor: str = ""
     notes: tuple[str, ...] = ()
-
-    @property
-    def tokens(self) -> list[dict[str, Any]]:
-        """The arguments of ``tokenizers.AddedToken`` for each word."""
-        return [{"content": each.word} | self.flags for each in self.words]
-
-    def save(self, path: str | Path) -> None:
-        """Write ``tokens``, ``vectors`` (lists of numbers, or null) and ``words`` as JSON."""
-        vectors = None
-        if self.vectors is not None:  # the shortest decimals that give the same float32
-            vectors = [[float(str(number)) for number in row] for row in self.vectors]
-        content = {
-            "tokens": self.tokens,
-            "vectors": vectors,
-            "words": [asdict(each) for each in self.words],
-        }
-        with whole_file(path) as file:
-            file.write(json.dumps(content, ensure_ascii=False).encode() + b"\n")
 
 
 def suggest(
-    words: Words,
-    texts: Texts,
-    most: int = MOST,
-    *,
-    model: str | Path | None = None,
-    start: StartVectors | None = None,
+    words: Words, batches: Iterable[pa.Array | Sequence[str | bytes]], most: int = MOST
 ) -> Suggestions:
     """Choose the words whose addition to the model saves the most pieces.
 
-    - ``texts``: Texts or Arrow arrays of texts, not names of files. The first 256 MB are read.
+    - ``batches``: Lists or Arrow arrays of texts. The first 256 MB are read.
     - ``most``: Maximum number of words.
-    - ``model``: A folder with ``model.safetensors``, or a file of word vectors. The initial vectors
-      of the new words are computed from its vectors. ``None`` means that no vectors are computed.
-    - ``start``: How an initial vector is computed: as the ``mean`` or ``sum`` of the vectors of the
-      word's pieces, or from the word's ``contexts`` (see ``oov/new_vectors.py``). The default is
-      ``sum`` for a static embedding, otherwise ``mean``.
 
-    For a file of word vectors, the most frequent unknown words are chosen. Their initial vectors
-    are computed from their contexts, and unknown words are counted instead of pieces.
-
-    Raises:
-
-    - :class:`VocabtoolError` for a model whose tokenizer the ``tokenizers`` library cannot run.
-    - :class:`InvalidFile` for a damaged file of the model.
+    Raises :class:`VocabtoolError` for a model whose tokenizer the ``tokenizers`` library cannot
+    run.
     """
-    rows = None if model is None else new_vectors.open_rows(model)
-    subword, tokenizer = words.subword, words.tokenizer
-    if not subword and words.vocabulary.kind == "vectors" and rows is not None:
-        return _suggest_unknown(words, texts, most, rows)
-    if not subword or not isinstance(tokenizer, HFWordTokenizer):
+    tokenizer = words.tokenizer
+    if not words.subword or not isinstance(tokenizer, HFWordTokenizer):
         raise VocabtoolError(
             f"{words.vocabulary.name}: words can be added only to a tokenizer.json of subword "
-            "pieces or to a file of word vectors; pass one of these as model"
+            "pieces; for other models, see the unknown words of the report"
         )
-    halves, notes = _halves(texts)
-    flags = token_flags(tokenizer.document)
-    units = [_units(tokenizer, half) for half in halves]
-    base = tokenizer.with_tokens([])
-    lengths = [np.diff(_cut(base, half.texts).offsets) for half in units]
-    before = [int(each @ half.counts) for each, half in zip(lengths, units, strict=True)]
-    found = tuple(_choose(tokenizer, base, flags, units[0], lengths[0], most))
-    given = [each.word for each in found]
-    extended = tokenizer.with_tokens(given, **flags)
-    counts = [
-        _half_counts(words, extended, half, pieces)
-        for half, pieces in zip(units, before, strict=True)
-    ]
-    vectors = None
-    if model is not None and rows is None:
-        notes += (f"{model}: no model.safetensors with an embedding matrix, so no vectors",)
-    if rows is not None:
-        pieces = _cut(base, [_as_in_text(flags, word) for word in given])
-        summed = start == "sum" or (start != "mean" and rows.static)
-        vectors = new_vectors.initial_vectors(rows, pieces, tokenizer.unknown_id, summed=summed)
-        if start == "contexts" and given:  # the new ids are consecutive
-            sequences = _cut(extended, [text for array in halves[0] for text in _decode(array)])
-            first = extended.token_to_id(given[0])
-            vectors = new_vectors.from_contexts(rows, sequences, first, vectors)
+    halves = list[pa.StringArray](), list[pa.StringArray]()
+    size = number = 0
+    notes: tuple[str, ...] = ()
+    for array in map(texts_array, batches):
+        size += array.nbytes
+        if size > MAX_TEXT:
+            read = f"the first {number:,} documents ({MAX_TEXT >> 20} MB)"
+            notes = (f"the words were chosen from {read}",)
+            break
+        for half in (0, 1):
+            halves[half].append(array.take(np.arange((half - number) % 2, len(array), 2)))
+        number += len(array)
+    parts = [_distinct_parts(tokenizer, half) for half in halves]
+    base, flags = tokenizer.with_tokens([]), token_flags(tokenizer.document)
+    lengths = [_lengths(base, each.texts) for each in parts]
+    before = [int(pieces @ each.counts) for pieces, each in zip(lengths, parts, strict=True)]
+    chosen = _choose(tokenizer, base, flags, parts[0], lengths[0], most)
+    extended = tokenizer.with_tokens([each.word for each in chosen], **flags)
+    after = [int(_lengths(extended, each.texts) @ each.counts) for each in parts]
+    counts = map(HalfCounts, (sum(map(len, half)) for half in halves), before, after)
     return Suggestions(
-        words=found,
-        flags=flags,
-        chosen_on=counts[0],
-        held_out=counts[1],
-        vectors=vectors,
-        tensor="" if rows is None else rows.name,
-        notes=notes,
+        words=tuple(chosen), flags=flags, chosen_on=next(counts), held_out=next(counts), notes=notes
     )
-
-
-def _suggest_unknown(words: Words, texts: Texts, most: int, rows: Rows) -> Suggestions:
-    halves, notes = _halves(texts)
-    size, numbers = len(words.vocabulary), dict[bytes, int]()
-    cuts = [_number_words(words, half, numbers) for half in halves]
-    counts = [np.bincount(cut.ids[cut.ids >= size] - size, minlength=len(numbers)) for cut in cuts]
-    names = [decode(word) for word in numbers]
-    order = sorted(np.flatnonzero(counts[0]).tolist(), key=lambda at: (-counts[0][at], names[at]))
-    usable = (at for at in order if _is_usable(names[at]) and not is_random(names[at]))
-    chosen = np.array([*islice(usable, most)], np.int64)
-    saved = counts[0][chosen].tolist()
-    found = (
-        SuggestedWord(word=names[at], parts=(), count=count, saved=count, total=total)
-        for at, count, total in zip(chosen.tolist(), saved, accumulate(saved), strict=True)
-    )
-    half_counts = [
-        HalfCounts(
-            len(cut.offsets) - 1, len(cut.ids), int(each.sum()), int(np.delete(each, chosen).sum())
-        )
-        for cut, each in zip(cuts, counts, strict=True)
-    ]
-    renumbered = np.full(size + len(numbers), -1, np.int64)
-    renumbered[np.append(np.arange(size), size + chosen)] = np.arange(size + len(chosen))
-    sequences = cuts[0]._replace(ids=renumbered[cuts[0].ids])
-    nothing = Cut(EMPTY, np.zeros(len(chosen) + 1, np.int64))
-    vectors = new_vectors.initial_vectors(rows, nothing)
-    return Suggestions(
-        words=tuple(found),
-        flags={},
-        chosen_on=half_counts[0],
-        held_out=half_counts[1],
-        vectors=new_vectors.from_contexts(rows, sequences, size, vectors),
-        tensor=rows.name,
-        notes=notes,
-    )
-
-
-def _number_words(words: Words, arrays: list[pa.StringArray], numbers: dict[bytes, int]) -> Cut:
-    """Return the words of all texts as numbers.
-
-    The number of a known word is its position in the vocabulary. The number of an unknown word is
-    the size of the vocabulary plus its position in ``numbers``. New unknown words are added to
-    ``numbers``.
-    """
-    size, ids, lengths = len(words.vocabulary), [EMPTY], [EMPTY]
-    for array in arrays:
-        found = words.look_up(array)
-        places = found.positions.astype(np.int64)
-        unknown = np.flatnonzero(~found.known)
-        names = as_bytes(found.distinct.take(pa.array(unknown)))
-        places[unknown] = [size + numbers.setdefault(name, len(numbers)) for name in names]
-        ids.append(places[found.codes])
-        lengths.append(np.diff(found.offsets))
-    return Cut(np.concatenate(ids), starts_of(np.concatenate(lengths)))
 
 
 def token_flags(document: Json) -> Flags:
@@ -290,137 +150,87 @@ def token_flags(document: Json) -> Flags:
     }
 
 
-def _as_in_text(flags: Flags, word: str) -> str:
-    return f" {word}" if flags["lstrip"] and not flags["rstrip"] else word
+class _Parts(NamedTuple):
+    """The distinct parts of texts that the tokenizer treats one by one, and their counts."""
 
-
-# ---- the texts, as distinct parts that the tokenizer treats one by one
-
-
-class _Units(NamedTuple):
     texts: list[str]
-    counts: NDArray[np.int64]
-    documents: int
+    counts: Integers
 
 
-def _halves(texts: Texts) -> tuple[tuple[list[pa.StringArray], ...], tuple[str, ...]]:
-    """Put the texts alternately into two halves. Return the halves and notes for the user."""
-    halves = list[pa.StringArray](), list[pa.StringArray]()
-    size = number = 0
-    arrays = isinstance(texts, Sequence) and isinstance(next(iter(texts), None), pa.Array)
-    for array in map(texts_array, texts if arrays else in_batches(texts, BATCH)):
-        size += array.nbytes
-        if size > MAX_TEXT:
-            note = (
-                f"the words were chosen from the first {number:,} documents ({MAX_TEXT >> 20} MB)"
-            )
-            return halves, (note,)
-        for half in (0, 1):
-            rows = np.arange((half - number) % 2, len(array), 2)
-            halves[half].append(array.take(pa.array(rows)))
-        number += len(array)
-    return halves, ()
+def _distinct_parts(tokenizer: HFWordTokenizer, arrays: list[pa.StringArray]) -> _Parts:
+    chunks = [tokenizer.chunks(array).view(pa.binary()) for array in arrays]
+    distinct = pa.chunked_array(chunks, pa.binary()).value_counts()
+    texts = [part.decode("utf-8", "replace") for part in distinct.field(0).to_pylist()]
+    return _Parts(texts, distinct.field(1).to_numpy())
 
 
-def _decode(array: pa.StringArray) -> list[str]:
-    return [text.decode("utf-8", "replace") for text in as_bytes(array)]
-
-
-def _units(tokenizer: HFWordTokenizer, arrays: list[pa.StringArray]) -> _Units:
-    parts = [tokenizer.chunks(array).view(pa.binary()) for array in arrays]
-    found = pa.chunked_array(parts, pa.binary()).value_counts()
-    return _Units(_decode(found.field(0)), found.field(1).to_numpy(), sum(map(len, arrays)))
-
-
-def _cut(tokenizer: Tokenizer, texts: Sequence[str]) -> Cut:
-    ids, lengths = [EMPTY], [EMPTY]
+def _cut(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Integers, Integers]:
+    """Return the ids of the pieces of all texts, and for each piece the position of its text."""
+    ids, rows = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for start in range(0, len(texts), BATCH):
         some = texts[start : start + BATCH]
         with library_errors("the tokenizers library fails on a text"):
-            found = tokenizer.encode(some, is_pretokenized=True, add_special_tokens=False)
-        ids.append(np.array(found.ids, np.int64))
-        lengths.append(np.bincount(np.array(found.word_ids, np.int64), minlength=len(some)))
-    return Cut(np.concatenate(ids), starts_of(np.concatenate(lengths)))
+            encoded = tokenizer.encode(some, is_pretokenized=True, add_special_tokens=False)
+        ids.append(np.array(encoded.ids, np.int64))
+        rows.append(np.array(encoded.word_ids, np.int64) + start)
+    return np.concatenate(ids), np.concatenate(rows)
 
 
-def _half_counts(words: Words, extended: Tokenizer, units: _Units, before: int) -> HalfCounts:
-    number = 0
-    for start in range(0, len(units.texts), BATCH):
-        found = without_blanks(words.look_up(string_array(units.texts[start : start + BATCH])))
-        number += int(np.diff(found.offsets) @ units.counts[start : start + BATCH])
-    after = int(np.diff(_cut(extended, units.texts).offsets) @ units.counts)
-    return HalfCounts(units.documents, number, before, after)
+def _lengths(tokenizer: Tokenizer, texts: Sequence[str]) -> Integers:
+    return np.bincount(_cut(tokenizer, texts)[1], minlength=len(texts))
 
 
-# ---- the choice
-
-
-class _Effect(NamedTuple):
-    """What a candidate word saves.
-
-    - ``saved``: Number of pieces that the word saves.
-    - ``times``: Number of occurrences of the new token.
-    - ``lengths``: For each text part that contains the word, the number of pieces after the change.
-    - ``near``: The previously chosen words that occur in these parts.
-    """
-
-    saved: int
-    times: int
-    lengths: NDArray[np.int64]
-    near: set[str]
+def _as_in_text(flags: Flags, word: str) -> str:
+    return f" {word}" if flags["lstrip"] and not flags["rstrip"] else word
 
 
 def _choose(
     tokenizer: HFWordTokenizer,
     base: Tokenizer,
     flags: Flags,
-    units: _Units,
-    lengths: NDArray[np.int64],
+    parts: _Parts,
+    lengths: Integers,
     most: int,
 ) -> list[SuggestedWord]:
-    """Choose words, and update the numbers of pieces in ``lengths``.
-
-    ``most``: maximum number of words.
-    """
-    places, waiting = _candidates(base, flags, units)
+    """Choose up to ``most`` words, and update the numbers of pieces in ``lengths``."""
+    places, waiting = _candidates(base, flags, parts)
     inside: dict[int, list[str]] = defaultdict(list)  # the chosen words in each part
-    measured: dict[str, _Effect] = {}
-    found: list[SuggestedWord] = []
-    while waiting and len(found) < most:
+    # For each measured word: the chosen words beside it, its count, and the new lengths of its
+    # parts. They stay right until another word is chosen in one of these parts.
+    measured: dict[str, tuple[set[str], int, Integers]] = {}
+    chosen: list[SuggestedWord] = []
+    while waiting and len(chosen) < most:
         _, word = heappop(waiting)
         rows = places[word]
         near = {other for row in rows for other in inside.get(row, ())}
-        last = measured.get(word)
-        if last is None or last.near != near:
-            if last is None and is_random(spelling(word.encode(), units.texts[rows[0]].encode())):
-                continue
-            made = tokenizer.with_tokens([*near, word], **flags)
-            cut, counts = _cut(made, [units.texts[row] for row in rows]), units.counts[rows]
-            new, is_word = np.diff(cut.offsets), cut.ids == made.token_to_id(word)
-            times = int(np.diff(starts_of(is_word)[cut.offsets]) @ counts)
-            saved = int((lengths[rows] - new) @ counts)
-            last = measured[word] = _Effect(saved, times, new, near)
-            if last.saved > 0:
-                heappush(waiting, (-last.saved, word))
+        if word not in measured and is_random(
+            spelling(word.encode(), parts.texts[rows[0]].encode())
+        ):
             continue
-        lengths[rows] = last.lengths
+        if word not in measured or measured[word][0] != near:
+            extended = tokenizer.with_tokens([*near, word], **flags)
+            ids, of_piece = _cut(extended, [parts.texts[row] for row in rows])
+            new, counts = np.bincount(of_piece, minlength=len(rows)), parts.counts[rows]
+            times = int(counts[of_piece[ids == extended.token_to_id(word)]].sum())
+            measured[word] = (near, times, new)
+            if (saved := int((lengths[rows] - new) @ counts)) > 0:
+                heappush(waiting, (-saved, word))
+            continue
+        _, times, new = measured[word]
+        saved = int((lengths[rows] - new) @ parts.counts[rows])
+        lengths[rows] = new
         for row in rows:
             inside[row].append(word)
-        parts = base.encode(_as_in_text(flags, word), add_special_tokens=False).tokens
-        found.append(
-            SuggestedWord(
-                word=word,
-                parts=tuple(parts),
-                count=last.times,
-                saved=last.saved,
-                total=last.saved + (found[-1].total if found else 0),
-            )
+        pieces = base.encode(_as_in_text(flags, word), add_special_tokens=False).tokens
+        total = saved + (chosen[-1].total if chosen else 0)
+        chosen.append(
+            SuggestedWord(word=word, parts=tuple(pieces), count=times, saved=saved, total=total)
         )
-    return found
+    return chosen
 
 
 def _candidates(
-    base: Tokenizer, flags: Flags, units: _Units
+    base: Tokenizer, flags: Flags, parts: _Parts
 ) -> tuple[dict[str, list[int]], list[tuple[int, str]]]:
     """Return two results: for each word, the rows of the texts that contain it; and a heap.
 
@@ -432,16 +242,16 @@ def _candidates(
     normalize = base.normalizer.normalize_str if flags["normalized"] and base.normalizer else str
     places: dict[str, list[int]] = defaultdict(list)
     occurrences: Counter[str] = Counter()
-    for row, (text, number) in enumerate(zip(units.texts, units.counts.tolist(), strict=True)):
+    for row, (text, number) in enumerate(zip(parts.texts, parts.counts.tolist(), strict=True)):
         for word, times in Counter(search(normalize(text))).items():
             places[word].append(row)
             occurrences[word] += times * number
     known, more = base.get_vocab(), BESIDE * flags["lstrip"]
     words = [word for word in places if word not in known and _is_usable(word)]
-    cut = _cut(base, [_as_in_text(flags, word) for word in words])
+    lengths = _lengths(base, [_as_in_text(flags, word) for word in words]).tolist()
     waiting = [
         (-occurrences[word] * (pieces - 1 + more), word)
-        for word, pieces in zip(words, np.diff(cut.offsets).tolist(), strict=True)
+        for word, pieces in zip(words, lengths, strict=True)
         if pieces > 1
     ]
     heapify(waiting)

@@ -1,35 +1,186 @@
-"""Compare how two models cut a corpus into words and pieces, each by its own rule.
+"""Count what two vocabularies know of a corpus.
 
-A word of A equals a word of B if both have the same text, apart from a blank before it. Memory
-grows with the vocabularies, not with the corpus.
+Either one rule splits the texts for both vocabularies (:class:`Use`). Then a word is known if it is
+an entry; in a vocabulary of subword pieces, only pieces that can be a whole word are compared,
+without their marker. Or each side splits the texts by its own rule (:class:`Cuts`). Then a word of
+A equals a word of B if both have the same text, apart from a blank before it.
+
+Memory grows with the vocabularies, not with the corpus.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from vocabtool.choices import Fold
 from vocabtool.comparison.entries import (
+    Union,
     arrow,
     booleans,
     by_count,
+    can_be_words,
     fold_entries,
     integers,
+    matches,
     plain_texts,
     take,
 )
+from vocabtool.errors import VocabtoolError
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.tokenization.lookup import without_blanks
+from vocabtool.tokenization.rule import Rule, parse_rule, tokenizer_file
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.tokenization.words import Words
+from vocabtool.vocabulary import Vocabulary
 
+SideName = Literal["a", "b"]
+RULE: Final = "keras"  # the default rule
+TOGETHER: Final = 16 << 20  # bytes of words per lookup: about 80 MB of text
+MANY: Final = 50  # warn if one entry in MANY has capitals and the rule makes none
 PIECES: Final = ("pieces_a", "pieces_b")  # columns with the entries of each side
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Use:
+    """Counts of a corpus: how many tokens are known to A and B, to one of them, or to neither.
+
+    - ``tokens``: Number of all tokens: ``both + only_a + only_b + neither``.
+    - ``words_a``: Arrow table of the words that only A knows, by descending ``count``, ties by
+      bytes: ``word`` (large_binary), ``count`` (int64).
+    - ``words_b``: The same table for the words that only B knows.
+    - ``words_both``: Number of distinct words that A and B know.
+    - ``rule_name``: The name of the rule.
+    - ``rule``: A description of the rule, one line for each step.
+    """
+
+    rule_name: str
+    rule: tuple[str, ...]
+    fingerprint: str
+    sources: tuple[str, ...]
+    documents: int
+    tokens: int
+    both: int
+    only_a: int
+    only_b: int
+    words_both: int
+    words_a: pa.Table
+    words_b: pa.Table
+    notes: tuple[str, ...] = ()
+
+    @property
+    def known_a(self) -> int:
+        """Number of tokens that A knows."""
+        return self.both + self.only_a
+
+    @property
+    def known_b(self) -> int:
+        """Number of tokens that B knows."""
+        return self.both + self.only_b
+
+    @property
+    def neither(self) -> int:
+        """Number of tokens that neither A nor B knows."""
+        return self.tokens - self.both - self.only_a - self.only_b
+
+    def share(self, tokens: int) -> float:
+        """Return a number of tokens divided by the number of all tokens; 0 for an empty corpus."""
+        return tokens / self.tokens if self.tokens else 0.0
+
+    def words(self, side: SideName) -> pa.Table:
+        """Return the table of the words that only ``side`` knows."""
+        return self.words_a if side == "a" else self.words_b
+
+
+def count_use(
+    a: Vocabulary,
+    b: Vocabulary,
+    batches: Iterable[pa.StringArray],
+    *,
+    rule: str = RULE,
+    folds: Collection[Fold] = (),
+    sources: tuple[str, ...] = (),
+) -> Use:
+    """Count, over batches of texts, how many tokens A knows and how many B knows.
+
+    ``rule``: a name from ``tokenization/rule.py``. ``folds``: ``case`` and ``nfkc`` are applied to
+    entries and tokens. Raises :class:`VocabtoolError` for an unknown rule.
+    """
+    if tokenizer_file(rule) is not None:
+        raise VocabtoolError(
+            f"the rule {rule} makes pieces, but one rule for both vocabularies must make words, "
+            f"for example {RULE}; without a rule, each tokenizer splits the corpus by its own"
+        )
+    splitter = Rule(parse_rule(rule))
+    sides = []
+    for vocabulary in (a, b):
+        entries, marker = arrow(vocabulary.stored), vocabulary.marker
+        whole = take(entries, np.flatnonzero(can_be_words(entries, marker)))
+        sides.append(fold_entries(plain_texts(whole, marker), folds))
+    notes = []
+    if "case" not in folds and splitter.tokens(pa.array(["A"])).values.to_pylist() != ["A"]:
+        for name, words in zip("AB", sides, strict=True):
+            capitals = np.count_nonzero(matches(words, r"[\p{Lu}\p{Lt}]"))
+            if capitals * MANY >= max(len(words), 1):
+                notes.append(
+                    f"{capitals:,} entries of {name} have capitals, but the rule makes no words "
+                    "with capitals; choose another with --rule, or use --fold case"
+                )
+    union = Union.of(*sides)
+    counts = np.zeros(len(union), np.int64)
+    documents = tokens = size = 0
+    # words that were counted but not looked up yet, and their counts
+    waiting: list[tuple[pa.LargeBinaryArray, NDArray[np.int64]]] = []
+
+    def look_up() -> None:
+        words = fold_entries(pa.concat_arrays([words for words, _ in waiting]), folds)
+        found = pc.index_in(words, value_set=union.tokens)
+        added = np.concatenate([counted for _, counted in waiting])[booleans(found.is_valid())]
+        np.add.at(counts, integers(found.drop_null()), added)
+        waiting.clear()
+
+    for texts in batches:
+        coded = splitter.token_codes(texts)
+        words = coded.distinct.view(pa.binary()).cast(pa.large_binary())
+        waiting.append((words, np.bincount(coded.codes, minlength=len(words))))
+        documents += len(texts)
+        tokens += len(coded.codes)
+        size += words.nbytes
+        if size >= TOGETHER:
+            look_up()
+            size = 0
+    if waiting:
+        look_up()
+    in_a, in_b, met = union.in_a, union.in_b, counts > 0
+    tables = []
+    for side in (in_a & ~in_b, in_b & ~in_a):
+        places = np.flatnonzero(side & met)
+        table = pa.table({"word": take(union.tokens, places), "count": counts[places]})
+        tables.append(by_count(table))
+    return Use(
+        rule_name=rule,
+        rule=splitter.describe(),
+        fingerprint=splitter.fingerprint,
+        sources=sources,
+        documents=documents,
+        tokens=tokens,
+        both=int(counts[in_a & in_b].sum()),
+        only_a=int(counts[in_a & ~in_b].sum()),
+        only_b=int(counts[in_b & ~in_a].sum()),
+        words_both=int(np.count_nonzero(in_a & in_b & met)),
+        words_a=tables[0],
+        words_b=tables[1],
+        notes=tuple(notes),
+    )
+
+
+# ---- each side by its own rule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
