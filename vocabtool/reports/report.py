@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from vocabtool.vocabulary import encode, printable
+from vocabtool.vocabulary import encode, is_utf8, printable
 
 MAX_ENTRY_BYTES: Final = 200  # of an entry for people; an entry can be very long
 MAX_ENTRY_WIDTH: Final = 24  # characters of an entry in a table
@@ -115,9 +115,13 @@ def notes_of(notes: Iterable[str]) -> list[str]:
 
 
 def clip_entry(entry: bytes) -> bytes:
-    from vocabtool.oov.lookalikes import clip
-
-    return clip(entry, 0, len(entry), 0, MAX_ENTRY_BYTES)
+    """Return the beginning of a long entry, with an ellipsis. UTF-8 characters are not split."""
+    if len(entry) <= MAX_ENTRY_BYTES:
+        return entry
+    start = entry[:MAX_ENTRY_BYTES]
+    if is_utf8(entry):
+        start = encode(start.decode("utf-8", "ignore"))
+    return start + "…".encode()
 
 
 def percent(share: float) -> str:
