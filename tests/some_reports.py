@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tests.judged_words import judged, lines
 from vocabtool import ByteStrings, Diff, OovReport, Vocabulary, save_diff, save_report
 from vocabtool.choices import Fold
-from vocabtool.comparison.compare import compare, read, weigh
+from vocabtool.comparison.compare import compare, weigh
 from vocabtool.oov.counter import OovCounts, count_batch
 from vocabtool.oov.report import Header
 from vocabtool.reports import comparison, oov, render
@@ -96,12 +97,14 @@ def compared(
     rule: str | None = None,
 ) -> Diff:
     """A comparison, weighed by the texts of a corpus."""
-    names, sides = labels or (a.name, b.name), (read(a), read(b))
-    found = compare(names, sides, fold, as_stored=True)
+    found = compare(a, b, fold, as_stored=True)
+    if labels is not None:
+        sides = (found.a, found.b)
+        one, other = (replace(side, source=name) for side, name in zip(sides, labels, strict=True))
+        found = replace(found, a=one, b=other)
     if corpus is None:
         return found
-    texts = [string_array(corpus)]
-    return weigh(found, names, sides, texts, sources, rule=rule, as_stored=True)
+    return weigh(found, [string_array(corpus)], sources, rule=rule, as_stored=True)
 
 
 def nasty_diff(*, corpus: bool = True) -> Diff:

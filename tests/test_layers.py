@@ -26,7 +26,7 @@ ORDER = (
 # What ``_repr_html_`` imports when a notebook calls it.
 NOTEBOOKS = {
     *(("vocabulary", "reports.inspection"), ("oov.report", "reports.oov")),
-    *(("comparison.diff", "reports.comparison"), ("search.hits", "reports.hits")),
+    *(("comparison.compare", "reports.comparison"), ("search.hits", "reports.hits")),
 }
 HEAVY = (
     *("tensorflow", "faiss", "pyarrow", "tantivy", "ray", "google.protobuf", "rich", "matplotlib"),

@@ -14,7 +14,7 @@ import pytest
 from tests.cli.running import on_terminal, run
 from tests.html_page import Page
 from vocabtool import VocabtoolError, Words, suggest
-from vocabtool.oov.suggest import Suggestions
+from vocabtool.oov.report import Suggestions
 
 tokenizers: Any = pytest.importorskip("tokenizers", reason="the oracle")
 

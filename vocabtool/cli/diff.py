@@ -126,10 +126,17 @@ def diff_command(
             raise click.UsageError(
                 "--only works with text, csv and parquet, not with json and --html"
             )
+    import pyarrow as pa
+
+    from vocabtool.comparison.compare import compare
     from vocabtool.reports.comparison import diff_report, known_to
     from vocabtool.reports.report import percent
 
-    comparison = _compare((a, b), fold, as_stored, corpus, rule, read)
+    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's allocator needs 25 % more memory here
+    comparison = compare(a, b, fold, as_stored)
+    tell_notes(comparison.notes)
+    if corpus:
+        comparison = _weigh(comparison, corpus, read, rule, as_stored)
     report = diff_report(comparison, limit, only)
     deliver_report(report, file, html, output, as_list=only is not None)
     if file == "-" and output in (None, "text") and only is None and width() is not None:
@@ -149,29 +156,15 @@ def diff_command(
         )
 
 
-def _compare(
-    names: tuple[str, str],
-    fold: tuple[str, ...],
-    as_stored: bool,
-    corpus: tuple[str, ...],
-    rule: str | None,
-    read: ReadOptions,
+def _weigh(
+    comparison: Diff, corpus: tuple[str, ...], read: ReadOptions, rule: str | None, as_stored: bool
 ) -> Diff:
-    import pyarrow as pa
-
-    from vocabtool.comparison import compare
-
-    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's allocator needs 25 % more memory here
-    sides = [compare.read(name) for name in names]
-    comparison = compare.compare(names, sides, fold, as_stored)
-    tell_notes(comparison.notes)
-    if not corpus:
-        return comparison
+    from vocabtool.comparison.compare import weigh
     from vocabtool.documents.reading import ReadLog, left_out
 
     log = ReadLog()
     texts = (batch.texts for batch in read_documents(corpus, read, log, BATCH_BYTES))
-    weighed = compare.weigh(comparison, names, sides, texts, corpus, rule=rule, as_stored=as_stored)
+    weighed = weigh(comparison, texts, corpus, rule=rule, as_stored=as_stored)
     tell_skipped(log.skipped)
     counted = weighed.use or weighed.cuts
     refuse_nothing(counted.documents if counted else 0, corpus, skipped=log.skipped.first)

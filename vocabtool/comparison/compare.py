@@ -7,7 +7,7 @@ such as Keras' mask and ``[UNK]``, are not compared.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -37,7 +37,6 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.formats.registry import PickedVocabulary, pick, split_name
 from vocabtool.system.native_import import import_data_frames
 from vocabtool.tokenization.words import Words
-from vocabtool.vocabulary import Kind as VocabularyKind
 from vocabtool.vocabulary import Marker, Vocabulary, decode
 
 if TYPE_CHECKING:
@@ -78,8 +77,7 @@ def diff(
 
     Raises :class:`VocabtoolError` for an unreadable input, and ``ValueError`` for an unknown fold.
     """
-    sources, sides = (a, b), (read(a), read(b))
-    comparison = compare(sources, sides, fold, as_stored)
+    comparison = compare(a, b, fold, as_stored)
     if corpus is None:
         return comparison
     from vocabtool.documents.reading import ReadOptions, batches, names_of
@@ -87,26 +85,19 @@ def diff(
     options = ReadOptions(field=field, on_duplicate=None)
     texts = (batch.texts for batch in batches(corpus, options))
     files = tuple(names_of(corpus) or ())
-    return weigh(comparison, sources, sides, texts, files, rule=rule, as_stored=as_stored)
-
-
-def read(source: Comparable) -> PickedVocabulary:
-    """Read the vocabulary to compare. Return it with the warnings from reading."""
-    return PickedVocabulary(source) if isinstance(source, Vocabulary) else pick(source)
+    return weigh(comparison, texts, files, rule=rule, as_stored=as_stored)
 
 
 def compare(
-    sources: Sequence[Comparable],
-    sides: Sequence[PickedVocabulary],
-    fold: str | Iterable[str] = (),
-    as_stored: bool = False,
+    a: Comparable, b: Comparable, fold: str | Iterable[str] = (), as_stored: bool = False
 ) -> Diff:
-    """Return the comparison of two vocabularies that have been read.
-
-    ``sides``: what :func:`read` returned for ``sources``. Other arguments: as for :func:`diff`.
-    """
+    """Compare the entries of two vocabularies. The arguments are those of :func:`diff`."""
     folds = parse_folds(fold)
-    vocabularies = [side.vocabulary for side in sides]
+    picked = [
+        PickedVocabulary(source) if isinstance(source, Vocabulary) else pick(source)
+        for source in (a, b)
+    ]
+    vocabularies = [each.vocabulary for each in picked]
     markers = [each.marker for each in vocabularies]
     if markers != [None, None] and not as_stored:
         folds = parse_folds((*folds, "markers"))
@@ -117,36 +108,32 @@ def compare(
     before = Union.of(*entries)
     union = Union.of(*(fold_entries(each, folds) for each in entries))
     codes = {marker: kinds(before.tokens, marker) for marker in dict.fromkeys(markers)}
-    results = []
+    sides = []
     for source, vocabulary, marker, stored, forms in zip(
-        sources, vocabularies, markers, (before.a, before.b), (union.a, union.b), strict=True
+        (a, b), vocabularies, markers, (before.a, before.b), (union.a, union.b), strict=True
     ):
-        different, distinct = len(stored.numbers), len(forms.numbers)
-        side = Side(
-            label=source.name if isinstance(source, Vocabulary) else str(source),
-            name=vocabulary.name,
-            kind=vocabulary.kind,
-            marker=vocabulary.marker,
-            size=len(vocabulary),
-            distinct=distinct,
-            duplicates=len(vocabulary) - different,
-            merged=different - distinct,
-        )
         ids, of_kind = np.zeros(len(union), np.int64), np.full(len(union), NONE, np.uint8)
         ids[forms.numbers] = vocabulary.id_array()[forms.positions]
         # If folding makes several entries equal, the kind of the first one counts.
         first = np.searchsorted(stored.positions, forms.positions)
         of_kind[forms.numbers] = codes[marker][stored.numbers[first]]
-        results.append((side, ids, of_kind))
-    (side_a, ids_a, kinds_a), (side_b, ids_b, kinds_b) = results
-    notes = tuple(note for side in sides for note in side.notes)
-    return Diff(side_a, side_b, folds, union, ids_a, ids_b, kinds_a, kinds_b, notes=notes)
+        different, distinct = len(stored.numbers), len(forms.numbers)
+        side = Side(
+            source=source,
+            vocabulary=vocabulary,
+            distinct=distinct,
+            duplicates=len(vocabulary) - different,
+            merged=different - distinct,
+            ids=ids,
+            kinds=of_kind,
+        )
+        sides.append(side)
+    notes = tuple(note for each in picked for note in each.notes)
+    return Diff(a=sides[0], b=sides[1], fold=folds, union=union, notes=notes)
 
 
 def weigh(
     comparison: Diff,
-    sources: Sequence[Comparable],
-    sides: Sequence[PickedVocabulary],
     texts: Iterable[pa.StringArray],
     files: tuple[str, ...] = (),
     *,
@@ -155,14 +142,13 @@ def weigh(
 ) -> Diff:
     """Count the words and pieces of texts. Return ``comparison`` with these counts.
 
-    ``sources``, ``sides``: as for :func:`compare`. ``rule``, ``as_stored``: as for :func:`diff`.
-    ``texts``: batches of texts. ``files``: the names of the files that contain the texts.
+    ``texts``: batches of texts. ``files``: the names of the files that contain the texts. ``rule``,
+    ``as_stored``: as for :func:`diff`.
     """
-    a, b = (side.vocabulary for side in sides)
-    notes, folds = comparison.notes, comparison.fold
+    a, b, notes, folds = comparison.a, comparison.b, comparison.notes, comparison.fold
     if rule is None and not as_stored and (a.marker, b.marker) != (None, None):
         try:
-            words = _own_words(sources[0], a), _own_words(sources[1], b)
+            words = _own_words(a), _own_words(b)
         except VocabtoolError as error:
             notes += (
                 f"the rule {RULE} splits the corpus for A and B, because one has no rule of its "
@@ -170,38 +156,62 @@ def weigh(
             )
         else:
             return replace(comparison, cuts=count_cuts(*words, texts, folds=folds, sources=files))
-    use = count_use(a, b, texts, rule=rule or RULE, folds=folds, sources=files)
+    use = count_use(
+        a.vocabulary, b.vocabulary, texts, rule=rule or RULE, folds=folds, sources=files
+    )
     return replace(comparison, use=use, notes=notes)
 
 
-def _own_words(source: Comparable, vocabulary: Vocabulary) -> Words:
-    if isinstance(source, Vocabulary):
-        raise VocabtoolError(f"{source.name}: a vocabulary without its model has no rule")
-    path = source if isinstance(source, Path) else split_name(source)[0]
-    return Words.of(path, name=vocabulary.name)
+def _own_words(side: Side) -> Words:
+    if isinstance(side.source, Vocabulary):
+        raise VocabtoolError(f"{side.name}: a vocabulary without its model has no rule")
+    path = side.source if isinstance(side.source, Path) else split_name(side.source)[0]
+    return Words.of(path, name=side.name)
 
 
 # ---- the result
 
 
-class Side(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Side:
     """One of the two compared vocabularies.
 
-    - ``label``: The path or name that the caller passed.
-    - ``size``: Number of stored entries: ``distinct + duplicates + merged``.
+    - ``source``: What the caller passed.
     - ``distinct``: Number of entries that are compared.
     - ``duplicates``: Number of entries with the same bytes or text as an earlier entry.
     - ``merged``: Number of entries that equal an earlier entry only after folding.
+    - ``ids``: int64, shape (u,), the first id of each token of the comparison; 0 if this side does
+      not contain the token.
+    - ``kinds``: uint8, shape (u,), the kind that each token had before the folds ``case`` and
+      ``nfkc``, as a position in ``KINDS``; ``NONE`` if this side does not contain the token. If
+      these folds make several entries equal, the kind of the first entry counts.
     """
 
-    label: str
-    name: str
-    kind: VocabularyKind
-    marker: Marker | None
-    size: int
+    source: Comparable
+    vocabulary: Vocabulary
     distinct: int
     duplicates: int
     merged: int
+    ids: NDArray[np.int64]
+    kinds: NDArray[np.uint8]
+
+    @property
+    def label(self) -> str:
+        """The path or name that the caller passed."""
+        return self.source.name if isinstance(self.source, Vocabulary) else str(self.source)
+
+    @property
+    def name(self) -> str:
+        return self.vocabulary.name
+
+    @property
+    def marker(self) -> Marker | None:
+        return self.vocabulary.marker
+
+    @property
+    def size(self) -> int:
+        """Number of stored entries: ``distinct + duplicates + merged``."""
+        return len(self.vocabulary)
 
 
 class KindCount(NamedTuple):
@@ -220,11 +230,6 @@ class Diff:
 
     - ``fold``: Folds that were applied before comparing. ``markers`` means that pieces were
       compared by their text, without markers such as ``##``.
-    - ``ids_a``, ``ids_b``: int64, shape (u,), the first id of each token; 0 if the side does not
-      contain the token.
-    - ``kinds_a``, ``kinds_b``: uint8, shape (u,), the kind that each token had before the folds
-      ``case`` and ``nfkc``, as a position in ``KINDS``; ``NONE`` if the side does not contain the
-      token. If these folds make several entries equal, the kind of the first entry counts.
     - ``use``: Counts of a corpus, split by one rule for both sides, or ``None``.
     - ``cuts``: Counts of a corpus, split by the rule of each side, or ``None``.
     - ``notes``: Which parts of the files could not be read, and which vocabulary was chosen from a
@@ -235,10 +240,6 @@ class Diff:
     b: Side
     fold: tuple[Fold, ...]
     union: Union
-    ids_a: NDArray[np.int64]
-    ids_b: NDArray[np.int64]
-    kinds_a: NDArray[np.uint8]
-    kinds_b: NDArray[np.uint8]
     use: Use | None = None
     cuts: Cuts | None = None
     notes: tuple[str, ...] = ()
@@ -301,7 +302,7 @@ class Diff:
     @cached_property
     def kinds(self) -> tuple[KindCount, ...]:
         """Number of entries of each kind, in the order of ``KINDS``."""
-        a, b, in_a, in_b = self.kinds_a, self.kinds_b, self.in_a, self.in_b
+        a, b, in_a, in_b = self.a.kinds, self.b.kinds, self.in_a, self.in_b
         columns = (a[in_a], b[in_b], a[in_a & ~in_b], b[in_b & ~in_a])
         every = [np.bincount(codes, minlength=len(KINDS)) for codes in columns]
         counts = (KindCount(kind, *map(int, row)) for kind, *row in zip(KINDS, *every, strict=True))
@@ -316,9 +317,9 @@ class Diff:
         ``most``: the maximum number of positions. ``kind``: return only entries of this kind.
         """
         mine: Members = self.union.a
-        in_other, codes = self.in_b, self.kinds_a
+        in_other, codes = self.in_b, self.a.kinds
         if part == "only_b":
-            mine, in_other, codes = self.union.b, self.in_a, self.kinds_b
+            mine, in_other, codes = self.union.b, self.in_a, self.b.kinds
         places: NDArray[np.int64] = mine.numbers[in_other[mine.numbers] == (part == "common")]
         if kind is not None:
             places = places[codes[places] == CODES[kind]]
@@ -339,14 +340,12 @@ class Diff:
         places = np.arange(len(self.tokens)) if places is None else places
         in_a, in_b = self.in_a[places], self.in_b[places]
         columns = {"token": take(self.tokens, places), "in_a": in_a, "in_b": in_b}
-        for name, ids, held in (("id_a", self.ids_a, in_a), ("id_b", self.ids_b, in_b)):
-            columns[name] = pa.array(ids[places], mask=~held)
-        for name, codes in (("kind_a", self.kinds_a), ("kind_b", self.kinds_b)):
-            missing = codes[places] == NONE
-            of_kind = np.where(missing, 0, codes[places]).astype(np.int8)
-            columns[name] = pa.DictionaryArray.from_arrays(
-                pa.array(of_kind, mask=missing), pa.array(KINDS)
-            )
+        columns["id_a"] = pa.array(self.a.ids[places], mask=~in_a)
+        columns["id_b"] = pa.array(self.b.ids[places], mask=~in_b)
+        for name, codes in (("kind_a", self.a.kinds[places]), ("kind_b", self.b.kinds[places])):
+            missing = codes == NONE
+            numbers = pa.array(np.where(missing, 0, codes).astype(np.int8), mask=missing)
+            columns[name] = pa.DictionaryArray.from_arrays(numbers, pa.array(KINDS))
         return pa.table(columns)
 
     def to_pandas(self) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,7 @@ from vocabtool.oov.lookalikes import Kind, classify
 from vocabtool.tokenization.token_limit import TokenLimit
 from vocabtool.vocabulary import Vocabulary, decode, guess_marker, plain_strings
 
-if TYPE_CHECKING:
-    from vocabtool.oov.suggest import Suggestions
+Flags = dict[str, bool]
 
 COMMONEST: Final = 10_000  # words of a list that are classified, and whose pieces are listed
 MIN_RANDOM: Final = 4  # pieces of a random string
@@ -158,6 +157,48 @@ class SplitWords:
     def words(self, start: int = 0, most: int | None = None) -> Iterator[CountedWord]:
         """Yield ``most`` rows of the table, by default all, from row ``start``."""
         return read_words(self.table.slice(start, most))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestedWord:
+    """A word to add, with its figures in the documents that were used to choose words.
+
+    - ``parts``: The current pieces of the word, as spelled in the vocabulary.
+    - ``count``: How often the new token occurs.
+    - ``saved``: Number of pieces that the word saves in addition to the words listed before it.
+    - ``total``: Number of pieces that this word and all words listed before it save.
+    """
+
+    word: str
+    parts: tuple[str, ...]
+    count: int
+    saved: int
+    total: int
+
+
+class HalfCounts(NamedTuple):
+    """One half of the documents, and its pieces ``before`` and ``after`` words are added."""
+
+    documents: int
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestions:
+    """Words to add to a tokenizer. The word that saves most comes first.
+
+    - ``flags``: The arguments of ``tokenizers.AddedToken`` besides ``content``, the same for all
+      words.
+    - ``chosen_on``: Counts of the documents that were used to choose the words.
+    - ``held_out``: Counts of the held-out documents.
+    """
+
+    words: tuple[SuggestedWord, ...]
+    flags: Flags
+    chosen_on: HalfCounts
+    held_out: HalfCounts
+    notes: tuple[str, ...] = ()
 
 
 class CutOff(NamedTuple):

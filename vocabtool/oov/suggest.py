@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.oov.report import is_random, spelling
+from vocabtool.oov.report import Flags, HalfCounts, SuggestedWord, Suggestions, is_random, spelling
 from vocabtool.tokenization import hf_tokenizer as description
 from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, Json, library_errors
 from vocabtool.tokenization.text_arrays import texts_array
@@ -32,7 +31,6 @@ from vocabtool.tokenization.words import Words
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-Flags = dict[str, bool]
 Integers = NDArray[np.int64]
 
 MOST: Final = 500  # words
@@ -42,48 +40,6 @@ LONGEST: Final = 64  # characters of a word
 BATCH: Final = 1_024  # texts that the library cuts at a time
 WORD: Final = r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+"  # \w+ of Rust's regex
 JOINERS: Final = {0x200C: None, 0x200D: None}  # in words of Persian and of scripts of India
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuggestedWord:
-    """A word to add, with its figures in the documents that were used to choose words.
-
-    - ``parts``: The current pieces of the word, as spelled in the vocabulary.
-    - ``count``: How often the new token occurs.
-    - ``saved``: Number of pieces that the word saves in addition to the words listed before it.
-    - ``total``: Number of pieces that this word and all words listed before it save.
-    """
-
-    word: str
-    parts: tuple[str, ...]
-    count: int
-    saved: int
-    total: int
-
-
-class HalfCounts(NamedTuple):
-    """One half of the documents, and its pieces ``before`` and ``after`` words are added."""
-
-    documents: int
-    before: int
-    after: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suggestions:
-    """Words to add to a tokenizer. The word that saves most comes first.
-
-    - ``flags``: The arguments of ``tokenizers.AddedToken`` besides ``content``, the same for all
-      words.
-    - ``chosen_on``: Counts of the documents that were used to choose the words.
-    - ``held_out``: Counts of the held-out documents.
-    """
-
-    words: tuple[SuggestedWord, ...]
-    flags: Flags
-    chosen_on: HalfCounts
-    held_out: HalfCounts
-    notes: tuple[str, ...] = ()
 
 
 def suggest(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from vocabtool.choices import Only
-from vocabtool.comparison.compare import Diff, Part
+from vocabtool.comparison.compare import Diff, Part, Side
 from vocabtool.comparison.corpus import PIECES, Cuts, SideName, Use
 from vocabtool.reports import render
 from vocabtool.reports.render import Format as DiffFormat
@@ -117,8 +117,8 @@ def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[st
 
 def _data(comparison: Diff) -> dict[str, Any]:
     return {
-        "a": comparison.a._asdict(),
-        "b": comparison.b._asdict(),
+        "a": _side_data(comparison.a),
+        "b": _side_data(comparison.b),
         "fold": list(comparison.fold),
         **{name: getattr(comparison, name) for name in (*PARTS, "jaccard")},
         "kinds": [kind._asdict() for kind in comparison.kinds],
@@ -126,6 +126,11 @@ def _data(comparison: Diff) -> dict[str, Any]:
         "cuts": None if comparison.cuts is None else _cuts_data(comparison.cuts),
         "notes": list(_notes(comparison)),
     }
+
+
+def _side_data(side: Side) -> dict[str, Any]:
+    names = ("label", "name", "marker", "size", "distinct", "duplicates", "merged")
+    return {name: getattr(side, name) for name in names} | {"kind": side.vocabulary.kind}
 
 
 def _use_data(use: Use) -> dict[str, Any]:

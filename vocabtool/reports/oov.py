@@ -15,8 +15,15 @@ from typing import Any, Final
 
 from vocabtool.oov.counter import clip, find_word
 from vocabtool.oov.lookalikes import Kind
-from vocabtool.oov.report import COMMONEST, CountedWord, CutOff, OovReport, SplitWords, read_words
-from vocabtool.oov.suggest import Suggestions
+from vocabtool.oov.report import (
+    COMMONEST,
+    CountedWord,
+    CutOff,
+    OovReport,
+    SplitWords,
+    Suggestions,
+    read_words,
+)
 from vocabtool.reports import render
 from vocabtool.reports.render import Format as ReportFormat
 from vocabtool.reports.report import (
