@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.html_page import HTML_TAGS, Page, check_inert, check_well_formed
+from tests.html_page import HTML_TAGS, Page, check_inert
 from tests.some_reports import (
     FORMATS,
     NASTY,
@@ -28,7 +29,7 @@ from vocabtool import ByteStrings, NotFound, Vocabulary
 from vocabtool.search.hits import Hit, Hits, QuerySummary
 
 MAKERS: dict[str, Any] = {
-    "words": lambda: nasty_words(pieces=True, others=(nasty_words(),), notes=("<u>",)),
+    "words": lambda: replace(nasty_words(pieces=True), others=(nasty_words(),), notes=("<u>",)),
     "diff": nasty_diff,
 }
 
@@ -86,21 +87,16 @@ SHOWN = {
     "words": ("<script>alert(1)</script>", "</style>", "models/<b>", "<i>.txt", "$x^2$", "<u>"),
     "diff": ("models/<i>", "<b>one</b>", "<u>.txt", "</style>", "$x^2$"),
 }
-LABELS = {
-    "words": ("% of tokens", "known to the model", "pieces of a word", "punctuation or symbol"),
-    "diff": ("% of entries", "rank in A", "rank in B", "common to both", "neither"),
-}
 
 
-@pytest.mark.parametrize(("kind", "plots"), [("words", 3), ("diff", 4)])
-def test_the_page_is_inert_and_well_formed(kind: str, plots: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", MAKERS)
+def test_the_page_is_inert_and_well_formed(kind: str, tmp_path: Path) -> None:
     """Entries, names and sources make no tag, no handler, and nothing that is loaded."""
     text = saved(MAKERS[kind](), tmp_path, "html").decode()
-    shown = check_inert(text)
+    shown = check_inert(text, plots=False)
     assert [word for word in (*SHOWN[kind], "\\u202eabc") if word not in shown] == []
     assert "\u202e" not in text
-    check_well_formed(text, plots=plots)
-    assert [label for label in LABELS[kind] if label not in text] == []
+    ElementTree.fromstring(text.removeprefix("<!DOCTYPE html>\n"))
 
 
 def found_hits(count: int) -> Hits:

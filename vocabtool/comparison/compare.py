@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -339,7 +339,7 @@ class Diff:
         """
         places = np.arange(len(self.tokens)) if places is None else places
         in_a, in_b = self.in_a[places], self.in_b[places]
-        columns = {"token": take(self.tokens, places), "in_a": in_a, "in_b": in_b}
+        columns: dict[str, Any] = {"token": take(self.tokens, places), "in_a": in_a, "in_b": in_b}
         columns["id_a"] = pa.array(self.a.ids[places], mask=~in_a)
         columns["id_b"] = pa.array(self.b.ids[places], mask=~in_b)
         for name, codes in (("kind_a", self.a.kinds[places]), ("kind_b", self.b.kinds[places])):

@@ -182,6 +182,7 @@ def _sections(comparison: Diff, most: int) -> Iterator[Section]:
         ("only in A", only_a, only_a / a if a else None, None),
         ("only in B", only_b, None, only_b / b if b else None),
     )
+    columns: tuple[Column, ...]
     columns = (Column(), *counts("entries"), Column("of A", "percent"), Column("of B", "percent"))
     index = f"Jaccard index {comparison.jaccard:.4f}"
     yield Section("Common entries", Table(columns, rows, "entries"), (), [index])
@@ -256,7 +257,7 @@ def _cut_sections(cuts: Cuts, most: int) -> Iterator[Section]:
         (name, cut.tokens, cut.pieces, cut.fertility, cut.split_rate, cut.unknown)
         for name, _, cut in sides
     ]
-    columns = (
+    columns: tuple[Column, ...] = (
         *(Column("own rule"), *counts("words", "pieces")),
         *(Column("pieces per word", "mean"), Column("in 2 or more pieces", "percent")),
         *counts("unknown"),

@@ -132,7 +132,7 @@ def _data(report: OovReport) -> dict[str, Any]:
     def rate(every: int, unknown: int, share: float) -> dict[str, Any]:
         return {"all": every, "unknown": unknown, "unknown_rate": share}
 
-    data = {
+    data: dict[str, Any] = {
         "model": header.model,
         "vocabulary": {
             "name": header.vocabulary,
@@ -231,6 +231,7 @@ def _sections(report: OovReport) -> Iterator[Section]:
         (distinct, report.distinct_unknown, report.distinct, report.distinct_rate),
         ("documents", report.documents_unknown, report.documents, report.document_rate),
     )
+    columns: tuple[Column, ...]
     columns = (Column(), *counts("unknown", "of"), Column("rate", "percent"))
     yield Section("How much is unknown", Table(columns, rates))
     if report.split is not None:
@@ -301,13 +302,15 @@ def _split_sections(report: OovReport, split: SplitWords) -> Iterator[Section]:
     figures = [("pieces per token", f"{report.fertility:.2f}")]
     figures += [(name, percent(share)) for name, share in shares]
     yield Section("Words in pieces", facts(figures))
-    number, notes = min(SHOWN_WORDS, split.listed), []
+    number = min(SHOWN_WORDS, split.listed)
+    words = _split_words("split word", split.words(0, number))
+    notes = ["cost: count x (pieces - 1)"]
     if split.listed > number:
         notes.append(f"These are {number:,} of {split.listed:,} split words.")
-    words = _split_words("split word", split.words(0, number))
-    yield Section("The split words", words, (), [*notes, "cost: count x (pieces - 1)"])
+    yield Section("The split words", words, (), notes)
     kinds = [(KINDS[each.kind], *each[1:3], each.pieces / each.tokens) for each in split.kinds]
     mean = Column("pieces per token", "mean")
+    columns: tuple[Column, ...]
     columns = (Column("what split words look like"), *counts("words", "tokens"), mean)
     notes = []
     if split.listed > COMMONEST:
