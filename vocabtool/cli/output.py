@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
 
@@ -17,7 +17,6 @@ from vocabtool.system.messages import plural, tell
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
     from vocabtool.documents.reading import Batch, ReadLog, Skip, SkipCounter
-    from vocabtool.reports import model
     from vocabtool.reports.render import Format
     from vocabtool.reports.report import Report
 
@@ -81,19 +80,18 @@ def open_output(file: str) -> Iterator[BinaryIO]:
         yield opened
 
 
-def show_report(report: Report | model.Report, output: Format, html: str | None = None) -> None:
+def show_report(report: Report, output: Format, html: str | None = None) -> None:
     """Print a report. If ``html`` is given, also write an HTML page to this file."""
-    from vocabtool.reports.render import FILE_WIDTH
+    from vocabtool.reports.render import FILE_WIDTH, save, write
 
-    writer = _writer(report)
     if html is not None:
-        writer.save(report, html, "html")
+        save(report, html, "html")
     with standard_output() as out:
-        writer.write(report, out, output, FILE_WIDTH)
+        write(report, out, output, FILE_WIDTH)
 
 
 def deliver_report(
-    report: Report | model.Report,
+    report: Report,
     file: str,
     html: str | None,
     output: Format | None,
@@ -105,20 +103,13 @@ def deliver_report(
     ``output``: the format of ``file``; if ``None``, its ending decides. ``as_list``: print all rows
     as tab-separated text, even on a terminal.
     """
-    from vocabtool.reports.render import FILE_WIDTH, format_of
+    from vocabtool.reports.render import FILE_WIDTH, format_of, save, write
 
-    writer = _writer(report)
     if html is not None:
-        writer.save(report, html, "html")
+        save(report, html, "html")
     columns = width() if file == "-" else FILE_WIDTH
     with open_output(file) as out:
-        writer.write(report, out, output or format_of(file), None if as_list else columns)
-
-
-def _writer(report: Report | model.Report) -> Any:
-    from vocabtool.reports import model, render, renderers
-
-    return renderers if isinstance(report, model.Report) else render
+        write(report, out, output or format_of(file), None if as_list else columns)
 
 
 @contextmanager
