@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import vocabtool
 from tests.conftest import ROOT
+from vocabtool.cli.demo import documentation
+from vocabtool.errors import NotFound
 
 MAIN = "from vocabtool.cli.main import main; main()"
 WITHOUT_TENSORFLOW = f"""if True:
@@ -112,3 +116,18 @@ def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
     assert "contains files that the demo has not made" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
     assert run(WITHOUT_TENSORFLOW, "demo", str(tmp_path / "thesis.txt")).returncode == 2
+
+
+def test_docstrings_are_those_that_python_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `inspect` says of the running object; a Python without its sources is told plainly."""
+    found = {document.id: document.text for document in documentation()}
+    for name, shown in (
+        ("json.decoder.JSONDecoder.raw_decode", json.JSONDecoder.raw_decode),
+        ("collections.Counter.most_common", Counter.most_common),
+    ):
+        assert found[name] == f"{name}\n\n{inspect.getdoc(shown)}"
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    with pytest.raises(NotFound, match=r"Python's own documentation.*\.py files"):
+        documentation()

@@ -62,10 +62,10 @@ def documentation() -> list[Document]:
             continue
         with warnings.catch_warnings(), suppress(SyntaxError, ValueError, SystemError):
             warnings.simplefilter("ignore")  # invalid escapes in some files
-            tree, module = ast.parse(file.read_bytes()), ".".join(parts)
+            tree, module = ast.parse(file.read_bytes()), ".".join(parts).removesuffix(".__init__")
             for name, text in ((module, ast.get_docstring(tree)), *_docstrings(tree, module)):
                 if text and len(text) >= MIN_CHARACTERS:
-                    texts.setdefault(name.removesuffix(".__init__"), text)
+                    texts.setdefault(name, text)
     if len(texts) < MIN_DOCUMENTS:
         raise NotFound(
             f"{library}: expected at least {MIN_DOCUMENTS:,} texts of Python's own documentation, "
