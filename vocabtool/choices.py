@@ -17,8 +17,7 @@ RULE_NAMES: Final = (
 MaskMode = Literal["known", "unknown"]
 
 # Splitting documents into pieces.
-Split = Literal["file", "line", "paragraph", "heading", "docstring", "tokens"]
-BY_HEADINGS: Final = ("heading", "docstring")  # docstring: of Python, only docstrings are read
+Split = Literal["file", "line", "paragraph", "heading", "tokens"]
 SPLIT_SIZE: Final = 256  # words or tokens of a piece
 
 # Counting unknown and split words.
@@ -46,8 +45,6 @@ MIN_COUNT: Final = 2
 MAX_WORDS: Final = 50_000
 
 # Embedding documents.
-Runner = Literal["local", "ray"]
-Check = Literal["stat", "content"]
 Dtype = Literal["float32", "float16"]
 SHARD_ROWS: Final = 65_536
 

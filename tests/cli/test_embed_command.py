@@ -97,7 +97,7 @@ def test_a_changed_run_is_refused(corpus: Path, tmp_path: Path) -> None:
             2,
             "keep: the name 'vector' is reserved",
         ),
-        (("--model", MODEL, "-o", "out", "--ray-address", "x"), 2, "--runner ray"),
+        (("--model", MODEL, "-o", "out", "--ray-address", "x"), 2, "--ray"),
         (("--model", "nowhere", "-o", "out"), 3, "nowhere"),
         (("--model", "python:no.such:thing", "-o", "out"), 3, "no.such"),
         (("--model", MODEL, "-o", "out", "--field", "body"), 3, "corpus.jsonl:1: no field 'body'"),

@@ -20,7 +20,7 @@ from vocabtool import ByteStrings, EmbedReport, Index, LoadReport
 from vocabtool.cli import index as index_command
 from vocabtool.cli import options
 from vocabtool.embedding.embed import Progress
-from vocabtool.embedding.shard_files import Counts
+from vocabtool.embedding.shards import Counts
 from vocabtool.evaluation import calibrate as calibrating
 from vocabtool.formats import vocabulary_files
 from vocabtool.formats.registry import split_name

@@ -1,4 +1,4 @@
-"""Notebooks, PDF, DOCX and EPUB: values, and files of others that are damaged or hostile."""
+"""Notebooks, PDF and DOCX: values, and files of others that are damaged or hostile."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.documents.reading import batches, documents
-from vocabtool.documents import ReadOptions, SkipCounter, archives, headings
+from vocabtool.documents import ReadOptions, SkipCounter, headings, pieces
 from vocabtool.documents import documents as read_documents
-from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
+from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
 
 
 def parts(path: Path, **read: Any) -> list[tuple[str, str]]:
@@ -115,10 +115,10 @@ def test_pdf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer.encrypt("secret", algorithm="RC4-40")
     writer.write(locked)
     assert "password" in refused(locked)
-    monkeypatch.setattr(archives, "MAX_PAGES", 2)
+    monkeypatch.setattr(headings, "MAX_PAGES", 2)
     assert "3 pages (expected at most 2)" in refused(path)
-    monkeypatch.setattr(archives, "MAX_PAGES", 3)
-    monkeypatch.setattr(archives, "MAX_CHARACTERS", 12)
+    monkeypatch.setattr(headings, "MAX_PAGES", 3)
+    monkeypatch.setattr(headings, "MAX_CHARACTERS", 12)
     assert "more than 12 characters" in refused(path)
 
 
@@ -149,12 +149,12 @@ def test_pypdf_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         list(batches(str(path)))
 
 
-# DOCX: python-docx writes, and is the oracle.
+# DOCX, written by python-docx.
 
 
 def test_docx(tmp_path: Path) -> None:
     """Paragraphs, headings by their styles, and rows of tables."""
-    docx = pytest.importorskip("docx", reason="python-docx is the oracle")
+    docx = pytest.importorskip("docx", reason="the extra documents is not installed")
     written = docx.Document()
     written.add_heading("Guide", 1)
     first = written.add_paragraph("Less < more & ")
@@ -172,13 +172,8 @@ def test_docx(tmp_path: Path) -> None:
         ("#Guide", "Guide\n\nLess < more & bold\tafter\ttabs\nand a line"),
         ("#Guide > Install", "Install\n\nRun it.\n\na  b\n\nc  d"),
     ]
-    found = archives.docx(path).text.split("\n\n")
+    found = headings.docx(b"", path).text.split("\n\n")
     assert found[:4] == [each.text for each in docx.Document(str(path)).paragraphs]
-
-
-ENTITIES = (
-    '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;"><!ENTITY f SYSTEM "file:///etc/passwd">]>'
-)
 
 
 def zipped(path: Path, **members: str | bytes) -> Path:
@@ -188,92 +183,69 @@ def zipped(path: Path, **members: str | bytes) -> Path:
     return path
 
 
+ENTITIES = (
+    '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;"><!ENTITY f SYSTEM "file:///etc/passwd">]>'
+)
+
+
+def with_body(path: Path, body: str) -> Path:
+    """A Word document whose XML is given."""
+    docx = pytest.importorskip("docx", reason="the extra documents is not installed")
+    docx.Document().save(str(path))
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    space = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    xml = f"{ENTITIES}<w:document {space}><w:body>{body}</w:body></w:document>"
+    return zipped(path, **{**members, "word/document.xml": xml})
+
+
+def test_parts_of_docx(tmp_path: Path) -> None:
+    """Inserted text and content controls are read, deleted text and text boxes are not."""
+    run = "<w:r><w:t>{}</w:t></w:r>".format
+    body = (
+        f"<w:p>{run('one')}<w:ins>{run(' two')}</w:ins><w:del><w:r><w:delText>no</w:delText></w:r>"
+        f"</w:del></w:p><w:sdt><w:sdtContent><w:p>{run('in a control')}</w:p></w:sdtContent>"
+        f"</w:sdt><w:p><w:r><w:pict><w:txbxContent><w:p>{run('box')}</w:p></w:txbxContent>"
+        "</w:pict></w:r></w:p>"
+    )
+    wanted = [("", "one two\n\nin a control")]
+    assert parts(with_body(tmp_path / "a.docx", body)) == wanted
+
+
 def test_hostile_docx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No entity is expanded, depth does not matter, and what is unpacked has limits."""
-    path = tmp_path / "a.docx"
-    body = f"{ENTITIES}<w:p><w:r><w:t>&b;&f;</w:t></w:r></w:p>"
-    zipped(path, **{archives.DOCUMENT: body})
-    assert parts(path) == [("", "&b;&f;")]
-    zipped(path, **{archives.DOCUMENT: "<w:p><w:tr>" * 100_000 + "<w:t>x"})
-    assert parts(path) == []
-    for content, reason in ((b"PK\x03\x04junk", "zip"), (b"", "zip")):
+    """No entity is expanded, what is unpacked has limits, and what is no document is named."""
+    path = with_body(tmp_path / "a.docx", "<w:p><w:r><w:t>&b;&f;a</w:t></w:r></w:p>")
+    assert parts(path) == []  # an entity ends the text
+    with_body(path, "<w:p>" * 100_000)
+    assert "not a Word document, or damaged" in refused(path)
+    for content in (b"PK\x03\x04junk", b""):
         path.write_bytes(content)
-        assert reason in refused(path)
-    zipped(path, other="x")
-    assert f"contains no {archives.DOCUMENT}" in refused(path)
-    zipped(path, **{archives.DOCUMENT: "<w:p><w:t>" + "x" * 100 + "</w:t></w:p>"})
-    monkeypatch.setattr(archives, "MAX_CHARACTERS", 50)
+        assert "zip" in refused(path)
+    assert "not a Word document" in refused(zipped(path, other="x"))
+    whole = with_body(path, f"<w:p><w:r><w:t>{'x' * 100}</w:t></w:r></w:p>").read_bytes()
+    monkeypatch.setattr(headings, "MAX_CHARACTERS", 50)
     assert "more than 50 characters" in refused(path)
-    monkeypatch.setattr(archives, "MAX_UNPACKED", 20)
+    monkeypatch.setattr(headings, "MAX_UNPACKED", 20)
     assert "unpacks to more than 20 bytes" in refused(path)
-    monkeypatch.setattr(archives, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(pieces, "MAX_FILE_BYTES", 10)
     assert "more than 10 bytes" in refused(path)
+    monkeypatch.undo()
+    for at in range(0, len(whole), len(whole) // 50):
+        path.write_bytes(whole[:at] + os.urandom(1) + whole[at + 1 :])
+        try:
+            list(batches(str(path)))
+        except VocabtoolError as error:
+            assert str(error).startswith(str(path))
     packed = tmp_path / "a.docx.gz"
     packed.write_bytes(b"")
     with pytest.raises(UnsupportedFormat, match="DOCX cannot be read from a stream"):
         list(batches(str(packed)))
 
 
-def test_attributes_need_linear_time(tmp_path: Path) -> None:
-    """200,000 characters of a name without a value; a quadratic expression would take minutes."""
-    named = f'<w:pStyle {"a" * 200_000} w:val="h"/>'
-    body = f"<w:p>{named}<w:t>One</w:t></w:p><w:p><w:t>text</w:t></w:p>"
-    styles = '<w:style w:styleId="h"><w:name w:val="heading 1"/></w:style>'
-    path = zipped(tmp_path / "a.docx", **{archives.DOCUMENT: body, archives.STYLES: styles})
-    assert parts(path) == [("#One", "One\n\ntext")]
-
-
-def book(path: Path, spine: str, **pages: str) -> Path:
-    items = "".join(
-        f'<item id="{name}" href="text/{name}.xhtml" media-type="application/xhtml+xml"/>'
-        for name in pages
-    )
-    package = f"<package><dc:title>A &amp; B</dc:title>{items}<spine>{spine}</spine></package>"
-    rootfile = '<container><rootfile full-path="OEBPS/p.opf"/></container>'
-    members = {f"OEBPS/text/{name}.xhtml": text for name, text in pages.items()}
-    return zipped(path, **{archives.CONTAINER: rootfile, "OEBPS/p.opf": package, **members})
-
-
-def test_epub(tmp_path: Path) -> None:
-    """Pages in the order of the spine, each once, with their headings."""
-    spine = "".join(f'<opf:itemref idref="{name}"/>' for name in ("two", "one", "one", "gone"))
-    pages = {"one": "<h1>One</h1><p>first</p>", "two": "<!DOCTYPE html><h1>Two</h1><p>&b; second"}
-    path = book(tmp_path / "a.epub", spine, **pages)
-    assert parts(path) == [("#Two", "Two\n\n&b; second"), ("#One", "One\n\nfirst")]
-    assert {d.fields["title"] for d in documents(str(path))} == {"A & B"}
-
-
-def test_limits_hold_for_all_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Headings are counted over all pages, and no page is read after the limit of characters."""
-    spine = '<itemref idref="a"/><itemref idref="b"/>'
-    path = book(tmp_path / "a.epub", spine, a="<h1>A</h1>" * 2, b="<h1>B</h1>" * 2)
-    monkeypatch.setattr(headings, "MAX_HEADINGS", 3)
-    assert "more than 3 headings" in refused(path)
-    monkeypatch.setattr(archives, "MAX_CHARACTERS", 3)
-    monkeypatch.setattr(headings, "MAX_HEADINGS", 4)
-    read = set[str]()
-
-    def html(page: str) -> headings.MarkedText:
-        read.add(page)
-        return headings.html(page)
-
-    monkeypatch.setattr(archives, "html", html)
-    assert "more than 3 characters" in refused(path)
-    assert read == {"<h1>A</h1>" * 2}
-
-
-def test_damaged_books(tmp_path: Path) -> None:
-    """A missing part is named; a path cannot lead out of the archive."""
-    path = tmp_path / "a.epub"
-    assert "contains no META-INF" in refused(zipped(path, other="x"))
-    assert "names no package" in refused(zipped(path, **{archives.CONTAINER: "<x/>"}))
-    root = '<rootfile full-path="../../etc/passwd"/>'
-    assert "contains no ../../etc/passwd" in refused(zipped(path, **{archives.CONTAINER: root}))
-    book(path, '<itemref idref="a"/>', a="text")
-    data = path.read_bytes()
-    for at in range(0, len(data), 7):
-        path.write_bytes(data[:at] + os.urandom(1) + data[at + 1 :])
-        try:
-            list(batches(str(path)))
-        except VocabtoolError as error:
-            assert str(error).startswith(str(path))
+def test_an_epub_is_refused_by_name(tmp_path: Path) -> None:
+    """In a folder it is left out and counted."""
+    path = zipped(tmp_path / "a.epub", mimetype="application/epub+zip")
+    with pytest.raises(UnsupportedFormat, match=r"a\.epub: EPUB is not supported: convert"):
+        list(batches(str(path)))
+    with pytest.raises(NotFound, match=r"1 file skipped: 1 \.epub"):
+        list(batches(str(tmp_path)))

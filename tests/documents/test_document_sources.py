@@ -30,8 +30,8 @@ from pyarrow import feather, parquet
 from tests.conftest import ROOT
 from tests.documents.reading import batches, binary, documents, ids_of, skipping, texts_of
 from vocabtool import Document
-from vocabtool.documents import END, Batch, DuplicateCounter, Extent, SkipCounter, extent, left_out
-from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
+from vocabtool.documents import END, Batch, Extent, SkipCounter, extent, left_out
+from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
 
 COUNT = 1000
 LETTERS = "ab ,;\"'\t\n\r\\{}[]:éß\u00a0\u2028\x85\ufeff中😀\U0010ffff"
@@ -348,9 +348,6 @@ def test_several_sources(tmp_path: Path) -> None:
     (batch,) = batches(name)
     assert batch.id_array().view(pa.binary()).to_pylist() == [os.fsencode(name) + b":1"]
     assert [d.id for d in documents(name)] == [f"{name}:1"] == [batch.place(0)]
-    for once in (iter(OBJECTS), queued([]), "-"):
-        with pytest.raises(VocabtoolError, match=r"on_duplicate='last'.* once"):
-            list(batches(once, on_duplicate="last", repeated=DuplicateCounter()))
 
 
 def names(given_: Any) -> list[str]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vocabtool.documents import ReadOptions, batches, left_out
-from vocabtool.documents.folders import MAX_RULES, Rules, walk
+from vocabtool.documents.files import MAX_PATTERNS, Rules, walk
 from vocabtool.errors import InvalidFile, NotFound
 
 ENVIRONMENT = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
@@ -171,7 +171,7 @@ def test_hostile_patterns(tmp_path: Path) -> None:
     assert rules.decide("a" * 255, is_folder=False) is None
     assert rules.decide("a/" * 1000 + "a", is_folder=False) is None
     assert time.process_time() - began < 5
-    write(tmp_path / ".gitignore", "a\n" * (MAX_RULES + 1))
+    write(tmp_path / ".gitignore", "a\n" * (MAX_PATTERNS + 1))
     write(tmp_path / "a.md", "text")
     with pytest.raises(InvalidFile, match=r"\.gitignore: has more than .*--no-gitignore"):
         list(batches(str(tmp_path)))

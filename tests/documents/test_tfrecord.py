@@ -192,8 +192,8 @@ def test_cut_off(tmp_path: Path) -> None:
 
 def test_long_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too long: passed over in pieces and counted. What TensorFlow packed says so."""
-    monkeypatch.setattr("vocabtool.documents.tfrecord.MAX_RECORD_BYTES", 100)
-    monkeypatch.setattr("vocabtool.documents.tfrecord.PIECE", 7)
+    monkeypatch.setattr("vocabtool.documents.row_files.MAX_RECORD_BYTES", 100)
+    monkeypatch.setattr("vocabtool.documents.row_files.PIECE", 7)
     name = write(tmp_path / "corpus.tfrecord", texts(b"a", b"x" * 200, b"z"))
     found, skipped = skipping(name)
     assert found == [(1, b"a"), (3, b"z")]

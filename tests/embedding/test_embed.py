@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +18,7 @@ import pytest
 
 import vocabtool
 from tests.counted_letters import encode, files_of, write_corpus
-from vocabtool.documents import OnDuplicate, ReadOptions
+from vocabtool.documents import ReadOptions
 from vocabtool.documents import documents as documents_of
 from vocabtool.errors import (
     ChangedRun,
@@ -78,7 +76,7 @@ def test_every_document_is_in_a_shard_with_its_vector(corpus: Path, out: Path) -
     sizes = [pq.read_metadata(f).num_rows for f in sorted(out.glob("*.parquet"))]
     assert sizes == [SHARD, SHARD, DOCUMENTS - 2 * SHARD]
     assert (report.shards, report.counts.documents, report.encoded) == (3, DOCUMENTS, DOCUMENTS)
-    assert (report.resumed, report.redone, report.skipped, report.hits) == (0, 0, 0, 0)
+    assert (report.resumed, report.redone, report.skipped) == (0, 0, 0)
     found = list(vocabtool.Shards.open(out).documents())
     assert [(d.id, d.text, d.fields["title"]) for d in found] == [
         (row["id"], row["text"], row["title"]) for row in given
@@ -90,14 +88,9 @@ def test_every_document_is_in_a_shard_with_its_vector(corpus: Path, out: Path) -
 
 
 def test_the_same_bytes_however_it_is_done(corpus: Path, out: Path, tmp_path: Path) -> None:
-    """Threads and processes make the same folder."""
+    """Any number of threads makes the same folder."""
     vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
-    ways: tuple[Any, ...] = (
-        {"threads": 1},
-        {"threads": 3},
-        {"workers": 2},
-        {"batch_size": 256, "threads": 2},
-    )
+    ways: tuple[Any, ...] = ({"threads": 1}, {"threads": 3}, {"batch_size": 256, "threads": 2})
     for number, how in enumerate(ways):
         vocabtool.embed(corpus, encode, tmp_path / f"{number}", shard_rows=SHARD, **how)
         assert files_of(tmp_path / f"{number}") == files_of(out), how
@@ -127,7 +120,7 @@ def test_a_finished_run_reads_nothing(corpus: Path, out: Path) -> None:
 
 
 def test_a_shard_that_is_missing_is_made_again(corpus: Path, out: Path) -> None:
-    """Also in a finished run, and what a kill left, by its former name too, is removed."""
+    """Also in a finished run, and what a kill left is removed."""
     vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
     before = files_of(out)
     (out / "shard-000001.parquet").unlink()
@@ -135,7 +128,7 @@ def test_a_shard_that_is_missing_is_made_again(corpus: Path, out: Path) -> None:
         vocabtool.Shards.open(out)
     report = vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
     assert (report.encoded, report.resumed) == (SHARD, 2)
-    for name in (".shard-000001.parquet.0123456789ab.part", "shard-000002.parquet.8eab7bcd.part"):
+    for name in (".shard-000001.parquet.0123456789ab.part", ".shard-000002.parquet.8eab7bcd.part"):
         (out / name).write_bytes(b"PAR1")
     assert vocabtool.embed(corpus, encode, out, shard_rows=SHARD).redone == 2
     assert files_of(out) == before
@@ -156,8 +149,6 @@ CHANGES: Final[list[tuple[dict[str, Any], str]]] = [
     ({"text": False}, "--no-text: was not given, is given"),
     ({"keep": ["title"]}, "--keep: was nothing, is title"),
     ({"id_field": "id"}, "--id-field: was not given, is id"),
-    ({"on_duplicate": "last"}, "--on-duplicate: was first, is last"),
-    ({"check": "content"}, "--check: was stat, is content"),
 ]
 
 
@@ -179,15 +170,9 @@ def test_a_run_that_changed_is_refused(
     assert vocabtool.Shards.open(out).counts.documents == report.counts.documents
 
 
-def test_files_are_compared_by_content_where_that_is_asked_for(corpus: Path, out: Path) -> None:
-    """Then a file that was only touched is the same; else time, size and number of files count."""
-    vocabtool.embed(corpus, encode, out, check="content")
-    os.utime(corpus, ns=(1, 1))
-    assert vocabtool.embed(corpus, encode, out, check="content").encoded == 0
-    corpus.write_bytes(corpus.read_bytes().replace(b"document 7 ", b"document 8 "))
-    with pytest.raises(ChangedRun, match="its content changed"):
-        vocabtool.embed(corpus, encode, out, check="content")
-    vocabtool.embed(corpus, encode, out, force=True)
+def test_changed_files_are_named(corpus: Path, out: Path) -> None:
+    """Time, size and number of files count."""
+    vocabtool.embed(corpus, encode, out)
     before = files_of(out)
     with pytest.raises(ChangedRun, match=r"is new among the inputs|the order of the inputs"):
         vocabtool.embed([str(corpus), str(corpus)], encode, out)
@@ -215,7 +200,7 @@ def test_a_stream_cannot_be_gone_on_with(out: Path, tmp_path: Path) -> None:
 # A run without a shard is none to protect.
 
 
-@pytest.mark.parametrize("mistake", [{"id_field": "skuu"}, {"runner": "ray"}], ids=str)
+@pytest.mark.parametrize("mistake", [{"id_field": "skuu"}, {"ray": 1}], ids=str)
 def test_a_run_that_failed_at_once_claims_no_folder(
     mistake: dict[str, Any],
     corpus: Path,
@@ -276,6 +261,21 @@ def test_documents_that_come_later_are_taken_where_none_was(tmp_path: Path) -> N
     vocabtool.Shards.open(out).verify()
 
 
+def test_a_folder_of_another_version_is_refused(corpus: Path, out: Path) -> None:
+    """The message says what to do; --force starts over."""
+    vocabtool.embed(corpus, encode, out)
+    for name in ("_manifest.json", "_run.json"):
+        record = json.loads((out / name).read_text())
+        (out / name).write_text(json.dumps(record | {"version": 1}))
+        told = rf"{name}: .*version 1 of .* expected 2; embed the documents again, with --force"
+        with pytest.raises(InvalidFile, match=told):
+            vocabtool.Shards.open(out)
+        with pytest.raises(InvalidFile, match=told):
+            vocabtool.embed(corpus, encode, out)
+        vocabtool.embed(corpus, encode, out, force=True)
+    vocabtool.Shards.open(out).verify()
+
+
 # Folders that are not as they were left.
 
 
@@ -294,9 +294,9 @@ def damage(out: Path, how: str, strange: bytes) -> str:
             return r"shard-000001\.parquet: a shard of another run"
         case "manifest":
             (out / "_manifest.json").write_text("{}")
-            return r"_manifest\.json: manifest"
+            return r"_manifest\.json: not a file of `vocabtool manifest of embed`"
     (out / "_run.json").write_text("[]")
-    return r"_run\.json: wanted the plan of a run"
+    return r"_run\.json: not a file of `vocabtool plan of embed`"
 
 
 @pytest.mark.parametrize("how", ["cut", "swapped", "strange", "manifest", "run"])
@@ -394,10 +394,10 @@ def pipe(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_pipe_is_read_once(pipe: Path, tmp_path: Path) -> None:
     """Not for its checksum first, which would leave nothing for the vectors; it is a stream."""
-    report = vocabtool.embed(pipe, encode, tmp_path / "out", check="content")
+    report = vocabtool.embed(pipe, encode, tmp_path / "out")
     assert report.counts.documents == 100
     with pytest.raises(ChangedRun, match="cannot be read again"):
-        vocabtool.embed(pipe, encode, tmp_path / "out", check="content")
+        vocabtool.embed(pipe, encode, tmp_path / "out")
 
 
 def test_weights_are_not_fitted(cats: Path, pipe: Path, tmp_path: Path) -> None:
@@ -472,15 +472,12 @@ def test_a_stream_that_is_not_what_its_name_says(
 # Models that fail.
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_what_a_model_raises_is_told_with_the_documents(
-    workers: int, corpus: Path, tmp_path: Path
-) -> None:
-    """Also out of a worker process; no thread is left behind."""
+def test_what_a_model_raises_is_told_with_the_documents(corpus: Path, tmp_path: Path) -> None:
+    """No thread is left behind."""
     encoder = vocabtool.open_encoder(fails_at_1500, fingerprint="fails")
     before = threading.active_count()
     with pytest.raises(OperatorFailed, match="the model raised ValueError: no") as e:
-        vocabtool.embed(corpus, encoder, tmp_path / "out", id_field="id", workers=workers)
+        vocabtool.embed(corpus, encoder, tmp_path / "out", id_field="id")
     assert e.value.place == "d1024 to d2047"
     assert threading.active_count() == before
 
@@ -541,16 +538,14 @@ def test_half_precision(corpus: Path, tmp_path: Path) -> None:
 
 
 def test_ids_that_repeat(tmp_path: Path) -> None:
-    """They are an error that names both places; or the first or the last is taken."""
+    """They are an error that names both places; or the first is taken."""
     file = tmp_path / "corpus.jsonl"
     file.write_text("".join(f'{{"id": "d{n % 3}", "text": "t{n}"}}\n' for n in range(4)))
     with pytest.raises(VocabtoolError, match=f"{file}:1.*{file}:4|{file}:4.*{file}:1"):
         vocabtool.embed(file, encode, tmp_path / "error", id_field="id")
-    kept: dict[OnDuplicate, list[str]] = {"first": ["t0", "t1", "t2"], "last": ["t1", "t2", "t3"]}
-    for which, wanted in kept.items():
-        report = vocabtool.embed(file, encode, tmp_path / which, id_field="id", on_duplicate=which)
-        assert rows(tmp_path / which)["text"].to_pylist() == wanted
-        assert report.dropped == 1
+    report = vocabtool.embed(file, encode, tmp_path / "out", id_field="id", on_duplicate="first")
+    assert rows(tmp_path / "out")["text"].to_pylist() == ["t0", "t1", "t2"]
+    assert report.dropped == 1
 
 
 def test_a_kept_field_that_no_document_has_is_noted(tmp_path: Path) -> None:
@@ -605,49 +600,6 @@ def test_weights_are_fitted_once(cats: Path, tmp_path: Path) -> None:
     assert files_of(out) == before
     vocabtool.embed(corpus, encode, out, force=True)
     assert "_weights.json" not in files_of(out)
-
-
-# Cached vectors.
-
-
-def test_a_text_is_encoded_once(tmp_path: Path) -> None:
-    """Whatever the batch, the thread, the run or the corpus; another encoder shares nothing."""
-    seen: list[str] = []
-
-    def counting(texts: list[str]) -> Any:
-        seen.extend(texts)
-        return encode(texts)
-
-    encoder = vocabtool.open_encoder(counting, fingerprint="f")
-    seen.clear()
-    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
-    one.write_text("".join(f"text {n % 50}\n" for n in range(5000)))
-    two.write_text("text 3\nnew\ntext 49\n")
-    options: dict[str, Any] = {"cache": tmp_path / "cache", "batch_size": 64, "threads": 3}
-    assert vocabtool.embed(one, encoder, tmp_path / "one", **options).hits == 4950
-    assert sorted(seen) == sorted({f"text {n}" for n in range(50)})
-    assert vocabtool.embed(two, encoder, tmp_path / "two", **options).hits == 2
-    assert seen[50:] == ["new"]
-    wanted = encode(["text 3", "new", "text 49"]).tolist()
-    assert rows(tmp_path / "two")["vector"].to_pylist() == wanted
-    other = vocabtool.open_encoder(encode, fingerprint="other")
-    assert vocabtool.embed(two, other, tmp_path / "three", **options).hits == 0
-
-
-@pytest.mark.parametrize("vector", [np.full(4, np.nan, "<f4").tobytes(), b"1234", None], ids=str)
-def test_a_damaged_cache_is_named(vector: bytes | None, tmp_path: Path) -> None:
-    """What is no vector of finite numbers gets into no shard; nor what is no database."""
-    corpus, cache = tmp_path / "corpus.txt", tmp_path / "cache"
-    corpus.write_text("a\n")
-    vocabtool.embed(corpus, encode, tmp_path / "one", cache=cache)
-    (file,) = cache.glob("*.sqlite")
-    if vector is None:
-        file.write_bytes(b"no database at all, but long enough to be looked at" * 100)
-    else:
-        with closing(sqlite3.connect(file)) as connection, connection:
-            connection.execute("UPDATE vectors SET vector = ?", [vector])
-    with pytest.raises(InvalidFile, match=r"sqlite: (damaged|the cache of vectors cannot be used)"):
-        vocabtool.embed(corpus, encode, tmp_path / "two", cache=cache)
 
 
 # Laziness, and what is wrong with documents.
@@ -706,10 +658,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         ({"keep": [name]}, f"'{name}' is reserved for a column of every shard")
         for name in ("id", "vector", "unknown", "text")
     ),
-    *(
-        ({n: 0}, f"{n}: wanted at least 1")
-        for n in ("shard_rows", "batch_size", "workers", "threads")
-    ),
+    *(({n: 0}, f"{n}: wanted at least 1") for n in ("shard_rows", "batch_size", "ray", "threads")),
+    ({"ray_address": "x"}, "ray_address needs ray"),
 ]
 
 

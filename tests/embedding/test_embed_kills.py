@@ -40,25 +40,25 @@ class Runs:
         self.names = {*map(noted_as, self.texts)}
         self.environment = {**os.environ, SECONDS: BATCH_SECONDS, LOG: str(folder / "log")}
         start = time.monotonic()
-        self.finish(folder / "whole", "1")
+        self.finish(folder / "whole")
         self.seconds = time.monotonic() - start
         self.wanted = files_of(folder / "whole")
 
-    def command(self, out: Path, workers: str) -> list[str]:
+    def command(self, out: Path) -> list[str]:
         """As a user starts it."""
         options = ["--id-field", "id", "--keep", "title", "--shard-rows", str(SHARD), "--quiet"]
-        options += ["--batch-size", "20", "--workers", workers, "-o", str(out)]
+        options += ["--batch-size", "20", "-o", str(out)]
         command = [sys.executable, "-m", "vocabtool", "embed", str(self.corpus)]
         return [*command, "--model", MODEL, *options]
 
-    def start(self, out: Path, workers: str) -> subprocess.Popen[bytes]:
+    def start(self, out: Path) -> subprocess.Popen[bytes]:
         """Begin, or go on."""
-        command, environment = self.command(out, workers), self.environment
+        command, environment = self.command(out), self.environment
         return subprocess.Popen(command, env=environment, cwd=ROOT, start_new_session=True)
 
-    def finish(self, out: Path, workers: str) -> None:
+    def finish(self, out: Path) -> None:
         """Go on until all is done."""
-        assert self.start(out, workers).wait(timeout=120) == 0
+        assert self.start(out).wait(timeout=120) == 0
 
     def encoded(self) -> Counter[str]:
         """How often each document was encoded since the log was begun."""
@@ -98,34 +98,32 @@ def killed_after(runs: Runs, process: subprocess.Popen[bytes], documents: int) -
     return killed(process, 0)
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_killed_run_goes_on(
-    workers: str, runs: Runs, full: bool, record_property: Callable[[str, object], None]
+    runs: Runs, full: bool, record_property: Callable[[str, object], None]
 ) -> None:
     """Killed at any moment: the folder ends with the same bytes, and little is done twice.
 
     The moment is drawn from the time that a run takes, starting included, or from its documents.
     No document is lost or there twice (the bytes are those of a whole run); what was encoded more
-    than once is at most one shard for each worker and kill.
+    than once is at most one shard for each kill.
     """
-    generator = random.Random(int(workers))
-    rounds = KILLS if full else KILLS // 10
-    kills = rounds if workers == "1" else max(rounds // 6, 2)
+    generator = random.Random(1)
+    kills = KILLS if full else KILLS // 10
     at_work = redone = number = 0
     while at_work < kills:  # a run that ended before its moment is looked at, but does not count
         assert number < 3 * kills, "most runs end before they are killed"
-        out = runs.folder / f"out-{workers}-{number}"
+        out = runs.folder / f"out-{number}"
         runs.forget()
-        process = runs.start(out, workers)
+        process = runs.start(out)
         if number % 2:
             longest = min(LONGEST, 1.1 * runs.seconds)
             at_work += killed(process, generator.uniform(0.1, longest))
         else:
             at_work += killed_after(runs, process, generator.randrange(DOCUMENTS - SHARD))
-        runs.finish(out, workers)
+        runs.finish(out)
         assert files_of(out) == runs.wanted
         again = sum(count - 1 for count in runs.encoded().values())
-        assert again <= int(workers) * SHARD
+        assert again <= SHARD
         redone += again
         shutil.rmtree(out)
         number += 1
@@ -140,7 +138,7 @@ def test_killed_again_and_again(runs: Runs) -> None:
     runs.forget()
     generator = random.Random(5)
     kills = done = 0
-    while killed_after(runs, runs.start(out, "1"), done + generator.randint(SHARD, 3 * SHARD)):
+    while killed_after(runs, runs.start(out), done + generator.randint(SHARD, 3 * SHARD)):
         kills += 1
         done = runs.encoded().total()
         assert kills <= 2 * DOCUMENTS // SHARD
@@ -154,7 +152,7 @@ def test_an_interrupted_run_goes_on(runs: Runs) -> None:
     out = runs.folder / "out-interrupted"
     handled = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     main = "from vocabtool.cli.main import main; main()"
-    command = runs.command(out, "1")
+    command = runs.command(out)
     command = [sys.executable, "-c", f"{handled}; {main}", *command[3:]]
     options: dict[str, Any] = {"env": runs.environment, "cwd": ROOT, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, **options)
@@ -165,7 +163,7 @@ def test_an_interrupted_run_goes_on(runs: Runs) -> None:
     assert process.returncode == 130, told
     assert b"Traceback" not in told
     assert list(out.glob("*.part")) == []
-    runs.finish(out, "1")
+    runs.finish(out)
     assert files_of(out) == runs.wanted
 
 
@@ -184,9 +182,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk(small_disk: Path, runs: Runs) -> None:
     """It is told, no half of a shard stays, and with more room the run goes on."""
     out = small_disk / "out"
-    done = subprocess.run(
-        runs.command(out, "1"), env=runs.environment, cwd=ROOT, capture_output=True
-    )
+    done = subprocess.run(runs.command(out), env=runs.environment, cwd=ROOT, capture_output=True)
     assert done.returncode == 3
     assert b"No space left on device" in done.stderr
     assert b"Traceback" not in done.stderr
@@ -194,5 +190,5 @@ def test_a_full_disk(small_disk: Path, runs: Runs) -> None:
     some = len(list(out.glob("shard-*.parquet")))
     assert 0 < some < DOCUMENTS // SHARD
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
-    runs.finish(out, "1")
+    runs.finish(out)
     assert files_of(out) == runs.wanted

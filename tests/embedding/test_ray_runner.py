@@ -1,4 +1,4 @@
-"""The runner ray: a real Ray on this machine makes the folder that threads make."""
+"""Embedding on Ray: a real Ray on this machine makes the folder that threads make."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_ray_makes_the_same_folder_though_a_worker_is_killed(tmp_path: Path) -> 
     plain, out, log = tmp_path / "plain", tmp_path / "out", tmp_path / "log"
     local = command(corpus, plain, *skip)
     subprocess.run(local, env=environment(tmp_path / "other"), cwd=ROOT, check=True)
-    asked = command(corpus, out, *skip, "--runner", "ray", "--workers", "2")
+    asked = command(corpus, out, *skip, "--ray", "2")
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": ROOT}
     process = subprocess.Popen(asked, env=environment(log, "0.1"), **pipes)
     pids: set[int] = set()
@@ -66,21 +66,21 @@ def test_ray_makes_the_same_folder_though_a_worker_is_killed(tmp_path: Path) -> 
     assert b"1 invalid row" in said
     assert files_of(out) == files_of(plain)
     assert len(at_work(log) - {process.pid}) == 3
-    again = command(corpus, out, *skip, "--runner", "ray")
+    again = command(corpus, out, *skip, "--ray", "1")
     done = subprocess.run(again, env=environment(log), cwd=ROOT, capture_output=True, check=True)
     assert b"nothing: all shards exist already" in done.stdout
 
 
 def test_ray_reads_by_name(tmp_path: Path) -> None:
     """A stream in this process is nothing that a worker elsewhere could read."""
-    with pytest.raises(VocabtoolError, match="the runner ray reads files by name"):
-        embed(iter(["a"]), "python:tests.counted_letters:encode", tmp_path / "out", runner="ray")
+    with pytest.raises(VocabtoolError, match="Ray reads files by name"):
+        embed(iter(["a"]), "python:tests.counted_letters:encode", tmp_path / "out", ray=1)
 
 
 def test_what_fails_in_a_worker_is_told_as_anywhere(tmp_path: Path) -> None:
     """A bad row, by file and line, without Ray's traceback."""
     (tmp_path / "corpus.jsonl").write_text('{"text": "a"}\n{\n')
-    asked = command(tmp_path / "corpus.jsonl", tmp_path / "out", "--runner", "ray")
+    asked = command(tmp_path / "corpus.jsonl", tmp_path / "out", "--ray", "1")
     done = subprocess.run(asked, env=environment(tmp_path / "log"), cwd=ROOT, capture_output=True)
     assert done.returncode == 3
     assert b"error: %b:2: not JSON" % bytes(tmp_path / "corpus.jsonl") in done.stderr

@@ -1,12 +1,9 @@
-"""The inside of ``embed``: slabs, unknown words, files that are being written, the cache's lock."""
+"""The inside of ``embed``: slabs, unknown words, files that are being written."""
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -21,9 +18,10 @@ import vocabtool
 from tests.counted_letters import encode, write_corpus
 from vocabtool import ByteStrings
 from vocabtool.documents import Batch
-from vocabtool.embedding import shard_files, shard_maker
-from vocabtool.embedding.shard_files import Rows, as_utf8, write_shard
-from vocabtool.embedding.shard_maker import Slab, VectorCache, cut_slabs, unknown_words
+from vocabtool.embedding import embed as embedding
+from vocabtool.embedding import shards
+from vocabtool.embedding.embed import Slab, cut_slabs, unknown_words
+from vocabtool.embedding.shards import Rows, as_utf8, write_shard
 from vocabtool.encoders.open_encoder import PythonEncoder
 from vocabtool.errors import ChangedRun
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
@@ -76,9 +74,9 @@ def test_how_documents_come_does_not_matter(
 ) -> None:
     """Every document once and in order; the same slabs however the batches were cut."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shard_maker, "SLAB_ROWS", 6)
-        patch.setattr(shard_maker, "SLAB_BYTES", 40)
-        patch.setattr(shard_maker, "SHARD_BYTES", 90)
+        patch.setattr(embedding, "SLAB_ROWS", 6)
+        patch.setattr(embedding, "SLAB_BYTES", 40)
+        patch.setattr(embedding, "SHARD_BYTES", 90)
         found = cut(texts, splits, shard_rows, batch_size)
         whole = cut(texts, [], shard_rows, batch_size)
     told = [as_bytes(slab.table.column("text").chunk(0)) for slab in found]
@@ -93,8 +91,8 @@ def test_how_documents_come_does_not_matter(
 
 def test_shards_end_by_rows_or_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted by hand: shards of 3 rows, or where 10 bytes of text are full."""
-    monkeypatch.setattr(shard_maker, "SLAB_ROWS", 1)
-    monkeypatch.setattr(shard_maker, "SHARD_BYTES", 10)
+    monkeypatch.setattr(embedding, "SLAB_ROWS", 1)
+    monkeypatch.setattr(embedding, "SHARD_BYTES", 10)
     found = cut([b"a", b"b", b"c", b"0123456789", b"d", b"01234", b"56789", b"e"], [], 3, 1)
     assert [slab.shard for slab in found] == [0, 0, 0, 1, 2, 2, 2, 3]
 
@@ -172,28 +170,13 @@ def test_threads_end_where_writing_fails(
     def full(_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(shard_files, "flush", full)
+    monkeypatch.setattr(shards, "flush", full)
     before = threading.active_count()
     with pytest.raises(OSError, match="No space left") as caught:
-        vocabtool.embed(corpus, encode, tmp_path / "out", threads=3, cache=tmp_path / "cache")
+        vocabtool.embed(corpus, encode, tmp_path / "out", threads=3)
     assert caught.tb is not None
     assert threading.active_count() == before
     assert list((tmp_path / "out").glob("*.part")) == []
-
-
-def test_many_may_begin_a_cache_at_once(tmp_path: Path) -> None:
-    """Where another one has it for itself just then, this one waits."""
-    cache = VectorCache(tmp_path, "f", 4)
-    cache.close()
-    with closing(sqlite3.connect(cache.file, isolation_level=None)) as other:
-        other.execute("PRAGMA journal_mode=DELETE")
-        other.execute("BEGIN EXCLUSIVE")
-        with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(VectorCache, tmp_path, "f", 4)
-            with pytest.raises(TimeoutError):
-                waiting.result(timeout=0.2)
-            other.execute("COMMIT")
-            waiting.result(timeout=30).close()
 
 
 def test_what_is_told_of_another_model(corpus: Path, tmp_path: Path) -> None:

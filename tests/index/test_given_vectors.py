@@ -420,15 +420,15 @@ def test_positions_allow_nothing_to_be_left_out(tmp_path: Path) -> None:
     index = Index.create(tmp_path / "i", dim=2, **EXACT)
     with pytest.raises(InvalidFile, match=r"x\.jsonl:2: skipped row .*for each row"):
         index.load(file, vectors=np.ones((2, 2)), on_error="skip", field="text")
-    with pytest.raises(VocabtoolError, match="--on-duplicate last leaves documents out"):
-        index.load(file, BY_ID, vectors=np.ones((3, 2)), on_duplicate="last")
+    with pytest.raises(VocabtoolError, match="--on-duplicate first leaves documents out"):
+        index.load(file, BY_ID, vectors=np.ones((3, 2)), on_duplicate="first")
     with pytest.raises(InvalidFile, match=r"texts:2: the document 'texts:2' has no vector"):
         index.load(iter(["a", "b"]), vectors=[[1, 1]])
     with pytest.raises(VocabtoolError, match="2 vectors for 1 documents"):
         index.load(iter(["a"]), vectors=[[1, 1], [2, 2]])
     assert len(index) == 0
     by_id = as_npz(tmp_path, vectors=[[1, 1], [2, 2], [3, 3]], ids=["a", "c", "e"])
-    read = ReadOptions(id_field="id", on_error="skip", on_duplicate="last")
+    read = ReadOptions(id_field="id", on_error="skip", on_duplicate="first")
     report = index.load(file, read, vectors=by_id)
     assert report.notes == (f"{by_id}: 2 of 3 vectors belong to no document that was read",)
     assert index.snapshot().vectors.take(np.array([0])).tolist() == [[1, 1]]

@@ -128,12 +128,7 @@ def test_no_piece_is_longer_than_the_model_reads(docs: Path, five_words: Callabl
 
 
 def test_a_run_of_embed_records_how_it_split(docs: Path) -> None:
-    """Plans without the new options keep the bytes that they had."""
-    embed("docs", counted_letters.encode, "plain")
-    assert (
-        not {"split", "split_size", "overlap"}
-        & json.loads(Path("plain/_run.json").read_text()).keys()
-    )
+    """Another way of splitting is another run."""
     embed("docs", counted_letters.encode, "split", split="tokens", overlap=4)
     with pytest.raises(ChangedRun, match="--split: was tokens, is paragraph"):
         embed("docs", counted_letters.encode, "split", split="paragraph", overlap=4)

@@ -200,19 +200,17 @@ def test_documents_that_are_there_already(tmp_path: Path) -> None:
         Index.create(tmp_path / "other", noting).load(file, on_existing="replace")  # type: ignore[arg-type]  # which is no choice
 
 
-@pytest.mark.parametrize(("on_duplicate", "taken"), [("first", "1"), ("last", "")])
-def test_ids_that_repeat_in_the_files(tmp_path: Path, on_duplicate: Any, taken: str) -> None:
-    """An error that names the place; or one of them is kept, and the others are counted."""
+def test_ids_that_repeat_in_the_files(tmp_path: Path) -> None:
+    """An error that names the place; or the first is kept, and the others are counted."""
     file = of_file([("a", "1"), ("b", "2"), ("a", "")], tmp_path / "x.jsonl")
     index = Index.create(tmp_path / "index", noting)
     with pytest.raises(InvalidFile, match=r"x\.jsonl"):
         index.load(file, id_field="id")
     assert len(index) == 0
-    report = index.load(file, id_field="id", on_duplicate=on_duplicate)
+    report = index.load(file, id_field="id", on_duplicate="first")
     assert (report.read, report.added, report.dropped) == (2, 2, 1)
-    assert texts(index) == {"a": taken, "b": "2"}
-    assert report.zero == (on_duplicate == "last")  # a text without a vector is counted
-    assert sorted(ids(index.search("b", fusion="dense"))) == ["a", "b"][report.zero :]
+    assert texts(index) == {"a": "1", "b": "2"}
+    assert sorted(ids(index.search("b", fusion="dense"))) == ["a", "b"]
 
 
 def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
@@ -310,9 +308,8 @@ def embedded(tmp_path: Path, **options: Any) -> tuple[Path, list[str]]:
     return shards, all_texts
 
 
-@pytest.mark.parametrize("duplicates", ["error", "last"])
-def test_progress_ends_at_the_whole(tmp_path: Path, duplicates: Any) -> None:
-    """Of each part for itself: a folder of shards, and files, which are read twice for the last."""
+def test_progress_ends_at_the_whole(tmp_path: Path) -> None:
+    """Of each part for itself: a folder of shards, and files."""
     shards, _ = embedded(tmp_path)
     more = tmp_path / "more.jsonl"
     counted_letters.write_corpus(more, 3000, LONG)
@@ -329,7 +326,7 @@ def test_progress_ends_at_the_whole(tmp_path: Path, duplicates: Any) -> None:
     index.load(shards, progress=tell)
     assert told == [0.35, 0.7, 1.0]
     told.clear()
-    index.load(more, ReadOptions(id_field="id", on_duplicate=duplicates), progress=tell)
+    index.load(more, ReadOptions(id_field="id"), progress=tell)
     assert told == sorted(told) and told[-1] == 1.0
     told.clear()
     index.update(sync=True, progress=tell)

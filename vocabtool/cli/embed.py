@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
-from vocabtool.choices import (
-    DIM,
-    MAX_WORDS,
-    MIN_COUNT,
-    SHARD_ROWS,
-    WINDOW,
-    Check,
-    Dtype,
-    Runner,
-)
+from vocabtool.choices import DIM, MAX_WORDS, MIN_COUNT, SHARD_ROWS, WINDOW, Dtype
 from vocabtool.cli.options import (
     DOCUMENTS,
     QUIET,
@@ -61,7 +52,7 @@ RUN = gather(
         type=click.IntRange(1),
         default=SHARD_ROWS,
         show_default=True,
-        help="Rows in each shard. An interruption loses at most one shard per worker.",
+        help="Rows in each shard. An interruption loses at most one shard, on Ray one an actor.",
     ),
     click.option(
         "--dtype",
@@ -75,40 +66,17 @@ RUN = gather(
         type=click.IntRange(1),
         help="Number of texts in a batch. [default: depends on the model]",
     ),
-    click.option(
-        "--check",
-        type=click.Choice(get_args(Check)),
-        default="stat",
-        show_default=True,
-        help="How to detect a FILE that changed since the last run: by size and time (stat), or by "
-        "content.",
-    ),
     click.option("--force", is_flag=True, help="Start over, even if DIR contains another run."),
-    click.option(
-        "--cache",
-        type=click.Path(file_okay=False),
-        metavar="DIR",
-        help="Folder that stores the vector of each text, so that later runs need not encode it "
-        "again.",
-    ),
-    click.option(
-        "--runner",
-        type=click.Choice(get_args(Runner)),
-        default="local",
-        show_default=True,
-        help="Where to run: on this machine (local), or on Ray.",
-    ),
-    click.option(
-        "--workers",
-        type=click.IntRange(1, 1024),
-        default=1,
-        show_default=True,
-        help="Number of processes or Ray actors; each loads the model.",
-    ),
     click.option(
         "--threads",
         type=click.IntRange(1, 64),
-        help="Number of batches that a worker encodes at once. [default: depends on the model]",
+        help="Number of batches that are encoded at once. [default: depends on the model]",
+    ),
+    click.option(
+        "--ray",
+        type=click.IntRange(1, 1024),
+        metavar="N",
+        help="Make the shards in N actors of Ray; each loads the model.",
     ),
     click.option(
         "--ray-address",
@@ -150,8 +118,8 @@ def embed_command(
 
     A FILE has one document per line, or per row (.jsonl, .json, .csv, .tsv, .parquet, .arrow,
     .tfrecord). FILEs of other formats are cut into pieces: .md, .rst, .html, .py and other code,
-    .ipynb, .pdf, .docx, .epub. All except .parquet, .docx and .epub can be compressed (.gz, .zst).
-    FILE can be a folder or a quoted glob; - is standard input.
+    .ipynb, .pdf, .docx. All except .parquet and .docx can be compressed (.gz, .zst). FILE can be
+    a folder or a quoted glob; - is standard input.
     """
     import pyarrow as pa
 
@@ -160,8 +128,8 @@ def embed_command(
     from vocabtool.reports.index import embed_report
 
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's allocator needs a third more memory here
-    if run["ray_address"] is not None and run["runner"] != "ray":
-        raise click.UsageError("--ray-address needs --runner ray")
+    if run["ray_address"] is not None and run["ray"] is None:
+        raise click.UsageError("--ray-address needs --ray")
     opened = open_encoder(model, encoder)
     if not quiet:
         for note in opened.notes:

@@ -177,7 +177,7 @@ def index_command(
 
     A FILE has one document per line, or per row (.jsonl, .json, .csv, .tsv, .parquet, .arrow,
     .tfrecord). FILEs of other formats are cut into pieces: .md, .rst, .html, .py and other code,
-    .ipynb, .pdf, .docx, .epub. All except .parquet, .docx and .epub can be compressed (.gz, .zst).
+    .ipynb, .pdf, .docx. All except .parquet and .docx can be compressed (.gz, .zst).
     FILE can be a folder, a quoted glob, or - for standard input. It can be the output folder of
     embed; its vectors are then used. DIR stores the names of FILE... and the options, so that
     update can read the files again.
@@ -374,7 +374,7 @@ def _open(
         refuse_others(path, allow_index=True)
         found = files_outside(list(files), path, read) or []
         asked, beside = force
-        facts = facts_of([*found, *beside], "stat")
+        facts = facts_of([*found, *beside])
         build = build_folder(path, json.dumps([facts, asked], default=str))
         try:
             if is_index(build) and can_be_read_again(found):

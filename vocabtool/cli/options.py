@@ -263,9 +263,8 @@ SPLITTING: Final = (
     click.option(
         "--split",
         type=click.Choice(get_args(Split)),
-        help="Where texts are cut into documents. `docstring` is the same as `heading`, but only "
-        "the docstrings of .py files are read. [default: lines of .txt, headings of .md, .rst and "
-        ".html, definitions of .py, blank lines of other code; rows are not cut]",
+        help="Where texts are cut into documents. [default: lines of .txt, headings of .md, .rst "
+        "and .html, definitions of .py, blank lines of other code; rows are not cut]",
     ),
     click.option(
         "--split-size",

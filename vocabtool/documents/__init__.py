@@ -5,7 +5,6 @@ Each format has a module of its own. Begin with ``reading.py``.
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadArguments, ReadOptions
@@ -53,15 +52,7 @@ __all__ = [
 ]
 
 
-_OLD_NAMES = {"Repeated": "DuplicateCounter", "Skipped": "SkipCounter"}
-
-
 def __getattr__(name: str) -> object:
-    if name in _OLD_NAMES:
-        old, name = name, _OLD_NAMES[name]
-        warnings.warn(
-            f"{__name__}.{old} is deprecated; use {name}", DeprecationWarning, stacklevel=2
-        )
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from vocabtool.documents import reading

@@ -1,56 +1,50 @@
-"""Find headings in Markdown, reStructuredText, HTML and Python files, and find Python docstrings.
+"""Find text and headings in Markdown, reStructuredText, HTML, Python, notebooks, PDF and DOCX.
 
-Sources: the CommonMark specification 0.31; docutils, parsers/rst/states.py; the HTML standard,
-section 13.2.5; the lexical analysis of the Python reference.
+Sources: the HTML standard, section 13.2.5; the lexical analysis of the Python reference;
+nbformat.readthedocs.io, versions 3 and 4; ECMA-376 part 1, section 17 (w:p, w:t, w:tr).
 """
 
 from __future__ import annotations
 
-import ast
+import io
+import logging
+import os
 import re
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import unescape
-from inspect import cleandoc
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import orjson
 
 from vocabtool.documents.batch import BadRow
+from vocabtool.errors import UnsupportedFormat
+from vocabtool.formats.zip_archive import ZipArchive
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 MAX_TITLE: Final = 200  # characters of a heading that are kept
-MAX_PARAGRAPH: Final = 20  # lines of a setext heading
 MAX_HEADINGS: Final = 1 << 18  # of a file; each needs much more memory than its bytes
 MAX_PLACES: Final = 1 << 20  # parts of text between tags
-MAX_PARSED: Final = 2 << 20  # characters of Python; its syntax tree needs up to 1 KB for each
+MAX_LINES: Final = 1 << 20  # of Markdown; its parser needs about 250 bytes for each
+MAX_PAGES: Final = 20_000  # of a PDF
+MAX_CHARACTERS: Final = 64 << 20  # of the text of a PDF or DOCX
+MAX_UNPACKED: Final = 256 << 20  # bytes of a DOCX, which is a zip archive
 
+LINE_END: Final = re.compile(r"\r\n?|\n")
 MAX_FRONT: Final = 1 << 20  # characters of front matter
 FRONT: Final = re.compile(r"\A\n?---[ \t]*\r?\n(.*?)\n(?:---|\.\.\.)[ \t]*\r?(?=\n|\Z)", re.DOTALL)
 FRONT_KEY: Final = re.compile(r"(?:#.*\n)*[^\s#\-\]}].*?:(?!\S)")  # comments, then a key
 FRONT_LINE: Final = re.compile(r"[ \t\r#\-\]}]|$|.*?:(?!\S)")
 FRONT_TITLE: Final = re.compile(r"^title:(.*)", re.MULTILINE)
-# Expressions begin with a line end, because ``re`` finds it quickly. So a line end is put before
-# the text: a match at ``n`` of the padded text is a line that starts at ``n`` of the text.
-MARKDOWN: Final = re.compile(
-    r"\n {0,3}(?:(?P<fence>`{3,}(?=[^`\n]*(?:\n|\Z))|~{3,})"
-    r"|(?P<hashes>#{1,6})(?=[ \t\r\n]|\Z)(?P<title>[^\n]*)"
-    r"|(?P<under>=+|-+)[ \t]*\r?(?=\n|\Z)"
-    r"|<(?P<html>!--|(?i:script|pre|style|textarea)(?=[\s>])))"
-)
-FENCE_ENDS: Final = {
-    sign: re.compile(rf"\n {{0,3}}({sign}{{3,}})[ \t]*\r?(?=\n|\Z)") for sign in "`~"
-}
-COMMENT_END: Final = re.compile("-->")
-RAW_END: Final = re.compile(r"</(?:script|pre|style|textarea)>", re.IGNORECASE)
-NO_PARAGRAPH: Final = re.compile(r" {0,3}(?:[-*+][ \t]|\d{1,9}[.)][ \t]|>|#{1,6}[ \t])|    |\t")
-CLOSING: Final = re.compile(r"(?:^|[ \t])#+[ \t\r]*$")
-RULE: Final = re.compile(r" {0,3}([*_])[ \t]*(?:\1[ \t]*){2,}\r?$")
 LINK: Final = re.compile(r"!?\[([^\[\]\n]*+)\]\([^()\n]*+\)")
 ATTRIBUTES: Final = re.compile(r"\{[#.:][^{}\n]*+\}$")
-
 LABEL: Final = re.compile(r"\([^()\s]+\)=|\.\. _[^\n]+:")  # of MyST and of reStructuredText
 MAX_LABEL: Final = 200  # characters, with the blank lines after it
 
-RST: Final = re.compile(r"\n([!-/:-@\[-`{-~])\1++[ \t]*\r?(?=\n|\Z)")
+UNDERLINE: Final = re.compile(r"\n([!-/:-@\[-`{-~])\1++[ \t]*\r?(?=\n|\Z)")
 ROLE: Final = re.compile(r":[\w.+-]++:(?=`)")
 SHORT: Final = 4  # a shorter underline must be as long as its title
 
@@ -58,23 +52,25 @@ SHORT: Final = 4  # a shorter underline must be as long as its title
 TAG: Final = re.compile(
     r"<(?:!--.*?(?:-->|\Z)|[!?][^>]*+>?"
     r"|(?P<end>/?)(?P<name>[a-z][^\s/>]*+)"
-    r"(?P<inside>(?>(?:[^>=]++|=\s*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))?)*))(?:>|\Z))",
+    r"(?>(?:[^>=]++|=\s*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))?)*)(?:>|\Z))",
     re.DOTALL | re.IGNORECASE,
 )
 RAW: Final = {
     name: re.compile(f"</{name}(?=[\\s/>])", re.IGNORECASE)
     for name in ("script", "style", "textarea", "title", "template", "iframe", "noframes", "xmp")
 }
-LINE_BREAKS: Final = dict.fromkeys(("br", "li", "tr", "dt", "dd", "option"), "\n")
-BREAKS: Final = LINE_BREAKS | dict.fromkeys(
-    (
-        *("address", "article", "aside", "blockquote", "body", "div", "dl", "fieldset", "figure"),
-        *("figcaption", "footer", "form", "header", "hr", "main", "nav", "ol", "p", "pre"),
-        *("section", "table", "ul", "h1", "h2", "h3", "h4", "h5", "h6"),
+BREAKS: Final = {
+    **dict.fromkeys(("td", "th"), " "),
+    **dict.fromkeys(("br", "li", "tr", "dt", "dd", "option"), "\n"),
+    **dict.fromkeys(
+        (
+            *("address", "article", "aside", "blockquote", "body", "div", "dl", "fieldset"),
+            *("figure", "figcaption", "footer", "form", "header", "hr", "main", "nav", "ol", "p"),
+            *("pre", "section", "table", "ul", "h1", "h2", "h3", "h4", "h5", "h6"),
+        ),
+        "\n\n",
     ),
-    "\n\n",
-)
-BLANKS: Final = {"td": " ", "th": " "}
+}
 
 PYTHON: Final = re.compile(
     r"\"\"\"(?>(?:[^\"\\]++|\\.?|\"(?!\"\"))*)(?:\"\"\"|\Z)"
@@ -84,10 +80,9 @@ PYTHON: Final = re.compile(
     re.DOTALL,
 )
 CONTINUES: Final = re.compile(r"\n(?:elif|else|except|finally)\b")
-LINE_END: Final = re.compile(r"\r\n?|\n")  # of Python
-NOT_PARSED: Final = "--split heading reads it without Python's parser"
-NOT_UTF8: Final = re.compile("[\ud800-\udfff]")
-Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+FALLBACK: Final = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+HEADING_STYLE: Final = re.compile(r"heading ([1-9])", re.IGNORECASE)
 
 
 class Heading(NamedTuple):
@@ -119,8 +114,8 @@ class MarkedText:
     """A text with its ``headings`` in order.
 
     - ``title``: the title of the whole document, or ``""``.
-    - ``source``: the content of an HTML or Python file from which ``text`` was taken; ``None`` if
-      ``text`` is the whole file, or if the file is an archive, a notebook or a PDF.
+    - ``source``: the content of an HTML file from which ``text`` was taken; ``None`` if ``text`` is
+      the whole file, or if the file is a notebook, a PDF or a DOCX.
     - ``places``: for each part of ``text``: its offset, and its start and end in ``source``.
     - ``is_paged``: whether the headings are only page numbers.
     - ``begin``: offset of the text after front matter.
@@ -139,6 +134,10 @@ def plain(text: str) -> MarkedText:
     return MarkedText(text)
 
 
+def first_title(headings: Sequence[Heading]) -> str:
+    return next((heading.title for heading in headings if heading.level == 1), "")
+
+
 def _clean(title: str) -> str:
     title = title.strip()
     if "[" in title:
@@ -146,53 +145,6 @@ def _clean(title: str) -> str:
     if title.endswith("}"):
         title = ATTRIBUTES.sub("", title)
     return " ".join(title.replace("`", "").replace("**", "").split())[:MAX_TITLE]
-
-
-def markdown(text: str) -> MarkedText:
-    """Find ATX and setext headings outside fenced code, HTML blocks, lists and quotes."""
-    padded, headings, title = f"\n{text}", Headings(), ""
-    at = least = front_end = 0  # where to search, and where the last block ended
-    if (front := FRONT.match(text, 0, MAX_FRONT)) and _is_yaml(front[1]):
-        at = least = front.end() + 1
-        front_end = min(at, len(text))
-        if stated := FRONT_TITLE.search(front[1]):
-            title = _clean(stated[1].strip().strip("'\""))
-    while found := MARKDOWN.search(padded, at):
-        what, at = found.lastgroup, found.end()
-        if what == "fence":
-            at = _end_of_fence(padded, at, found["fence"])
-        elif what == "html":
-            end = (COMMENT_END if found["html"] == "!--" else RAW_END).search(padded, at)
-            at = len(padded) if end is None else end.end()
-        elif what == "title":
-            named = found["title"]
-            if "#" in named:
-                named = CLOSING.sub("", named)
-            begin = _from_labels(text, found.start())
-            headings.append(Heading(begin, at - 1, len(found["hashes"]), _clean(named)))
-        else:
-            start, under = _paragraph(padded, least, found.start()), found["under"]
-            if start is None and (under[0] == "=" or under == "--"):
-                continue  # a line of text
-            if start is not None:
-                level = 1 if under[0] == "=" else 2
-                named = _clean(padded[start + 1 : found.start()])
-                begin = _from_labels(text, start)
-                headings.append(Heading(begin, at - 1, level, named))
-        least = at
-    return MarkedText(text, headings, title or first_title(headings), begin=front_end)
-
-
-def _is_yaml(front: str) -> bool:
-    """Return whether the text between two lines ``---`` looks like YAML."""
-    return bool(FRONT_KEY.match(front)) and all(map(FRONT_LINE.match, front.split("\n")))
-
-
-def _end_of_fence(padded: str, at: int, fence: str) -> int:
-    for end in FENCE_ENDS[fence[0]].finditer(padded, at):
-        if len(end[1]) >= len(fence):
-            return end.end()
-    return len(padded)
 
 
 def _from_labels(text: str, at: int) -> int:
@@ -209,53 +161,74 @@ def _from_labels(text: str, at: int) -> int:
         at = first + start
 
 
-def _paragraph(padded: str, least: int, end: int) -> int | None:
-    start = end
-    for _ in range(MAX_PARAGRAPH):
-        before = padded.rfind("\n", 0, start)
-        line = padded[before + 1 : start]
-        if before < least or not line.strip() or RULE.match(line):
-            break
-        start = before
-    if start == end or NO_PARAGRAPH.match(padded, start + 1):
-        return None
-    return start
+# ---- Markdown and reStructuredText
 
 
-def first_title(headings: Sequence[Heading]) -> str:
-    return next((each.title for each in headings if each.level == 1), "")
+class _HeadingTokens(list["Token"]):
+    """Keeps of all tokens only headings outside lists and quotes, each followed by its title."""
+
+    def append(self, token: Token, /) -> None:
+        is_heading = token.type == "heading_open" and token.level == 0
+        if is_heading and len(self) >= 2 * MAX_HEADINGS:
+            raise BadRow(f"the file has more than {MAX_HEADINGS:,} headings")
+        if is_heading or len(self) % 2:
+            super().append(token)
+
+
+def markdown(text: str) -> MarkedText:
+    """Find the headings of CommonMark that are not in a list or a quote."""
+    from markdown_it import MarkdownIt
+
+    begin, title = 0, ""
+    if (front := FRONT.match(text, 0, MAX_FRONT)) and _is_yaml(front[1]):
+        begin = min(front.end() + 1, len(text))
+        if stated := FRONT_TITLE.search(front[1]):
+            title = _clean(stated[1].strip().strip("'\""))
+    starts = [begin, *(end.end() for end in LINE_END.finditer(text, begin)), len(text)]
+    if len(starts) > MAX_LINES:
+        raise BadRow(f"the file has more than {MAX_LINES:,} lines; --split paragraph can read it")
+    parser, tokens = MarkdownIt("commonmark"), _HeadingTokens()
+    # Only blocks are parsed; the parser itself would replace the line ends, too.
+    parser.block.parse(LINE_END.sub("\n", text[begin:]), parser, {}, tokens)
+    headings = Headings()
+    for opening, inline in zip(tokens[::2], tokens[1::2], strict=True):
+        first, end = opening.map or (0, 0)
+        at = _from_labels(text, starts[first])
+        headings.append(Heading(at, starts[end], int(opening.tag[1]), _clean(inline.content)))
+    return MarkedText(text, headings, title or first_title(headings), begin=begin)
+
+
+def _is_yaml(front: str) -> bool:
+    """Return whether the text between two lines ``---`` looks like YAML."""
+    return bool(FRONT_KEY.match(front)) and all(map(FRONT_LINE.match, front.split("\n")))
 
 
 def rst(text: str) -> MarkedText:
-    """Find titles with an underline, with or without an overline.
+    """Find titles with an underline; an overline belongs to its title.
 
-    The first style of underline in the file has level 1, the next new style level 2, and so on.
+    The first kind of underline in the file has level 1, the next new kind level 2, and so on.
     """
-    padded, headings, styles = f"\n{text}", Headings(), dict[tuple[str, bool], int]()
-    least = at = 0
-    while found := RST.search(padded, at):
-        at, line = found.end(), found[0].strip()
-        start = padded.rfind("\n", 0, found.start()) if found.start() else -1
-        if start < least:
+    padded, headings, levels = f"\n{text}", Headings(), dict[tuple[str, bool], int]()
+    end = 0  # of the title before
+    for underline in UNDERLINE.finditer(padded, 1):
+        start = padded.rfind("\n", end, underline.start())
+        title = padded[start + 1 : underline.start()].rstrip()
+        line = underline[0].strip()
+        width = len(title.strip())
+        if start < end or not width or len(line) < min(width, SHORT):
             continue
-        named = padded[start + 1 : found.start()]
-        above = padded.rfind("\n", 0, start) if start else -1
-        is_over = above >= least and padded[above + 1 : start].strip() == line
-        width = len(named.strip())
-        if not width or (len(line) < width and len(line) < SHORT):
-            continue
-        if not is_over:
-            if named[0].isspace():
-                continue
-            before = padded[above + 1 : start].strip() if above >= least else ""
-            if before and not before.startswith(".. "):
-                continue  # a line of a paragraph
-        level = styles.setdefault((line[0], is_over), len(styles) + 1)
-        title = ROLE.sub("", named)
-        begin = _from_labels(text, above if is_over else start)
-        headings.append(Heading(begin, at - 1, level, _clean(title)))
-        least = at
+        above = padded.rfind("\n", end, max(start, 0))
+        before = padded[above + 1 : start].strip() if above >= end else ""
+        if before != line and (title[0].isspace() or (before and not before.startswith(".. "))):
+            continue  # an indented block, or the last line of a paragraph
+        level = levels.setdefault((line[0], before == line), len(levels) + 1)
+        at = _from_labels(text, above if before == line else start)
+        end = underline.end()
+        headings.append(Heading(at, end - 1, level, _clean(ROLE.sub("", title))))
     return MarkedText(text, headings, first_title(headings))
+
+
+# ---- HTML and Python
 
 
 def html(source: str) -> MarkedText:
@@ -287,27 +260,27 @@ def html(source: str) -> MarkedText:
         length += len(data)
         gap = " " if ends_blank else ""
 
-    while found := TAG.search(source, at):
-        if found.start() > at:
-            put(at, found.start())
-        at = found.end()
-        name = (found["name"] or "").lower()
-        if name in RAW and not found["end"]:
+    while tag := TAG.search(source, at):
+        if tag.start() > at:
+            put(at, tag.start())
+        at = tag.end()
+        name = (tag["name"] or "").lower()
+        if name in RAW and not tag["end"]:
             end = RAW[name].search(source, at)
             stop = len(source) if end is None else end.start()
             if name == "title" and not title:
                 title = " ".join(unescape(source[at:stop]).split())[:MAX_TITLE]
             at = stop
             continue
-        gap = max(gap, BREAKS.get(name) or BLANKS.get(name, ""), key=len) if name else gap
+        gap = max(gap, BREAKS.get(name, ""), key=len)
         if name == "pre":
-            pre = max(pre + (-1 if found["end"] else 1), 0)
+            pre = max(pre + (-1 if tag["end"] else 1), 0)
         elif len(name) == 2 and name[0] == "h" and name[1] in "123456":
             begun = length + len(gap if length else "")
             if opened is not None:
                 named = " ".join("".join(parts[opened[2] :]).split())[:MAX_TITLE]
                 headings.append(Heading(opened[1], length, opened[0], named))
-            opened = None if found["end"] else (int(name[1]), begun, len(parts))
+            opened = None if tag["end"] else (int(name[1]), begun, len(parts))
     if at < len(source):
         put(at, len(source))
     return MarkedText("".join(parts), headings, title or first_title(headings), places, source)
@@ -317,87 +290,128 @@ def python(text: str) -> MarkedText:
     """Find functions and classes at the top level. A heading begins at the first decorator."""
     padded, headings = f"\n{text}", Headings()
     decorated: int | None = None
-    for found in PYTHON.finditer(padded):
-        if found["at"]:
-            decorated = found.start() if decorated is None else decorated
-        elif name := found["name"]:
-            at = found.start() if decorated is None else decorated
-            headings.append(Heading(at, found.end() - 1, 1, name[:MAX_TITLE]))
+    for token in PYTHON.finditer(padded):
+        if token["at"]:
+            decorated = token.start() if decorated is None else decorated
+        elif name := token["name"]:
+            at = token.start() if decorated is None else decorated
+            headings.append(Heading(at, token.end() - 1, 1, name[:MAX_TITLE]))
             decorated = None
-        elif found["other"]:
-            at, decorated = found.start(), None
+        elif token["other"]:
+            at, decorated = token.start(), None
             if headings and headings[-1].title and not CONTINUES.match(padded, at):
                 headings.append(Heading(at, at, 1, ""))
     return MarkedText(text, headings)
 
 
-def docstrings(source: str) -> MarkedText:
-    """Return the docstrings of a module, its classes and functions.
-
-    The docstrings are cleaned with ``inspect.cleandoc``. The headings are the names of the classes
-    and functions. Raises ``BadRow`` for a source that this version of Python cannot parse.
-    """
-    source = NOT_UTF8.sub("\ufffd", source)  # of the same length
-    texts, places, headings, length = list[str](), list[tuple[int, int, int]](), Headings(), 0
-    starts = [0, *(found.end() for found in LINE_END.finditer(source)), len(source)]
-    todo: list[tuple[ast.AST, int]] = [(_parse(source), 0)]
-    while todo:
-        node, level = todo.pop()
-        if isinstance(node, Documented):
-            at = length + len("\n\n") if texts else 0
-            if not isinstance(node, ast.Module):
-                level += 1
-                headings.append(Heading(at, at, level, node.name[:MAX_TITLE]))
-            match node.body:
-                case [ast.Expr(ast.Constant(str(docstring)) as literal), *_]:
-                    text = cleandoc(docstring)
-                    places += _places(source, starts, literal, docstring, text, at)
-                    texts += [text] * (text != "")
-                    length = at + len(text) if text else length
-        inner = (ast.stmt, ast.excepthandler, ast.match_case)
-        below = [(each, level) for each in ast.iter_child_nodes(node) if isinstance(each, inner)]
-        todo += reversed(below)
-    return MarkedText("\n\n".join(texts), headings, "", places, source)
+# ---- notebooks, PDF and DOCX
 
 
-def _parse(source: str) -> ast.Module:
-    if len(source) > MAX_PARSED:
-        raise BadRow(f"the file has more than {MAX_PARSED:,} characters; {NOT_PARSED}")
+class _Paragraphs:
+    """Parts of a text, joined by blank lines, with their headings."""
+
+    def __init__(self) -> None:
+        self.headings = Headings()
+        self.length = 0  # also the offset of the next part
+        self._parts: list[str] = []
+
+    def add(self, part: str) -> None:
+        self._parts.append(part)
+        self.length += len(part) + 2
+        if self.length > MAX_CHARACTERS:
+            raise BadRow(f"the text has more than {MAX_CHARACTERS:,} characters")
+
+    def marked(self, title: str, *, is_paged: bool = False) -> MarkedText:
+        return MarkedText("\n\n".join(self._parts), self.headings, title, is_paged=is_paged)
+
+
+def notebook(data: bytes, _: Path) -> MarkedText:
+    """Return the text of all cells of a notebook, and the headings of its Markdown cells."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of escapes such as "\d"
-            return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        told = f"{error.msg}, line {error.lineno}" if isinstance(error, SyntaxError) else str(error)
-        raise BadRow(f"not Python: {told or 'too deeply nested'}; {NOT_PARSED}") from error
+        root: Any = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise BadRow(f"not a notebook: not JSON: {error}") from error
+    if isinstance(root, dict) and isinstance(root.get("worksheets"), list):
+        root = next(iter(root["worksheets"]), None)
+    cells = root.get("cells") if isinstance(root, dict) else None
+    if not isinstance(cells, list):
+        raise BadRow("not a notebook: expected an object with a list of cells")
+    text = _Paragraphs()
+    for number, cell in enumerate(cells, 1):
+        source: Any = cell.get("source", cell.get("input", "")) if isinstance(cell, dict) else None
+        lines: list[Any] = source if isinstance(source, list) else [source]
+        if not all(isinstance(line, str) for line in lines):
+            raise BadRow(f"cell {number:,}: expected an object with text in its key 'source'")
+        content = "".join(lines)
+        if cell.get("cell_type") == "markdown":
+            for at, body, level, title in markdown(content).headings:
+                text.headings.append(Heading(at + text.length, body + text.length, level, title))
+        text.add(content)
+    return text.marked(first_title(text.headings))
 
 
-def _places(
-    source: str, starts: Sequence[int], node: ast.expr, docstring: str, text: str, at: int
-) -> Iterator[tuple[int, int, int]]:
-    """Yield the ``MarkedText.places`` of a docstring.
+def pdf(data: bytes, _: Path) -> MarkedText:
+    """Return the text of a PDF, with a heading for each page. Needs pypdf."""
+    try:
+        import pypdf
+    except ImportError as error:
+        raise UnsupportedFormat("PDF needs pypdf: pip install '.[documents]'") from error
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns of each small fault
+    text = _Paragraphs()
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(data))
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise BadRow("the PDF needs a password")
+        if len(reader.pages) > MAX_PAGES:
+            raise BadRow(
+                f"the PDF has {len(reader.pages):,} pages (expected at most {MAX_PAGES:,})"
+            )
+        for number, page in enumerate(reader.pages, 1):
+            text.headings.append(Heading(text.length, text.length, 1, f"page {number}"))
+            # A lone surrogate, from a damaged font, cannot be stored.
+            text.add(page.extract_text().encode("utf-8", "replace").decode())
+        title = str((reader.metadata and reader.metadata.title) or "")[:MAX_TITLE]
+    except BadRow:
+        raise
+    except Exception as error:  # a damaged PDF makes pypdf raise almost anything
+        raise BadRow(f"not a PDF, or damaged: {type(error).__name__}: {error}") from error
+    return text.marked(title, is_paged=True)
 
-    Each line has a place. If the docstring has more or fewer lines than its source (because of
-    escapes or several strings), there is a single place for all lines.
+
+def docx(_: bytes, path: Path) -> MarkedText:
+    """Return the paragraphs of a Word document and its headings. Needs python-docx.
+
+    A row of a table is one paragraph. Text boxes, notes, headers and deleted text are left out.
     """
-    last = node.end_lineno or node.lineno
-
-    def offset(line: int, column: int) -> int:
-        before = source[starts[line - 1] : starts[line]].encode()[:column]
-        return starts[line - 1] + len(before.decode())
-
-    start = offset(node.lineno, node.col_offset)
-    end = offset(last, node.end_col_offset or 0)
-    bounds = [start, *starts[node.lineno : last], end]
-    if docstring.count("\n") != len(bounds) - 2:  # with escapes, or of several strings
-        yield at, start, end
-        return
-    # ``cleandoc`` removes blank lines at the start and at the end.
-    blank = len(docstring) - len(docstring.lstrip())
-    first = docstring.count("\n", 0, blank) - text.count("\n", 0, len(text) - len(text.lstrip()))
-    for number, line in enumerate(text.split("\n"), first):
-        if wanted := line.strip():
-            begin, stop = bounds[number : number + 2]
-            found = source.find(wanted, begin, stop)
-            yield (at, begin, stop) if found < 0 else (at, found, found + len(wanted))
-        at += len(line) + 1
+    try:
+        import docx as library
+        from docx.oxml.ns import qn
+        from lxml.etree import strip_elements
+    except ImportError as error:
+        raise UnsupportedFormat("DOCX needs python-docx: pip install '.[documents]'") from error
+    with ZipArchive(path, MAX_UNPACKED) as archive, Path(os.devnull).open("wb") as nowhere:
+        for name in archive.names:  # python-docx unpacks all, and has no limits
+            archive.copy(name, nowhere)
+    text = _Paragraphs()
+    try:
+        document = library.Document(str(path))
+        styles = {style.style_id: style.name or "" for style in document.styles}
+        row, paragraph, run = qn("w:tr"), qn("w:p"), qn("w:r")
+        strip_elements(document.element, FALLBACK, qn("w:txbxContent"), with_tail=False)
+        for block in document.element.body.iter(row, paragraph):
+            if next(block.iterancestors(row), None) is not None:
+                continue  # a part of a row
+            lines = ("".join(each.text for each in one.iter(run)) for one in block.iter(paragraph))
+            content = "  ".join(filter(None, lines)).strip()
+            style = "" if block.tag == row else styles.get(block.style, "")
+            if content and (heading := HEADING_STYLE.match(style)):
+                title = " ".join(content.split())[:MAX_TITLE]
+                start, end = text.length, text.length + len(content)
+                text.headings.append(Heading(start, end, int(heading[1]), title))
+            if content:
+                text.add(content)
+    except BadRow:
+        raise
+    except Exception as error:  # a damaged file makes lxml and python-docx raise almost anything
+        raise BadRow(f"not a Word document, or damaged: {error}") from error
+    return text.marked(first_title(text.headings))

@@ -12,13 +12,11 @@ from vocabtool.choices import SPLIT_SIZE, Split
 
 Format = Literal[
     "lines", "jsonl", "csv", "tsv", "parquet", "arrow", "tfrecord", "json",
-    "text", "markdown", "rst", "html", "python", "code", "notebook", "pdf", "docx", "epub",
+    "text", "markdown", "rst", "html", "python", "code", "notebook", "pdf", "docx",
 ]  # fmt: skip  # one name a line would be twenty lines
 OnError = Literal["raise", "skip"]
-OnDuplicate = Literal["error", "first", "last"]
+OnDuplicate = Literal["error", "first"]
 
-
-RULES: Final = 2
 TEXT: Final = "text"  # the default text field, and the one that contains the text of a piece
 PATH_FIRST: Final = ("path", TEXT)  # the fields of a piece that begins with its path
 BETWEEN: Final = "\n\n"  # between the texts of several fields
@@ -67,16 +65,14 @@ class ReadOptions:
     - ``keep``: other fields to keep, as columns of strings. A string is kept unchanged, any other
       value as JSON text. If a row lacks the field, the value is null.
     - ``on_error``: for an invalid row, ``"raise"`` an error, or ``"skip"`` and count the row.
-    - ``on_duplicate``: if an id occurs again, raise an ``"error"``, or read only the ``"first"`` or
-      the ``"last"`` document with the id. ``"last"`` reads the sources twice. ``None``: ids are
-      not compared.
+    - ``on_duplicate``: if an id occurs again, raise an ``"error"``, or read only the ``"first"``
+      document with the id. ``None``: ids are not compared.
     - ``vector_field``: the field that contains the vector of a document, a list of numbers. It
       needs Parquet, Arrow, JSON lines or Python objects. A row is invalid if it has no vector, or
       a vector of another length.
     - ``split``: where a text is cut into pieces. Each piece is a document. Default: ``.txt`` is cut
       at lines, text with headings at headings, Python at definitions, and other code at blank
-      lines; rows of tables and JSON are not cut. ``"docstring"`` is the same as ``"heading"``, but
-      only the docstrings of Python files are read.
+      lines; rows of tables and JSON are not cut.
     - ``split_size``: maximum length of a piece, in words, or in tokens if the reader gets a
       ``measure``. Default: 256. If ``measure.most``, the limit of the model, is less, it is the
       maximum. With ``split="file"``, a text is one piece of any length.
@@ -85,9 +81,6 @@ class ReadOptions:
     - ``include``, ``exclude``: patterns of file names in folders, as in ``.gitignore``. Without
       ``include``, all files with known endings are read.
     - ``gitignore``: whether to skip the files in folders that ``.gitignore`` excludes.
-    - ``rules``: the version of the rules by which files are found and read. Version 1 (before
-      vocabtool 0.2.0) reads Markdown, code, HTML and unknown formats line by line. In folders, it
-      skips files of these formats and does not use ``.gitignore``.
     - ``path_first``: whether each piece begins with its path of headings, such as
       ``Install > Linux``. Applies only to texts that are cut at headings. Has no effect if
       ``field`` is given. An index sets this option, except when vectors are given.
@@ -108,7 +101,6 @@ class ReadOptions:
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
     gitignore: bool = True
-    rules: int = RULES
     path_first: bool = False
 
     def __post_init__(self) -> None:
@@ -118,8 +110,6 @@ class ReadOptions:
                 raise ValueError(f"{name} must be a list of {what}, got a string; use [{value!r}]")
             object.__setattr__(self, name, tuple(value))
         object.__setattr__(self, "field", _checked_field(self.field))
-        if self.rules < RULES:
-            object.__setattr__(self, "gitignore", False)
         if self.split_size is not None and self.split_size < 1:
             raise ValueError(f"split_size must be at least 1, got {self.split_size}")
         if not 0 <= self.overlap < (self.split_size or SPLIT_SIZE):

@@ -15,27 +15,33 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import PurePath
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vocabtool.choices import BY_HEADINGS, SPLIT_SIZE, Split
-from vocabtool.documents.batch import MAX_ROWS, SOURCE, BadRow, Batch, Measure, Request, strings
-from vocabtool.documents.files import Readable, refuse_utf16
-from vocabtool.documents.headings import (
-    Heading,
-    MarkedText,
-    docstrings,
-    markdown,
-    plain,
-    python,
+from vocabtool.choices import SPLIT_SIZE, Split
+from vocabtool.documents.batch import (
+    MAX_ROWS,
+    SOURCE,
+    BadRow,
+    Batch,
+    Measure,
+    Request,
+    Row,
+    as_bytes,
+    gather,
+    joined_text,
+    kept_of,
+    strings,
 )
-from vocabtool.documents.objects import Row, as_bytes, gather, joined_text, kept_of
+from vocabtool.documents.files import Readable, refuse_utf16
+from vocabtool.documents.headings import Heading, MarkedText, markdown, plain
 from vocabtool.documents.options import BETWEEN, PATH_FIRST, TEXT
 from vocabtool.errors import InvalidFile, UnsupportedFormat
+from vocabtool.system.parallel import in_batches
 from vocabtool.vocabulary import decode
 
 MAX_FILE_BYTES: Final = 64 << 20  # of a file that is read as a whole; a longer one is invalid
@@ -117,7 +123,7 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
     def path_at(at: int) -> tuple[str, int]:
         return paths[bisect_right(starts, at) - 1][1:]
 
-    if split in BY_HEADINGS:
+    if split == "heading":
         bounds = _sections(marked)
     elif split == "paragraph":
         bounds = [begin, *(found.end() for found in PARAGRAPH.finditer(text, begin)), len(text)]
@@ -131,7 +137,7 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
     pieces = []
     for section, found in zip(sections, _fit(text, sections, sizes), strict=True):
         # A section of several headings belongs to the last of them, the only one with a text.
-        path = path_at(section[1] - 1) if split in BY_HEADINGS else None
+        path = path_at(section[1] - 1) if split == "heading" else None
         pieces += [Piece(*span, *(path or path_at(span[0]))) for span in found]
     return pieces
 
@@ -286,23 +292,18 @@ def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[
 def read_text(
     file: Readable, request: Request, mark: Callable[[str], MarkedText] = plain
 ) -> Iterator[Batch]:
-    def mark_file(file: Readable) -> MarkedText:
-        content = read_whole(file)
+    def mark_text(content: bytes, _: Path) -> MarkedText:
         refuse_utf16(content)
         text = decode(content)
         if not text.startswith(BOM):
             return mark(text)
         return replace(mark(f"\n{text[1:]}"), source=text)  # of the same length
 
-    return read_pieces(file, request, mark_file)
-
-
-def read_python(file: Readable, request: Request) -> Iterator[Batch]:
-    return read_text(file, request, docstrings if request.options.split == "docstring" else python)
+    return read_pieces(file, request, mark_text)
 
 
 def read_pieces(
-    file: Readable, request: Request, mark: Callable[[Readable], MarkedText]
+    file: Readable, request: Request, mark: Callable[[bytes, Path], MarkedText]
 ) -> Iterator[Batch]:
     """Read a file as pieces; ``mark`` returns the text and the headings of the file.
 
@@ -319,14 +320,14 @@ def read_pieces(
             "pieces. Read the file in a separate run, without --field and --id-field"
         )
     try:
-        marked = mark(file)
+        marked = mark(read_whole(file), Path(request.source))
     except (InvalidFile, UnsupportedFormat, ValueError) as bad:  # long numbers in HTML
         request.refuse(1, str(bad))
         return
     options = request.options
     is_asked = options.path_first and options.field is None
     has_path = len(marked.headings) > 0 and not marked.is_paged
-    path_first = is_asked and has_path and options.split in (None, *BY_HEADINGS)
+    path_first = is_asked and has_path and options.split in (None, "heading")
     field = PATH_FIRST if path_first else options.field
     request = replace(request, options=replace(options, field=field, path_first=path_first))
     for batch in gather(_rows(marked, request), request, MAX_ROWS, are_pieces=True):
@@ -335,7 +336,7 @@ def read_pieces(
 
 def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
     options, source = request.options, request.source
-    title = marked.title or PurePath(source).stem
+    title = marked.title or Path(source).stem
     told = marked.text if marked.source is None else marked.source
     numbers = dict[str, int]()
     line, counted = 1, 0
@@ -410,23 +411,24 @@ def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
     kept = np.zeros(len(batch), np.int64)
     for column in batch.columns.values():
         kept += pc.fill_null(pc.binary_length(column), 0).to_numpy()
-    held, size = list[_RowPiece](), 0
     own = batch.ids
     if own is None:
         own = pc.binary_join_element_wise(":", pa.array(batch.numbers).cast(pa.string()), "")
-    for row, id_ in enumerate(own.view(pa.binary()).to_pylist()):
-        text = decode(bytes(batch.texts[row].as_buffer()))
-        marked = markdown(text) if split in BY_HEADINGS else plain(text)
-        pieces = cut(marked, split, sizes) or [Piece(marked.begin, len(text), "")]
-        for number, piece in enumerate(pieces, 1):
-            part = as_bytes(text[piece.start : piece.end])
-            held.append(_RowPiece(row, b"%b#%d" % (id_, number), part, piece))
-            size += len(part) + int(kept[row])
-            if size >= request.size or len(held) == MAX_ROWS:
-                yield _of_rows(batch, held)
-                held, size = [], 0
-    if held:
-        yield _of_rows(batch, held)
+
+    def pieces() -> Iterator[_RowPiece]:
+        for row, id_ in enumerate(own.view(pa.binary()).to_pylist()):
+            text = decode(bytes(batch.texts[row].as_buffer()))
+            marked = markdown(text) if split == "heading" else plain(text)
+            parts = cut(marked, split, sizes) or [Piece(marked.begin, len(text), "")]
+            for number, piece in enumerate(parts, 1):
+                part = as_bytes(text[piece.start : piece.end])
+                yield _RowPiece(row, b"%b#%d" % (id_, number), part, piece)
+
+    def weight(piece: _RowPiece) -> int:
+        return len(piece.text) + int(kept[piece.row])
+
+    for rows in in_batches(pieces(), MAX_ROWS, weight=weight, most=request.size):
+        yield _of_rows(batch, rows)
 
 
 class _RowPiece(NamedTuple):

@@ -10,12 +10,11 @@ To add a format, write a function in a module of its own and add it to ``READERS
 from __future__ import annotations
 
 import os
-import sqlite3
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import repeat
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,9 +22,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.documents import archives, headings, objects, pieces, tables, text_files, tfrecord
+from vocabtool.documents import headings, pieces, row_files, tables
 from vocabtool.documents.batch import (
     BATCH_BYTES,
+    END,
     MAX_EXAMPLES,
     MAX_ROWS,
     Ahead,
@@ -38,6 +38,10 @@ from vocabtool.documents.batch import (
     Request,
     Skip,
     SkipCounter,
+    is_indexable,
+    is_table,
+    object_batches,
+    object_documents,
 )
 from vocabtool.documents.files import (
     DEFAULTS,
@@ -45,7 +49,6 @@ from vocabtool.documents.files import (
     Container,
     Files,
     Sources,
-    can_be_read_again,
     each_source,
     find,
     kind_of,
@@ -54,10 +57,9 @@ from vocabtool.documents.files import (
     open_file,
     reading_documents,
 )
-from vocabtool.documents.objects import END, is_indexable, is_table
 from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.vocabulary import decode
+from vocabtool.vocabulary import decode, encode
 
 __all__ = [
     "BATCH_BYTES",
@@ -83,24 +85,23 @@ __all__ = [
 ]
 
 READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
-    "lines": text_files.read_lines,
-    "jsonl": text_files.read_jsonl,
-    "csv": partial(text_files.read_csv, delimiter=","),
-    "tsv": partial(text_files.read_csv, delimiter="\t"),
+    "lines": row_files.read_lines,
+    "jsonl": row_files.read_jsonl,
+    "csv": partial(row_files.read_csv, delimiter=","),
+    "tsv": partial(row_files.read_csv, delimiter="\t"),
     "parquet": tables.read_parquet,
     "arrow": tables.read_arrow,
-    "tfrecord": tfrecord.read,
-    "json": text_files.read_json,
+    "tfrecord": row_files.read_tfrecord,
+    "json": row_files.read_json,
     "text": pieces.read_text,
     "code": pieces.read_text,
     "markdown": partial(pieces.read_text, mark=headings.markdown),
     "rst": partial(pieces.read_text, mark=headings.rst),
     "html": partial(pieces.read_text, mark=headings.html),
-    "python": pieces.read_python,
-    "notebook": partial(pieces.read_pieces, mark=archives.notebook),
-    "pdf": partial(pieces.read_pieces, mark=archives.pdf),
-    "docx": archives.read_docx,
-    "epub": archives.read_epub,
+    "python": partial(pieces.read_text, mark=headings.python),
+    "notebook": partial(pieces.read_pieces, mark=headings.notebook),
+    "pdf": partial(pieces.read_pieces, mark=headings.pdf),
+    "docx": partial(pieces.read_pieces, mark=headings.docx),
 }
 WITH_LISTS: Final = ("jsonl", "parquet", "arrow")  # formats whose fields may be lists of numbers
 
@@ -147,27 +148,14 @@ def batches(
       message contains the file and the line.
     - :class:`NotFound`
     - :class:`UnsupportedFormat`
-    - :class:`VocabtoolError` for ``on_duplicate="last"`` with a source that can be read only once
     """
-    if options.on_duplicate in ("first", "last") and log is None:
-        wanted = "needs log=ReadLog(), which counts what is skipped"
-        raise ValueError(f"on_duplicate={options.on_duplicate!r} {wanted}")
+    if options.on_duplicate == "first" and log is None:
+        raise ValueError("on_duplicate='first' needs log=ReadLog(), which counts what is skipped")
     request = _request(options, log, size, rows, start, measure=measure)
-    found = again = _batches(sources, request)
-    if options.on_duplicate == "last":
-        for source in each_source(sources):
-            if not can_be_read_again(source):
-                wanted = "on_duplicate='last' reads twice, but this source can be read only once"
-                what_next = "Use 'first', or write the documents to a file."
-                raise VocabtoolError(f"{source.name}: {wanted}. {what_next}")
-        # A log of its own, so that invalid rows are counted only once.
-        first = _request(options, ReadLog(), size, rows, 0, measure=measure)
-        found = _batches(sources, first)
+    whole = _batches(sources, request)
     if options.on_duplicate is not None:
-        counted = DuplicateCounter() if options.on_duplicate == "error" else request.log.repeated
-        found = one_of_repeated(options.on_duplicate, found, again, counted)
-    # Ids are those of rows until here.
-    yield from _split_and_drop(found, request)
+        whole = _without_repeated(whole, request)
+    yield from _split_and_drop(whole, request)  # ids are those of rows until here
 
 
 def documents(
@@ -192,7 +180,7 @@ def documents(
             raise ValueError(f"{source.name}: split={options.split!r} {wanted}")
         asked = replace(request, source=source.name)
         if isinstance(source, Container) and not is_table(source.source):
-            for document in objects.documents(source.source, asked):
+            for document in object_documents(source.source, asked):
                 if request.ahead.left:
                     request.ahead.left -= 1
                 else:
@@ -220,10 +208,8 @@ def _request(
     whole: bool = False,
     measure: Measure | None = None,
 ) -> Request:
-    if not 1 <= size <= text_files.MAX_LINE_BYTES:
-        raise ValueError(
-            f"size must be from 1 to {text_files.MAX_LINE_BYTES:,} bytes, got {size:,}"
-        )
+    if not 1 <= size <= row_files.MAX_LINE_BYTES:
+        raise ValueError(f"size must be from 1 to {row_files.MAX_LINE_BYTES:,} bytes, got {size:,}")
     if start < 0:
         raise ValueError(f"start must be at least 0, got {start:,}")
     raises = options.on_error == "raise"
@@ -248,7 +234,7 @@ def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
         if isinstance(source, Container):
             asked = replace(request, source=source.name)
             held = source.source
-            yield from (tables.read_table if is_table(held) else objects.batches)(held, asked)
+            yield from (tables.read_table if is_table(held) else object_batches)(held, asked)
         else:
             yield from _in_files(source.name, request)
 
@@ -287,116 +273,64 @@ def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batc
                 yield batch.part(out, len(batch)) if out else batch
 
 
-# ---- repeated ids: in an SQLite table in a temporary file, to limit memory use
+# ---- repeated ids
 
-WHAT_NEXT: Final = (
-    "change one of the ids, or keep one of the documents with --on-duplicate first or last"
-)
-CACHE_KIB: Final = 16 << 10
-TABLE: Final = f"""
-PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -{CACHE_KIB};
-CREATE TABLE ids (id BLOB PRIMARY KEY, row, last, source, number) WITHOUT ROWID;
-BEGIN
-"""
-INSERT: Final = "INSERT INTO ids VALUES (?, ?, ?, ?, ?) ON CONFLICT DO "
+WHAT_NEXT: Final = "change one of the ids, or keep the first document with --on-duplicate first"
+ID_BYTES: Final = 16  # of the hash by which an id is known: no two ids have the same
 
 
 class SeenIds:
-    """Stores the first row with each id. ``last``: whether to store the last row too."""
+    """The first row with each id. Ten million ids need about 1.3 GB of memory."""
 
-    def __init__(self, *, last: bool = False) -> None:
-        self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        with _errors():
-            self._database.executescript(TABLE)
-        self._insert = INSERT + ("UPDATE SET last = excluded.last" if last else "NOTHING")
-        self._sources: dict[str, int] = {}
-        self._rows = 0
-
-    def close(self) -> None:
-        self._database.close()
+    def __init__(self) -> None:
+        self._rows: dict[bytes, int] = {}  # by the hash of the id
+        self._count = 0
+        self._starts: list[int] = []  # the first row of each batch, its source and its numbers
+        self._places: list[tuple[str, NDArray[np.int64]]] = []
 
     def add(self, ids: pa.StringArray, source: str, numbers: NDArray[np.int64]) -> list[int]:
         """Add the next ids. Return the indexes of the ids that occurred before."""
-        keys = ids.view(pa.binary()).to_pylist()
-        first = self._rows
-        self._rows += len(keys)
-        code = self._sources.setdefault(source, len(self._sources))
-        changed = self._database.total_changes
-        rows = range(first, self._rows)
-        values = zip(keys, rows, rows, repeat(code), numbers.tolist())
-        with _errors():
-            self._database.executemany(self._insert, values)
-        changed = self._database.total_changes - changed
-        if changed == len(keys) and "NOTHING" in self._insert:
-            return []
-        return [row for row, key in enumerate(keys) if self._look_up("row", key) < first + row]
-
-    def is_last(self, ids: pa.StringArray, first: int) -> NDArray[np.bool_]:
-        """Return for each of ``ids`` whether the same id was not added later: bool, shape (n,).
-
-        ``first``: the position of ``ids[0]`` among all added ids, from 0.
-        """
-        keys = ids.view(pa.binary()).to_pylist()
-        found = [self._look_up("last", key) == first + row for row, key in enumerate(keys)]
-        return np.array(found, np.bool_)
+        keys, start = _hashes(ids), self._count
+        self._count += len(keys)
+        self._starts.append(start)
+        self._places.append((source, numbers))
+        first_row = self._rows.setdefault
+        return [row for row, key in enumerate(keys) if first_row(key, start + row) != start + row]
 
     def first_place(self, id_: bytes) -> str:
-        source = [*self._sources][self._look_up("source", id_)]
-        return f"{source}:{self._look_up('number', id_)}"
+        row = self._rows[_hash(id_)]
+        batch = bisect_right(self._starts, row) - 1
+        source, numbers = self._places[batch]
+        return f"{source}:{numbers[row - self._starts[batch]]}"
 
     def rows_of(self, ids: pa.StringArray) -> NDArray[np.int64]:
         """Return the first row with each id, or -1 for an unknown id: int64, shape (n,)."""
-        keys = ids.view(pa.binary()).to_pylist()
-        return np.array([self._look_up("row", key) for key in keys], np.int64)
-
-    def _look_up(self, column: str, id_: bytes) -> int:
-        query = f"SELECT {column} FROM ids WHERE id = ?"  # noqa: S608 - a constant name
-        with _errors():
-            found = self._database.execute(query, (id_,)).fetchone()
-        return int(found[0]) if found is not None else -1
+        return np.array([self._rows.get(key, -1) for key in _hashes(ids)], np.int64)
 
 
-@contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        what = f"the ids of the documents cannot be stored in a temporary file: {error}"
-        raise VocabtoolError(f"{what}. Free some space, or set TMPDIR to another folder") from error
+def _hash(id_: bytes) -> bytes:
+    return blake2b(id_, digest_size=ID_BYTES).digest()
 
 
-def one_of_repeated(
-    which: OnDuplicate, batches: Iterable[Batch], again: Iterable[Batch], repeated: DuplicateCounter
-) -> Iterator[Batch]:
-    """Yield only the first or the last document with each id. ``repeated`` counts the others.
+def _hashes(ids: pa.StringArray) -> list[bytes]:
+    return [*map(_hash, ids.view(pa.binary()).to_pylist())]
 
-    ``which``: ``"error"`` raises :class:`InvalidFile` for a repeated id. ``again``: a second
-    iterator over the same batches, read only for ``"last"``.
-    """
-    with closing(SeenIds(last=which == "last")) as seen:
-        for batch in batches:
-            ids, rows = batch.ids, []
-            if ids is not None:
-                rows = seen.add(ids, batch.source, batch.numbers)
-                for row in rows[: MAX_EXAMPLES - len(repeated.first)]:
-                    earlier = seen.first_place(bytes(ids[row].as_buffer()))
-                    repeated.first.append(Repeat(batch.id_of(row), batch.place(row), earlier))
-            repeated.count += len(rows)
-            if rows and which == "error":
-                id_, place, earlier = repeated.first[0]
+
+def _without_repeated(batches: Iterable[Batch], request: Request) -> Iterator[Batch]:
+    """Yield the first document with each id; refuse or count the others, as the options say."""
+    seen, repeated = SeenIds(), request.log.repeated
+    for batch in batches:
+        rows = [] if batch.ids is None else seen.add(batch.ids, batch.source, batch.numbers)
+        for row in rows[: MAX_EXAMPLES - len(repeated.first)]:
+            id_ = batch.id_of(row)
+            earlier = seen.first_place(encode(id_))
+            if request.options.on_duplicate == "error":
                 what = f"the id {id_!r} is also the id of {earlier} ({WHAT_NEXT})"
-                raise InvalidFile(what, file=place)
-            if which != "last" and len(rows) < len(batch):
-                yield batch.only(~np.isin(np.arange(len(batch)), rows)) if rows else batch
-        row = 0
-        for batch in again if which == "last" else ():
-            if batch.ids is None:
-                yield batch
-                continue
-            chosen = seen.is_last(batch.ids, row)
-            row += len(batch)
-            if chosen.any():
-                yield batch if chosen.all() else batch.only(chosen)
+                raise InvalidFile(what, file=batch.place(row))
+            repeated.first.append(Repeat(id_, batch.place(row), earlier))
+        repeated.count += len(rows)
+        if len(rows) < len(batch):
+            yield batch.only(~np.isin(np.arange(len(batch)), rows)) if rows else batch
 
 
 # ---- number of rows and bytes, if known without reading the documents

@@ -27,6 +27,7 @@ from vocabtool.documents.batch import (
     BadRow,
     Batch,
     Request,
+    as_string,
     bounds,
     in_size,
     join_texts,
@@ -37,7 +38,6 @@ from vocabtool.documents.batch import (
     text_columns,
 )
 from vocabtool.documents.files import ArrowStream, Readable, arrow_errors
-from vocabtool.documents.objects import as_string
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 
 

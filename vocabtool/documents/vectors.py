@@ -28,9 +28,8 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 from pyarrow import parquet
 
-from vocabtool.documents.batch import NOT_FINITE, Batch, Measure, ReadLog, strings
+from vocabtool.documents.batch import NOT_FINITE, Batch, Measure, ReadLog, as_bytes, strings
 from vocabtool.documents.files import arrow_errors
-from vocabtool.documents.objects import as_bytes
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import SeenIds, Sources, batches, extent
 from vocabtool.documents.tables import (
@@ -310,23 +309,18 @@ class Matcher:
     def __init__(self, given: GivenVectors, start: int = 0) -> None:
         self._given = given
         self._next = start
-        self._rows = SeenIds() if given.has_ids else None
-        with ExitStack() as stack:
-            stack.callback(self.close)
-            first = 0
-            for ids in given.ids():
-                assert self._rows is not None  # noqa: S101 - there are ids
-                for row in self._rows.add(ids, given.name, np.arange(first, first + len(ids)))[:1]:
-                    id_ = bytes(ids[row].as_buffer())
-                    earlier = self._rows.first_place(id_).rpartition(":")[2]
-                    what = f"the id {decode(id_)!r} is also the id of row {earlier}"
-                    raise InvalidFile(f"row {first + row:,}: {what}", file=given.name)
-                first += len(ids)
-            stack.pop_all()
-
-    def close(self) -> None:
-        if self._rows is not None:
-            self._rows.close()
+        self._rows: SeenIds | None = None
+        if not given.has_ids:
+            return
+        self._rows = seen = SeenIds()
+        first = 0
+        for ids in given.ids():
+            for row in seen.add(ids, given.name, np.arange(first, first + len(ids)))[:1]:
+                id_ = bytes(ids[row].as_buffer())
+                earlier = seen.first_place(id_).rpartition(":")[2]
+                what = f"the id {decode(id_)!r} is also the id of row {earlier}"
+                raise InvalidFile(f"row {first + row:,}: {what}", file=given.name)
+            first += len(ids)
 
     def attach(self, batch: Batch) -> Iterator[Batch]:
         """Yield the next documents with their vectors, a few megabytes of vectors at a time."""
@@ -361,10 +355,7 @@ class Matcher:
 
 
 def check_counts(
-    given: GivenVectors,
-    sources: Sources,
-    options: ReadOptions,
-    measure: Measure | None = None,
+    given: GivenVectors, sources: Sources, options: ReadOptions, measure: Measure | None = None
 ) -> None:
     """Raise ``VocabtoolError`` if there are more or fewer documents than vectors.
 
@@ -372,7 +363,7 @@ def check_counts(
     """
     if given.has_ids:
         return
-    if options.on_duplicate in ("first", "last"):
+    if options.on_duplicate == "first":
         what = f"--on-duplicate {options.on_duplicate} leaves documents out"
         raise VocabtoolError(f"{given.name}: {what}, but {BY_POSITION}")
     found = extent(sources, options=options).rows

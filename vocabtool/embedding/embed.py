@@ -1,39 +1,106 @@
-"""Embed documents with an encoder into a folder of vectors: the public :func:`embed`."""
+"""Embed documents with an encoder into a folder of vectors: the public :func:`embed`.
+
+The documents are divided into shards, and each shard into slabs, which are encoded as a whole.
+Slabs depend only on the documents, so a batch of the encoder contains the same texts in every run.
+Shards are made one after another by threads of this process, or by Ray actors. A shard is on disk
+before its maker starts the next one, so a killed run loses at most one shard for each maker. With
+Ray, every node must see inputs and output under the same paths.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Final, Unpack
+from typing import Any, Final, Unpack
 
-from vocabtool.choices import SHARD_ROWS, Check, Dtype, EncoderKind, Runner
-from vocabtool.documents.batch import Skip
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from vocabtool.choices import SHARD_ROWS, Dtype, EncoderKind
+from vocabtool.documents.batch import Batch, Measure, Skip, bounds
 from vocabtool.documents.files import STDIN
 from vocabtool.documents.options import ReadArguments, ReadOptions
-from vocabtool.documents.reading import ReadLog, Sources, left_out
+from vocabtool.documents.reading import ReadLog, Sources, batches, left_out
 from vocabtool.embedding.plan import (
     Plan,
     can_be_read_again,
     changes,
     facts_of,
     files_outside,
-    rules_of,
     sample,
 )
-from vocabtool.embedding.runners import Reading, run_processes, run_ray, run_threads
-from vocabtool.embedding.shard_files import RESERVED, Counts, without_a_value
-from vocabtool.embedding.shard_maker import ShardResult, Work
-from vocabtool.embedding.shards import Folder, open_folder, read_manifest, read_plan
-from vocabtool.encoders.encoder import Encoder
+from vocabtool.embedding.shards import (
+    ID,
+    REPLACE,
+    RESERVED,
+    TEXT,
+    UNKNOWN,
+    VECTOR,
+    Counts,
+    Folder,
+    Rows,
+    Shard,
+    as_utf8,
+    open_folder,
+    read_manifest,
+    read_plan,
+    shard_schema,
+    vector_array,
+    without_a_value,
+    write_shard,
+)
+from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.word_weights import FittedWeights
-from vocabtool.errors import ChangedRun, VocabtoolError, no_documents
-from vocabtool.tokenization.token_limit import CountTokens, cut_note
+from vocabtool.errors import (
+    ChangedRun,
+    OperatorFailed,
+    UnsupportedFormat,
+    VocabtoolError,
+    no_documents,
+)
+from vocabtool.system.parallel import closed_after, parallel_map, prefetch
+from vocabtool.tokenization.lookup import WordLookup, without_blanks
+from vocabtool.tokenization.token_limit import CountTokens, count_cut, cut_note
 from vocabtool.vocabulary import encode, printable
+
+SLAB_ROWS: Final = 1024  # or one batch of the encoder, if that is larger
+SLAB_BYTES: Final = 4 << 20  # of text, unless a single text is longer
+SHARD_BYTES: Final = 256 << 20  # of text at which a shard ends, even with few rows
+READ_BYTES: Final = 1 << 20  # of text read at a time; small, so that encoding starts early
+READ_AHEAD: Final = 16  # slabs
+ENCODED_AHEAD: Final = 4  # slabs, while a row group is written
+BLANKS: Final = " \t\n\v\f\r"
+RAY_READING_CPUS: Final = 0.5  # if it were an actor's 1, Ray would fuse reading into the actor
+LAST: Final = -1  # number of the row with the read log, which is not a shard
+THREADS: Final[dict[EncoderKind, int]] = {
+    "tensorflow": 3,  # one batch is tokenized while another is multiplied
+    "static": 2,
+    "model2vec": 2,  # one batch is tokenized while another is added up
+    "onnx": 2,  # one batch is tokenized while another is multiplied
+    "sentence-transformers": 1,
+    "openai": 2,  # each sends several requests
+    "python": 1,
+}
+ANOTHER_STREAM: Final = (
+    "the documents: they come from a stream, which cannot be read again to compare it (in Python, "
+    "give the same stream the same name with source='a name')"
+)
+
+OnSlab = Callable[[Counts], None]  # is called with the counts of each written slab
+Columns = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +111,6 @@ class EmbedReport:
     - ``encoded``: number of documents encoded in this call.
     - ``resumed``: number of shards that existed before this call.
     - ``redone``: number of shards that an earlier call left unfinished and this call made again.
-    - ``hits``: number of vectors found in the cache.
     - ``skipped``: number of invalid rows.
     - ``dropped``: number of documents with a repeated id.
     - ``seconds``: time from the first document to the manifest.
@@ -58,7 +124,6 @@ class EmbedReport:
     encoded: int
     resumed: int
     redone: int
-    hits: int
     skipped: int
     first_skipped: tuple[Skip, ...]
     dropped: int
@@ -83,7 +148,6 @@ class Progress:
     """The progress of a run.
 
     - ``counts``: counts of this call.
-    - ``hits``: number of vectors found in the cache.
     - ``seconds``: elapsed time.
     - ``read``: number of bytes read so far.
     - ``to_do``: number of bytes to read in total; ``None`` for a stream.
@@ -92,7 +156,6 @@ class Progress:
     """
 
     counts: Counts
-    hits: int
     seconds: float
     read: int
     to_do: int | None
@@ -111,21 +174,6 @@ class Progress:
         return (self.seconds - self.passed) * max(self.to_do - self.read, 0) / read
 
 
-THREADS: Final[dict[EncoderKind, int]] = {
-    "tensorflow": 3,  # one batch is tokenized while another is multiplied
-    "static": 2,
-    "model2vec": 2,  # one batch is tokenized while another is added up
-    "onnx": 2,  # one batch is tokenized while another is multiplied
-    "sentence-transformers": 1,
-    "openai": 2,  # each sends several requests
-    "python": 1,
-}
-ANOTHER_STREAM: Final = (
-    "the documents: they come from a stream, which cannot be read again to compare it (in Python, "
-    "give the same stream the same name with source='a name')"
-)
-
-
 def embed(
     sources: Sources,
     model: Model,
@@ -136,13 +184,10 @@ def embed(
     shard_rows: int = SHARD_ROWS,
     batch_size: int | None = None,
     dtype: Dtype = "float32",
-    check: Check = "stat",
     source: str | None = None,
     force: bool = False,
-    cache: str | Path | None = None,
-    runner: Runner = "local",
-    workers: int = 1,
     threads: int | None = None,
+    ray: int | None = None,
     ray_address: str | None = None,
     progress: Callable[[Progress], None] | None = None,
     **read: Unpack[ReadArguments],
@@ -160,12 +205,11 @@ def embed(
     ``text``: whether to store the texts.
     ``shard_rows``: number of rows of a shard. A shard ends earlier at 256 MB of text.
     ``batch_size``: number of texts encoded at once; by default the encoder decides.
-    ``check``: how changed files are detected: by size and time (``"stat"``), or by ``"content"``.
     ``source``: a name for a stream that is not a file, so that the run can be resumed.
     ``force``: whether to start over instead of resuming a run.
-    ``cache``: a folder that caches vectors by encoder and text.
-    ``workers``: number of processes or Ray actors. With 1, this process makes all shards.
     ``threads``: number of slabs (parts of a shard) encoded in parallel.
+    ``ray``: number of Ray actors that make shards. By default, this process makes all shards.
+    ``ray_address``: address of a Ray cluster. By default, Ray is started on this machine.
     ``progress``: a function that is called about every thousand documents.
 
     Raises :class:`ChangedRun` if the folder contains another run, :class:`FolderInUse` if a process
@@ -174,82 +218,70 @@ def embed(
     """
     options = replace(options or ReadOptions(), **read)
     options.refuse_weights()
-    numbers = {"shard_rows": shard_rows, "batch_size": batch_size}
-    for name, number in (numbers | {"workers": workers, "threads": threads}).items():
+    _check_keep(keep := options.kept_fields)
+    numbers = {"shard_rows": shard_rows, "batch_size": batch_size, "threads": threads, "ray": ray}
+    for name, number in numbers.items():
         if number is not None and number < 1:
             raise ValueError(f"{name}: wanted at least 1, got {number}")
-    for name in (keep := options.kept_fields):
-        if name in RESERVED:
-            raise ValueError(
-                f"keep: the name {name!r} is reserved for a column of every shard "
-                f"({', '.join(RESERVED)}): leave it out of --keep"
-            )
-    if len({*keep}) < len(keep):
-        raise ValueError(f"keep: a field may be named only once, got {', '.join(keep)}")
+    if ray is None and ray_address is not None:
+        raise ValueError("ray_address needs ray, the number of actors")
     with open_folder(Path(output)) as folder:
         files = files_outside(sources, folder.path, options)
-        watched = facts_of(files or (), "stat")
+        watched = facts_of(files or ())
         weights = None if force else folder.weights()
         encoder = fit_encoder(open_encoder(model), weights, files, options)
-        words = None
-        if encoder.words is not None:  # these decide which words of a text are unknown
-            parts = f"{encoder.words.fingerprint}\n{encoder.words.vocabulary.fingerprint}"
-            words = hashlib.sha256(parts.encode()).hexdigest()
         plan = Plan(
             encoder=encoder.fingerprint,
-            words=words,
+            words=_words_of(encoder),
             dim=encoder.dim,
-            inputs=watched if check == "stat" else facts_of(files or (), check),
+            inputs=watched,
             source=source,
             field=options.field,
             format=options.format,
             id_field=options.id_field,
             keep=keep,
             text=text,
-            keeps="last" if options.on_duplicate == "last" else "first",
             shard_rows=shard_rows,
             batch_size=batch_size or encoder.max_batch,
             dtype=dtype,
-            check=check,
             split=options.split,
             split_size=options.split_size,
             overlap=options.overlap,
-            rules=rules_of(files or (), options),
         )
-        if runner == "ray" and (files is None or STDIN in files):
-            raise VocabtoolError("the runner ray reads files by name, so it cannot read a stream")
+        if ray is not None and (files is None or STDIN in files):
+            raise VocabtoolError("Ray reads files by name, so it cannot read a stream")
         if force or not _resumes(folder, plan, files, batch_size):
             folder.begin(plan, encoder.fitted if isinstance(encoder, StaticEncoder) else None)
         redone, shards = folder.remove_unfinished(), folder.shards(plan)
-        there = {number: shard.counts.documents for number, shard in shards.items()}
+        done = {number: shard.counts.documents for number, shard in shards.items()}
         measure = CountTokens.of(encoder.words, encoder.max_tokens)
-        reading = Reading(sources if files is None else files, options, plan, there, measure)
-        work = Work(
-            folder=folder.path.absolute(),  # a worker may have another working directory
-            plan=plan,
-            encoder=encoder,
-            cache=Path(cache) if cache is not None else None,
-            threads=threads or THREADS[encoder.kind],
-        )
+        reading = Reading(sources if files is None else files, options, plan, done, measure)
+        # An actor may have another working directory.
+        work = Work(folder.path.absolute(), plan, encoder, threads or THREADS[encoder.kind])
         to_do = None  # bytes, if known
         if can_be_read_again(files):
             to_do = sum(each.size for each in watched) or None
-        run = _Run(reading, work, to_do, progress)
+        log, tracker = ReadLog(), _Tracker(to_do, progress)
+        on_slab = partial(tracker.add, log)
         manifest, notes = read_manifest(folder.path), encoder.notes
         # Nothing to do if the manifest lists exactly these shards.
         whole = tuple(shards[number] for number in sorted(shards))
         if manifest is None or manifest.run != plan.fingerprint or manifest.shards != whole:
-            for result in run.results(runner, workers, ray_address):
-                shards[result.shard.number] = result.shard
-            if changed := changes(watched, facts_of((each.name for each in watched), "stat")):
+            if ray is None:
+                made = run_threads(reading, work, log, on_slab)
+            else:
+                made = run_ray(reading, work, log, on_slab, ray, ray_address)
+            for shard in made:
+                shards[shard.number] = shard
+            if changed := changes(watched, facts_of(each.name for each in watched)):
                 raise VocabtoolError(
                     f"{folder.path}: the run is not finished, because an input changed while it "
                     f"was read: {changed[0]}. Start over with --force"
                 )
-            redone += folder.remove_unfinished()  # left by killed workers
+            redone += folder.remove_unfinished()  # left by killed actors
             if not shards:
-                raise no_documents(files or ["the stream"], run.log.skipped.first)
-            manifest = folder.finish(plan, shards, there, run.log)
+                raise no_documents(files or ["the stream"], log.skipped.first)
+            manifest = folder.finish(plan, shards, done, log)
             paths = (folder.path / shard.file for shard in manifest.shards)
             for name in without_a_value(paths, plan.keep):  # probably a mistake
                 notes += (f"no document has a value in the field '{printable(encode(name))}'",)
@@ -259,17 +291,35 @@ def embed(
         return EmbedReport(
             folder=str(folder.path),
             shards=len(manifest.shards),
-            counts=manifest.counts,
-            encoded=run.counts.documents,
-            resumed=len(there),
+            counts=counts,
+            encoded=tracker.counts.documents,
+            resumed=len(done),
             redone=redone,
-            hits=run.hits,
             skipped=manifest.skipped,
-            first_skipped=manifest.first_skipped,
+            first_skipped=tuple(Skip(*skip) for skip in manifest.first_skipped),
             dropped=manifest.dropped,
-            seconds=time.monotonic() - run.start,
+            seconds=time.monotonic() - tracker.start,
             notes=notes + left_out(sources, options, folder.path),
         )
+
+
+def _words_of(encoder: Encoder) -> str | None:
+    """Return a hash of what decides which words of a text are unknown."""
+    if encoder.words is None:
+        return None
+    parts = f"{encoder.words.fingerprint}\n{encoder.words.vocabulary.fingerprint}"
+    return hashlib.sha256(parts.encode()).hexdigest()
+
+
+def _check_keep(keep: Sequence[str]) -> None:
+    for name in keep:
+        if name in RESERVED:
+            raise ValueError(
+                f"keep: the name {name!r} is reserved for a column of every shard "
+                f"({', '.join(RESERVED)}): leave it out of --keep"
+            )
+    if len({*keep}) < len(keep):
+        raise ValueError(f"keep: a field may be named only once, got {', '.join(keep)}")
 
 
 def fit_encoder(
@@ -290,50 +340,6 @@ def fit_encoder(
     return encoder.fit(sample(files, options))
 
 
-class _Run:
-    def __init__(
-        self,
-        reading: Reading,
-        work: Work,
-        to_do: int | None,
-        progress: Callable[[Progress], None] | None,
-    ) -> None:
-        self.log = ReadLog()
-        self.counts = Counts()
-        self.hits = 0
-        self.start = time.monotonic()
-        self._reading, self._work, self._to_do, self._progress = reading, work, to_do, progress
-        self._first: tuple[float, int] | None = None  # elapsed seconds and bytes read
-
-    def results(
-        self, runner: Runner, workers: int, ray_address: str | None
-    ) -> Iterator[ShardResult]:
-        reading, work, log = self._reading, self._work, self.log
-        if runner == "ray":
-            return run_ray(reading, work, log, self._on_slab, workers, ray_address)
-        if workers > 1:
-            return run_processes(reading, work, log, self._on_slab, workers)
-        return run_threads(reading, work, log, self._on_slab)
-
-    def _on_slab(self, counts: Counts, hits: int) -> None:
-        self.counts += counts
-        self.hits += hits
-        if self._progress is None:
-            return
-        seconds, read = time.monotonic() - self.start, self.log.bytes
-        self._first = self._first or (seconds, read)
-        progress = Progress(
-            counts=self.counts,
-            hits=self.hits,
-            seconds=seconds,
-            read=read,
-            to_do=self._to_do,
-            passed=self._first[0],
-            passed_read=self._first[1],
-        )
-        self._progress(progress)
-
-
 def _resumes(folder: Folder, plan: Plan, files: list[str] | None, batch_size: int | None) -> bool:
     before = read_plan(folder.path)
     if before is None or not folder.has_shards():
@@ -344,3 +350,365 @@ def _resumes(folder: Folder, plan: Plan, files: list[str] | None, batch_size: in
     if different:
         raise ChangedRun(str(folder.path), different)
     return True
+
+
+class _Tracker:
+    def __init__(self, to_do: int | None, progress: Callable[[Progress], None] | None) -> None:
+        self.counts = Counts()
+        self.start = time.monotonic()
+        self._to_do, self._progress = to_do, progress
+        self._first: tuple[float, int] | None = None  # elapsed seconds and bytes read
+
+    def add(self, log: ReadLog, counts: Counts) -> None:
+        self.counts += counts
+        if self._progress is None:
+            return
+        seconds, read = time.monotonic() - self.start, log.bytes
+        self._first = self._first or (seconds, read)
+        passed, passed_read = self._first
+        self._progress(Progress(self.counts, seconds, read, self._to_do, passed, passed_read))
+
+
+# ---- slabs
+
+
+@dataclass(frozen=True, slots=True)
+class Slab:
+    """Consecutive documents of one shard, encoded together.
+
+    ``table``: the columns ``id``, ``text`` and the kept fields. Each has the type ``string`` and
+    one chunk, and may contain invalid UTF-8. ``full``: whether the shard ends after this slab.
+    """
+
+    shard: int
+    table: pa.Table
+    full: bool
+    unknown: Future[Unknown] | None = None
+
+    @property
+    def texts(self) -> pa.StringArray:
+        return self.table.column(TEXT).chunk(0)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The documents of a run.
+
+    ``done``: how many documents each finished shard has; the keys are the numbers of the shards.
+    """
+
+    sources: Sources
+    options: ReadOptions
+    plan: Plan
+    done: Mapping[int, int]
+    measure: Measure | None = None
+
+    def slabs(self, log: ReadLog) -> Iterator[Slab]:
+        """Yield the slabs of unfinished shards.
+
+        Raises :class:`VocabtoolError` if a finished shard would now have more or fewer documents.
+        """
+        plan, documents = self.plan, Counter[int]()
+        rows = min(plan.shard_rows, SLAB_ROWS)
+        read = batches(
+            self.sources, self.options, log=log, size=READ_BYTES, rows=rows, measure=self.measure
+        )
+        for slab in cut_slabs(read, plan.keep, plan.shard_rows, plan.batch_size):
+            if slab.shard in self.done:
+                documents[slab.shard] += slab.table.num_rows
+            else:
+                yield slab
+        for number, count in self.done.items():
+            if documents[number] != count:
+                raise VocabtoolError(
+                    f"the sources changed: shard {number} contains {count:,} documents, but "
+                    f"would now contain {documents[number]:,}; start over with --force"
+                )
+
+
+def cut_slabs(
+    batches: Iterable[Batch], keep: Sequence[str], shard_rows: int, batch_size: int
+) -> Iterator[Slab]:
+    slab_rows = batch_size * max(1, SLAB_ROWS // batch_size)
+    shard = rows = size = 0  # number, rows and text bytes of the current shard
+    names = [ID, TEXT, *keep]
+    rest = pa.table([pa.array([], pa.string()) for _ in names], names=names)
+    for batch in chain(batches, (None,)):
+        if batch is not None:
+            columns = [batch.id_array(), batch.texts, *(batch.columns[name] for name in keep)]
+            table = pa.table(columns, names=names)
+            rest = pa.concat_tables([rest, table]).combine_chunks() if len(rest) else table
+        start = 0
+        ends = bounds(rest.column(TEXT).chunk(0)) if len(rest) else np.zeros(1, np.int32)
+        while start < len(rest):
+            most = start + min(slab_rows, shard_rows - rows)
+            full = int(np.searchsorted(ends, int(ends[start]) + SLAB_BYTES, "right")) - 1
+            end = min(most, max(full, start + 1), len(rest))
+            if end == len(rest) != most and batch is not None:
+                break  # the next batch continues the slab
+            rows += end - start
+            size += int(ends[end]) - int(ends[start])
+            is_full = rows == shard_rows or size >= SHARD_BYTES
+            yield Slab(shard, rest.slice(start, end - start).combine_chunks(), is_full)
+            if is_full:
+                shard, rows, size = shard + 1, 0, 0
+            start = end
+        rest = rest.slice(start)
+
+
+def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
+    yield first
+    if not first.full:
+        for slab in others:
+            yield slab
+            if slab.full:
+                return
+
+
+# ---- shards
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The unknown words of n texts.
+
+    ``words``: Arrow list of ``string``, length n: the distinct unknown words of each text in order
+    of first appearance. The words may be invalid UTF-8. ``tokens`` and ``tokens_unknown``: number
+    of words and of unknown words, including repetitions.
+    """
+
+    words: pa.ListArray
+    tokens: int
+    tokens_unknown: int
+    too_long: int = 0
+    tokens_cut: int = 0
+
+
+def unknown_words(words: WordLookup, max_tokens: int | None = None) -> Unknown:
+    cut = count_cut(words, max_tokens)
+    words = without_blanks(words)
+    texts = np.repeat(np.arange(len(words.offsets) - 1), np.diff(words.offsets))
+    codes, distinct = words.codes, words.distinct
+    if not words.unique:
+        encoded = distinct.view(pa.binary()).dictionary_encode()
+        codes, distinct = encoded.indices.to_numpy()[codes], encoded.dictionary.view(pa.string())
+    missing = ~words.known[words.codes]
+    texts, codes = texts[missing], codes[missing].astype(np.int64)
+    # The first occurrence of each word in each text.
+    span = int(codes.max(initial=0)) + 1
+    first = np.sort(np.unique(texts * span + codes, return_index=True)[1])
+    offsets = np.searchsorted(texts[first], np.arange(len(words.offsets))).astype(np.int32)
+    values = distinct.take(pa.array(codes[first]))
+    lists = pa.ListArray.from_arrays(pa.array(offsets), values)
+    return Unknown(lists, len(words.codes), int(np.count_nonzero(missing)), *cut)
+
+
+@dataclass(frozen=True)
+class Work:
+    folder: Path
+    plan: Plan
+    encoder: Encoder
+    threads: int
+
+
+class ShardMaker:
+    def __init__(self, work: Work) -> None:
+        encoder, plan = work.encoder, work.plan
+        if encoder.fingerprint != plan.encoder:
+            raise VocabtoolError("the model changed during the run: start over with --force")
+        self._work, self._encoder, self._plan = work, encoder, plan
+        self._schema = shard_schema(
+            plan.dim, plan.dtype, plan.keep, words=encoder.words is not None, text=plan.text
+        )
+        self._lookups = ThreadPoolExecutor(1)
+
+    def close(self) -> None:
+        self._lookups.shutdown(cancel_futures=True)
+
+    def prepare(self, slab: Slab) -> Slab:
+        """Start to look up a slab's words in the background. Thread-safe."""
+        if self._encoder.words is None:
+            return slab
+        look_up, most = self._encoder.words.look_up, self._encoder.max_tokens
+        unknown = self._lookups.submit(lambda: unknown_words(look_up(slab.texts), most))
+        return replace(slab, unknown=unknown)
+
+    def make(self, number: int, slabs: Iterable[Slab], on_slab: OnSlab | None = None) -> Shard:
+        def encoded() -> Iterator[Rows]:
+            threads = self._work.threads
+            ahead = threads + ENCODED_AHEAD
+            with closed_after(
+                parallel_map(self._encode, slabs, workers=threads, ahead=ahead)
+            ) as parts:
+                for rows in parts:
+                    yield rows
+                    if on_slab is not None:
+                        on_slab(rows.counts)
+
+        with closed_after(encoded()) as rows:
+            return write_shard(
+                self._work.folder, number, self._plan.fingerprint, self._schema, rows
+            )
+
+    def _encode(self, slab: Slab) -> Rows:
+        texts = slab.texts
+        try:
+            vectors = self._encoder.encode_batches(texts, self._plan.batch_size)
+        except (VocabtoolError, OSError, MemoryError):
+            raise
+        except Exception as error:  # a user's function may raise anything; say where
+            ids = slab.table.column(ID).chunk(0).view("binary")
+            first, last = (ids[at].as_py().decode("utf-8", REPLACE) for at in (0, -1))
+            what = f"the model raised {type(error).__name__}: {error}"
+            raise OperatorFailed(f"{first} to {last}", what) from error
+        unknown = None if slab.unknown is None else slab.unknown.result()
+        table, replaced = self._table(slab.table, vectors, unknown)
+        lengths = pc.binary_length(pc.ascii_trim(texts, BLANKS)).to_numpy()
+        counts = Counts(
+            documents=len(texts),
+            empty=len(texts) - int(np.count_nonzero(lengths)),
+            zero=sum(int(np.count_nonzero(~part.any(axis=1))) for part in vectors),
+            not_utf8=replaced,
+            tokens=unknown.tokens if unknown else 0,
+            tokens_unknown=unknown.tokens_unknown if unknown else 0,
+            too_long=unknown.too_long if unknown else 0,
+            tokens_cut=unknown.tokens_cut if unknown else 0,
+        )
+        return Rows(table, counts)
+
+    def _table(
+        self, documents: pa.Table, vectors: list[Vectors], unknown: Unknown | None
+    ) -> tuple[pa.Table, int]:
+        replaced: NDArray[np.bool_] = np.zeros(documents.num_rows, np.bool_)
+        columns: list[pa.Array | pa.ChunkedArray] = []
+        for field in self._schema:
+            if field.name == VECTOR:
+                dtype = self._plan.dtype
+                columns.append(pa.chunked_array([vector_array(part, dtype) for part in vectors]))
+            elif field.name == UNKNOWN and unknown is not None:
+                words, _ = as_utf8(unknown.words.values)
+                columns.append(pa.ListArray.from_arrays(unknown.words.offsets, words))
+            else:
+                column, strange = as_utf8(documents.column(field.name).chunk(0))
+                columns.append(column)
+                replaced |= strange
+        return pa.Table.from_arrays(columns, schema=self._schema), int(np.count_nonzero(replaced))
+
+
+def run_threads(reading: Reading, work: Work, log: ReadLog, on_slab: OnSlab) -> Iterator[Shard]:
+    """Make the missing shards in this process."""
+    with closing(ShardMaker(work)) as maker:
+        prepared = prefetch(map(maker.prepare, reading.slabs(log)), READ_AHEAD)
+        with closed_after(prepared) as slabs:
+            for first in slabs:
+                yield maker.make(first.shard, _of_one_shard(first, slabs), on_slab)
+
+
+# ---- Ray
+
+
+def run_ray(
+    reading: Reading,
+    work: Work,
+    log: ReadLog,
+    on_slab: OnSlab,
+    actors: int,
+    address: str | None = None,
+) -> Iterator[Shard]:
+    """Make the missing shards in Ray actors; yield shards as they are finished.
+
+    ``address``: the address of a Ray cluster. If it is ``None``, Ray is started on this machine,
+    and stopped at the end.
+    """
+    with _ray(address, actors) as ray:
+        rows = (
+            ray.data.from_items([0])
+            .map_batches(partial(read_shards, reading), batch_size=None, num_cpus=RAY_READING_CPUS)
+            .map_batches(
+                Actor, fn_constructor_args=(work,), batch_size=1, concurrency=actors, num_cpus=1
+            )
+        )
+        for row in rows.iter_rows():
+            record = json.loads(row["record"])
+            if row["number"] == LAST:
+                log.skipped.count = record["skipped"]["count"]
+                log.skipped.first = [Skip(*skip) for skip in record["skipped"]["first"]]
+                log.repeated.count = record["repeated"]["count"]
+                continue
+            shard = Shard(**{**record, "counts": Counts(**record["counts"])})
+            on_slab(shard.counts)
+            yield shard
+
+
+def read_shards(reading: Reading, _: Columns) -> Iterator[Columns]:
+    """Yield the documents of each missing shard as one row, and the read log as the last row.
+
+    The documents are an Arrow IPC stream of slabs.
+    """
+    log = ReadLog()
+    slabs = reading.slabs(log)
+    for first in slabs:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, first.table.schema) as writer:
+            for slab in _of_one_shard(first, slabs):
+                (rows,) = slab.table.to_batches()
+                writer.write_batch(rows)
+        yield _row(first.shard, sink.getvalue().to_pybytes(), b"")
+    yield _row(LAST, b"", json.dumps(asdict(log)).encode())
+
+
+class Actor:
+    """A Ray actor that opens the encoder once, and makes a shard from each row."""
+
+    def __init__(self, work: Work) -> None:
+        self._maker = ShardMaker(work)
+
+    def __call__(self, row: Columns) -> Columns:
+        number, record = int(row["number"][0]), bytes(row["record"][0])
+        if number != LAST:
+            with closed_after(
+                prefetch(self._slabs(number, bytes(row["slabs"][0])), READ_AHEAD)
+            ) as slabs:
+                record = json.dumps(asdict(self._maker.make(number, slabs))).encode()
+        return _row(number, b"", record)
+
+    def _slabs(self, number: int, stream: bytes) -> Iterator[Slab]:
+        with pa.ipc.open_stream(stream) as reader:
+            for rows in reader:
+                yield self._maker.prepare(Slab(number, pa.Table.from_batches([rows]), False))
+
+
+def _row(number: int, slabs: bytes, record: bytes) -> Columns:
+    columns = {"slabs": np.array([slabs], object), "record": np.array([record], object)}
+    return {"number": np.array([number], np.int64), **columns}
+
+
+@contextmanager
+def _ray(address: str | None, actors: int) -> Iterator[Any]:
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise UnsupportedFormat(
+            f"--ray needs Ray, which cannot be imported ({error}): pip install '.[ray]'"
+        ) from error
+    was_there = ray.is_initialized()
+    if not was_there:
+        arguments: dict[str, Any] = {"address": address} if address else {"num_cpus": actors + 1}
+        ray.init(**arguments, include_dashboard=False, log_to_driver=False)
+    context = ray.data.DataContext.get_current()
+    before = context.target_max_block_size, context.enable_progress_bars
+    # Each shard is its own block, so that it goes to any free actor as soon as it is read.
+    context.target_max_block_size, context.enable_progress_bars = 1, False
+    try:
+        yield ray
+    except ray.exceptions.RayTaskError as error:  # without the traceback in Ray's message
+        if isinstance(error.cause, VocabtoolError | OSError | MemoryError):
+            raise error.cause from None
+        raise VocabtoolError(f"a worker of Ray failed: {error.cause!r}") from error
+    except ray.exceptions.RayError as error:
+        raise VocabtoolError(f"Ray failed: {error}") from error
+    finally:
+        context.target_max_block_size, context.enable_progress_bars = before
+        if not was_there:
+            ray.shutdown()

@@ -1,28 +1,25 @@
 """The plan of a run: everything that decides the bytes of its shards, stored in ``_run.json``.
 
-How a run is executed (threads, processes, Ray, a cache) is not part of the plan.
+How a run is executed (by threads or on Ray) is not part of the plan.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from vocabtool.choices import Check, Dtype, Split
-from vocabtool.documents.files import STDIN, find, kind_of, reading_documents
-from vocabtool.documents.folders import ROWS
+from vocabtool.choices import Dtype, Split
+from vocabtool.documents.files import STDIN, find, reading_documents
 from vocabtool.documents.options import Format, ReadOptions
 from vocabtool.documents.reading import ReadLog, Sources, batches, names_of
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.formats import json_file
-from vocabtool.system.own_files import from_json, to_json
+from vocabtool.system.own_files import decode_record, encode_record
 from vocabtool.tokenization.text_arrays import as_bytes
 
 SAMPLE_ROWS: Final = 20_000  # documents used to fit weights of word vectors
@@ -31,16 +28,11 @@ SAMPLE_BYTES: Final = 1 << 20  # of text read at a time for the sample
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input file.
-
-    ``size``: the size in bytes. ``changed``: the modification time in nanoseconds. With ``--check
-    content``, ``changed`` is ``None`` and ``sha256`` is the hexadecimal hash of the content.
-    """
+    """An input file: its size in bytes, and its modification time in nanoseconds."""
 
     name: str
     size: int
-    changed: int | None = None
-    sha256: str | None = None
+    changed: int
 
 
 def files_of(sources: Sources, options: ReadOptions) -> list[str] | None:
@@ -53,15 +45,6 @@ def files_of(sources: Sources, options: ReadOptions) -> list[str] | None:
         with reading_documents(name):
             files += find(name, options)
     return files
-
-
-def rules_of(files: Iterable[str], options: ReadOptions) -> int | None:
-    """Return ``options.rules``, or ``None`` if these rules affect none of the files."""
-    for file in files:
-        with reading_documents(file):
-            if kind_of(file, options).format not in {*ROWS, "lines"}:
-                return options.rules
-    return None
 
 
 def files_outside(sources: Sources, folder: Path, options: ReadOptions) -> list[str] | None:
@@ -88,20 +71,14 @@ def can_be_read_again(files: Iterable[str] | None) -> bool:
     return files is not None and not any(map(_is_stream, files))
 
 
-def facts_of(files: Iterable[str], check: Check) -> tuple[Input, ...]:
+def facts_of(files: Iterable[str]) -> tuple[Input, ...]:
     """Return an :class:`Input` for each file that is not a stream."""
     facts = []
     for name in files:
-        if _is_stream(name):
-            continue
-        with reading_documents(name):
-            stat = Path(name).stat()
-            if check == "stat":
-                facts.append(Input(name, stat.st_size, stat.st_mtime_ns))
-                continue
-            with Path(name).open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            facts.append(Input(name, stat.st_size, None, digest))
+        if not _is_stream(name):
+            with reading_documents(name):
+                stat = Path(name).stat()
+            facts.append(Input(name, stat.st_size, stat.st_mtime_ns))
     return tuple(facts)
 
 
@@ -109,25 +86,17 @@ def _is_stream(name: str) -> bool:
     return name == STDIN or (Path(name).exists() and not Path(name).is_file())
 
 
-def changes(
-    before: tuple[Input, ...], now: tuple[Input, ...], of_time: str = ""
-) -> tuple[str, ...]:
-    """Return a line for each added, removed or changed file, or one line for a changed order.
-
-    ``of_time``: text that is appended to the line if only the modification time changed.
-    """
+def changes(before: tuple[Input, ...], now: tuple[Input, ...]) -> tuple[str, ...]:
+    """Return a line for each added, removed or changed file, or one line for a changed order."""
     old, new = ({each.name: each for each in facts} for facts in (before, now))
     lines = [f"{name}: is no longer among the inputs" for name in old if name not in new]
     lines += [f"{name}: is new among the inputs" for name in new if name not in old]
     for name in filter(old.__contains__, new):
         was, is_now = old[name], new[name]
-        if was != is_now:
-            what = f"its modification time changed{of_time}"
-            if was.size != is_now.size:
-                what = f"had {was.size:,} bytes, now has {is_now.size:,}"
-            elif was.sha256 != is_now.sha256:
-                what = "its content changed"
-            lines.append(f"{name}: {what}")
+        if was.size != is_now.size:
+            lines.append(f"{name}: had {was.size:,} bytes, now has {is_now.size:,}")
+        elif was != is_now:
+            lines.append(f"{name}: its modification time changed")
     if not lines and [each.name for each in before] != [each.name for each in now]:
         lines.append("the order of the inputs changed")
     return tuple(lines)
@@ -151,7 +120,9 @@ def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
         raise NotFound(f"{', '.join(files)}: no document in it")
 
 
-VERSION: Final = 1
+VERSION: Final = 2
+KIND: Final = "plan of embed"
+AGAIN: Final = "embed the documents again, with --force (force=True)"
 OPTIONS: Final = {  # names of the fields in a message
     "encoder": "the model (its files, signature, output, rule or weights)",
     "words": "the words of the model (--name, --rule, --vocabulary)",
@@ -163,18 +134,12 @@ OPTIONS: Final = {  # names of the fields in a message
     "split": "--split",
     "split_size": "--split-size",
     "overlap": "--overlap",
-    "rules": "the rules by which texts are cut",
     "text": "--no-text",
-    "keeps": "--on-duplicate",
     "shard_rows": "--shard-rows",
     "batch_size": "--batch-size",
     "dtype": "--dtype",
-    "check": "--check",
     "source": "source=",
 }
-ADDED_LATER: Final = ("split", "split_size", "overlap", "rules")
-NO_CHECKSUMS: Final = " (the run stored file times, not hashes, so content cannot be compared)"
-TIME_ALONE: Final = " (only a run started with --check content can compare its content)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,8 +147,7 @@ class Plan:
     """Everything that decides the bytes of the shards of a run.
 
     ``encoder``, ``words``: fingerprints of the encoder and of its words. ``source``: the name that
-    the caller gave to a stream. ``keeps``: which of several documents with the same id is kept.
-    """
+    the caller gave to a stream."""
 
     encoder: str
     words: str | None
@@ -195,15 +159,12 @@ class Plan:
     id_field: str | None
     keep: tuple[str, ...]
     text: bool
-    keeps: Literal["first", "last"]
     shard_rows: int
     batch_size: int
     dtype: Dtype
-    check: Check
     split: Split | None = None
     split_size: int | None = None
     overlap: int = 0
-    rules: int | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -211,19 +172,11 @@ class Plan:
 
     def to_json(self) -> bytes:
         """Return the content of ``_run.json``; equal plans give equal bytes."""
-        record = to_json(self)
-        for name in ADDED_LATER:
-            if not record[name]:
-                del record[name]
-        return json.dumps({"vocabtool_run": VERSION, **record}, indent=1).encode() + b"\n"
+        return encode_record(self, kind=KIND, version=VERSION)
 
     @classmethod
     def from_json(cls, data: bytes) -> Plan:
-        record = json_file.parse(data)
-        if not isinstance(record, dict) or record.pop("vocabtool_run", None) != VERSION:
-            raise InvalidFile(f"wanted the plan of a run (version {VERSION})")
-        plan: Plan = from_json(cls, record, "run")
-        return plan
+        return decode_record(data, cls, kind=KIND, version=VERSION, advice=AGAIN)
 
     def differences(self, now: Plan, *, batch_size_given: bool = True) -> tuple[str, ...]:
         """Return a line for each difference between this plan and ``now``.
@@ -240,11 +193,8 @@ class Plan:
                 continue
             if name == "text":  # the opposite of its option
                 was, is_now = not was, not is_now
-            why = NO_CHECKSUMS if name == "check" and now.check == "content" else ""
-            lines.append(f"{option}: was {_show_value(was)}, is {_show_value(is_now)}{why}")
-        if self.check == now.check:
-            lines += changes(self.inputs, now.inputs, TIME_ALONE)
-        return tuple(lines)
+            lines.append(f"{option}: was {_show_value(was)}, is {_show_value(is_now)}")
+        return (*lines, *changes(self.inputs, now.inputs))
 
 
 def _show_value(value: Any) -> str:

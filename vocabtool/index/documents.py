@@ -25,10 +25,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as of
 
-from vocabtool.documents.batch import BATCH_BYTES, BadRow, Batch, Document, Kind, names_of, strings
-from vocabtool.documents.objects import as_bytes, as_string
+from vocabtool.documents.batch import (
+    BATCH_BYTES,
+    BadRow,
+    Batch,
+    Document,
+    Kind,
+    as_bytes,
+    as_string,
+    names_of,
+    strings,
+)
 from vocabtool.documents.tables import as_strings, byte_lengths, in_parts, is_long, is_strings
-from vocabtool.embedding.shard_files import as_utf8
+from vocabtool.embedding.shards import as_utf8
 from vocabtool.errors import InvalidFile
 from vocabtool.search.conditions import LEAST, MOST
 

@@ -282,7 +282,7 @@ class Index:
         ):
             plain = replace(read, keep=(), on_duplicate="error")
             first = next(iter(documents(files, plain, log=ReadLog())), None)
-            facts_of(files, "stat")  # raises if another file is missing
+            facts_of(files)  # raises if another file is missing
             texts = sample(files, read)
             if notify is not None and read.id_field is None and first is not None:
                 for name in ("id", "_id"):

@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -26,8 +26,7 @@ from vocabtool.documents.reading import ReadLog, SeenIds, Skip, Sources, batches
 from vocabtool.documents.vectors import Given, Matcher, check_counts, checksum_of, open_vectors
 from vocabtool.embedding.embed import THREADS
 from vocabtool.embedding.plan import Input, changes, facts_of
-from vocabtool.embedding.shard_files import ID, TEXT, VECTOR, vectors_of
-from vocabtool.embedding.shards import Shards
+from vocabtool.embedding.shards import ID, TEXT, VECTOR, Shards, vectors_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.prompts import same_for_documents
 from vocabtool.errors import ChangedRun, InvalidFile, OtherModel, VocabtoolError, reading
@@ -230,8 +229,8 @@ class Loader:
         self._alone = last.alone if self._start and last else self._writer.rows == 0
         if sum(len(part.sources) for part in self._parts) < 2:
             return self._load_rest()
-        with closing(SeenIds()) as self._ids:
-            return self._load_rest()
+        self._ids = SeenIds()
+        return self._load_rest()
 
     def _set_searched_fields(self, part: Part) -> None:
         """Tell the writer which fields are joined into one text in this part."""
@@ -433,17 +432,17 @@ class Loader:
                 self._check_order(part, given.name)
                 if not self._start:
                     check_counts(given, part.sources, part.options, self._measure)
-            with closing(Matcher(given, self._start)) as matcher:
+            matcher = Matcher(given, self._start)
 
-                def attach(batch: Batch) -> Iterator[Batch]:
-                    if not given.has_ids and self._log.skipped.count > skipped:
-                        place, reason = self._log.skipped.first[-1]
-                        what = f"skipped row ({reason}). Correct it, because {given.name} has a "
-                        raise InvalidFile(f"{what}vector for each row", file=place)
-                    return map(self._check_given, matcher.attach(batch))
+            def attach(batch: Batch) -> Iterator[Batch]:
+                if not given.has_ids and self._log.skipped.count > skipped:
+                    place, reason = self._log.skipped.first[-1]
+                    what = f"skipped row ({reason}). Correct it, because {given.name} has a "
+                    raise InvalidFile(f"{what}vector for each row", file=place)
+                return map(self._check_given, matcher.attach(batch))
 
-                yield attach
-                self._notes += filter(None, [matcher.finish()])
+            yield attach
+            self._notes += filter(None, [matcher.finish()])
 
     def _check_order(self, part: Part, name: str) -> None:
         """Raise an error unless all FILEs that share a file of vectors are read, in order."""
@@ -568,7 +567,7 @@ def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
     return tuple(
         replace(fact, name=told)
         for part in parts
-        for fact, (told, _) in zip(facts_of(part.files, "stat"), part.files.values(), strict=True)
+        for fact, (told, _) in zip(facts_of(part.files), part.files.values(), strict=True)
     )
 
 

@@ -201,7 +201,6 @@ def embed_report(report: EmbedReport) -> Report:
     pairs = [("done now", done)]
     texts = plural(counts.not_utf8, "document", "documents")
     vectors = plural(counts.zero, "vector", "vectors")
-    cached = plural(report.hits, "vector", "vectors")
     resumed = plural(report.resumed, "shard", "shards")
     redone = plural(report.redone, "shard", "shards")
     for name, count, told in (
@@ -212,7 +211,6 @@ def embed_report(report: EmbedReport) -> Report:
         ("empty", counts.empty, f"{plural(counts.empty, 'text', 'texts')} with only whitespace"),
         ("zero", counts.zero, f"{vectors}: the model knows no word of the text"),
         ("not UTF-8", counts.not_utf8, f"{texts}, invalid bytes stored as U+FFFD"),
-        ("cached", report.hits, f"{cached} from the cache"),
     ):
         if count:
             pairs.append((name, told))
@@ -239,8 +237,6 @@ def progress_line(progress: Progress) -> str:
             parts.append(f"{minutes // 60} h {minutes % 60:02} min left")
     if counts.tokens:
         parts.append(f"{counts.tokens_unknown / counts.tokens:.1%} of words unknown")
-    if progress.hits:
-        parts.append(f"{progress.hits / counts.documents:.0%} from the cache")
     return ", ".join(parts)
 
 

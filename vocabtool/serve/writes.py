@@ -23,9 +23,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vocabtool.choices import OnExisting
-from vocabtool.documents.batch import BadRow, Batch, Document
-from vocabtool.documents.objects import numbers_of
-from vocabtool.documents.text_files import BLANK, BOM
+from vocabtool.documents.batch import BadRow, Batch, Document, numbers_of
+from vocabtool.documents.row_files import BLANK, BOM
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.contents import VECTOR

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
-from vocabtool.documents.batch import Document, ReadLog
+from vocabtool.documents.batch import Document, Indexable, ReadLog, is_indexable
 from vocabtool.documents.files import (
     Files,
     Source,
@@ -25,7 +25,6 @@ from vocabtool.documents.files import (
     find,
     kind_of,
 )
-from vocabtool.documents.objects import Indexable, is_indexable
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import documents, extent, row_counts, total
 from vocabtool.errors import OperatorFailed, VocabtoolError, reading

@@ -14,8 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, Unpack, cast, get_args, overload
 
-from vocabtool.documents.batch import Document, ReadLog, SkipCounter
-from vocabtool.documents.objects import Indexable, is_indexable
+from vocabtool.documents.batch import Document, Indexable, ReadLog, SkipCounter, is_indexable
 from vocabtool.documents.options import ReadOptions
 from vocabtool.streams import operators
 from vocabtool.streams.frameworks import (

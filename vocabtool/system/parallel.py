@@ -17,6 +17,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from itertools import islice
+from math import inf
 from queue import SimpleQueue
 from threading import Event, Semaphore, Thread, current_thread
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -79,11 +80,7 @@ def prefetch(items: Iterable[T], count: int) -> Iterator[T]:
 
 
 def pipe_rows(
-    batch_fn: Callable[[list[T]], Sequence[R]],
-    items: Iterable[T],
-    *,
-    batch_size: int,
-    workers: int,
+    batch_fn: Callable[[list[T]], Sequence[R]], items: Iterable[T], *, batch_size: int, workers: int
 ) -> Iterator[R]:
     """Pass batches of items to ``batch_fn``, and yield the rows that it returns, one per item.
 
@@ -100,11 +97,16 @@ def pipe_rows(
     return _rows(parallel_map(row_each, in_batches(items, batch_size), workers=workers))
 
 
-def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield lists of ``size`` items. The last list, or the list before an error, can be shorter."""
+def in_batches(
+    items: Iterable[T], size: int, *, weight: Callable[[T], int] | None = None, most: float = inf
+) -> Iterator[list[T]]:
+    """Yield lists of ``size`` items. The last list, or the list before an error, can be shorter.
+
+    ``weight``: a list also ends when the weights of its items reach ``most``.
+    """
     if size < 1:
         raise ValueError(f"the batch size must be at least 1, got {size}")
-    return _batches(items, size)
+    return _batches(items, size, weight, most)
 
 
 @contextlib.contextmanager
@@ -150,12 +152,7 @@ class _UntilFailure(Iterator[T]):
 
 
 def _run_in_pool(
-    fn: Callable[[T], R],
-    items: Iterable[T],
-    workers: int,
-    ordered: bool,
-    kind: Workers,
-    ahead: int,
+    fn: Callable[[T], R], items: Iterable[T], workers: int, ordered: bool, kind: Workers, ahead: int
 ) -> Iterator[R]:
     waiting: deque[Future[R]] = deque()
     finished: SimpleQueue[Future[R]] = SimpleQueue()
@@ -263,11 +260,24 @@ def _read(
         read.put(_Failure(error))
 
 
-def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+def _batches(
+    items: Iterable[T], size: int, weight: Callable[[T], int] | None, most: float
+) -> Iterator[list[T]]:
     with closed_after(items) as remaining:
         source = _UntilFailure(remaining)
-        while batch := list(islice(source, size)):
-            yield batch
+        if weight is None:
+            while batch := list(islice(source, size)):
+                yield batch
+        else:
+            batch, total = [], 0
+            for item in source:
+                batch.append(item)
+                total += weight(item)
+                if len(batch) == size or total >= most:
+                    yield batch
+                    batch, total = [], 0
+            if batch:
+                yield batch
         source.fail()
 
 

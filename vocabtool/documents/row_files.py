@@ -1,4 +1,4 @@
-r"""Read text lines, JSON lines, CSV and TSV in blocks, and JSON arrays as a whole.
+r"""Read files of rows: text lines, JSON lines, JSON arrays, CSV, TSV and TFRecord.
 
 Text lines: a line ends with ``\n`` or ``\r\n``. A lone CR, NUL, U+0085 and U+2028 are part of the
 text. An empty line is a document.
@@ -9,6 +9,11 @@ invalid UTF-8. If a key is repeated, its last value is used.
 
 CSV and TSV: the first row contains the field names. Quotes follow RFC 4180. Row numbers count
 records, from 1 for the header; empty lines are not counted.
+
+TFRecord: each record is a ``tf.Example``, read without TensorFlow. A record is the length of its
+data (uint64, little-endian), a checksum of these eight bytes, the data, and a checksum of the data.
+Layout: tensorflow.org/tutorials/load_data/tfrecord and ``record_writer.cc`` in TensorFlow's source.
+Messages: ``tensorflow/core/example/example.proto`` and ``feature.proto``.
 """
 
 from __future__ import annotations
@@ -19,8 +24,10 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from struct import unpack, unpack_from
 from typing import Any, Final
 
+import google_crc32c
 import numpy as np
 import orjson
 import pyarrow as pa
@@ -33,17 +40,23 @@ from vocabtool.documents.batch import (
     BadRow,
     Batch,
     Request,
+    Row,
+    batch_of,
+    gather,
     in_size,
     join_texts,
+    joined_text,
     null_columns,
+    numbers_of,
+    row_of,
     strings,
     text_column,
     text_columns,
 )
 from vocabtool.documents.files import ArrowStream, Readable, arrow_errors, refuse_utf16
-from vocabtool.documents.objects import Row, batch_of, gather, joined_text, numbers_of, row_of
 from vocabtool.documents.options import TEXT
 from vocabtool.errors import InvalidFile
+from vocabtool.formats import wire
 from vocabtool.vocabulary import decode
 
 BOM: Final = b"\xef\xbb\xbf"
@@ -356,3 +369,134 @@ class _Rows:
                         row[name] = decode(value)
         texts = join_texts([*map(column, self.texts)])
         return Batch(self.request.source, texts, numbers, ids, columns, fields)
+
+
+# ---- TFRecord
+
+MAX_RECORD_BYTES: Final = 64 << 20  # a longer record is an invalid row
+PIECE: Final = 1 << 20  # bytes read at a time in a skipped record
+HEADER: Final = 12  # bytes of a length and its checksum
+CHECKSUM: Final = 4
+GZIP: Final = b"\x1f\x8b"
+# Field numbers in the messages Example, Features, its map entries, and Feature.
+FEATURES, ENTRY, VALUES = 1, 1, 1
+KEY, VALUE = 1, 2
+BYTES, FLOATS, INTEGERS = 1, 2, 3
+
+
+def read_tfrecord(file: Readable, request: Request) -> Iterator[Batch]:
+    """Read each record as a document.
+
+    A damaged length or a truncated file always raises :class:`InvalidFile`, even if ``on_error``
+    is ``"skip"``.
+    """
+    return gather(_records(file, request), request, MAX_ROWS)
+
+
+def _records(file: Readable, request: Request) -> Iterator[Row]:
+    number, offset = 0, 0
+    while header := _up_to(file, HEADER):
+        number += 1
+        if header.startswith(GZIP) and number == 1:
+            raise InvalidFile("compressed with gzip: rename it to end in .gz", offset=0)
+        if len(header) < HEADER:
+            raise InvalidFile(f"the header of record {number:,} is truncated", offset=offset)
+        length, stored = unpack("<QI", header)
+        if checksum(header[:8]) != stored:
+            what = "the checksum of its length is wrong: damaged, or not TFRecord"
+            raise InvalidFile(f"record {number:,}: {what}", offset=offset)
+        is_left_out = bool(request.ahead.left) and request.ahead.skip_unread(1)
+        is_read = not is_left_out and length <= MAX_RECORD_BYTES
+        record, left = b"", length + CHECKSUM
+        while left:
+            size = left if is_read else min(left, PIECE)
+            record = _up_to(file, size)
+            if len(record) < size:
+                what = f"record {number:,} of {length:,} bytes is truncated"
+                raise InvalidFile(what, offset=offset)
+            left -= size
+        try:
+            if is_read:
+                yield _example(record, number, offset, request)
+            elif not is_left_out:
+                raise BadRow(f"a record with more than {MAX_RECORD_BYTES:,} bytes")
+        except BadRow as bad:
+            request.refuse(number, str(bad))
+        offset += HEADER + length + CHECKSUM
+
+
+def _up_to(file: Readable, size: int) -> bytes:
+    data = file.read(size)
+    while data and len(data) < size and (more := file.read(size - len(data))):
+        data += more
+    return data
+
+
+def checksum(data: bytes) -> int:
+    """Return the masked CRC-32C of ``data``: it is rotated, and a constant is added."""
+    crc = int(google_crc32c.value(data))
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFF_FFFF
+
+
+def _example(record: bytes, number: int, offset: int, request: Request) -> Row:
+    content, stored = record[:-CHECKSUM], int.from_bytes(record[-CHECKSUM:], "little")
+    if checksum(content) != stored:
+        raise BadRow(f"the record's checksum does not match (at byte {offset:,})")
+    options = request.options
+    texts = options.fields or (options.single_field or TEXT,)
+    wanted = frozenset((*texts, options.id_field or TEXT, *options.kept_fields))
+    try:
+        values = features(content, None if request.whole else wanted)
+    except InvalidFile as error:
+        raise BadRow(f"not a tf.Example: {error}") from error
+    row = row_of(values, number, request)
+    for name, value in row.fields.items():
+        if isinstance(value, list):
+            row.fields[name] = [decode(v) if isinstance(v, bytes) else v for v in value]
+        elif isinstance(value, bytes):
+            row.fields[name] = decode(value)
+    return row
+
+
+def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, object]:
+    """Return the features of an ``Example`` by name.
+
+    A feature with one value is returned as this value, any other as a list. Values are ``bytes``,
+    ``float`` (from 32 bits) or ``int``.
+
+    ``wanted``: the names of the features to read. The value of any other feature is ``None``.
+    """
+    found: dict[str, object] = {}
+    for message in wire.messages(example, (0, len(example)), FEATURES):
+        for entry in wire.messages(example, message, ENTRY):
+            name = decode(wire.last_bytes(example, entry, KEY))
+            found[name] = None
+            if wanted is None or name in wanted:
+                values = _values(example, entry)
+                found[name] = values[0] if len(values) == 1 else values
+    return found
+
+
+def _values(example: bytes, entry: wire.Span) -> list[bytes | float | int]:
+    """Return the values of a feature. If it has several types, only the last type counts."""
+    values: list[bytes | float | int] = []
+    kind = None
+    for feature in wire.messages(example, entry, VALUE):
+        for number, listed, first, last in wire.fields(example, *feature):
+            if number not in (BYTES, FLOATS, INTEGERS) or listed != wire.LEN:
+                continue
+            if number != kind:
+                kind, values = number, []
+            for field, wire_type, start, end in wire.fields(example, first, last):
+                if field != VALUES:
+                    continue
+                if kind == INTEGERS:
+                    values += wire.integers(example, (start, end), wire_type)
+                elif kind == FLOATS:
+                    if wire_type not in (wire.FIXED32, wire.LEN) or (end - start) % 4:
+                        what = f"expected floats of 4 bytes, got {end - start:,} bytes of wire type"
+                        raise InvalidFile(f"{what} {wire_type}")
+                    values += unpack_from(f"<{(end - start) // 4}f", example, start)
+                elif wire_type == wire.LEN:
+                    values.append(example[start:end])
+    return values
