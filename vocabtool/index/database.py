@@ -9,8 +9,6 @@
                    above 0   the number of the file that the document is from
                    0         no file, and the user passed the vector
                    -1        no file, and the model of the index made the vector
-      answers      number, key, digest, answer: the newest 10,000 answers to requests for changes.
-                   A repeated request gets the same answer. The first answer creates this table
 
 The COMMIT of a writer's SQL transaction commits the whole index. Before the COMMIT, the writer
 flushes the other files. If the writer is killed, these files may have more rows than the record
@@ -64,11 +62,6 @@ CREATE TABLE fields (row INTEGER PRIMARY KEY, source INTEGER NOT NULL, text_hash
 CREATE INDEX fields_by_text ON fields (text_hash);
 CREATE INDEX fields_by_source ON fields (source);
 """
-ANSWERS: Final = (
-    "CREATE TABLE IF NOT EXISTS answers (number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE,"
-    " digest BLOB NOT NULL, answer BLOB NOT NULL)"
-)
-MAX_ANSWERS: Final = 10_000  # remembered; older ones are forgotten
 # For each value of a column its first row, and the numbers of all rows if there are several. One
 # result for each value takes a fifth of the time of one for each row.
 ROWS_OF_VALUES: Final = (
@@ -186,20 +179,6 @@ class Database:
         statement = "SELECT id, row FROM documents WHERE id IN (?...) ORDER BY row"
         for id_, row in self.select(statement, ids):
             found.setdefault(id_, []).append(row)
-        return found
-
-    def answers(self, key: str | None = None) -> list[tuple[str, bytes, bytes]]:
-        """Return stored answers to requests as (key, digest, answer), oldest first.
-
-        ``key``: return only the answer with this key.
-        """
-        if not self.fetch("SELECT 1 FROM sqlite_master WHERE name = 'answers'"):
-            return []
-        chosen = "" if key is None else "WHERE key = ?"
-        statement = f"SELECT key, digest, answer FROM answers {chosen} ORDER BY number"
-        found = self.fetch(statement, () if key is None else (key,))
-        if not all([*map(type, each)] == [str, bytes, bytes] for each in found):
-            raise InvalidFile("damaged: table answers", file=str(self.file))
         return found
 
     def checked_rows(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:
@@ -374,21 +353,6 @@ class DatabaseWriter(Database):
                     (first,),
                 )
             connection.execute(f"CREATE INDEX by_{name} ON fields ({name})")
-
-    def remember(self, answers: Iterable[tuple[str, bytes, bytes]]) -> None:
-        """Store answers to requests; delete all but the newest 10,000.
-
-        ``answers``: tuples (key, digest, answer) with new keys.
-        """
-        with self.statements() as connection:
-            connection.execute(ANSWERS)
-            connection.executemany(
-                "INSERT INTO answers (key, digest, answer) VALUES (?, ?, ?)", answers
-            )
-            connection.execute(
-                "DELETE FROM answers WHERE number <= (SELECT max(number) FROM answers) - ?",
-                (MAX_ANSWERS,),
-            )
 
     def commit(self, data: bytes, deleted: bytes) -> None:
         """Commit a manifest and a bitmap of deleted rows durably; begin a new transaction."""

@@ -523,13 +523,6 @@ class FolderWriter:
         was_there: Rows = rows[~self._before.is_deleted[rows]]
         return was_there
 
-    def remember(self, key: str, digest: bytes, answer: bytes) -> None:
-        self.database.remember([(key, digest, answer)])
-
-    def answer_for(self, key: str) -> tuple[bytes, bytes] | None:
-        found = self.database.answers(key)
-        return found[0][1:] if found else None
-
     def register_sources(self, sources: Sequence[Source]) -> None:
         self.manifest = replace(self.manifest, sources=(*sources,))
 

@@ -98,8 +98,6 @@ def compact(path: Path, progress: Progress | None = None) -> int:
                 if progress is not None:
                     progress("documents copied", end / held.rows)
             files.index_fields()
-            if answers := before.database.answers():
-                files.database.remember(answers)
             done = replace(
                 files.manifest, commit=held.commit + 1, load=after_other_change(held.load)
             )

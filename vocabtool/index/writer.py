@@ -74,10 +74,6 @@ class StoreWriter(Protocol):
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
         """Return the rows of the FILEs with these ``numbers``; see :class:`Writer`."""
 
-    def remember(self, key: str, digest: bytes, answer: bytes) -> None: ...
-
-    def answer_for(self, key: str) -> tuple[bytes, bytes] | None: ...
-
     def register_sources(self, sources: Sequence[Source]) -> None:
         """Record ``sources`` as the FILEs of the index, in the next commit."""
 
@@ -199,24 +195,6 @@ class Writer:
         ``ids``: in valid UTF-8.
         """
         return self._files.find_existing(ids)
-
-    def remember(self, key: str, digest: bytes, answer: bytes) -> None:
-        """Store the answer to a request, in the same commit as the changes for this request.
-
-        If the answer is lost on its way and the request is repeated, :meth:`answer_for` finds the
-        answer, and the changes need not be made again. The index keeps the newest 10,000 answers;
-        :meth:`Index.compact` and :meth:`Index.copy` keep them too.
-
-        - ``key``: a name of the request. No stored answer may have the same key.
-        - ``digest``: a hash of the request, to recognise a different request with the same key.
-        """
-        with self._all_or_nothing():
-            self._files.remember(key, digest, answer)
-        self._changed = True
-
-    def answer_for(self, key: str) -> tuple[bytes, bytes] | None:
-        """Return the digest and the answer that :meth:`remember` stored with a key, or ``None``."""
-        return self._files.answer_for(key)
 
     def register_sources(self, sources: Sequence[Source]) -> None:
         """Record ``sources`` as the FILEs of the index, in the next commit."""

@@ -217,7 +217,8 @@ class PostgresIndex(Index):
                 documents, copies = None, None
                 with suppress(VocabtoolError):
                     manifest = read_manifest(connection, tables, where)
-                    documents, copies = manifest.live, cache_folder(where, manifest)
+                    documents = manifest.live
+                    copies = cache_folder(where, manifest)
                 if not dry_run and drop_index(connection, tables, where, name) and copies:
                     shutil.rmtree(copies, ignore_errors=True)
                 what = ": its unfinished replacement" if ending else ":"
