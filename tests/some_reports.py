@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.judged_words import judged, lines
-from vocabtool import ByteStrings, Diff, OovReport, Vocabulary, save_diff, save_report
+from vocabtool import ByteStrings, Diff, OovReport, Vocabulary
 from vocabtool.choices import Fold
 from vocabtool.comparison.compare import compare, weigh
 from vocabtool.oov.counter import OovCounts, count_batch
 from vocabtool.oov.report import Header
 from vocabtool.reports import comparison, oov, render
+from vocabtool.reports.comparison import save_diff
+from vocabtool.reports.oov import save_report
 from vocabtool.tokenization.text_arrays import string_array
 from vocabtool.vocabulary import Marker
 

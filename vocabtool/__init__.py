@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from vocabtool.oov.counter import OovCounter
     from vocabtool.oov.report import OovReport
     from vocabtool.oov.suggest import suggest
-    from vocabtool.reports.comparison import save_diff
-    from vocabtool.reports.oov import save_report
     from vocabtool.search.hits import Hit, Hits
     from vocabtool.search.settings import Settings
     from vocabtool.streams.stream import Stream, interleave, mix, stream
@@ -104,8 +102,6 @@ __all__ = [
     "open_encoder",
     "read",
     "save",
-    "save_diff",
-    "save_report",
     "stream",
     "suggest",
     "train",
@@ -117,7 +113,6 @@ _HOMES = {
     **dict.fromkeys(("read", "save"), "vocabtool.formats.vocabulary_files"),
     "Model": "vocabtool.formats.reader",
     **dict.fromkeys(("Diff", "diff"), "vocabtool.comparison.compare"),
-    "save_diff": "vocabtool.reports.comparison",
     "WordVectors": "vocabtool.formats.word_vectors",
     "Encoder": "vocabtool.encoders.encoder",
     "open_encoder": "vocabtool.encoders.open_encoder",
@@ -137,7 +132,6 @@ _HOMES = {
     "OovCounter": "vocabtool.oov.counter",
     "OovReport": "vocabtool.oov.report",
     "suggest": "vocabtool.oov.suggest",
-    "save_report": "vocabtool.reports.oov",
     "TokenLimit": "vocabtool.tokenization.token_limit",
     "Words": "vocabtool.tokenization.words",
     **dict.fromkeys(("Place", "Unknown", "Vocabulary"), "vocabtool.vocabulary"),

@@ -17,7 +17,8 @@ import pytest
 
 from tests.cli.running import on_terminal, run
 from tests.some_reports import vocabulary
-from vocabtool import Diff, OovCounter, Words, diff, save_diff
+from vocabtool import Diff, OovCounter, Words, diff
+from vocabtool.reports.comparison import save_diff
 
 tokenizers: Any = pytest.importorskip("tokenizers", reason="it is the oracle")
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.html_page import Page
 from tests.some_reports import A, B, compared, nasty_diff, saved, text_of, vocabulary
-from vocabtool import save_diff
+from vocabtool.reports.comparison import save_diff
 
 SHARED = 2 + 3
 
