@@ -375,7 +375,9 @@ def split_table(
     names, pieces = table["word"].to_pylist(), table["pieces"].to_pylist()
     shown = [examples.get(name, b"") for name in names]
     listed, random = (int(np.count_nonzero(part == number)) for number in (0, 1))
-    kinds: list[Kind | None] = [None] * listed + ["random"] * random
+    kinds: list[Kind | None] = [None] * listed
+    random_kind: Kind = "random"
+    kinds += [random_kind] * random
     if vocabulary is not None:
         entries, most = vocabulary.stored, min(listed, COMMONEST)
         marker = vocabulary.marker or guess_marker(entries)
