@@ -3,9 +3,9 @@
     python benchmarks/ops.py FOLDER...       folders with SavedModels, such as ../shared/models
 
 The models of FOLDER are those of strangers. The others are written here, by the layers that people
-use: Keras (2 and 3) TextVectorization and StringLookup, the tokenizers of TensorFlow Text, and graphs
-of TensorFlow 1 like the text modules of TensorFlow Hub. TensorFlow, TensorFlow Text and tf_keras must
-be installed. An op is counted once a model, whether vocabtool understands it or not.
+use: Keras (2 and 3) TextVectorization and StringLookup, the tokenizers of TensorFlow Text, and
+graphs of TensorFlow 1 like the text modules of TensorFlow Hub. TensorFlow, TensorFlow Text and
+tf_keras must be installed. An op is counted once a model, whether vocabtool understands it or not.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ GROUPS: Final = {  # cases of tests/builders/text_models.py, by how their names 
 }
 
 
-def ops_of(model: Path) -> set[str]:
-    """Return the ops that were met on the ways from the lookups of a model back to its text."""
+def ops_of(model: Path) -> set[str] | None:
+    """Return the ops that were met on the ways from the lookups of a model back to its text.
+
+    ``None`` if the model cannot be read.
+    """
     met: set[str] = set()
     steps_of = infer_rule.steps_of
 
@@ -45,6 +48,7 @@ def ops_of(model: Path) -> set[str]:
         infer_rule.read_lookup_paths(model)
     except VocabtoolError as error:
         print(f"{model.name}: {error}", file=sys.stderr)
+        return None
     finally:
         infer_rule.steps_of = steps_of
     return met - {op.decode() for op in SAME}
@@ -70,8 +74,9 @@ def main() -> None:
     sizes: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as work:
         for group, model in models([Path(folder) for folder in sys.argv[1:]], Path(work)):
-            sizes[group] += 1
-            for op in ops_of(model):
+            ops = ops_of(model)
+            sizes[group] += ops is not None
+            for op in ops or ():
                 counts[op][group] += 1
     groups = (STRANGERS, KERAS, TEXT, HUB)
     print("| op |", " | ".join(f"{name} ({sizes[name]})" for name in groups), "|")

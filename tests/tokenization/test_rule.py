@@ -31,9 +31,7 @@ from vocabtool.tokenization.steps import (
     SplitOn,
     SplitWhitespace,
     Strip,
-    Substr,
     Transcode,
-    Upper,
     WhitespaceSplit,
 )
 from vocabtool.tokenization.text_arrays import Step, TokenCodes, Tokens, as_bytes, string_array
@@ -45,7 +43,6 @@ BETWEEN_BLANKS: tuple[tuple[Step, ...], ...] = (
     (SPLIT,),
     (Lower(), SPLIT),
     (Lower(utf8=True), SPLIT),
-    (Upper(utf8=True), SPLIT, Lower()),
     (LowerEveryScript(), SPLIT),
     parse_rule("words"),
     (Lower(), RegexReplace(PUNCTUATION, ""), SPLIT),
@@ -54,7 +51,7 @@ BETWEEN_BLANKS: tuple[tuple[Step, ...], ...] = (
     (WhitespaceSplit(), PAIRS),
     (RegexReplace(r"\s", " "), SPLIT, DropEmpty()),
     (RegexReplace(r"\d+", "0"), SPLIT),
-    (SPLIT, Strip(), Substr(0, 2), Join(b"<", b">")),
+    (SPLIT, Strip(), Join(b"<", b">")),
     (SPLIT, SplitOn(b","), Characters()),
     (SPLIT, CaseFold(), NormalizeUtf8("NFKC")),
     (Lower(), SPLIT, PAIRS),
@@ -75,7 +72,6 @@ WHOLE_TEXTS: tuple[tuple[Step, ...], ...] = (
     (RegexReplace(r"\s+", "_"), SPLIT),
     (RegexReplace("a", "b", every=False), SPLIT),
     (SplitWhitespace(1), SPLIT),
-    (Substr(0, 0), SPLIT),
     (Characters(Decoder("ignore")),),
     (Transcode(), SPLIT),
     (Matches("[a-z]+|b c"),),
@@ -161,12 +157,12 @@ def test_distinct_words_are_looked_at_once() -> None:
 
 
 ONE_STEP: tuple[Step, ...] = (
-    *(Lower(), Lower(utf8=True), Upper(), LowerEveryScript(), CaseFold(), Strip(), DropEmpty()),
+    *(Lower(), Lower(utf8=True), LowerEveryScript(), CaseFold(), Strip(), DropEmpty()),
     *(RegexReplace("a", "b"), RegexReplace("a", "c"), RegexReplace("b", "b")),
     *(RegexReplace("a", "b", every=False), SplitWhitespace(), SplitWhitespace(1)),
     *(SplitWhitespace(2), SplitOn(b" "), SplitOn(b","), SplitOn(b",", 1), SplitAtAny(b" ")),
     *(SplitAtAny(b","), SplitAtAny(b" ", skip_empty=False), Join(b"a", b"b"), Join(b"b", b"b")),
-    *(Join(b"a", b"a"), Substr(0, 1), Substr(1, 1), Substr(0, 2), Substr(0, 1, "UTF8_CHAR")),
+    Join(b"a", b"a"),
     *(Transcode(Decoder(errors)) for errors in ("replace", "ignore", "strict")),
     *(Transcode(Decoder(replacement=33)), Transcode(Decoder(controls=True)), Characters()),
     *(NormalizeUtf8(form) for form in ("NFC", "NFD", "NFKC", "NFKD")),
@@ -222,7 +218,7 @@ OTHER_REPLACEMENTS = (
 )
 LOCAL: tuple[Step, ...] = (
     *(RegexReplace(*pair) for pair in LOCAL_REPLACEMENTS),
-    *(Lower(), Lower(utf8=True), Upper(), Upper(utf8=True)),
+    *(Lower(), Lower(utf8=True)),
     *(RegexSplit(*patterns) for patterns in LOCAL_PATTERNS),
     *(NormalizeUtf8("NFC"), NormalizeUtf8("NFD"), NormalizeUtf8("NFKC"), NormalizeUtf8("NFKD")),
     *(CaseFold(), BertNormalize(True), BertNormalize(False), BertSplit(), ScriptSplit(True)),
@@ -246,7 +242,7 @@ def made_of(step: Step, *texts: str | bytes) -> list[list[bytes]]:
 def test_local_steps_need_only_what_stands_between_blanks(step: Step, text: str | bytes) -> None:
     """A local step gives the same on the parts between whitespace as on the whole."""
     # One ends a text at NUL, the other behaves differently on a text with one.
-    if isinstance(step, RegexSplit) or (isinstance(step, Lower | Upper) and step.utf8):
+    if isinstance(step, RegexSplit) or (isinstance(step, Lower) and step.utf8):
         text = text.replace("\0", "") if isinstance(text, str) else text.replace(b"\0", b"")
     split = SplitWhitespace()
     once = split.apply(step.apply(Tokens.whole(string_array([text]))))

@@ -25,9 +25,7 @@ from vocabtool.tokenization.steps import (
     SplitOn,
     SplitWhitespace,
     Strip,
-    Substr,
     Transcode,
-    Upper,
 )
 from vocabtool.tokenization.text_arrays import Step, Tokens, string_array
 
@@ -60,8 +58,6 @@ def split_v1(text: bytes, delimiter: str, skip_empty: bool) -> Any:
 CASES: list[tuple[Step, Op]] = [
     (Lower(), tf.strings.lower),
     (Lower(utf8=True), lambda x: tf.strings.lower(x, encoding="utf-8")),
-    (Upper(), tf.strings.upper),
-    (Upper(utf8=True), lambda x: tf.strings.upper(x, encoding="utf-8")),
     (Strip(), tf.strings.strip),
     *(
         (
@@ -123,22 +119,6 @@ def ours(step: Step, texts: list[bytes]) -> list[list[bytes]]:
 def test_step_is_the_op(step: Step, op: Op, texts: list[bytes]) -> None:
     """On awkward and on random texts: the same as TensorFlow's op."""
     assert ours(step, texts) == [listed(op(text)) for text in texts]
-
-
-@pytest.mark.parametrize("unit", ["BYTE", "UTF8_CHAR"])
-@pytest.mark.parametrize(("start", "length"), [(0, 5), (-2, 2), (1, 1), (2, 100)])
-def test_substr(start: int, length: int, unit: Any) -> None:
-    """Substr is TensorFlow's, including the error for short strings."""
-    for text in (*TEXTS, b"ab", b"a"):
-        if unit == "UTF8_CHAR" and text.decode("utf-8", "replace").encode() != text:
-            continue
-        try:
-            wanted = [[tf.strings.substr(text, start, length, unit=unit).numpy()]]
-        except tf.errors.InvalidArgumentError:
-            with pytest.raises(VocabtoolError, match="the model fails on the text"):
-                ours(Substr(start, length, unit), [text])
-        else:
-            assert ours(Substr(start, length, unit), [text]) == wanted
 
 
 def test_strict_decoding_and_padding() -> None:

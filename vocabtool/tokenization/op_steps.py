@@ -1,7 +1,6 @@
 """Trace a tensor of a graph back, and translate ops into steps that split texts into words.
 
-A value is a constant only if no other value is possible. A loop is followed only if it runs over
-all texts.
+A value is a constant only if no other value is possible.
 """
 
 from __future__ import annotations
@@ -33,10 +32,7 @@ from vocabtool.tokenization.steps import (
     SplitOn,
     SplitWhitespace,
     Strip,
-    Substr,
     Transcode,
-    Unit,
-    Upper,
     WhitespaceSplit,
     regex_fault,
 )
@@ -54,8 +50,6 @@ SAME: Final = frozenset(
 )
 BRANCHES: Final = frozenset((b"If", b"StatelessIf"))
 LOOPS: Final = frozenset((b"While", b"StatelessWhile"))
-ADDITIONS: Final = frozenset((b"Add", b"AddV2"))
-COUNTING: Final = frozenset((b"Less", b"LogicalAnd", b"Identity"))
 
 Calls = tuple[tuple[Body, Node], ...]
 
@@ -126,10 +120,8 @@ class TracePoint(NamedTuple):
         if from_end > len(node.data_inputs):
             raise NotUnderstood(node.op, "it passes too few arguments to its function")
         if node.op in LOOPS:
-            at = len(body.returns) - from_end
-            if at < 0 or _behind_copies(body, body.returns[at]) != body.arguments[-from_end]:
-                raise NotUnderstood(node.op, "the loop changes the text in each iteration")
-        elif node.op not in BRANCHES and function_of(node) != body.name:
+            raise NotUnderstood(node.op, "the texts go through a loop")
+        if node.op not in BRANCHES and function_of(node) != body.name:
             raise NotUnderstood(
                 node.op, "vocabtool does not know how this op passes arguments to a function"
             )
@@ -172,22 +164,6 @@ class TracePoint(NamedTuple):
             return tensors.strings(tensor)[0]
         return int(tensors.integers(tensor)[0]) if tensor.dtype in INTEGERS else None
 
-    def is_size_of(self, tensor: TracePoint) -> bool:
-        number = self
-        for _ in range(MAX_OPS):
-            node = number.node
-            if node is None:
-                return False
-            if node.op in (b"Size", b"Shape"):
-                sized, rows = number.input(node, 0).behind_reshapes(), tensor.behind_reshapes()
-                return (sized.body.name, sized.reference) == (rows.body.name, rows.reference)
-            if node.op == b"StridedSlice" and number.input(node, 1).scalar() != 0:
-                return False
-            if node.op not in (b"StridedSlice", b"Cast", b"Identity"):
-                return False
-            number = number.input(node, 0)
-        return False
-
     def behind_reshapes(self) -> TracePoint:
         point = self
         for _ in range(MAX_OPS):
@@ -203,74 +179,6 @@ def function_of(node: Node) -> bytes:
     return node.function() if node.op.endswith(b"PartitionedCall") else node.op
 
 
-def takes_every_item(linker: Linker, body: Body, item: Node) -> bool:
-    """Return whether a loop such as ``tf.map_fn`` reads each row of a tensor once, in order.
-
-    ``item``: The ``TensorListGetItem`` that reads a row.
-    """
-    loops = linker.callers(body.name)
-    return bool(loops) and all(
-        loop.op in LOOPS and _Loop(linker, body, caller, loop).runs_over(item)
-        for caller, loop in loops
-    )
-
-
-class _Loop(NamedTuple):
-    linker: Linker
-    body: Body
-    caller: Body
-    node: Node
-
-    def runs_over(self, item: Node) -> bool:
-        listed, index = (_argument_at(self.body, item.data_input(i)) for i in (0, 1))
-        if listed is None or index is None or not self._counts(index):
-            return False
-        made = self.caller.node(self.node.data_input(listed).name)
-        if made is None or made.op != b"TensorListFromTensor":
-            return False
-        rows = TracePoint(self.linker, self.caller, made.data_input(0))
-        names = list(self.node.functions_of(b"cond"))
-        test = self.linker.graph.functions.get(names[0]) if names else None
-        if test is None or any(node.op not in COUNTING for node in test):
-            return False
-        comparisons = [node for node in test if node.op == b"Less"]
-        for node in comparisons:
-            counter, bound = (_argument_at(test, node.data_input(i)) for i in (0, 1))
-            if counter is None or bound is None or not self._counts(counter):
-                return False
-            if not self._input(bound).is_size_of(rows):
-                return False
-        return bool(comparisons)
-
-    def _input(self, position: int) -> TracePoint:
-        return TracePoint(self.linker, self.caller, self.node.data_input(position))
-
-    def _counts(self, at: int) -> bool:
-        """Return whether the loop variable at position ``at`` takes the values 0, 1, 2, ..."""
-        body = self.body
-        if at >= len(body.returns) or self._input(at).scalar() != 0:
-            return False
-        node = body.node(_behind_copies(body, body.returns[at]))
-        if node is None or node.op not in ADDITIONS:
-            return False
-        step = TracePoint(self.linker, body, node.data_input(1)).scalar()
-        return step == 1 and _argument_at(body, node.data_input(0)) == at
-
-
-def _argument_at(body: Body, reference: Reference) -> int | None:
-    name = _behind_copies(body, reference)
-    return body.arguments.index(name) if name in body.arguments else None
-
-
-def _behind_copies(body: Body, reference: Reference) -> bytes:
-    for _ in range(MAX_OPS):
-        node = body.node(reference.name)
-        if node is None or node.op != b"Identity":
-            break
-        reference = node.data_input(0)
-    return reference.name
-
-
 # Ops.
 
 MAX_NGRAM: Final = 1_000  # words per n-gram
@@ -281,19 +189,6 @@ UTF8: Final = (b"UTF-8", b"UTF8")
 DECODES: Final = frozenset((b"UnicodeDecode", b"UnicodeDecodeWithOffsets"))
 SCRIPT_TOKENIZER: Final = b"UnicodeScriptTokenizeWithOffsets"
 CODE_POINT_TOKENIZERS: Final = frozenset((SCRIPT_TOKENIZER, b"WhitespaceTokenizeWithOffsets"))
-SPLITS: Final = frozenset((b"StringSplitV2", b"StringSplit"))
-# Ops that select the bounds of a row, and ops with which TensorFlow computes row splits.
-PICKS: Final = frozenset(
-    (b"Const", b"Identity", b"Cast", b"Reshape", b"Pack", b"ConcatV2", b"StridedSlice")
-)
-ROW_SPLITS: Final = PICKS | frozenset(
-    (
-        *(b"Bincount", b"DenseBincount", b"Size", b"Shape", b"Prod", b"Max"),
-        *(b"Maximum", b"Minimum", b"Mul", b"AddV2", b"Greater"),
-    )
-)
-SUMS: Final = frozenset((b"Cumsum",))
-
 StepsOfOp = tuple[tuple[Step, ...], Reference]
 """The steps of an op in order, and the source of their strings."""
 
@@ -352,17 +247,9 @@ class OpOnWay(NamedTuple):
         controls = self.flag(b"replace_control_characters", False)
         return Decoder(cast(Errors, errors), replacement, controls)
 
-    def only_utf8_out(self) -> None:
-        if self.node.bytes_of(b"output_encoding").upper() not in UTF8:
-            raise self.refuse("its output is not UTF-8")
-
-    def maker_of(self, position: int) -> Node | None:
-        """Return the node that makes an input. Ops that only change its shape are skipped."""
-        return self.here.input(self.node, position).behind_reshapes().node
-
     def has_rows_of(self, node: Node) -> bool:
         """Return whether ``node`` makes the row splits, which are the op's second input."""
-        maker = self.maker_of(1)
+        maker = self.here.input(self.node, 1).behind_reshapes().node
         return maker is not None and maker.name == node.name
 
     def decoder(self, reference: Reference) -> tuple[OpOnWay, bool]:
@@ -414,21 +301,6 @@ def _replace(op: OpOnWay, pattern: bytes, rewrite: bytes) -> Step:
 def _split(op: OpOnWay) -> Step:
     separator, most = op.text_constant(1), op.node.integer_of(b"maxsplit", -1)
     return SplitOn(separator, most) if separator else SplitWhitespace(most)
-
-
-def _substr(op: OpOnWay) -> Step:
-    unit = op.node.bytes_of(b"unit").decode("ascii", "replace") or "BYTE"
-    start, length = op.constant(1), op.constant(2)
-    if unit not in get_args(Unit) or isinstance(start, bytes) or isinstance(length, bytes):
-        raise op.refuse("its start or length is not a number")
-    if length < 0:
-        raise op.refuse("its length is negative; TensorFlow versions treat this differently")
-    return Substr(start, length, cast(Unit, unit))
-
-
-def _transcode(op: OpOnWay) -> Step:
-    op.only_utf8_out()
-    return Transcode(op.read_decoding())
 
 
 def _ngrams(op: OpOnWay) -> Step:
@@ -498,8 +370,9 @@ def _join(op: OpOnWay) -> StepsOfOp:
 
 
 def _encode(op: OpOnWay) -> StepsOfOp:
-    op.only_utf8_out()
-    made_by = op.maker_of(0)
+    if op.node.bytes_of(b"output_encoding").upper() not in UTF8:
+        raise op.refuse("its output is not UTF-8")
+    made_by = op.here.input(op.node, 0).behind_reshapes().node
     if made_by is None or made_by.op not in CODE_POINT_TOKENIZERS:
         decoder, apart = op.decoder(op.node.data_input(0))
         decoding = decoder.read_decoding()
@@ -516,18 +389,10 @@ def _encode(op: OpOnWay) -> StepsOfOp:
     return (Transcode(decoder.read_decoding()), step), decoder.node.data_input(0)
 
 
-def _drop_padding(op: OpOnWay, padding: int, words: int) -> StepsOfOp:
-    if op.constant(padding) != b"":
+def _sparse_to_dense(op: OpOnWay) -> StepsOfOp:
+    if op.constant(3) != b"":
         raise op.refuse("its padding is not an empty string")
-    return (DropEmpty(),), op.node.data_input(words)
-
-
-def _ragged_to_tensor(op: OpOnWay) -> StepsOfOp:
-    """Drop the padding. Refuse a tensor of fixed size, in which words may be missing."""
-    shape = op.tensor(0)
-    if shape is None or bool((tensors.integers(shape) >= 0).any()):
-        raise op.refuse("it might drop words")
-    return _drop_padding(op, 2, 1)
+    return (DropEmpty(),), op.node.data_input(2)
 
 
 def _gather_nd(op: OpOnWay) -> StepsOfOp:
@@ -543,7 +408,7 @@ def _gather_nd(op: OpOnWay) -> StepsOfOp:
 
 
 def _strided_slice(op: OpOnWay) -> StepsOfOp:
-    """Accept a slice that keeps everything, adds an axis, or takes the row of a single text."""
+    """Accept a slice that keeps everything, or adds an axis."""
     node, steps = op.node, op.tensor(3)
     begins, ends, axes = map(node.integer_of, (b"begin_mask", b"end_mask", b"new_axis_mask"))
     drops = node.integer_of(b"shrink_axis_mask") or node.integer_of(b"ellipsis_mask")
@@ -551,49 +416,7 @@ def _strided_slice(op: OpOnWay) -> StepsOfOp:
         each = enumerate(tensors.integers(steps).tolist())
         if all(axes >> i & 1 or (begins >> i & ends >> i & 1 and by == 1) for i, by in each):
             return (), node.data_input(0)
-    # ``tf.strings.split(text)`` of one text: row 0 of ragged words with one row.
-    split = op.maker_of(0)
-    if split is not None and split.op in SPLITS:
-        text = op.here.body.node(split.data_input(0).name)
-        single = text is not None and text.op == b"Pack" and len(text.data_inputs) == 1
-        bounds = (node.data_input(1), node.data_input(2))
-        if single and all(_is_row_bound(op.here.body, bound, split.name) for bound in bounds):
-            return (), node.data_input(0)
     raise op.refuse("it might leave out words")
-
-
-def _is_row_bound(body: Body, bound: Reference, split: bytes) -> bool:
-    """Return whether a slice's bound is computed only from the row splits of the op ``split``."""
-    waiting, seen, rows = [(bound, PICKS | SUMS)], set[bytes](), False
-    while waiting and len(seen) < MAX_OPS:
-        reference, ops = waiting.pop()
-        node = body.node(reference.name)
-        if node is None or reference.name in seen:
-            continue
-        if node.name == split:
-            if reference.part == b"values" or reference.output == 1 or ops != ROW_SPLITS:
-                return False
-            rows = True
-            continue
-        if node.op not in ops:
-            return False
-        seen.add(node.name)
-        # Arithmetic is part of the row splits. After them it would select a part of the row.
-        further = ROW_SPLITS if node.op in SUMS else ops
-        waiting += [(source, further) for source in node.data_inputs]
-    return rows and not waiting
-
-
-def _pack(op: OpOnWay) -> StepsOfOp:
-    if len(op.node.data_inputs) != 1:
-        raise op.refuse("it combines several texts")
-    return (), op.node.data_input(0)
-
-
-def _list_item(op: OpOnWay) -> StepsOfOp:
-    if not takes_every_item(op.here.linker, op.here.body, op.node):
-        raise op.refuse("it might leave out texts")
-    return (), op.node.data_input(0)
 
 
 def _refuse_constant(op: OpOnWay) -> StepsOfOp:
@@ -615,7 +438,6 @@ OUTPUTS: Final = {
 # Ops that are one step on the words in their first input.
 STEPS: Final[dict[bytes, Callable[[OpOnWay], Step]]] = {
     b"StringLower": lambda op: Lower(_is_utf8(op)),
-    b"StringUpper": lambda op: Upper(_is_utf8(op)),
     b"StaticRegexReplace": lambda op: _replace(
         op, op.node.bytes_of(b"pattern"), op.node.bytes_of(b"rewrite")
     ),
@@ -623,8 +445,6 @@ STEPS: Final[dict[bytes, Callable[[OpOnWay], Step]]] = {
     b"StringStrip": lambda op: Strip(),
     b"StringSplitV2": _split,
     b"StringSplit": lambda op: SplitAtAny(op.text_constant(1), op.flag(b"skip_empty", True)),
-    b"Substr": _substr,
-    b"UnicodeTranscode": _transcode,
     b"StringNGrams": _ngrams,
     b"NgramsStringJoin": _ngrams_join,
     b"NormalizeUTF8": _normalize,
@@ -639,12 +459,8 @@ STEPS: Final[dict[bytes, Callable[[OpOnWay], Step]]] = {
 SOURCES: Final[dict[bytes, Callable[[OpOnWay], StepsOfOp]]] = {
     b"StringJoin": _join,
     b"UnicodeEncode": _encode,
-    b"RaggedTensorToTensor": _ragged_to_tensor,
-    b"SparseToDense": lambda op: _drop_padding(op, 3, 2),
+    b"SparseToDense": _sparse_to_dense,
     b"GatherNd": _gather_nd,
     b"StridedSlice": _strided_slice,
-    b"Pack": _pack,
-    b"TensorListGetItem": _list_item,
-    b"TensorListFromTensor": lambda op: ((), op.node.data_input(0)),
     b"Const": _refuse_constant,
 }

@@ -37,7 +37,6 @@ from vocabtool.tokenization.text_arrays import (
     starts_of,
 )
 
-Unit = Literal["BYTE", "UTF8_CHAR"]
 Errors = Literal["replace", "strict", "ignore"]
 
 # A pattern that matches one character or a run of them, independent of the context: classes and
@@ -68,23 +67,6 @@ class Lower(ChangeStep):
 
     def describe(self) -> str:
         return "lower-case (every script)" if self.utf8 else "lower-case A to Z"
-
-
-@dataclass(frozen=True, slots=True)
-class Upper(ChangeStep):
-    utf8: bool = False
-    is_local: ClassVar[bool] = True
-
-    def change_all(self, values: pa.StringArray) -> pa.StringArray:
-        if not self.utf8:
-            return pc.ascii_upper(values)
-        return map_unless_ascii(values, pc.ascii_upper, self.change)
-
-    def change(self, text: bytes) -> bytes:
-        return text.partition(b"\0")[0].decode("utf-8", "replace").upper().encode()
-
-    def describe(self) -> str:
-        return "upper-case (every script)" if self.utf8 else "upper-case a to z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,38 +224,6 @@ class Join(ChangeStep):
         parts = [f"put {quote(self.before)} before"] if self.before else []
         parts += [f"put {quote(self.after)} after"] if self.after else []
         return " and ".join(parts) or "join with nothing"
-
-
-@dataclass(frozen=True, slots=True)
-class Substr(ChangeStep):
-    """Substr: take ``length`` units of each string from position ``start``.
-
-    - ``start``: A negative number counts from the end of the string.
-    - ``unit``: What ``start`` and ``length`` count: bytes or characters.
-
-    Raises :class:`VocabtoolError` for strings that are too short: the model would fail on them.
-    """
-
-    start: int
-    length: int
-    unit: Unit = "BYTE"
-
-    def change(self, text: bytes) -> bytes:
-        if self.unit == "UTF8_CHAR":  # up to the next byte that begins a character
-            units = re.findall(rb"[^\x80-\xbf][\x80-\xbf]*|^[\x80-\xbf]+", text)
-        else:
-            units = [bytes((byte,)) for byte in text]
-        start = self.start + len(units) if self.start < 0 else self.start
-        if not 0 <= start <= len(units):
-            raise VocabtoolError(
-                f"the model fails on the text {quote(text[:40])}, which is too short for a "
-                f"step: {self.describe()}"
-            )
-        return b"".join(units[start : start + self.length])
-
-    def describe(self) -> str:
-        unit = "characters" if self.unit == "UTF8_CHAR" else "bytes"
-        return f"take {self.length} {unit} from position {self.start}"
 
 
 @dataclass(frozen=True, slots=True)
