@@ -28,8 +28,7 @@ from tests.tokenization.test_sentencepiece_words import OPTIONS as MODELS
 from tests.tokenization.test_sentencepiece_words import trained
 from tests.unicode12 import AWKWARD, assigned, assigned_text
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.tokenization.lookup import WordPiece, read_fast_wordpiece
-from vocabtool.tokenization.sentencepiece import SentencePieces, charsmaps
+from vocabtool.tokenization.lookup import SentencePieces, WordPiece, charsmaps, read_fast_wordpiece
 from vocabtool.tokenization.steps import (
     BertNormalize,
     BertSplit,

@@ -21,6 +21,7 @@ from vocabtool.encoders.saved_model_functions import (
     IdInput,
     TextInput,
     choose_output,
+    sizes,
 )
 from vocabtool.errors import (
     InvalidFile,
@@ -36,7 +37,6 @@ from vocabtool.tokenization.checked_model import (
     import_tensorflow,
     load_checked,
     reason_of,
-    sizes,
 )
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
 from vocabtool.tokenization.words import Words

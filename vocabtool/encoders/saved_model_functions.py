@@ -6,8 +6,9 @@ a function and an output. The input of a function is texts, or rows of ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Any, Final
 
@@ -16,23 +17,112 @@ from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import UnsupportedFormat
-from vocabtool.tokenization.checked_model import (
-    MODEL_CALLS,
-    SERVING,
-    ModelFunction,
-    functions_of,
-    import_tensorflow,
-    methods_of,
-    sizes,
-)
+from vocabtool.tokenization.checked_model import import_tensorflow
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
+SERVING: Final = "serving_default"
+MODEL_CALLS: Final = ("__call__", "serve")
 # In TF1 Hub modules: the name of the main signature, and of its main output.
 DEFAULT: Final = "default"
 FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFunction:
+    """A signature or method of a model. ``call`` runs it on one tensor."""
+
+    name: str
+    signature: bool
+    call: Callable[[Any], Any]
+    concrete: Any
+
+    def __str__(self) -> str:
+        return f"signature {self.name}" if self.signature else self.name
+
+    @property
+    def inputs(self) -> list[Any]:
+        tensorflow = import_tensorflow()
+        leaves = tensorflow.nest.flatten(self.concrete.structured_input_signature)
+        return [leaf for leaf in leaves if isinstance(leaf, tensorflow.TypeSpec)]
+
+    @property
+    def wants(self) -> str:
+        told = []
+        for spec in self.inputs:
+            dtype = getattr(getattr(spec, "dtype", None), "name", type(spec).__name__)
+            name = getattr(spec, "name", None) or "a tensor"
+            told.append(f"{name}: {dtype} {getattr(spec, 'shape', '')}")
+        return ", ".join(told) or "nothing"
+
+    @property
+    def text_shape(self) -> tuple[int, ...] | None:
+        """The shape of the function's text input, such as ``(-1, 1)``; -1 stands for any size.
+
+        ``None`` if the function has other inputs, or if an input row contains several texts.
+        """
+        tensorflow = import_tensorflow()
+        specs = self.inputs
+        if len(specs) != 1 or not isinstance(specs[0], tensorflow.TensorSpec):
+            return None
+        if specs[0].dtype != tensorflow.string:
+            return None
+        shape = sizes(specs[0].shape)
+        return shape if all(size in (-1, 1) for size in shape[1:]) else None
+
+    @property
+    def in_training(self) -> bool:
+        tensorflow = import_tensorflow()
+        leaves = tensorflow.nest.flatten(self.concrete.structured_input_signature)
+        return any(leaf is True for leaf in leaves)
+
+
+def functions_of(loaded: Any) -> Iterator[ModelFunction]:
+    """Yield the functions of a model in this order:
+
+    - the signature ``serving_default``, then all other signatures
+    - the traces of ``__call__``, with traces for training last
+    - the traces of ``serve``, with traces for training last
+    """
+    signatures = dict(getattr(loaded, "signatures", {}))
+    for name in sorted(signatures, key=lambda name: name != SERVING):
+        concrete = signatures[name]
+        keywords = list(concrete.structured_input_signature[1])
+        yield ModelFunction(name, True, partial(_call_signature, concrete, keywords), concrete)
+    for name in MODEL_CALLS:
+        yield from sorted(methods_of(loaded, name), key=lambda each: each.in_training)
+
+
+def _call_signature(signature: Any, keywords: Sequence[str], texts: Any) -> Any:
+    return signature(**dict.fromkeys(keywords, texts))
+
+
+def methods_of(loaded: Any, name: str) -> Iterator[ModelFunction]:
+    method = getattr(loaded, name, None)
+    for concrete in getattr(method, "concrete_functions", ()):
+        yield ModelFunction(name, False, partial(_call_method, method, concrete), concrete)
+
+
+def _call_method(method: Any, concrete: Any, texts: Any) -> Any:
+    """Call a method with texts.
+
+    ``concrete``: The trace that supplies the values of all other arguments.
+    """
+    tensorflow = import_tensorflow()
+    args, keywords = tensorflow.nest.map_structure(
+        lambda leaf: texts if isinstance(leaf, tensorflow.TypeSpec) else leaf,
+        concrete.structured_input_signature,
+    )
+    return method(*args, **keywords)
+
+
+def sizes(shape: Any) -> tuple[int, ...]:
+    """Return a TensorFlow shape as a tuple: -1 for any size, ``(-1,)`` for an unknown rank."""
+    if shape.rank is None:
+        return (-1,)
+    return tuple(-1 if size is None else int(size) for size in shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Check a SavedModel for dangerous ops, load it into TensorFlow, and list its functions.
+"""Check a SavedModel for dangerous ops, and load it into TensorFlow.
 
 A dangerous op reads or writes files, uses the network or runs Python. Every node of the served
 graph and of all its functions is checked, because TensorFlow runs some ops while it loads a model.
@@ -16,9 +16,7 @@ import shutil
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeAlias
@@ -33,10 +31,6 @@ from vocabtool.system.native_import import import_library
 from vocabtool.vocabulary import printable
 
 Proto: TypeAlias = Any  # TensorFlow's protobufs have no types
-Tensor: TypeAlias = Any  # neither have its tensors
-
-SERVING: Final = "serving_default"
-MODEL_CALLS: Final = ("__call__", "serve")
 
 BINARY: Final = "saved_model.pb"
 FOLDERS: Final = ("variables", "assets", "assets.extra")
@@ -241,98 +235,3 @@ def reason_of(error: Exception) -> str:
     told = [line for line in lines if line and not line.startswith("[[")]
     line = told[-1 if told[:1] == [GRAPH_FAILS] else 0] if told else type(error).__name__
     return printable(line[:MAX_LINE].encode("utf-8", "replace"))
-
-
-@dataclass(frozen=True, slots=True)
-class ModelFunction:
-    """A signature or method of a model. ``call`` runs it on one tensor."""
-
-    name: str
-    signature: bool
-    call: Callable[[Tensor], Any]
-    concrete: Any
-
-    def __str__(self) -> str:
-        return f"signature {self.name}" if self.signature else self.name
-
-    @property
-    def inputs(self) -> list[Any]:
-        tensorflow = import_tensorflow()
-        leaves = tensorflow.nest.flatten(self.concrete.structured_input_signature)
-        return [leaf for leaf in leaves if isinstance(leaf, tensorflow.TypeSpec)]
-
-    @property
-    def wants(self) -> str:
-        told = []
-        for spec in self.inputs:
-            dtype = getattr(getattr(spec, "dtype", None), "name", type(spec).__name__)
-            name = getattr(spec, "name", None) or "a tensor"
-            told.append(f"{name}: {dtype} {getattr(spec, 'shape', '')}")
-        return ", ".join(told) or "nothing"
-
-    @property
-    def text_shape(self) -> tuple[int, ...] | None:
-        """The shape of the function's text input, such as ``(-1, 1)``; -1 stands for any size.
-
-        ``None`` if the function has other inputs, or if an input row contains several texts.
-        """
-        tensorflow = import_tensorflow()
-        specs = self.inputs
-        if len(specs) != 1 or not isinstance(specs[0], tensorflow.TensorSpec):
-            return None
-        if specs[0].dtype != tensorflow.string:
-            return None
-        shape = sizes(specs[0].shape)
-        return shape if all(size in (-1, 1) for size in shape[1:]) else None
-
-    @property
-    def in_training(self) -> bool:
-        tensorflow = import_tensorflow()
-        leaves = tensorflow.nest.flatten(self.concrete.structured_input_signature)
-        return any(leaf is True for leaf in leaves)
-
-
-def functions_of(loaded: Any) -> Iterator[ModelFunction]:
-    """Yield the functions of a model in this order:
-
-    - the signature ``serving_default``, then all other signatures
-    - the traces of ``__call__``, with traces for training last
-    - the traces of ``serve``, with traces for training last
-    """
-    signatures = dict(getattr(loaded, "signatures", {}))
-    for name in sorted(signatures, key=lambda name: name != SERVING):
-        concrete = signatures[name]
-        keywords = list(concrete.structured_input_signature[1])
-        yield ModelFunction(name, True, partial(_call_signature, concrete, keywords), concrete)
-    for name in MODEL_CALLS:
-        yield from sorted(methods_of(loaded, name), key=lambda each: each.in_training)
-
-
-def _call_signature(signature: Any, keywords: Sequence[str], texts: Tensor) -> Any:
-    return signature(**dict.fromkeys(keywords, texts))
-
-
-def methods_of(loaded: Any, name: str) -> Iterator[ModelFunction]:
-    method = getattr(loaded, name, None)
-    for concrete in getattr(method, "concrete_functions", ()):
-        yield ModelFunction(name, False, partial(_call_method, method, concrete), concrete)
-
-
-def _call_method(method: Any, concrete: Any, texts: Tensor) -> Any:
-    """Call a method with texts.
-
-    ``concrete``: The trace that supplies the values of all other arguments.
-    """
-    tensorflow = import_tensorflow()
-    args, keywords = tensorflow.nest.map_structure(
-        lambda leaf: texts if isinstance(leaf, tensorflow.TypeSpec) else leaf,
-        concrete.structured_input_signature,
-    )
-    return method(*args, **keywords)
-
-
-def sizes(shape: Any) -> tuple[int, ...]:
-    """Return a TensorFlow shape as a tuple: -1 for any size, ``(-1,)`` for an unknown rank."""
-    if shape.rank is None:
-        return (-1,)
-    return tuple(-1 if size is None else int(size) for size in shape)

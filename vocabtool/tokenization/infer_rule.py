@@ -12,15 +12,17 @@ from typing import Final, Literal, NamedTuple
 
 from vocabtool.errors import NoVocabulary, VocabtoolError, reading
 from vocabtool.formats.reader import Model
-from vocabtool.formats.saved_model import graph_files, tensors, tokenizers
+from vocabtool.formats.saved_model import graph_files, tokenizers
 from vocabtool.formats.saved_model.graph import PHRASE_OP, PIECE_OP, TABLE_OP, Body, Node, Reference
 from vocabtool.formats.saved_model.graph_files import read_model
 from vocabtool.formats.saved_model.linker import Linker
 from vocabtool.formats.saved_model.meta_graph import pick_serving
 from vocabtool.formats.saved_model.tables import FINDS, WORDPIECES
-from vocabtool.formats.saved_model.tensors import DT_BOOL, DT_STRING, INTEGERS
+from vocabtool.formats.saved_model.tensors import DT_STRING
 from vocabtool.tokenization.lookup import (
     RuleTokenizer,
+    SentencePieces,
+    SentencePieceTokenizer,
     Tokenizer,
     WordPiece,
     WordPieceTokenizer,
@@ -36,7 +38,6 @@ from vocabtool.tokenization.op_steps import (
     steps_of,
 )
 from vocabtool.tokenization.rule import Rule
-from vocabtool.tokenization.sentencepiece import SentencePieces, SentencePieceTokenizer
 from vocabtool.tokenization.steps import BertSplit
 from vocabtool.tokenization.text_arrays import Step
 from vocabtool.vocabulary import Vocabulary, printable
@@ -233,6 +234,7 @@ class LookupPath(NamedTuple):
         Raises :class:`VocabtoolError` if the rule or the tokenizer is not supported.
         """
         site, vocabulary = self.sites[0], self.vocabulary
+        node = site.node
         if isinstance(self.rule, Unclear):
             op = f"the op {self.rule.op}: " if self.rule.op else ""
             raise VocabtoolError(
@@ -243,62 +245,44 @@ class LookupPath(NamedTuple):
             case "table":
                 return RuleTokenizer(self.rule, vocabulary)
             case "wordpiece":
-                return WordPieceTokenizer(self.rule, vocabulary, self._wordpiece())
+                use_unknown = node.integer_of(b"use_unknown_token")
+                wordpiece = WordPiece(
+                    dict(zip(vocabulary.stored, vocabulary.id_array().tolist(), strict=True)),
+                    suffix_indicator=node.bytes_of(b"suffix_indicator"),
+                    max_bytes_per_word=node.integer_of(b"max_bytes_per_word"),
+                    max_chars_per_token=node.integer_of(b"max_chars_per_token"),
+                    unknown_token=node.bytes_of(b"unknown_token") if use_unknown else None,
+                    split_unknown_characters=bool(node.integer_of(b"split_unknown_characters")),
+                    unknown_id=vocabulary.unknown.id if vocabulary.unknown is not None else -1,
+                )
+                return WordPieceTokenizer(self.rule, vocabulary, wordpiece)
             case "fast wordpiece":
                 with reading(vocabulary.name):
-                    buffer = tokenizers.buffer_of(self.linker, site.body, site.node)
+                    buffer = tokenizers.buffer_of(self.linker, site.body, node)
                     wordpiece, end_to_end = read_fast_wordpiece(buffer)
                 steps = (*self.rule.steps, BertSplit()) if end_to_end else self.rule.steps
                 return WordPieceTokenizer(Rule(steps), vocabulary, wordpiece)
             case "sentencepiece":
-                return SentencePieceTokenizer(self.rule, self.sentencepieces(), vocabulary)
+                return SentencePieceTokenizer(self.rule, self._sentencepieces(), vocabulary)
             case _:
                 raise VocabtoolError(
-                    f"{vocabulary.name}: the op {printable(site.node.op)} is not supported; "
-                    f"{NAME_IT}"
+                    f"{vocabulary.name}: the op {printable(node.op)} is not supported; {NAME_IT}"
                 )
 
-    def _wordpiece(self) -> WordPiece:
-        node, vocabulary = self.sites[0].node, self.vocabulary
-        return WordPiece(
-            dict(zip(vocabulary.stored, vocabulary.id_array().tolist(), strict=True)),
-            suffix_indicator=node.bytes_of(b"suffix_indicator"),
-            max_bytes_per_word=node.integer_of(b"max_bytes_per_word"),
-            max_chars_per_token=node.integer_of(b"max_chars_per_token"),
-            unknown_token=(
-                node.bytes_of(b"unknown_token") if node.integer_of(b"use_unknown_token") else None
-            ),
-            split_unknown_characters=bool(node.integer_of(b"split_unknown_characters")),
-            unknown_id=vocabulary.unknown.id if vocabulary.unknown is not None else -1,
-        )
-
-    def sentencepieces(self) -> SentencePieces:
-        """Return the SentencePiece tokenizer that the lookup op contains.
-
-        Raises :class:`VocabtoolError` if the op splits texts at random.
-        """
+    def _sentencepieces(self) -> SentencePieces:
+        """Raise :class:`VocabtoolError` if the op splits texts at random."""
         site = self.sites[0]
         maker = maker_of(self.linker, site.body, site.node.data_input(0))
         if maker is None:
             raise VocabtoolError(f"{self.vocabulary.name}: its SentencePiece model was not found")
-        nbest, bos, eos, reverse = map(self._constant, (2, 4, 5, 6))
+        inputs = TracePoint(self.linker, site.body, site.text)
+        nbest, bos, eos, reverse = (inputs.input(site.node, at).scalar() for at in (2, 4, 5, 6))
         if nbest not in (0, 1):
             raise VocabtoolError(
                 f"{self.vocabulary.name}: the model splits texts at random (nbest_size {nbest}), "
                 "so its words differ from run to run"
             )
-        _, node = maker
-        return SentencePieces(node.bytes_of(b"model"), bool(bos), bool(eos), bool(reverse))
-
-    def _constant(self, position: int) -> int | None:
-        site = self.sites[0]
-        origin = self.linker.origin(site.body, site.node.data_input(position))
-        tensor = origin.node.tensor_of(b"value") if origin is not None and origin.node else None
-        if tensor is None or tensor.elements != 1:
-            return None
-        if tensor.dtype == DT_BOOL:
-            return int(tensors.boolean(tensor))
-        return int(tensors.integers(tensor)[0]) if tensor.dtype in INTEGERS else None
+        return SentencePieces(maker[1].bytes_of(b"model"), bool(bos), bool(eos), bool(reverse))
 
 
 def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]:
@@ -329,16 +313,6 @@ def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]
         return (ngrams, isinstance(path.rule, Unclear), -len(path.vocabulary))
 
     return found, tuple(sorted(paths.values(), key=order))
-
-
-def notes_on_unclear(paths: Sequence[LookupPath], chosen: LookupPath) -> tuple[str, ...]:
-    others = (path.rule for path in paths if path.vocabulary.name == chosen.vocabulary.name)
-    return tuple(
-        f"{chosen.vocabulary.name}: another lookup in this vocabulary cannot be read "
-        f"(the op {rule.op}: {rule.why}); its words are left out"
-        for rule in others
-        if isinstance(rule, Unclear)
-    )
 
 
 def choose(paths: Sequence[LookupPath], found: Model, name: str | None) -> LookupPath:

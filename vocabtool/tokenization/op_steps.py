@@ -12,7 +12,14 @@ from vocabtool.errors import InvalidFile
 from vocabtool.formats.saved_model import tensors
 from vocabtool.formats.saved_model.graph import Body, Node, Reference
 from vocabtool.formats.saved_model.linker import Linker
-from vocabtool.formats.saved_model.tensors import DT_INT8, DT_STRING, DT_UINT8, INTEGERS, Tensor
+from vocabtool.formats.saved_model.tensors import (
+    DT_BOOL,
+    DT_INT8,
+    DT_STRING,
+    DT_UINT8,
+    INTEGERS,
+    Tensor,
+)
 from vocabtool.tokenization.steps import (
     BertNormalize,
     CaseFold,
@@ -162,6 +169,8 @@ class TracePoint(NamedTuple):
             return None
         if tensor.dtype == DT_STRING:
             return tensors.strings(tensor)[0]
+        if tensor.dtype == DT_BOOL:
+            return int(tensors.boolean(tensor))
         return int(tensors.integers(tensor)[0]) if tensor.dtype in INTEGERS else None
 
     def behind_reshapes(self) -> TracePoint:

@@ -38,8 +38,7 @@ from vocabtool.formats.static_embedding import (
     folders_of,
 )
 from vocabtool.system.messages import plural
-from vocabtool.tokenization.lookup import PieceTokenizer, WordLookup
-from vocabtool.tokenization.sentencepiece import SentencePieceTokenizer
+from vocabtool.tokenization.lookup import PieceTokenizer, SentencePieceTokenizer, WordLookup
 from vocabtool.tokenization.text_arrays import Integers, starts_of, texts_array
 from vocabtool.tokenization.words import Words
 

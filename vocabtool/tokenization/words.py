@@ -24,6 +24,8 @@ from vocabtool.system.parallel import pipe_rows
 from vocabtool.tokenization.lookup import (
     PieceTokenizer,
     RuleTokenizer,
+    SentencePieces,
+    SentencePieceTokenizer,
     Tokenizer,
     WordLookup,
     keras_tokenizer_for,
@@ -35,7 +37,6 @@ from vocabtool.tokenization.rule import (
     parse_rule,
     tokenizer_file,
 )
-from vocabtool.tokenization.sentencepiece import SentencePieces, SentencePieceTokenizer
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
 from vocabtool.vocabulary import Kind, Vocabulary, decode, encode, guess_marker
 
@@ -355,8 +356,15 @@ def _from_graph(model: str | Path, name: str | None) -> Words:
     found, paths = infer_rule.read_lookup_paths(model)
     chosen = infer_rule.choose(paths, found, name)
     tokenizer = chosen.tokenizer()
-    others, notes = [], [*found.warnings, *infer_rule.notes_on_unclear(paths, chosen)]
+    others, notes = [], list(found.warnings)
     for path in paths:
+        if isinstance(path.rule, infer_rule.Unclear):
+            if path.vocabulary.name == chosen.vocabulary.name:
+                notes.append(
+                    f"{chosen.vocabulary.name}: another lookup in this vocabulary cannot be read "
+                    f"(the op {path.rule.op}: {path.rule.why}); its words are left out"
+                )
+            continue
         if path is chosen or path.text != chosen.text or not path.is_understood:
             continue
         try:
