@@ -390,17 +390,10 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=300)
-@given(
-    rows=ROWS,
-    widths=st.lists(st.integers(1, 4), min_size=1, max_size=3),
-    pad_width=st.integers(-1, 4),
-    preserve_short=st.booleans(),
-)
-def test_ngrams(
-    rows: list[list[bytes]], widths: list[int], pad_width: int, preserve_short: bool
-) -> None:
-    """Runs of every width, with or without padding, of long, short and empty texts."""
+@settings(max_examples=100)
+@given(rows=ROWS, widths=st.lists(st.integers(1, 4), min_size=1, max_size=3))
+def test_ngrams(rows: list[list[bytes]], widths: list[int]) -> None:
+    """Runs of every width, of long, short and empty texts."""
     flat = [word for row in rows for word in row]
     splits = np.concatenate(([0], np.cumsum([len(row) for row in rows]))).astype(np.int64)
     wanted, wanted_splits = tf.raw_ops.StringNGrams(
@@ -408,12 +401,11 @@ def test_ngrams(
         data_splits=tf.constant(splits),
         separator="_",
         ngram_widths=widths,
-        left_pad="L",
-        right_pad="R",
-        pad_width=pad_width,
-        preserve_short_sequences=preserve_short,
+        left_pad="",
+        right_pad="",
+        pad_width=0,
+        preserve_short_sequences=False,
     )
-    step = NGrams(b"_", tuple(widths), b"L", b"R", pad_width, preserve_short)
-    cut = step.apply(Tokens(string_array(flat), splits))
+    cut = NGrams(b"_", tuple(widths)).apply(Tokens(string_array(flat), splits))
     assert as_bytes(cut.values) == wanted.numpy().tolist()
     assert cut.offsets.tolist() == wanted_splits.numpy().tolist()

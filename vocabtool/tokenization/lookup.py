@@ -3,8 +3,8 @@
 A word is unknown if the model gives it the unknown id *and* the vocabulary does not contain the
 word. So the word ``<UNK>`` is known if it is an entry.
 
-SentencePiece models are run by the ``sentencepiece`` library. The library does not check the offsets
-in a normalizer's table of replaced characters, so they are checked here first.
+SentencePiece models are run by the ``sentencepiece`` library. The library does not check the
+offsets in a normalizer's table of replaced characters, so they are checked here first.
 
 WordPiece follows WordpieceTokenizeWithOffsets (tensorflow_text/core/kernels/wordpiece_tokenizer.cc)
 and FastWordpieceTokenizeWithOffsets with the settings of its flatbuffer.

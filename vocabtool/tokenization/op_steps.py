@@ -24,9 +24,7 @@ from vocabtool.tokenization.steps import (
     BertNormalize,
     CaseFold,
     Characters,
-    Decoder,
     DropEmpty,
-    Errors,
     Form,
     Join,
     Lower,
@@ -242,19 +240,18 @@ class OpOnWay(NamedTuple):
     def flag(self, key: bytes, default: bool) -> bool:
         return bool(self.node.integer_of(key, int(default)))
 
-    def read_decoding(self) -> Decoder:
-        node = self.node
-        encoding = node.bytes_of(b"input_encoding")
+    def check_decoding(self) -> None:
+        """Refuse to decode anything but UTF-8, or to treat invalid bytes as only an option does."""
+        encoding = self.node.bytes_of(b"input_encoding")
         if encoding.upper() not in UTF8:
             raise self.refuse(f"its texts are {printable(encoding)}, not UTF-8")
-        errors = node.bytes_of(b"errors").decode("ascii", "replace") or "replace"
-        if errors not in get_args(Errors):
-            raise self.refuse(f"unsupported errors={errors!r}")
-        replacement = node.integer_of(b"replacement_char", 0xFFFD)
-        if not 0 <= replacement <= 0x10FFFF:
-            raise self.refuse(f"invalid replacement character {replacement}")
-        controls = self.flag(b"replace_control_characters", False)
-        return Decoder(cast(Errors, errors), replacement, controls)
+        settings = (
+            self.node.bytes_of(b"errors") in (b"", b"replace"),
+            self.node.integer_of(b"replacement_char", 0xFFFD) == 0xFFFD,
+            not self.flag(b"replace_control_characters", False),
+        )
+        if not all(settings):
+            raise self.refuse("it does not replace exactly the invalid bytes, by U+FFFD")
 
     def has_rows_of(self, node: Node) -> bool:
         """Return whether ``node`` makes the row splits, which are the op's second input."""
@@ -300,43 +297,37 @@ def _is_utf8(op: OpOnWay) -> bool:
 
 
 def _replace(op: OpOnWay, pattern: bytes, rewrite: bytes) -> Step:
-    every = op.flag(b"replace_global", True)
-    step = RegexReplace(op.pattern(pattern), op.pattern(rewrite), every)
+    if not op.flag(b"replace_global", True):
+        raise op.refuse("it replaces only the first match")
+    step = RegexReplace(op.pattern(pattern), op.pattern(rewrite))
     if fault := regex_fault(step.pattern, step.rewrite):
         raise op.refuse(fault)
     return step
 
 
 def _split(op: OpOnWay) -> Step:
-    separator, most = op.text_constant(1), op.node.integer_of(b"maxsplit", -1)
-    return SplitOn(separator, most) if separator else SplitWhitespace(most)
+    if op.node.integer_of(b"maxsplit", -1) >= 0:
+        raise op.refuse("it splits only a limited number of times")
+    separator = op.text_constant(1)
+    return SplitOn(separator) if separator else SplitWhitespace()
 
 
 def _ngrams(op: OpOnWay) -> Step:
     node = op.node
-    step = NGrams(
-        separator=node.bytes_of(b"separator"),
-        widths=node.integers_of(b"ngram_widths"),
-        left_pad=node.bytes_of(b"left_pad"),
-        right_pad=node.bytes_of(b"right_pad"),
-        pad_width=node.integer_of(b"pad_width"),
-        preserve_short=op.flag(b"preserve_short_sequences", False),
-    )
+    if node.integer_of(b"pad_width") or op.flag(b"preserve_short_sequences", False):
+        raise op.refuse("it pads texts, or keeps texts that are too short")
+    if node.integer_of(b"axis", -1) != -1:
+        raise op.refuse("it joins words of different texts")
+    if node.op.endswith(b"NgramsStringJoin"):
+        step = NGrams(node.bytes_of(b"string_separator"), (node.integer_of(b"width"),))
+    else:
+        step = NGrams(node.bytes_of(b"separator"), node.integers_of(b"ngram_widths"))
     if len(step.widths) > MAX_NGRAM_WIDTHS or any(not 0 < w <= MAX_NGRAM for w in step.widths):
         raise op.refuse(
             "its n-grams are too short, too long or of too many lengths (wanted 1 to "
             f"{MAX_NGRAM:,} words, and at most {MAX_NGRAM_WIDTHS} lengths)"
         )
     return step
-
-
-def _ngrams_join(op: OpOnWay) -> Step:
-    if op.node.integer_of(b"axis", -1) != -1:
-        raise op.refuse("it joins words of different texts")
-    width = op.node.integer_of(b"width")
-    if not 0 < width <= MAX_NGRAM:
-        raise op.refuse(f"its n-grams must have 1 to {MAX_NGRAM:,} words, but do not")
-    return NGrams(op.node.bytes_of(b"string_separator"), (width,))
 
 
 def _normalize(op: OpOnWay) -> Step:
@@ -384,10 +375,10 @@ def _encode(op: OpOnWay) -> StepsOfOp:
     made_by = op.here.input(op.node, 0).behind_reshapes().node
     if made_by is None or made_by.op not in CODE_POINT_TOKENIZERS:
         decoder, apart = op.decoder(op.node.data_input(0))
-        decoding = decoder.read_decoding()
+        decoder.check_decoding()
         if not apart and not op.has_rows_of(decoder.node):
             raise op.refuse("each of its rows must be the code points of one text")
-        step: Step = Characters(decoding) if apart else Transcode(decoding)
+        step: Step = Characters() if apart else Transcode()
         return (step,), decoder.node.data_input(0)
     decoder, apart = op.decoder(made_by.data_input(0))
     if apart or not op.has_rows_of(made_by):
@@ -395,7 +386,8 @@ def _encode(op: OpOnWay) -> StepsOfOp:
     step = WhitespaceSplit()
     if made_by.op == SCRIPT_TOKENIZER:
         step = ScriptSplit(bool(made_by.integer_of(b"keep_whitespace")))
-    return (Transcode(decoder.read_decoding()), step), decoder.node.data_input(0)
+    decoder.check_decoding()
+    return (Transcode(), step), decoder.node.data_input(0)
 
 
 def _sparse_to_dense(op: OpOnWay) -> StepsOfOp:
@@ -455,7 +447,7 @@ STEPS: Final[dict[bytes, Callable[[OpOnWay], Step]]] = {
     b"StringSplitV2": _split,
     b"StringSplit": lambda op: SplitAtAny(op.text_constant(1), op.flag(b"skip_empty", True)),
     b"StringNGrams": _ngrams,
-    b"NgramsStringJoin": _ngrams_join,
+    b"NgramsStringJoin": _ngrams,
     b"NormalizeUTF8": _normalize,
     b"CaseFoldUTF8": lambda op: CaseFold(),
     b"FastBertNormalize": _bert_normalize,

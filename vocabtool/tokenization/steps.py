@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, reduce
 from itertools import groupby
@@ -31,13 +30,10 @@ from vocabtool.tokenization.text_arrays import (
     Tokens,
     is_filled,
     list_offsets,
-    map_distinct,
     map_unless_ascii,
     quote,
     starts_of,
 )
-
-Errors = Literal["replace", "strict", "ignore"]
 
 # A pattern that matches one character or a run of them, independent of the context: classes and
 # escapes, alternatives of them, with or without groups.
@@ -73,12 +69,11 @@ class Lower(ChangeStep):
 class RegexReplace(ChangeStep):
     pattern: str
     rewrite: str
-    every: bool = True
 
     @property
     def local(self) -> bool:
         """Whether texts may be split at ASCII whitespace before the step is applied."""
-        if not self.every or _ONE_CHARACTER.fullmatch(self.pattern) is None:
+        if _ONE_CHARACTER.fullmatch(self.pattern) is None:
             return False
         blanks = pa.array([chr(byte) for byte in WHITESPACE])
         if "+" in self.pattern:  # a run may contain blanks: they must not match
@@ -90,18 +85,12 @@ class RegexReplace(ChangeStep):
         )
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
-        return pc.replace_substring_regex(
-            values,
-            pattern=self.pattern,
-            replacement=self.rewrite,
-            max_replacements=None if self.every else 1,
-        )
+        return pc.replace_substring_regex(values, pattern=self.pattern, replacement=self.rewrite)
 
     def describe(self) -> str:
-        which = "every" if self.every else "the first"
         if not self.rewrite:
-            return f"delete {which} match of {quote(self.pattern)}"
-        return f"replace {which} match of {quote(self.pattern)} by {quote(self.rewrite)}"
+            return f"delete every match of {quote(self.pattern)}"
+        return f"replace every match of {quote(self.pattern)} by {quote(self.rewrite)}"
 
 
 def regex_fault(pattern: str, rewrite: str) -> str | None:
@@ -132,20 +121,12 @@ class Strip(ChangeStep):
 
 @dataclass(frozen=True, slots=True)
 class SplitWhitespace(SplitStep):
-    """StringSplitV2 without a separator: split at runs of ASCII whitespace, drop empty strings.
+    """StringSplitV2 without a separator: split at runs of ASCII whitespace, drop empty strings."""
 
-    ``most``: The largest number of splits; -1 means no limit.
-    """
-
-    most: int = -1
-
-    @property
-    def local(self) -> bool:
-        return self.most < 0
+    description: ClassVar[str] = "split at whitespace"
+    is_local: ClassVar[bool] = True
 
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
-        if self.most >= 0:
-            return SplitStep.split_all(self, values)
         lists = pc.ascii_split_whitespace(values)
         parts, offsets = lists.flatten(), list_offsets(lists)
         filled = is_filled(parts)
@@ -154,31 +135,18 @@ class SplitWhitespace(SplitStep):
         # Drop the empty string of leading or trailing whitespace.
         return parts.filter(filled), starts_of(filled)[offsets]
 
-    def split(self, text: bytes) -> list[bytes]:
-        """Split a text. After the last of ``most`` splits, the rest is one part, even if empty."""
-        if self.most == 0:
-            return [text]
-        parts = text.lstrip(WHITESPACE).split(None, self.most)
-        return [*parts, b""] if len(parts) == self.most else parts
-
-    def describe(self) -> str:
-        limit = f", at most {self.most} times" if self.most >= 0 else ""
-        return f"split at whitespace{limit}"
-
 
 @dataclass(frozen=True, slots=True)
 class SplitOn(SplitStep):
     """StringSplitV2 with a separator; empty strings are kept."""
 
     separator: bytes
-    most: int = -1
 
     def split(self, text: bytes) -> list[bytes]:
-        return text.split(self.separator, self.most)
+        return text.split(self.separator)
 
     def describe(self) -> str:
-        limit = f", at most {self.most} times" if self.most >= 0 else ""
-        return f"split at each {quote(self.separator)}{limit}"
+        return f"split at each {quote(self.separator)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,58 +195,26 @@ class Join(ChangeStep):
 
 
 @dataclass(frozen=True, slots=True)
-class Decoder:
-    """How UnicodeDecode and UnicodeTranscode decode UTF-8.
-
-    ``controls``: whether control characters (below U+0020) are replaced, too.
-    """
-
-    errors: Errors = "replace"
-    replacement: int = 0xFFFD
-    controls: bool = False
-
-    def decode(self, text: bytes) -> str:
-        """Decode bytes. Raise :class:`VocabtoolError` if the model would fail on them."""
-        parts: list[str] = []
-        rest = text
-        while True:
-            try:
-                parts.append(rest.decode())
-                break
-            except UnicodeDecodeError as error:
-                parts += (rest[: error.start].decode(), "\ud800")
-                rest = rest[error.end :]
-        decoded = "".join(parts)
-        if self.controls:
-            decoded = re.sub("[\0-\x1f]", "\ud800", decoded)
-        if self.errors == "strict" and "\ud800" in decoded:
-            raise VocabtoolError(f"the model fails on a text that is not UTF-8: {quote(text[:40])}")
-        return decoded.replace("\ud800", "" if self.errors == "ignore" else chr(self.replacement))
-
-
-@dataclass(frozen=True, slots=True)
 class Transcode(ChangeStep):
-    decoding: Decoder = Decoder()
+    """UnicodeDecode and UnicodeEncode of whole texts: invalid bytes become U+FFFD."""
+
     description: ClassVar[str] = "repair invalid UTF-8"
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
-        if self.decoding.controls:
-            return map_distinct(values, self.change)
         return map_unless_ascii(values, lambda unchanged: unchanged, self.change)
 
     def change(self, text: bytes) -> bytes:
-        return self.decoding.decode(text).encode()
+        return text.decode("utf-8", "replace").encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Characters(SplitStep):
     """The ops of ``tf.strings.unicode_split``: each code point becomes a string."""
 
-    decoding: Decoder = Decoder()
     description: ClassVar[str] = "split into characters"
 
     def split(self, text: bytes) -> list[bytes]:
-        return [character.encode() for character in self.decoding.decode(text)]
+        return [character.encode() for character in text.decode("utf-8", "replace")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,73 +228,29 @@ class DropEmpty(Step):
 
 @dataclass(frozen=True, slots=True)
 class NGrams(Step):
-    """StringNGrams: all n-grams of ``widths[0]`` words of a text, then of ``widths[1]`` words, ...
-
-    - ``pad_width``: The number of pads on each side of a text. N-grams of n words use no more than
-      n - 1 of these pads. If ``pad_width`` is -1, they use exactly n - 1.
-    - ``preserve_short``: Whether a text that is too short for any n-gram becomes one n-gram.
-    """
+    """StringNGrams: all n-grams of ``widths[0]`` words of a text, then of ``widths[1]``, ..."""
 
     separator: bytes
     widths: tuple[int, ...]
-    left_pad: bytes = b""
-    right_pad: bytes = b""
-    pad_width: int = 0
-    preserve_short: bool = False
 
     def apply(self, tokens: Tokens) -> Tokens:
-        """Return the n-grams of each text. If all texts are empty, no pads are added."""
-        if not len(tokens.values):
-            return Tokens(tokens.values, np.zeros_like(tokens.offsets))
-        runs = list(self._runs(tokens))
-        texts = np.concatenate([text for text, _ in runs])
-        order = np.argsort(texts, kind="stable")
-        joined = pa.chunked_array([values for _, values in runs], pa.binary()).combine_chunks()
-        counts = np.bincount(texts, minlength=len(tokens.offsets) - 1)
-        return Tokens(joined.take(pa.array(order)).view(pa.string()), starts_of(counts))
-
-    def _runs(self, tokens: Tokens) -> Iterator[tuple[Integers, pa.BinaryArray]]:
-        pads = pa.array([self.left_pad, self.right_pad], pa.binary())
-        words = pa.chunked_array([tokens.values.view(pa.binary()), pads]).combine_chunks()
-        lengths = np.diff(tokens.offsets)
-        every = np.arange(len(lengths))
-        short = lengths > 0
-        yield every[:0], words[:0]
+        words, separator = tokens.values.view(pa.binary()), pa.scalar(self.separator, pa.binary())
+        begins, ends = tokens.offsets[:-1], tokens.offsets[1:]
+        owners, grams = [np.zeros(0, np.int64)], [words[:0]]
         for width in self.widths:
-            pad = width - 1 if self.pad_width < 0 else min(self.pad_width, width - 1)
-            short &= lengths + 2 * pad < width
-            yield self._join(words, tokens, every, width, pad)
-        pad = max(self.pad_width, 0)
-        for length in np.unique(lengths[short]).tolist() if self.preserve_short else ():
-            texts = every[short & (lengths == length)]
-            yield self._join(words, tokens, texts, length + 2 * pad, pad)
-
-    def _join(
-        self, words: pa.BinaryArray, tokens: Tokens, texts: Integers, width: int, pad: int
-    ) -> tuple[Integers, pa.BinaryArray]:
-        """Return two arrays: for each n-gram, the index of its text; and the n-grams themselves.
-
-        ``words``: The words of all texts, then the left pad and the right pad.
-        """
-        begins, ends = tokens.offsets[:-1][texts], tokens.offsets[1:][texts]
-        counts = np.maximum(ends - begins + 2 * pad - width + 1, 0)
-        owners = np.repeat(np.arange(len(texts)), counts)
-        before = np.cumsum(counts) - counts
-        starts = np.arange(len(owners)) - before[owners] + begins[owners] - pad
-        left, right = len(words) - 2, len(words) - 1
-
-        def column(at: int) -> pa.BinaryArray:
-            places = np.where(starts + at < begins[owners], left, starts + at)
-            places = np.where(starts + at >= ends[owners], right, places)
-            return words.take(pa.array(places))
-
-        separator = pa.scalar(self.separator, pa.binary())
-        runs = reduce(
-            lambda run, at: pc.binary_join_element_wise(run, column(at), separator),
-            range(1, width),
-            column(0),
-        )
-        return texts[owners], runs
+            counts = np.maximum(ends - begins - width + 1, 0)
+            texts = np.repeat(np.arange(len(counts)), counts)
+            starts = np.arange(len(texts)) - (np.cumsum(counts) - counts)[texts] + begins[texts]
+            columns = (words.take(pa.array(starts + at)) for at in range(width))
+            owners.append(texts)
+            grams.append(
+                reduce(lambda run, word: pc.binary_join_element_wise(run, word, separator), columns)
+            )
+        of_texts = np.concatenate(owners)
+        joined = pa.chunked_array(grams, pa.binary()).combine_chunks()
+        ordered = joined.take(pa.array(np.argsort(of_texts, kind="stable")))
+        counts = np.bincount(of_texts, minlength=len(begins))
+        return Tokens(ordered.view(pa.string()), starts_of(counts))
 
     def describe(self) -> str:
         widths = ", ".join(map(str, self.widths))
