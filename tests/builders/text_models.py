@@ -21,7 +21,6 @@ from tensorflow.python.ops import lookup_ops
 
 from tests.builders.tensorflow_models import (
     Tensor,
-    adapted,
     filled,
     quiet,
     save,
@@ -94,7 +93,6 @@ class TextTruth:
     ``others``: further tables that the same texts reach.
     ``pieces``: for each word, its pieces; ``None`` where words are looked up whole.
     ``stuck_at``: the ops that no rule can be stated for, by name; empty where a rule must be found.
-    ``alone``: the words depend on the other texts of a batch; the truth takes each text alone.
     ``served``: what the signature answers for one text alone, computed from the text's ids.
     """
 
@@ -107,7 +105,6 @@ class TextTruth:
     refused: tuple[bytes, ...] = field(default=(), repr=False)
     pieces: Callable[[Texts], list[list[list[bytes]]]] | None = None
     stuck_at: tuple[str, ...] = ()
-    alone: bool = False
     served: Callable[[list[int]], list[int]] = list
 
     def accepted(self) -> tuple[bytes, ...]:
@@ -193,7 +190,6 @@ def of_table(
     kind: TextKind = "words",
     lookup: Callable[[Tensor], Tensor] | None = None,
     masks: Collection[bytes] = (),
-    alone: bool = False,
     **more: Any,
 ) -> TextTruth:
     """The truth of a model that cuts texts and looks the words up in a table.
@@ -201,16 +197,11 @@ def of_table(
     ``lookup`` makes the ids, where not the table alone does; ``masks``: what has an id beside it.
     """
 
-    def cut_eagerly(texts: Texts) -> Tensor:
-        if not alone:
-            return cut(strings(texts))
-        return tf.concat([as_ragged(cut(strings([text]))) for text in texts], 0)
-
     def words(texts: Texts) -> list[list[bytes]]:
-        return rows(cut_eagerly(texts))
+        return rows(cut(strings(texts)))
 
     def ids(texts: Texts) -> list[list[int]]:
-        return rows((lookup or functools.partial(look_up, table))(cut_eagerly(texts)))
+        return rows((lookup or functools.partial(look_up, table))(cut(strings(texts))))
 
     inner: Tensor = getattr(table, "_table", table)
     held = {*inner.export()[0].numpy().tolist(), *masks}
@@ -218,12 +209,7 @@ def of_table(
     def known(texts: Texts) -> list[list[bool]]:
         return [[word in held for word in found] for found in words(texts)]
 
-    return told(TextTruth(words, ids, known, kind, vocabulary, alone=alone, **more))
-
-
-def as_ragged(found: Tensor) -> Tensor:
-    """A dense tensor as a ragged one, with rows of equal length."""
-    return found if isinstance(found, tf.RaggedTensor) else tf.RaggedTensor.from_tensor(found)
+    return told(TextTruth(words, ids, known, kind, vocabulary, **more))
 
 
 def look_up(table: Tensor, words: Tensor) -> Tensor:
@@ -310,23 +296,6 @@ def conditional(folder: Path) -> TextTruth:
 
     save(folder, serve, table=table)
     return of_table(spaced_words, table)
-
-
-BRANCHES = ("If", "StatelessIf", "Case", "While", "StatelessWhile", "Merge")
-
-
-@text_case
-def branches_by_batch(folder: Path) -> TextTruth:
-    """The first text decides how all are cut."""
-
-    def cut(texts: Tensor) -> Tensor:
-        return tf.cond(
-            tf.reduce_any(tf.strings.regex_full_match(texts[:1], "(?s).*,.*")),
-            lambda: tf.strings.split(texts, ","),
-            lambda: tf.strings.split(texts),
-        )
-
-    return save_cut(folder, cut, alone=True, stuck_at=BRANCHES)
 
 
 @text_case
@@ -525,30 +494,6 @@ def save_vectorization(folder: Path, version: int, options: dict[str, Any]) -> T
     return of_layer(version, layer, served=lambda ids: (ids + [0] * length)[:length])
 
 
-def save_multi_hot(folder: Path, version: int, options: dict[str, Any]) -> TextTruth:
-    """A model that answers with a vector of zeros and ones, as long as the vocabulary."""
-    layer = vectorization(version, {"output_mode": "multi_hot", **options})
-    save_layer(folder, version, layer)
-    inner = layer._lookup_layer
-    size = options.get("max_tokens") or layer.vocabulary_size()
-
-    def ids(words: Tensor) -> Tensor:
-        hot = inner.call(words.flat_values[:, None])
-        return words.with_flat_values(tf.argmax(hot, -1))
-
-    def served(found: list[int]) -> list[int]:
-        return [int(position in found) for position in range(size)]
-
-    return of_layer(version, layer, lookup=ids, served=served)
-
-
-def save_adapted(folder: Path, version: int) -> TextTruth:
-    """A layer that learned its words."""
-    layer = adapted(library(version).layers.TextVectorization(name="words"))
-    save_layer(folder, version, layer)
-    return of_layer(version, layer)
-
-
 def save_embedded(folder: Path, version: int) -> TextTruth:
     """Ids, and the mean of their vectors."""
     keras, layer = library(version), vectorization(version, {})
@@ -591,16 +536,14 @@ def add_layers(version: int) -> None:
     more: dict[str, Any] = {
         "nmt": (save_vectorization, {"standardize": nmt_standardize}),
         "length": (save_vectorization, {"output_sequence_length": 4}),
-        "multi_hot": (save_multi_hot, {}),
-        "multi_hot_padded": (save_multi_hot, {"pad_to_max_tokens": True, "max_tokens": 128}),
         "lookup": (save_string_lookup, {}),
         "lookup_buckets": (save_string_lookup, {"num_oov_indices": 3, "mask_token": ""}),
     }
     for name, (save_it, options) in more.items():
         build = functools.partial(save_it, version=version, options=options)
         _cases.append(TextCase(f"k{version}_{name}", build))
-    for name, made in {"adapted": save_adapted, "embedded": save_embedded}.items():
-        _cases.append(TextCase(f"k{version}_{name}", functools.partial(made, version=version)))
+    embedded = functools.partial(save_embedded, version=version)
+    _cases.append(TextCase(f"k{version}_embedded", embedded))
 
 
 add_layers(2)
@@ -873,28 +816,8 @@ def ids_in(folder: Path) -> None:
     save(folder, serve, tf.int64, vectors=vectors, known=known)
 
 
-def sparse_ids_in(folder: Path) -> None:
-    """As USE-lite: a TF1 graph that takes sparse ids and pools vectors."""
-    with tf.Graph().as_default(), tf1.Session() as session:
-        given = {
-            "values": tf1.placeholder(tf.int64, [None], "values"),
-            "indices": tf1.placeholder(tf.int64, [None, 2], "indices"),
-            "dense_shape": tf1.placeholder(tf.int64, [None], "dense_shape"),
-        }
-        tf.constant(VOCABULARY, name="words")
-        sparse = tf.SparseTensor(given["indices"], given["values"], given["dense_shape"])
-        vectors = tf1.get_variable("vectors", [len(VOCABULARY), 8])
-        pooled = tf1.nn.embedding_lookup_sparse(vectors, sparse, None, combiner="sqrtn")
-        session.run(tf1.global_variables_initializer())
-        signature = tf1.saved_model.predict_signature_def(given, {"outputs": pooled})
-        builder = tf1.saved_model.Builder(str(folder))
-        builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature})
-        builder.save()
-
-
 TEXT_CASES: tuple[TextCase, ...] = tuple(_cases)
 WITHOUT_TEXTS: dict[str, Callable[[Path], None]] = {
     "ids_in": ids_in,
-    "sparse_ids_in": sparse_ids_in,
 }
 """Models whose words only the caller can tell how to make."""

@@ -279,7 +279,7 @@ class LookupPath(NamedTuple):
         nbest, bos, eos, reverse = (inputs.input(site.node, at).scalar() for at in (2, 4, 5, 6))
         if nbest not in (0, 1):
             raise VocabtoolError(
-                f"{self.vocabulary.name}: the model splits texts at random (nbest_size {nbest}), "
+                f"{self.vocabulary.name}: the model splits texts at random (nbest_size {nbest!r}), "
                 "so its words differ from run to run"
             )
         return SentencePieces(maker[1].bytes_of(b"model"), bool(bos), bool(eos), bool(reverse))

@@ -352,13 +352,14 @@ def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> Non
 
 def _from_graph(model: str | Path, name: str | None) -> Words:
     from vocabtool.tokenization import infer_rule
+    from vocabtool.tokenization.op_steps import Unclear
 
     found, paths = infer_rule.read_lookup_paths(model)
     chosen = infer_rule.choose(paths, found, name)
     tokenizer = chosen.tokenizer()
     others, notes = [], list(found.warnings)
     for path in paths:
-        if isinstance(path.rule, infer_rule.Unclear):
+        if isinstance(path.rule, Unclear):
             if path.vocabulary.name == chosen.vocabulary.name:
                 notes.append(
                     f"{chosen.vocabulary.name}: another lookup in this vocabulary cannot be read "
