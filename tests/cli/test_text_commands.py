@@ -28,7 +28,7 @@ INTERRUPTIBLE = [*COMMAND[:2], f"{HANDLED}; {COMMAND[2]}"]
 WORDS = (b"the", b"cat", b"sat", "naïve".encode(), b"mat")
 # 11 tokens: the cat sat. | a dog sat | | the cat, naïve | the cat; of 8 words 4 are unknown.
 CORPUS = "The cat sat.\nA dog sat\n\nthe  Cat, naïve\nthe cat\n".encode()
-FINGERPRINT = "3ef63b894dd64c332d1b6d79c1b03a3e6ab42e21ec37af9ca36b374978a58903"
+FINGERPRINT = "61098eaec6e8c31bca3960b70f6fea61f7a3811e432e2b9cc652d99c60b8586a"
 COUNTED_TOGETHER = 2 << 20  # bytes of text
 ROWS = [
     # word, count, documents, kind, like, example
