@@ -125,7 +125,7 @@ def test_a_killed_server_loses_and_repeats_nothing(
                         each.stopped.set()
                 server, address = start(folder)
                 began = time.monotonic()
-                assert httpx.get(f"{address}/openapi.json").status_code == 200
+                assert httpx.get(f"{address}/openapi.json", timeout=60).status_code == 200
                 slowest = max(slowest, time.monotonic() - began)
                 addresses.append(address)
             for each in senders:
