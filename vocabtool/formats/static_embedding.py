@@ -16,7 +16,7 @@ maps the name of each tensor to ``dtype``, ``shape`` and ``data_offsets``.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -50,7 +50,6 @@ DTYPES: Final = {
     **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2"},
     **{"I8": "i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?"},
 }
-BITS: Final = {"BF16": "<u2"}  # bfloat16: the upper half of a float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,29 +179,21 @@ def read_header(file: Path) -> dict[str, Any]:
         return json_file.expect(json_file.parse(data), dict, "the header")
 
 
-def open_tensors(
-    file: Path, names: Collection[str] = OWN_TENSORS, *, bits: bool = False
-) -> dict[str, NDArray[Any]]:
-    """Memory-map tensors of a file, read-only.
-
-    ``names``: the names of the tensors; missing tensors are left out.
-    ``bits``: whether to accept bfloat16; such a tensor is returned as uint16, with the same bits.
-    """
+def open_tensors(file: Path) -> dict[str, NDArray[Any]]:
+    """Memory-map those of ``OWN_TENSORS`` that a file contains, read-only."""
     header = read_header(file)
     with reading(str(file)):
         with file.open("rb") as opened:
             begin = LENGTH + int.from_bytes(opened.read(LENGTH), "little")
             size = opened.seek(0, 2) - begin
         return {
-            name: _tensor(file, name, header[name], begin, size, DTYPES | BITS if bits else DTYPES)
-            for name in names
+            name: _tensor(file, name, header[name], begin, size)
+            for name in OWN_TENSORS
             if name in header
         }
 
 
-def _tensor(
-    file: Path, name: str, stated: object, begin: int, size: int, dtypes: dict[str, str]
-) -> NDArray[Any]:
+def _tensor(file: Path, name: str, stated: object, begin: int, size: int) -> NDArray[Any]:
     facts = json_file.expect(stated, dict, f"tensor {name!r}")
     shape = json_file.expect(facts.get("shape"), list, f"tensor {name!r}: its shape")
     offsets = json_file.expect(facts.get("data_offsets"), list, f"tensor {name!r}: data_offsets")
@@ -212,12 +203,12 @@ def _tensor(
             f"tensor {name!r}: invalid shape or data_offsets; download the file again"
         )
     kind = facts.get("dtype")
-    if not isinstance(kind, str) or kind not in dtypes:
+    if not isinstance(kind, str) or kind not in DTYPES:
         raise UnsupportedFormat(
             f"tensor {name!r} has the type {json_file.show(str(kind))!r}, wanted one of "
-            f"{', '.join(dtypes)}; save the model with another type"
+            f"{', '.join(DTYPES)}; save the model with another type"
         )
-    dtype = np.dtype(dtypes[kind])
+    dtype = np.dtype(DTYPES[kind])
     start, end = offsets
     if end - start != math.prod(shape) * dtype.itemsize or not start <= end <= size:
         raise InvalidFile(
