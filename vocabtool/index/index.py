@@ -528,7 +528,7 @@ class Index:
                         "the condition. This is more than a third, so nothing was deleted. Check "
                         f"{where!r}; --force (force=True) deletes the documents"
                     )
-                return writer.delete_found(rows)  # not by ids, which may have new versions
+                return writer.delete(contents.ids(last, where))
             return writer.delete(ids or ())
 
     def refresh(self) -> bool:

@@ -222,7 +222,7 @@ class Loader:
             self._start = self._read = last.documents if request.options is not None else 0
         elif last is not None and not last.finished and request.sources is not None:
             raise ChangedRun(self._name, (HALF_DONE,))
-        self._writer.register_sources(self._sources)
+        self._writer.files.register_sources(self._sources)
         for part in self._parts:
             self._set_searched_fields(part)
         # Ids need no lookup if all rows are from this load, because reading finds repeated ids.
@@ -322,7 +322,7 @@ class Loader:
         return lambda: (self._log.bytes - done) / sizes if sizes else 0.0
 
     def _rows_of_files(self) -> Rows:
-        return self._writer.rows_of_sources(in_scope(self._sources, self._parts))
+        return self._writer.files.rows_of_sources(in_scope(self._sources, self._parts))
 
     def _remove(self, was_there: Rows) -> int:
         """Delete the documents that the files no longer contain; return how many.

@@ -72,7 +72,10 @@ class StoreWriter(Protocol):
         """Record that rows are from the FILE number ``source``; return whether a row changed."""
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """Return the rows of the FILEs with these ``numbers``; see :class:`Writer`."""
+        """Return the rows of the FILEs with these ``numbers``.
+
+        Rows that this writer added are left out. Rows that it deleted may be included.
+        """
 
     def register_sources(self, sources: Sequence[Source]) -> None:
         """Record ``sources`` as the FILEs of the index, in the next commit."""
@@ -100,6 +103,7 @@ class Writer:
     :meth:`Index.load`.
 
     - ``left_out``: number of skipped values that did not fit their fields, and the first of them.
+    - ``files``: writes to the folder or the engine.
     """
 
     def __init__(
@@ -114,17 +118,17 @@ class Writer:
         self._changed = False
         self._deletes = False  # by ids
         self._failed = False
-        self._files = files
+        self.files = files
 
     @property
     def manifest(self) -> Manifest:
         """The manifest of the last commit, with the FILEs registered after it."""
-        return self._files.manifest
+        return self.files.manifest
 
     @property
     def rows(self) -> int:
         """Number of rows, committed or not."""
-        return self._files.rows
+        return self.files.rows
 
     def add(
         self,
@@ -194,18 +198,14 @@ class Writer:
 
         ``ids``: in valid UTF-8.
         """
-        return self._files.find_existing(ids)
-
-    def register_sources(self, sources: Sequence[Source]) -> None:
-        """Record ``sources`` as the FILEs of the index, in the next commit."""
-        self._files.register_sources(sources)
+        return self.files.find_existing(ids)
 
     def set_searched_fields(self, searched: tuple[str, ...]) -> None:
         """Set the fields that are joined into one text: see :class:`Manifest`.
 
         Raises :class:`VocabtoolError` if the index has rows with other fields or weights.
         """
-        held = self._files.searched_fields
+        held = self.files.searched_fields
         if {held, searched} == {(), PATH_FIRST}:
             searched = PATH_FIRST
         elif held != searched and self.rows:
@@ -215,30 +215,16 @@ class Writer:
                 f"{self._name}: the index searches {shown[0]}, not {shown[1]}. Use {given}, or "
                 "start over with --force, or name a new folder"
             )
-        self._files.searched_fields = searched
-
-    def delete_found(self, rows: Rows) -> int:
-        """Delete the documents in these rows; return how many."""
-        with self._all_or_nothing():
-            self.delete_rows(rows)
-        self._deletes |= bool(len(rows))
-        return len(rows)
+        self.files.searched_fields = searched
 
     def delete_rows(self, rows: Rows) -> None:
         if len(rows):
-            self._files.delete(rows)
+            self.files.delete(rows)
             self._changed = True
 
     def set_source(self, rows: Rows, source: int) -> None:
         with self._all_or_nothing():
-            self._changed |= self._files.set_source(rows, source)
-
-    def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """Return the rows of the FILEs with these ``numbers``.
-
-        Rows that this writer added are left out. Rows that it deleted may be included.
-        """
-        return self._files.rows_of_sources(numbers)
+            self._changed |= self.files.set_source(rows, source)
 
     def add_batch(
         self,
@@ -270,7 +256,7 @@ class Writer:
                 vectors, source = self.encoder().encode(batch.texts), source or ENCODED
             metric = self.manifest.configuration.metric
             sources = [source] * len(batch)
-            self._files.append(batch, prepare(vectors, metric), sources)
+            self.files.append(batch, prepare(vectors, metric), sources)
             self._changed = True
 
     def encoder(self) -> Encoder:
@@ -289,7 +275,7 @@ class Writer:
         with self._lock:
             if not self._is_same_model:
                 metric = self.manifest.configuration.metric
-                compare_canaries(self._name, self._files.canaries(), encoder, metric)
+                compare_canaries(self._name, self.files.canaries(), encoder, metric)
                 self._is_same_model = True
         return encoder
 
@@ -334,12 +320,12 @@ class Writer:
 
     def close(self) -> None:
         """Close the files; uncommitted changes are rolled back."""
-        self._files.close()
+        self.files.close()
 
     def _finish(self, manifest: Manifest, *, codes: bool) -> None:
         with self._all_or_nothing():
             manifest = replace(manifest, commit=self.manifest.commit + 1)
-            self._files.commit_changes(manifest, codes=codes, progress=self._progress)
+            self.files.commit_changes(manifest, codes=codes, progress=self._progress)
         self._changed = False
 
     def _choose(self, ids: list[str], on_existing: OnExisting) -> NDArray[np.bool_]:
