@@ -30,7 +30,7 @@ from vocabtool.embedding.shards import ID, TEXT, VECTOR, Shards, vectors_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.prompts import same_for_documents
 from vocabtool.errors import ChangedRun, InvalidFile, OtherModel, VocabtoolError, reading
-from vocabtool.index.commit_store import CommitStore, DocumentsChanged
+from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.database import ENCODED
 from vocabtool.index.documents import of_file, union, values_of
 from vocabtool.index.folder import Load, home
@@ -167,14 +167,21 @@ class Loader:
         self._writer = writer
         self._request = request
         self._progress = progress
-        self._known = writer.manifest.sources
-        self._number_files()
+        known, outside = writer.manifest.sources, home(path)
+        if request.sources is not None and request.options is not None:
+            self._parts, self._sources = parts_of_names(
+                request.sources, request.options, known, outside, request.vectors
+            )
+        else:
+            self._parts, self._sources = parts_of_index(
+                request.sources, known, outside, sync=request.sync, vectors=request.vectors
+            )
         for part in self._parts:
             if part.vectors is not None and (part.shards or part.options.vector_field):
                 there = "the vectors in a folder of embed" if part.shards else "--vector-field"
                 raise ValueError(f"--vectors (vectors=) cannot be combined with {there}")
         self._facts = _facts(self._parts)
-        self._plan = self._identity()
+        self._plan = _plan_of(self._parts, self._facts)
         self._compares = request.on_existing == "update"
         self._seen = [NO_ROWS]  # rows of documents that were read
         self._ids: SeenIds | None = None  # of the FILEs read so far, if there are several
@@ -186,26 +193,6 @@ class Loader:
         self._alone = False
         self._is_compared = False  # whether the model agrees with given vectors
         self._notes: list[str] = []
-
-    def _number_files(self) -> None:
-        """Find the files to read, and number the FILE arguments."""
-        request, known, outside = self._request, self._known, home(self._path)
-        if request.sources is not None and request.options is not None:
-            self._parts, self._sources = parts_of_names(
-                request.sources, request.options, known, outside, request.vectors
-            )
-        else:
-            self._parts, self._sources = parts_of_index(
-                request.sources, known, outside, sync=request.sync, vectors=request.vectors
-            )
-
-    def _identity(self) -> str | None:
-        """Return a hash that identifies this load, or ``None`` if it reads a stream."""
-        if any(part.is_stream for part in self._parts):
-            return None
-        inputs: list[object] = [asdict(each) for each in self._facts]
-        read = [_identity(part) for part in self._parts]
-        return hashlib.sha256(json.dumps((inputs, read)).encode()).hexdigest()
 
     def run(self) -> LoadReport:
         """Load the documents, or resume; do nothing if all are loaded.
@@ -248,7 +235,9 @@ class Loader:
     def _load_rest(self) -> LoadReport:
         began, writer = time.monotonic(), self._writer
         before, committed = writer.rows, self._read
-        was_there = self._rows_of_files() if self._request.sync else NO_ROWS
+        was_there = NO_ROWS
+        if self._request.sync:
+            was_there = writer.files.rows_of_sources(in_scope(self._sources, self._parts))
         for part in reversed(self._parts):  # the last document with an id counts: read it first
             share = self._share_of(part)
             with closed_after(self._encode(part)) as found:
@@ -257,7 +246,8 @@ class Loader:
                     if self._read - committed >= self._request.commit_rows:
                         writer.commit(self._load(finished=False), codes=False)
                         committed = self._read
-                    self._tell(share)
+                    if self._progress is not None:
+                        self._progress(f"{self._read:,} documents", share())
         removed = self._remove(was_there) if self._request.sync else 0
         writer.commit(self._load(finished=True))
         too_long, tokens_cut, estimated = self._cut.tolist()
@@ -310,10 +300,6 @@ class Loader:
         self._not_utf8 += each.not_utf8
         self._cut += each.cut
 
-    def _tell(self, share: Callable[[], float]) -> None:
-        if self._progress is not None:
-            self._progress(f"{self._read:,} documents", share())
-
     def _share_of(self, part: Part) -> Callable[[], float]:
         if part.shards is not None:
             before, size = self._read - self._start, len(Shards.open(part.shards))
@@ -321,15 +307,11 @@ class Loader:
         sizes, done = sum(fact.size for fact in _facts([part])), self._log.bytes
         return lambda: (self._log.bytes - done) / sizes if sizes else 0.0
 
-    def _rows_of_files(self) -> Rows:
-        return self._writer.files.rows_of_sources(in_scope(self._sources, self._parts))
-
-    def _remove(self, was_there: Rows) -> int:
+    def _remove(self, rows: Rows) -> int:
         """Delete the documents that the files no longer contain; return how many.
 
-        ``was_there``: the rows that existed before the load. No other row is deleted.
+        ``rows``: the rows of these files before the load. No other row is deleted.
         """
-        rows = was_there
         gone = rows[~are_among(rows, np.concatenate(self._seen))]
         told = f"{self._name}: {len(gone):,} of the {len(rows):,} documents from these FILEs are "
         told += "no longer in them"
@@ -526,17 +508,14 @@ class Loader:
     def _compare(
         self, batch: Batch, vectors: Vectors | None, source: int, bad: int
     ) -> EncodedBatch:
-        existing, is_same = _compare(self._before, batch, vectors)
+        existing, is_same = find_unchanged(self._before, batch, vectors)
         changed, cut, encoded = batch.only(~is_same), [0, 0, 0], 0
         if vectors is not None:
             made = vectors[~is_same]
         else:
             twins = self._before.rows_of_texts(changed.texts.view(pa.binary()).to_pylist())
             made = np.empty((len(changed), self._before.manifest.configuration.dim), np.float32)
-            try:
-                made[twins >= 0] = self._before.vectors.take(twins[twins >= 0])
-            except DocumentsChanged:  # another writer deleted one of them
-                twins[:] = -1
+            made[twins >= 0] = self._before.vectors.take(twins[twins >= 0])
             if encoded := int(np.count_nonzero(new := twins < 0)):
                 made[new], *cut = self._writer.encoder().encode_counting(changed.only(new).texts)
         return EncodedBatch(
@@ -552,15 +531,20 @@ class Loader:
         )
 
 
-def _identity(part: Part) -> list[object]:
-    found: list[object] = [asdict(replace(part.options, on_error="raise"))]
-    if isinstance(part.vectors, str | os.PathLike):
-        with reading(os.fspath(part.vectors)):
-            stat = Path(part.vectors).stat()
-        found.append([os.fspath(part.vectors), stat.st_size, stat.st_mtime_ns])
-    elif part.vectors is not None:
-        found.append(checksum_of(part.vectors))
-    return found
+def _plan_of(parts: Sequence[Part], facts: Sequence[Input]) -> str | None:
+    """Return a hash that identifies a load, or ``None`` if it reads a stream."""
+    if any(part.is_stream for part in parts):
+        return None
+    plan: list[object] = [asdict(fact) for fact in facts]
+    for part in parts:
+        plan.append(asdict(replace(part.options, on_error="raise")))
+        if isinstance(part.vectors, str | os.PathLike):
+            with reading(os.fspath(part.vectors)):
+                stat = Path(part.vectors).stat()
+            plan.append([os.fspath(part.vectors), stat.st_size, stat.st_mtime_ns])
+        elif part.vectors is not None:
+            plan.append(checksum_of(part.vectors))
+    return hashlib.sha256(json.dumps(plan).encode()).hexdigest()
 
 
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
@@ -571,7 +555,7 @@ def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
     )
 
 
-def _compare(
+def find_unchanged(
     before: CommitStore, batch: Batch, vectors: Vectors | None
 ) -> tuple[Rows, NDArray[np.bool_]]:
     """Return, for each document, its row in ``before`` (or -1), and whether it is unchanged."""
@@ -597,8 +581,5 @@ def _compare(
     if vectors is not None:
         rows, configuration = np.flatnonzero(existing >= 0), before.manifest.configuration
         stored = as_stored(prepare(vectors[rows], configuration.metric), configuration.dtype)
-        try:
-            is_same[rows] &= (before.vectors.take(existing[rows]) == stored).all(axis=1)
-        except DocumentsChanged:  # another writer deleted one of them
-            is_same[rows] = False
+        is_same[rows] &= (before.vectors.take(existing[rows]) == stored).all(axis=1)
     return existing, is_same
