@@ -114,13 +114,20 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
     """Copy the last commit to a new folder: see :meth:`Index.copy`."""
     new = Path(os.path.abspath(new))  # noqa: PTH100 - links stay
     read_manifest(path)  # raises if there is no index, before a folder is made
-    part = part_of(new)
+    if new.exists() and (not new.is_dir() or any(new.iterdir())):
+        raise FolderNotEmpty(f"{new}: already exists and is not an empty folder; name a new folder")
+    part = new.with_name(f".{new.name}.part")
     if new.resolve().is_relative_to(path.resolve()):
         raise ValueError(f"{new}: is inside the index; name a folder outside")
     with reading(str(part)):
         part.mkdir(exist_ok=True)
     with lock_folder(part):
-        remove_leftovers(part)
+        refuse_others(part, allow_index=True)
+        for each in part.iterdir():  # what an interrupted copy left
+            if each.is_dir():
+                shutil.rmtree(each)
+            elif each.name != LOCK:
+                each.unlink()
         try:
             with ExitStack() as opened:
                 _copy_files(path, part, *_open_commit(path, opened), progress)
@@ -131,26 +138,6 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
             shutil.rmtree(part, ignore_errors=True)
             raise
         sync_folder(new.parent)
-
-
-def part_of(new: Path) -> Path:
-    """Return the path of the temporary folder in which the copy ``new`` is made.
-
-    Raises :class:`FolderNotEmpty` if ``new`` exists and is not an empty folder.
-    """
-    if new.exists() and (not new.is_dir() or any(new.iterdir())):
-        raise FolderNotEmpty(f"{new}: already exists and is not an empty folder; name a new folder")
-    return new.with_name(f".{new.name}.part")
-
-
-def remove_leftovers(part: Path) -> None:
-    """Remove the files of an interrupted copy. The caller must have locked ``part``."""
-    refuse_others(part, allow_index=True)
-    for each in part.iterdir():
-        if each.is_dir():
-            shutil.rmtree(each)
-        elif each.name != LOCK:
-            each.unlink()
 
 
 # An open file with the number of its committed bytes (``None``: all) and its checksum, if known.
