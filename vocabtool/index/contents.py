@@ -118,8 +118,11 @@ def export(
             table = opened.enter_context(table_file(out, schema))
         done = 0
         for part, documents in blocks(snapshot, rows):
-            if is_joined:
-                documents[:] = [_own_text(each, searched) for each in documents]
+            if is_joined:  # only the part that is from the field ``text`` is the text of a row
+                for at, each in enumerate(documents):
+                    places = places_of(each.text, each.fields, searched)
+                    own = (each.text[start:end] for name, start, end in places if name == TEXT)
+                    documents[at] = replace(each, text="".join(own))
             stored = snapshot.vectors.take(part) if vectors else None
             if ending == ".jsonl":
                 out.writelines(orjson.dumps(as_row(each)) + b"\n" for each in documents)
@@ -146,13 +149,6 @@ def is_of_fields(snapshot: CommitStore, where: str | None = None) -> bool:
         for _, documents in blocks(snapshot, snapshot.rows_in_order(where))
         for each in documents
     )
-
-
-def _own_text(document: Document, searched: tuple[str, ...]) -> Document:
-    """Keep only the part of a joined text that is from the field ``text``."""
-    places = places_of(document.text, document.fields, searched)
-    own = "".join(document.text[start:end] for name, start, end in places if name == TEXT)
-    return replace(document, text=own)
 
 
 def _schema(kinds: Mapping[str, Kind], dim: int | None) -> pa.Schema:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from math import isnan
 from numbers import Integral
 from typing import Final, TypeAlias
@@ -315,8 +315,12 @@ def _batches_of_table(parts: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
                 ids, texts = (as_strings(part.column(name), name) for name in (ID, TEXT))
                 numbers = np.arange(first, first + part.num_rows)
                 batch = Batch("", texts, numbers, ids, columns, kinds=kinds)
-                yield _check_rows(batch, lambda row, at=first: f"documents: element {at + row:,}")
+                yield _check_rows(batch, partial(_element, first))
                 first += part.num_rows
+
+
+def _element(first: int, row: int) -> str:
+    return f"documents: element {first + row:,}"
 
 
 def _column_of_array(column: pa.Array, name: str) -> tuple[pa.StringArray, Kind]:

@@ -211,26 +211,22 @@ class Loader:
             raise ChangedRun(self._name, (HALF_DONE,))
         self._writer.files.register_sources(self._sources)
         for part in self._parts:
-            self._set_searched_fields(part)
+            searched = part.options.searched_fields
+            if part.shards is not None and searched:
+                field, names = Shards.open(part.shards).plan.field, (*weights_of(searched),)
+                if field != names:
+                    embedded = field if isinstance(field, str) else " and ".join(field or ("text",))
+                    raise VocabtoolError(
+                        f"{part.shards}: was embedded from the field {embedded}, "
+                        f"not from {' and '.join(names)}"
+                    )
+            self._writer.set_searched_fields(searched)
         # Ids need no lookup if all rows are from this load, because reading finds repeated ids.
         self._alone = last.alone if self._start and last else self._writer.rows == 0
         if sum(len(part.sources) for part in self._parts) < 2:
             return self._load_rest()
         self._ids = SeenIds()
         return self._load_rest()
-
-    def _set_searched_fields(self, part: Part) -> None:
-        """Tell the writer which fields are joined into one text in this part."""
-        searched = part.options.searched_fields
-        if part.shards is not None and searched:
-            field, names = Shards.open(part.shards).plan.field, (*weights_of(searched),)
-            if field != names:
-                embedded = field if isinstance(field, str) else " and ".join(field or ("text",))
-                raise VocabtoolError(
-                    f"{part.shards}: was embedded from the field {embedded}, "
-                    f"not from {' and '.join(names)}"
-                )
-        self._writer.set_searched_fields(searched)
 
     def _load_rest(self) -> LoadReport:
         began, writer = time.monotonic(), self._writer
@@ -239,7 +235,9 @@ class Loader:
         if self._request.sync:
             was_there = writer.files.rows_of_sources(in_scope(self._sources, self._parts))
         for part in reversed(self._parts):  # the last document with an id counts: read it first
-            share = self._share_of(part)
+            done, size = self._log.bytes, sum(fact.size for fact in _facts([part]))
+            if part.shards is not None:
+                done, size = self._read - self._start, len(Shards.open(part.shards))
             with closed_after(self._encode(part)) as found:
                 for each in found:
                     self._add(each, part)
@@ -247,7 +245,9 @@ class Loader:
                         writer.commit(self._load(finished=False), codes=False)
                         committed = self._read
                     if self._progress is not None:
-                        self._progress(f"{self._read:,} documents", share())
+                        now = self._log.bytes if part.shards is None else self._read
+                        share = (now - done) / size if size else 0.0
+                        self._progress(f"{self._read:,} documents", share)
         removed = self._remove(was_there) if self._request.sync else 0
         writer.commit(self._load(finished=True))
         too_long, tokens_cut, estimated = self._cut.tolist()
@@ -299,13 +299,6 @@ class Loader:
         self._zero += int(np.count_nonzero(~each.vectors.any(axis=1)))
         self._not_utf8 += each.not_utf8
         self._cut += each.cut
-
-    def _share_of(self, part: Part) -> Callable[[], float]:
-        if part.shards is not None:
-            before, size = self._read - self._start, len(Shards.open(part.shards))
-            return lambda: (self._read - before) / size
-        sizes, done = sum(fact.size for fact in _facts([part])), self._log.bytes
-        return lambda: (self._log.bytes - done) / sizes if sizes else 0.0
 
     def _remove(self, rows: Rows) -> int:
         """Delete the documents that the files no longer contain; return how many.
