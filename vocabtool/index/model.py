@@ -100,11 +100,10 @@ def compare_canaries(name: str, among: Canaries, encoder: Encoder, metric: Metri
 
     ``name``: the name of the index, for messages.
     """
-    there = among.vectors.any(axis=1)
     usable = [
         at
-        for at, text in enumerate(among.texts)
-        if there[at] and text.strip() and REPLACED not in text
+        for at in np.flatnonzero(among.vectors.any(axis=1)).tolist()
+        if among.texts[at].strip() and REPLACED not in among.texts[at]
     ]
     short = [at for at in usable if len(among.texts[at]) <= MAX_CHARACTERS]
     short = short or sorted(usable, key=lambda at: len(among.texts[at]))[:1]
