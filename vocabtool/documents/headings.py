@@ -20,7 +20,7 @@ import orjson
 
 from vocabtool.documents.batch import BadRow
 from vocabtool.errors import UnsupportedFormat
-from vocabtool.formats.zip_archive import ZipArchive
+from vocabtool.formats.files import ZipArchive
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

@@ -49,7 +49,7 @@ from vocabtool.errors import (
     reading,
     refuse_pointer,
 )
-from vocabtool.formats.zip_archive import ZipArchive
+from vocabtool.formats.files import ZipArchive
 from vocabtool.vocabulary import decode
 
 Vectors: TypeAlias = NDArray[np.float32]

@@ -219,10 +219,10 @@ def _recognise(model: str | Path) -> EncoderKind:
     has_modules = any((path / name).is_file() for name in MODEL_FILES)
     if has_modules and any((path / name).is_file() for name in WEIGHTS):
         return "sentence-transformers"
-    from vocabtool.formats import onnx_model
+    from vocabtool.formats import onnx
 
     try:
-        onnx_model.find(path)
+        onnx.find(path)
     except UnknownFormat as error:
         no_graph = f"onnx: {error.what}"
     else:
@@ -241,7 +241,7 @@ def _recognise(model: str | Path) -> EncoderKind:
 
 
 def _recognise_file(file: Path) -> EncoderKind:
-    from vocabtool.formats import onnx, onnx_model, registry
+    from vocabtool.formats import onnx, registry
 
     vector_readers = (NUMPY, word_vectors.READER, WORD2VEC, FASTTEXT)
     with reading(str(file)):
@@ -256,7 +256,7 @@ def _recognise_file(file: Path) -> EncoderKind:
         if reader is graph_files.GRAPH_FILE:
             return "tensorflow"
         if reader is onnx.READER:
-            onnx_model.find(file)  # or it raises why not
+            onnx.find(file)  # or it raises why not
             return "onnx"
     tried = tuple(f"{each.format}: {each.recognise(source)}" for each in vector_readers)
     if reader is not graph_files.OTHER_GRAPH:

@@ -41,11 +41,10 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import NAMED
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
-from vocabtool.formats import word_list, zip_archive
-from vocabtool.formats.files import map_file
+from vocabtool.formats import files, word_list
+from vocabtool.formats.files import ZipArchive, map_file
 from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.wire import Buffer
-from vocabtool.formats.zip_archive import ZipArchive
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary, decode
 
@@ -254,7 +253,7 @@ def _recognise_numpy(source: Source) -> str | None:
     if source.head.startswith(NUMPY_MAGIC):
         beside = source.file.with_suffix(".txt")
         return None if beside.is_file() else "no .txt file with its words beside it"
-    if not source.head.startswith(zip_archive.MAGIC):
+    if not source.head.startswith(files.ZIP):
         return "it begins neither like a NumPy array nor like a zip archive"
     try:
         with ZipArchive(source.file) as archive:
@@ -304,7 +303,7 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
         with file.open("rb") as opened:
             opened.seek(member.header_offset)
             local = opened.read(LOCAL_HEADER)
-        if len(local) < LOCAL_HEADER or not local.startswith(zip_archive.MAGIC):
+        if len(local) < LOCAL_HEADER or not local.startswith(files.ZIP):
             raise InvalidFile(f"the archive's directory has a wrong position for {VECTORS}")
         names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
         start = member.header_offset + LOCAL_HEADER + names

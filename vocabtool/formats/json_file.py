@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, NotFound, reading
 from vocabtool.formats.files import MAX_NAMED, named_file, read_file, refuse_link
 from vocabtool.formats.reader import Finding, Findings, JsonReader, Source, constant
-from vocabtool.formats.saved_model.tensors import MAX_ELEMENTS, MAX_RANK
+from vocabtool.formats.saved_model.graph import MAX_ELEMENTS, MAX_RANK
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, encode, guess_marker, printable
 

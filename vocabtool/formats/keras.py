@@ -227,7 +227,7 @@ def _recognise_archive(source: Source) -> str | None:
 
 
 def _read_archive(source: Source) -> Findings:
-    from vocabtool.formats.zip_archive import ZipArchive
+    from vocabtool.formats.files import ZipArchive
 
     findings = Findings()
     with ZipArchive(source.file) as archive:

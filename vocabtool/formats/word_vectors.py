@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat, reading
-from vocabtool.formats import binary_vectors, zip_archive
+from vocabtool.formats import binary_vectors, files
 from vocabtool.formats.binary_vectors import HEADER, VectorFile
 from vocabtool.formats.files import map_file
 from vocabtool.formats.reader import Findings, Reader, Source
@@ -91,7 +91,7 @@ class WordVectors:
             if not file.is_file():
                 raise NotFound(f"{file}: no such file; wanted a file of word vectors")
             source = Source.open(file)
-            if source.head.startswith((binary_vectors.NUMPY_MAGIC, zip_archive.MAGIC)):
+            if source.head.startswith((binary_vectors.NUMPY_MAGIC, files.ZIP)):
                 held = binary_vectors.open_numpy(source, Path(words) if words else None)
             elif source.head.startswith(binary_vectors.FASTTEXT_MAGIC):
                 raise UnsupportedFormat(NO_ROWS)

@@ -25,8 +25,12 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.contents import FROM_FILE
 from vocabtool.formats.saved_model.graph import Body, Node
-from vocabtool.formats.saved_model.linker import Linker
-from vocabtool.formats.saved_model.meta_graph import MetaGraph, pick_serving, read_saved_model
+from vocabtool.formats.saved_model.meta_graph import (
+    Linker,
+    MetaGraph,
+    pick_serving,
+    read_saved_model,
+)
 from vocabtool.system.native_import import import_library
 from vocabtool.vocabulary import printable
 

@@ -13,12 +13,18 @@ from typing import Final, Literal, NamedTuple
 from vocabtool.errors import NoVocabulary, VocabtoolError, reading
 from vocabtool.formats.reader import Model
 from vocabtool.formats.saved_model import graph_files, tokenizers
-from vocabtool.formats.saved_model.graph import PHRASE_OP, PIECE_OP, TABLE_OP, Body, Node, Reference
+from vocabtool.formats.saved_model.graph import (
+    DT_STRING,
+    PHRASE_OP,
+    PIECE_OP,
+    TABLE_OP,
+    Body,
+    Node,
+    Reference,
+)
 from vocabtool.formats.saved_model.graph_files import read_model
-from vocabtool.formats.saved_model.linker import Linker
-from vocabtool.formats.saved_model.meta_graph import pick_serving
+from vocabtool.formats.saved_model.meta_graph import Linker, pick_serving
 from vocabtool.formats.saved_model.tables import FINDS, WORDPIECES
-from vocabtool.formats.saved_model.tensors import DT_STRING
 from vocabtool.tokenization.lookup import (
     RuleTokenizer,
     SentencePieces,

@@ -9,17 +9,18 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, cast, get_args
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats.saved_model import tensors
-from vocabtool.formats.saved_model.graph import Body, Node, Reference
-from vocabtool.formats.saved_model.linker import Linker
-from vocabtool.formats.saved_model.tensors import (
+from vocabtool.formats.saved_model.graph import (
     DT_BOOL,
     DT_INT8,
     DT_STRING,
     DT_UINT8,
     INTEGERS,
+    Body,
+    Node,
+    Reference,
     Tensor,
 )
+from vocabtool.formats.saved_model.meta_graph import Linker
 from vocabtool.tokenization.steps import (
     BertNormalize,
     CaseFold,
@@ -166,10 +167,10 @@ class TracePoint(NamedTuple):
         if tensor is None or tensor.elements != 1:
             return None
         if tensor.dtype == DT_STRING:
-            return tensors.strings(tensor)[0]
+            return tensor.strings()[0]
         if tensor.dtype == DT_BOOL:
-            return int(tensors.boolean(tensor))
-        return int(tensors.integers(tensor)[0]) if tensor.dtype in INTEGERS else None
+            return int(tensor.boolean())
+        return int(tensor.integers()[0]) if tensor.dtype in INTEGERS else None
 
     def behind_reshapes(self) -> TracePoint:
         point = self
@@ -342,7 +343,7 @@ def _bert_normalize(op: OpOnWay) -> Step:
     if tensor is None or tensor.dtype not in (DT_UINT8, DT_INT8):
         raise op.refuse("its normalization model is not a constant")
     try:
-        return BertNormalize.read(tensors.raw_bytes(tensor))
+        return BertNormalize.read(tensor.raw_bytes())
     except InvalidFile as error:
         raise op.refuse(f"its normalization model is damaged: {error}") from error
 
@@ -414,7 +415,7 @@ def _strided_slice(op: OpOnWay) -> StepsOfOp:
     begins, ends, axes = map(node.integer_of, (b"begin_mask", b"end_mask", b"new_axis_mask"))
     drops = node.integer_of(b"shrink_axis_mask") or node.integer_of(b"ellipsis_mask")
     if steps is not None and not drops:
-        each = enumerate(tensors.integers(steps).tolist())
+        each = enumerate(steps.integers().tolist())
         if all(axes >> i & 1 or (begins >> i & ends >> i & 1 and by == 1) for i, by in each):
             return (), node.data_input(0)
     raise op.refuse("it might leave out words")

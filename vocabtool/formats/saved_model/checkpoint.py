@@ -30,7 +30,7 @@ from vocabtool.errors import (
     refuse_pointer,
 )
 from vocabtool.formats.files import refuse_link
-from vocabtool.formats.saved_model.tensors import MAX_ELEMENTS, MAX_RANK
+from vocabtool.formats.saved_model.graph import MAX_ELEMENTS, MAX_RANK
 from vocabtool.formats.wire import (
     FIXED32,
     LEN,

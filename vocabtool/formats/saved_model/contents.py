@@ -2,9 +2,9 @@
 
 A table is filled from constants, ranges, asset files or the checkpoint.
 
-``linker.py`` finds the keys and values that each op writes to a table. The words are either the
-keys or the values. Mutable tables are saved in the checkpoint, in hash order. The saved tensors of
-a DenseHashTable include its empty buckets. The key of a saved tensor identifies its table.
+``meta_graph.Linker`` finds the keys and values that each op writes to a table. The words are either
+the keys or the values. Mutable tables are saved in the checkpoint, in hash order. The saved tensors
+of a DenseHashTable include its empty buckets. The key of a saved tensor identifies its table.
 
 Files in ``assets/`` are opened by a name without a folder, and never through a link. Each file that
 no table reads is classified as a SentencePiece model, a list of words, or neither.
@@ -31,10 +31,15 @@ from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading, 
 from vocabtool.formats import sentencepiece, wire, word_list
 from vocabtool.formats.files import named_file, refuse_link
 from vocabtool.formats.reader import TOO_FEW, Findings, PassedOver
-from vocabtool.formats.saved_model import tensors
-from vocabtool.formats.saved_model.graph import STRING_TYPE, TABLE_OP, Body, Node
-from vocabtool.formats.saved_model.linker import COPIES, Linker, Origin, Table
-from vocabtool.formats.saved_model.tensors import DT_STRING, INTEGERS
+from vocabtool.formats.saved_model.graph import (
+    DT_STRING,
+    INTEGERS,
+    STRING_TYPE,
+    TABLE_OP,
+    Body,
+    Node,
+)
+from vocabtool.formats.saved_model.meta_graph import COPIES, Linker, Origin, Table
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.vocabulary import EntryType, Place, Vocabulary, is_utf8, printable
 
@@ -191,8 +196,8 @@ def scalar(origin: Origin | None) -> int | bytes | None:
     if tensor is None or tensor.elements != 1:
         return None
     if tensor.dtype == DT_STRING:
-        return tensors.strings(tensor)[0]
-    return int(tensors.integers(tensor)[0]) if tensor.dtype in INTEGERS else None
+        return tensor.strings()[0]
+    return int(tensor.integers()[0]) if tensor.dtype in INTEGERS else None
 
 
 def read_contents(
@@ -285,9 +290,9 @@ def _column(linker: Linker, origin: Origin | None) -> Column:
         return Column(f"{printable(node.op)} {name}", place, caveat=COMPUTED)
     tensor = node.tensor_of(b"value")
     if tensor is not None and tensor.dtype == DT_STRING:
-        return Column(name, place, tensors.strings(tensor))
+        return Column(name, place, tensor.strings())
     if tensor is not None and tensor.dtype in INTEGERS:
-        return Column(name, place, tensors.integers(tensor))
+        return Column(name, place, tensor.integers())
     return Column(f"{name} (neither strings nor integers)", place)
 
 
@@ -455,7 +460,7 @@ def read_constants(
                 if why_not is not None:
                     findings.found.append(PassedOver(name, size, place, why_not))
                     continue
-                entries = tensors.strings(tensor)
+                entries = tensor.strings()
                 stored = unwrap(entries)
                 notes = [f"used by {printable(use)}" if use else "nothing in the graph uses it"]
                 if stored is not entries:

@@ -36,11 +36,15 @@ from vocabtool.formats.saved_model.contents import (
     read_saved_contents,
     read_variables,
 )
-from vocabtool.formats.saved_model.graph import STRING_TYPE, TABLE_OP
-from vocabtool.formats.saved_model.linker import TABLES, Linker
-from vocabtool.formats.saved_model.meta_graph import MetaGraph, read_frozen_graph, read_saved_model
+from vocabtool.formats.saved_model.graph import DT_STRING, STRING_TYPE, TABLE_OP
+from vocabtool.formats.saved_model.meta_graph import (
+    TABLES,
+    Linker,
+    MetaGraph,
+    read_frozen_graph,
+    read_saved_model,
+)
 from vocabtool.formats.saved_model.tables import TableDescriber, read_keras_metadata
-from vocabtool.formats.saved_model.tensors import DT_STRING
 from vocabtool.formats.saved_model.tokenizers import read_tokenizers
 from vocabtool.formats.wire import LEN
 from vocabtool.system.byte_strings import ByteStrings
@@ -164,9 +168,9 @@ def path_of(model: str | Path) -> Path:
         raise NotFound(f"{path}: neither a file nor a folder; wanted a model's folder or file")
     if path.is_dir() and graphs_file_in(path) is not None:
         return path
-    from vocabtool.formats import onnx_model
+    from vocabtool.formats import onnx
 
-    for find in (static_embedding.find, onnx_model.find):
+    for find in (static_embedding.find, onnx.find):
         with suppress(VocabtoolError):  # any other model
             tokenizer = find(path).tokenizer
             return path if tokenizer.parent == path else tokenizer

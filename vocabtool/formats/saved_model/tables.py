@@ -34,7 +34,7 @@ from vocabtool.formats.keras import (
 from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model.contents import TableContents, scalar
 from vocabtool.formats.saved_model.graph import PIECE_OP, TABLE_OP, Body, Node, Reference
-from vocabtool.formats.saved_model.linker import COPIES, Linker, Table
+from vocabtool.formats.saved_model.meta_graph import COPIES, Linker, Table
 from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary, decode, in_id_order, printable
 
 FINDS: Final = frozenset((b"LookupTableFind", b"LookupTableFindV2"))

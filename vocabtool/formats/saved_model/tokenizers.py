@@ -37,10 +37,8 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import sentencepiece, wire
 from vocabtool.formats.files import MAX_NAMED
 from vocabtool.formats.reader import Findings
-from vocabtool.formats.saved_model import tensors
-from vocabtool.formats.saved_model.graph import PHRASE_OP, PIECE_OP, Body, Node
-from vocabtool.formats.saved_model.linker import Linker
-from vocabtool.formats.saved_model.tensors import DT_INT8, DT_UINT8
+from vocabtool.formats.saved_model.graph import DT_INT8, DT_UINT8, PHRASE_OP, PIECE_OP, Body, Node
+from vocabtool.formats.saved_model.meta_graph import Linker
 from vocabtool.formats.sentencepiece import Pieces
 from vocabtool.formats.wire import Table
 from vocabtool.system.byte_strings import ByteStrings
@@ -256,7 +254,7 @@ def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
         origin = linker.origin(body, reference)
         tensor = origin.node.tensor_of(b"value") if origin and origin.node else None
         if tensor is not None and tensor.dtype in (DT_UINT8, DT_INT8):
-            return tensors.raw_bytes(tensor)
+            return tensor.raw_bytes()
     raise InvalidFile("the tokenizer's model is not a constant: words not read")
 
 
