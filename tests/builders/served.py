@@ -46,7 +46,7 @@ def serving(
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        while not server.started or not catalog.is_ready:
+        while not server.started or any(each.index is None for each in served.values()):
             assert thread.is_alive()
             time.sleep(0.005)
         port = server.servers[0].sockets[0].getsockname()[1]

@@ -24,7 +24,7 @@ from tests.builders.small_indexes import DIM, add, made, vectors
 from tests.cli.running import environment, run
 from tests.conftest import ROOT
 from vocabtool import Document, Index
-from vocabtool.serve.agents import MAX_HITS, MAX_VALUE, MAX_WORDS
+from vocabtool.serve.agents import MAX_VALUE, MAX_WORDS
 from vocabtool.serve.guard import make_key
 
 GLOVE: Final = ROOT / "data" / "small_glove.txt"
@@ -170,7 +170,7 @@ def test_tools_are_described(agent: Agent) -> None:
     schema = tools["search"].input_schema
     assert schema["required"] == ["query"]
     assert schema["properties"]["k"] | {"title": "", "description": ""} == {
-        **{"type": "integer", "minimum": 1, "maximum": MAX_HITS, "default": 10},
+        **{"type": "integer", "minimum": 1, "maximum": 50, "default": 10},
         **{"title": "", "description": ""},
     }
     assert "coverage" in schema["properties"]["fusion"]["enum"]

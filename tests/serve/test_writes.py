@@ -23,6 +23,7 @@ from tests.conftest import ROOT
 from vocabtool import Document, Index, Writer
 from vocabtool.serve import writes
 from vocabtool.serve.application import ServeOptions
+from vocabtool.serve.guard import Limits, Protection
 
 DOCUMENTS = "/v1/indexes/small/documents"
 LINES = {"Content-Type": "application/x-ndjson"}
@@ -311,17 +312,15 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], threading.Event]:
     return arrived, go
 
 
-def test_requests_that_wait(
-    writer: httpx.Client,
-    folder: Path,
-    queue: tuple[list[str], threading.Event],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_requests_that_wait(folder: Path, queue: tuple[list[str], threading.Event]) -> None:
     """Each is a commit of its own; wrong ones are refused, and so is one too many."""
     arrived, go = queue
-    monkeypatch.setattr(writes, "MAX_WAITING", 4)
     requests = [row(20), row(21, n="many"), row(22), row(23)]
-    with ThreadPoolExecutor(4) as pool:
+    limited = Protection(limits=Limits(waiting=4))
+    with (
+        serving({"small": folder}, writable=True, protection=limited) as writer,
+        ThreadPoolExecutor(4) as pool,
+    ):
         answers = [pool.submit(send, writer, each) for each in requests]
         until(lambda: len(arrived) == len(requests))
         refused = writer.delete(f"{DOCUMENTS}/d1")

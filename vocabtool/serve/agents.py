@@ -7,7 +7,7 @@ are those of the HTTP API, with long texts cut. The tools only read.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, replace
@@ -15,6 +15,7 @@ from inspect import cleandoc
 from math import isfinite
 from typing import Annotated, Any, Final
 
+import orjson
 from fastapi import FastAPI
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
@@ -50,13 +51,11 @@ from vocabtool.serve.schemas import (
     IndexesAnswer,
     SearchAnswer,
     WordsAnswer,
-    as_json,
+    json_answer,
 )
 from vocabtool.system.messages import plural, tell
 
-MAX_HITS: Final = 50
 MAX_RESULT_CHARACTERS: Final = 40_000  # of texts, in one answer of a tool
-MAX_EXCERPT: Final = 2_000  # characters
 MAX_WORDS: Final = 100  # in one answer
 MAX_FIELDS: Final = 20  # of a document, or of an index
 MAX_VALUE: Final = 160  # characters of a value
@@ -122,7 +121,7 @@ class Tools:
             ),
         ],
         index: Name = "",
-        k: Annotated[int, Field(ge=1, le=MAX_HITS, description="Number of hits.")] = 10,
+        k: Annotated[int, Field(ge=1, le=50, description="Number of hits.")] = 10,
         offset: Annotated[
             int, Field(ge=0, le=MAX_DEPTH, description="Hits to skip, for the next page.")
         ] = 0,
@@ -141,7 +140,7 @@ class Tools:
             ),
         ] = DEFAULT.fusion,
         characters: Annotated[
-            int, Field(ge=40, le=MAX_EXCERPT, description="Length of each excerpt.")
+            int, Field(ge=40, le=2_000, description="Length of each excerpt.")
         ] = 300,
     ) -> Annotated[CallToolResult, SearchAnswer]:
         """Find the documents that answer a query best, by meaning and by words.
@@ -168,7 +167,7 @@ class Tools:
             )
             note_search([hits])
             excerpts = [_excerpt(hit, characters) for hit in hits]
-            text = "\n".join(_lines_of(hits, excerpts, name, offset))
+            lines = _lines_of(hits, excerpts, name, offset)
             short = replace(
                 hits,
                 hits=tuple(hit for hit, _ in excerpts),
@@ -176,7 +175,8 @@ class Tools:
             )
             answer = {**short.to_dict(), "index": name, "commit": opened.manifest.commit}
             return CallToolResult(
-                content=[TextContent(type="text", text=text)], structured_content=as_json(answer)
+                content=[TextContent(type="text", text="\n".join(lines))],
+                structured_content=orjson.loads(json_answer(answer).body),
             )
 
         return await self.catalog.run(run)
@@ -313,6 +313,18 @@ class AgentServer(MCPServer[None]):
         self.catalog = catalog
         tools = Tools(catalog, FactCache())
         functions = (tools.search, tools.get_document, tools.unknown_words, tools.list_indexes)
+        offered: list[Tool] = []
+        for function in functions:
+            tool = Tool.from_function(
+                function,
+                description=cleandoc(function.__doc__ or ""),
+                annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
+            )
+            model = tool.fn_metadata.arg_model
+            model.model_config["extra"] = "forbid"  # unknown arguments are refused
+            model.model_rebuild(force=True)
+            tool.parameters = model.model_json_schema(by_alias=True)
+            offered.append(tool)
         super().__init__(
             "vocabtool",
             version=vocabtool.__version__,
@@ -320,7 +332,7 @@ class AgentServer(MCPServer[None]):
             lifespan=lifespan,
             log_level="WARNING",
             subscriptions=False,
-            tools=[tool_of(each) for each in functions],
+            tools=offered,
         )
 
     async def call_tool(
@@ -360,25 +372,11 @@ class AgentServer(MCPServer[None]):
         route = Route(PATH, app, methods=["POST"])
         outer = FastAPI(lifespan=lifespan, openapi_url=None, redirect_slashes=False, routes=[route])
         outer.include_router(observe_routes(self.catalog, metrics))
-        outer.add_exception_handler(HTTPException, problems.of_refusal)
-        outer.add_exception_handler(VocabtoolError, problems.of_error)
+        for kind in (HTTPException, VocabtoolError):
+            outer.add_exception_handler(kind, problems.of_error)
         outer.add_middleware(Guard, protection=protection)
         outer.add_middleware(Observer, metrics=metrics)  # the last is outermost
         return outer
-
-
-def tool_of(function: Callable[..., Any]) -> Tool:
-    """Make a tool from a function. The tool refuses unknown arguments."""
-    tool = Tool.from_function(
-        function,
-        description=cleandoc(function.__doc__ or ""),
-        annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
-    )
-    model = tool.fn_metadata.arg_model
-    model.model_config["extra"] = "forbid"
-    model.model_rebuild(force=True)
-    tool.parameters = model.model_json_schema(by_alias=True)
-    return tool
 
 
 def run(options: ServeOptions, *, http: bool) -> None:

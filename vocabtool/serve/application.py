@@ -13,6 +13,7 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from importlib.resources import files
 from multiprocessing import parent_process
 from pathlib import Path
 from threading import Thread
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import uvicorn
 from fastapi import APIRouter, FastAPI
@@ -91,9 +92,8 @@ def application(
         redirect_slashes=False,  # or the header Host decides where to
     )
     app.state.protection = protection
-    app.add_exception_handler(RequestValidationError, problems.of_invalid_request)
-    app.add_exception_handler(HTTPException, problems.of_refusal)
-    app.add_exception_handler(VocabtoolError, problems.of_error)
+    for kind in (RequestValidationError, HTTPException, VocabtoolError):
+        app.add_exception_handler(kind, problems.of_error)
     app.add_middleware(Guard, protection=protection)
     if protection.origins:
         app.add_middleware(
@@ -232,17 +232,13 @@ def serve(config: uvicorn.Config, options: ServeOptions, path: str = "") -> None
         if config.workers > 1:
             Workers(config, [listening]).run()
             return
-        signal.signal(signal.SIGTERM, _end)  # uvicorn raises it again when it has stopped
+        # uvicorn raises the signal again when it has stopped: then the process ends with 0.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         server = uvicorn.Server(config)
         server.run([listening])
         if not server.started:
             raise VocabtoolError("the server could not start: see the messages above")
         raise KeyboardInterrupt  # it has stopped, but SIGINT is ignored, as behind "&"
-
-
-def _end(*_: object) -> NoReturn:
-    """End the process with exit code 0."""
-    raise SystemExit(0)
 
 
 class Workers(Multiprocess):

@@ -139,7 +139,8 @@ class Catalog:
     - ``indexes``: the indexes, by name.
     - ``model``: arguments of ``Index.open`` for every index.
     - ``threads``: number of threads that search.
-    - ``waiting``: number of requests that may wait for a thread; further requests are refused.
+    - ``waiting``: number of requests that may wait for a thread, and of writes that may wait for
+      an index; further requests are refused.
     - ``writable``: whether requests may change the indexes.
     """
 
@@ -153,10 +154,6 @@ class Catalog:
         self._running: set[Future[Any]] = set()
         self._pool = ThreadPoolExecutor(self.threads, "vocabtool-search")
         self._opener = ThreadPoolExecutor(1, "vocabtool-open")
-
-    @property
-    def is_ready(self) -> bool:
-        return all(each.index is not None for each in self.indexes.values())
 
     def find(self, name: str) -> ServedIndex:
         """Return the index with this name. Raises :class:`ServeError` if there is none."""

@@ -32,7 +32,6 @@ RETRY_SECONDS: Final = 1
 MEDIA_TYPE: Final = "application/problem+json"
 PROBLEM: Final = "#/components/schemas/Problem"
 METHODS: Final = ("GET", "POST", "PUT", "DELETE")
-MAX_PATH: Final = 100  # characters of a path that are shown
 MAX_SHOWN: Final = 10  # faults of a request that are shown
 LOG: Final = logging.getLogger("vocabtool.serve")
 
@@ -119,7 +118,27 @@ def problem(
 
 
 def of_error(request: Request, error: Exception) -> Response:
-    """Return the problem document of an error. Log the error if the server failed."""
+    """Return the problem document of an error. Log the error if the server failed.
+
+    FastAPI raises ``RequestValidationError`` for a request that does not match its schema, and
+    Starlette ``HTTPException`` for an unknown path or a method that is not allowed.
+    """
+    if isinstance(error, RequestValidationError):
+        return problem(HTTPStatus.BAD_REQUEST, faults_told([*error.errors()]))
+    if isinstance(error, HTTPException):
+        path, headers, detail = request.scope["path"], dict(error.headers or {}), error.detail
+        if error.status_code == HTTPStatus.NOT_FOUND:
+            detail = f"no such path: {path:.100}; see /openapi.json"
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            methods = {
+                method
+                for method in METHODS
+                for route in request.app.routes
+                if route.matches({**request.scope, "method": method})[0] is Match.FULL
+            }
+            allowed = headers["Allow"] = ", ".join(sorted(methods))
+            detail = f"{request.method} is not allowed for {path:.100}; allowed: {allowed}"
+        return problem(error.status_code, detail, headers)
     if isinstance(error, ServeError):
         return problem(error.status, str(error), error.headers)
     if isinstance(error, InvalidCondition):
@@ -136,36 +155,6 @@ def of_error(request: Request, error: Exception) -> Response:
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, told_outside(error))
     detail = "an error of the server; its log has the details"
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
-
-
-def of_refusal(request: Request, error: Exception) -> Response:
-    """Return the problem document for an unknown path, or for a method that is not allowed."""
-    assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
-    path, headers = request.scope["path"], dict(error.headers or {})
-    detail = error.detail
-    if error.status_code == HTTPStatus.NOT_FOUND:
-        detail = f"no such path: {path[:MAX_PATH]}; see /openapi.json"
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        allowed = ", ".join(sorted(methods_of(request)))
-        headers["Allow"] = allowed
-        detail = f"{request.method} is not allowed for {path[:MAX_PATH]}; allowed: {allowed}"
-    return problem(error.status_code, detail, headers)
-
-
-def methods_of(request: Request) -> set[str]:
-    """Return the methods that are allowed for the path of a request."""
-    return {
-        method
-        for method in METHODS
-        for route in request.app.routes
-        if route.matches({**request.scope, "method": method})[0] is Match.FULL
-    }
-
-
-def of_invalid_request(_: Request, error: Exception) -> Response:
-    """Return the problem document of a request that does not match its schema."""
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
-    return problem(HTTPStatus.BAD_REQUEST, faults_told([*error.errors()]))
 
 
 def faults_told(faults: list[Any]) -> str:

@@ -40,8 +40,6 @@ from vocabtool.serve.catalog import (
 from vocabtool.serve.guard import check_condition
 from vocabtool.serve.problems import NotReady, ServeError, told_outside, wrong_arguments
 from vocabtool.serve.schemas import (
-    MAX_ENTRIES,
-    MAX_PREFIX,
     REFUSED,
     Entry,
     IndexAnswer,
@@ -155,11 +153,11 @@ def read_routes(catalog: Catalog, cache: FactCache) -> APIRouter:
     async def vocabulary(
         name: str,
         prefix: Annotated[
-            str, Query(max_length=MAX_PREFIX, description="The beginning of the entries.")
+            str, Query(max_length=200, description="The beginning of the entries.")
         ] = "",
         offset: Annotated[int, Query(ge=0, le=1 << 32, description="Entries to skip.")] = 0,
         limit: Annotated[
-            int, Query(ge=1, le=MAX_ENTRIES, description="Maximum number of entries.")
+            int, Query(ge=1, le=1_000, description="Maximum number of entries.")
         ] = PAGE,
     ) -> Response:
         """List the entries of the model's vocabulary that begin with a prefix.

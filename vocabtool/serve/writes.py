@@ -54,7 +54,6 @@ from vocabtool.serve.schemas import (
 )
 
 MAX_LINES: Final = 10_000  # of a batch
-MAX_WAITING: Final = 64  # requests that wait for an index's thread; further ones are refused
 FIELDS: Final = "fields"  # the member of a document that has its fields
 EXAMPLE: Final = (
     '{"id": "d1", "text": "how to install Xapian", "year": 2024}\n'
@@ -72,7 +71,7 @@ REFUSED: Final = schemas.REFUSED | {
 class DocumentBody(Strict):
     """A document without its id."""
 
-    model_config = Strict.model_config | ConfigDict(
+    model_config = ConfigDict(
         json_schema_extra={
             "examples": [{"text": "how to install Xapian", "fields": {"year": 2024}}]
         }
@@ -262,7 +261,7 @@ class Writes:
         not open.
         """
         served = self._catalog.find(name)
-        if self._waiting[name] >= MAX_WAITING:
+        if self._waiting[name] >= self._catalog.waiting:
             what = f"{self._waiting[name]} requests are waiting to be written; try again"
             raise ServeError(what, HTTPStatus.TOO_MANY_REQUESTS)
         self._waiting[name] += 1
@@ -288,8 +287,6 @@ class Writes:
             responses=REFUSED,
             dependencies=[Depends(self._check)],
         )
-        about_lines = {415: "The body is not of type `application/x-ndjson`."}
-        about_lines |= {413: f"The body is too long, or has over {MAX_LINES:,} lines."}
 
         @routes.put("/{id:document}", summary="Write a document", response_model=WriteAnswer)
         async def put(name: str, id: Id, body: DocumentBody) -> Response:  # noqa: A002 - as the path names it
