@@ -258,7 +258,7 @@ def delete_command(
 
 def _remove(address: str, dry_run: bool) -> int:
     """Remove an index without opening it, because it may be damaged."""
-    from vocabtool.index.engines import index_class, is_address
+    from vocabtool.index.folder import index_class, is_address
 
     if not is_address(address):
         raise click.UsageError(

@@ -187,7 +187,7 @@ def index_command(
     """
     from vocabtool.index.folder import removed_if_empty
     from vocabtool.index.index import Index
-    from vocabtool.index.sources import shards_in
+    from vocabtool.index.load import shards_in
     from vocabtool.reports.report import safe
 
     _refuse_an_index(files)
@@ -312,7 +312,7 @@ def update_command(
 
 @contextmanager
 def _advice_after_a_stop(folder: str = "", force: bool = False) -> Iterator[None]:
-    from vocabtool.index.engines import is_address
+    from vocabtool.index.folder import is_address
 
     try:
         yield
@@ -359,8 +359,13 @@ def _open(
     later run with the same options resumes this build, unless a FILE is a stream.
     """
     from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
-    from vocabtool.index.engines import is_address
-    from vocabtool.index.folder import build_folder, is_index, refuse_others, remove_build
+    from vocabtool.index.folder import (
+        build_folder,
+        is_address,
+        is_index,
+        refuse_others,
+        remove_build,
+    )
     from vocabtool.index.index import Index
 
     if is_address(folder):
@@ -472,8 +477,7 @@ def _show(
 @DIR
 def compact_command(folder: str) -> None:
     """Rewrite the index in DIR without deleted documents."""
-    from vocabtool.index.engines import is_address
-    from vocabtool.index.folder import read_manifest
+    from vocabtool.index.folder import is_address, read_manifest
     from vocabtool.index.maintenance import compact
 
     with step_progress(False) as progress:

@@ -215,7 +215,7 @@ def named_folders(given: tuple[str, ...]) -> dict[str, Path | str]:
     Raises :class:`click.UsageError` for an invalid or repeated name, and :class:`NotFound` if a
     folder does not exist. A folder need not contain an index yet.
     """
-    from vocabtool.index.engines import is_address
+    from vocabtool.index.folder import is_address
 
     places: dict[str, Path | str] = {}
     for text in given:

@@ -27,8 +27,7 @@ from vocabtool.search.settings import Calibration
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
-    from vocabtool.index.commit_store import CommitStore
-    from vocabtool.index.generation import Progress
+    from vocabtool.index.generation import Progress, Snapshot
     from vocabtool.index.index import Index
 
 Kind = Literal["title", "hard"]
@@ -316,7 +315,7 @@ def calibrate(
     return WeightEstimate(best, tuple(curve), tuple(rates), len(queries) // 2, seed, (ESTIMATE,))
 
 
-def terms_of_copies(snapshot: CommitStore, queries: Sequence[PseudoQuery]) -> list[Terms]:
+def terms_of_copies(snapshot: Snapshot, queries: Sequence[PseudoQuery]) -> list[Terms]:
     """Return the terms of each query's ``copy``, counted with the weights of the fields."""
     documents = snapshot.documents.fetch_documents(np.array([query.row for query in queries]))
     return weighted_terms(
@@ -328,7 +327,7 @@ def terms_of_copies(snapshot: CommitStore, queries: Sequence[PseudoQuery]) -> li
     )
 
 
-def sample_queries(snapshot: CommitStore, count: int, seed: int) -> list[PseudoQuery]:
+def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuery]:
     generator = np.random.default_rng(seed)
     rows = generator.permutation(snapshot.rows_in_order())[: READ_PER_SAMPLE * count]
     queries: list[PseudoQuery] = []

@@ -33,8 +33,7 @@ from vocabtool.search.settings import Settings
 from vocabtool.system.ranking import RankedRows
 
 if TYPE_CHECKING:
-    from vocabtool.index.commit_store import CommitStore
-    from vocabtool.index.generation import Progress
+    from vocabtool.index.generation import Progress, Snapshot
     from vocabtool.index.index import Index
 
 Kind = Literal["ordinary", "unknown"]
@@ -263,7 +262,7 @@ BLOCK_ROWS: Final = 1 << 14
 NO_ROWS: Final = RankedRows.none().rows
 
 
-def _words(text: str, snapshot: CommitStore) -> tuple[list[str], list[str]]:
+def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
     identifier = Settings().is_identifier()
     words = weigh_words(snapshot.cutter.spans(text), snapshot.known_words, identifier)
     found = {word.word.words: word for word in words if word.counts}
@@ -278,7 +277,7 @@ def _words(text: str, snapshot: CommitStore) -> tuple[list[str], list[str]]:
     return [surface for _, surface in sorted(known, key=itemgetter(0))], unknown
 
 
-def measure_recall(snapshot: CommitStore, vectors: Vectors, metric: Metric) -> Recall | None:
+def measure_recall(snapshot: Snapshot, vectors: Vectors, metric: Metric) -> Recall | None:
     """Measure recall@10 of the index's vector search against exhaustive search.
 
     ``vectors``: query vectors from :func:`prepare`, shape (n, dim). Returns ``None`` if all of them

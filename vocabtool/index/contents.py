@@ -17,16 +17,11 @@ from pyarrow import parquet
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.index.commit_store import CommitStore, DocumentsChanged
+from vocabtool.errors import VocabtoolError
 from vocabtool.index.database import JOURNALS, NAME
 from vocabtool.index.documents import ID, TEXT
-from vocabtool.index.folder import (
-    CODE_FILE,
-    KEYWORDS,
-    MODEL_FILE,
-    VECTORS,
-)
-from vocabtool.index.generation import Progress
+from vocabtool.index.folder import CODE_FILE, KEYWORDS, MODEL_FILE, VECTORS
+from vocabtool.index.generation import Progress, Snapshot
 from vocabtool.index.maintenance import Verification, read_verification
 from vocabtool.keywords.cutter import places_of, text_in_utf8
 from vocabtool.search.hits_table import TYPES
@@ -48,14 +43,18 @@ EXPORT_ENDINGS: Final = (".jsonl", ".parquet", ".arrow")
 Fetched = TypeVar("Fetched")
 
 
-def ids(snapshot: CommitStore, where: str | None = None) -> Iterator[str]:
+class DocumentsChanged(VocabtoolError):
+    """A document was deleted between two steps of a search: search again."""
+
+
+def ids(snapshot: Snapshot, where: str | None = None) -> Iterator[str]:
     rows = snapshot.rows_in_order(where)
     for start in range(0, len(rows), BLOCK_ROWS[1]):
         part = rows[start : start + BLOCK_ROWS[1]]
         yield from _fetch(snapshot, snapshot.documents.ids, part)
 
 
-def blocks(snapshot: CommitStore, rows: Rows) -> Iterator[tuple[Rows, list[Document]]]:
+def blocks(snapshot: Snapshot, rows: Rows) -> Iterator[tuple[Rows, list[Document]]]:
     """Yield (rows, documents) in blocks of about 4 MB of text."""
     start, step = 0, BLOCK_ROWS[0]
     while start < len(rows):
@@ -70,9 +69,7 @@ def blocks(snapshot: CommitStore, rows: Rows) -> Iterator[tuple[Rows, list[Docum
         step = max(1, min(BLOCK_ROWS[1], len(part) * BLOCK_BYTES // max(size, 1)))
 
 
-def _fetch(
-    snapshot: CommitStore, fetch: Callable[[Rows], list[Fetched]], rows: Rows
-) -> list[Fetched]:
+def _fetch(snapshot: Snapshot, fetch: Callable[[Rows], list[Fetched]], rows: Rows) -> list[Fetched]:
     """Call ``fetch`` with the ``rows`` that were not deleted meanwhile."""
     try:
         return fetch(rows)
@@ -90,7 +87,7 @@ def as_row(document: Document) -> dict[str, object]:
 
 
 def export(
-    snapshot: CommitStore,
+    snapshot: Snapshot,
     file: str | Path,
     *,
     where: str | None = None,
@@ -136,7 +133,7 @@ def export(
     return done
 
 
-def is_of_fields(snapshot: CommitStore, where: str | None = None) -> bool:
+def is_of_fields(snapshot: Snapshot, where: str | None = None) -> bool:
     """Return whether every text is the joined values of its fields.
 
     ``False`` if the texts are single fields, or if a document with another text was added in
@@ -246,7 +243,7 @@ class IndexStats:
 
 def stats(
     path: Path,
-    snapshot: CommitStore,
+    snapshot: Snapshot,
     files: Mapping[str, int],
     *,
     unknown: bool = False,
@@ -307,7 +304,7 @@ def sizes(path: Path, generation: Path) -> dict[str, int]:
 
 
 def count_unknown(
-    snapshot: CommitStore, progress: Progress | None = None, *, model: str = ""
+    snapshot: Snapshot, progress: Progress | None = None, *, model: str = ""
 ) -> OovReport | None:
     """Count the words that the model does not know, in all documents.
 

@@ -19,24 +19,29 @@ document frequencies include deleted rows.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from glob import escape, has_magic
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from shlex import quote
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.choices import EXACT_BELOW, RECALL, Language, Metric, StoredType
 from vocabtool.documents.batch import Kind
-from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
+from vocabtool.documents.files import find
+from vocabtool.documents.options import ReadOptions
+from vocabtool.documents.vectors import Given
+from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, UnsupportedFormat, reading
 from vocabtool.index.database import Database
-from vocabtool.index.sources import Source
 from vocabtool.index.vector_codes import CodeFacts
 from vocabtool.search.settings import Calibration
 from vocabtool.system.own_files import decode_record, encode_record, lock_folder, sync_folder
@@ -45,6 +50,65 @@ KIND: Final = "index"
 FORMAT: Final = 5
 ADVICE: Final = "index the documents again: run the same `vocabtool index` command with --force"
 MAX_DIMENSIONS: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A recorded FILE: a file, a folder or a glob, with the ``name`` that the user passed.
+
+    - ``at``: the working directory when the FILE was recorded, absolute.
+    - ``beside``: the path from the index to this directory, in case both are moved together.
+    - ``vectors``: path of the file with the vectors, relative to ``at`` or absolute.
+    """
+
+    name: str
+    at: str
+    beside: str
+    options: ReadOptions
+    vectors: str | None = None
+
+    @property
+    def path(self) -> str:
+        """The normalized absolute path; equal for two names of the same FILE."""
+        return os.path.normpath(self.from_anywhere)
+
+    @property
+    def from_anywhere(self) -> str:
+        """The absolute path. In a glob, special characters of the working directory are escaped."""
+        path = os.path.join(self.at, self.name)  # noqa: PTH118 - globs too
+        if has_magic(self.name) and not os.path.exists(path):  # noqa: PTH110 - accepts any text
+            return os.path.join(escape(self.at), self.name)  # noqa: PTH118 - a glob
+        return path
+
+    def with_vectors(self, given: Given | None) -> Source:
+        """Return the source with ``given`` as its vectors. An array in memory is not recorded."""
+        if not isinstance(given, str | os.PathLike):
+            return self if given is None else replace(self, vectors=None)
+        is_absolute = Path(given).is_absolute()
+        path = os.fspath(given) if is_absolute else os.path.relpath(given, self.at)
+        return replace(self, vectors=path)
+
+    @property
+    def vectors_path(self) -> str | None:
+        return self.vectors and os.path.normpath(os.path.join(self.at, self.vectors))  # noqa: PTH118 - as name
+
+    @classmethod
+    def from_name(cls, name: str, index: Path, options: ReadOptions) -> Source:
+        at = os.getcwd()  # noqa: PTH109 - a string, for names of any bytes
+        return cls(name, at, os.path.relpath(at, index), options)
+
+    def is_there(self) -> bool:
+        """Whether the name matches a file."""
+        try:
+            return any(map(os.path.exists, find(self.path, self.options)[:1]))
+        except NotFound:
+            return False
+
+    def locate(self, index: Path) -> Source:
+        """Return the source, with a new directory if it was moved together with the index."""
+        moved = os.path.normpath(os.path.join(index.absolute(), self.beside))  # noqa: PTH118 - "..", too
+        other = replace(self, at=moved)
+        return other if not self.is_there() and other.is_there() else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +267,8 @@ BUILD: Final = re.compile(r"\.new-[0-9a-f]{16}")
 BEGUN: Final = re.compile(
     rf"\.lock|{MODEL_FILE.pattern}|{GENERATION.pattern}\.part|{BUILD.pattern}|\.vocabtool-.*\.tmp"
 )
+# Such as postgresql://user@host/database?index=NAME
+ADDRESS: Final = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 AS_IT_WAS: Final = "index the same FILEs again, with the same options and --force"
 
 
@@ -355,6 +421,26 @@ def removed_if_empty(path: Path) -> Iterator[None]:
         if new and is_index(path) and not read_manifest(path).rows:
             shutil.rmtree(path, ignore_errors=True)
         raise
+
+
+def is_address(path: str | os.PathLike[str]) -> bool:
+    """Whether ``path`` is the address of an index; false if a file or folder has this name."""
+    return (
+        isinstance(path, str) and ADDRESS.match(path) is not None and not os.path.exists(path)  # noqa: PTH110 - accepts any length
+    )
+
+
+def index_class(address: str) -> Any:
+    """Import and return :class:`PostgresIndex`; raise :class:`UnsupportedFormat` if it cannot help.
+
+    By its name, because ``vocabtool.stores`` imports this package.
+    """
+    scheme = address.partition("://")[0].lower()
+    if scheme not in ("postgresql", "postgres"):
+        raise UnsupportedFormat(
+            f"an address begins with postgresql://, got {scheme[:50]!r}; a folder needs its path"
+        )
+    return import_module("vocabtool.stores.index").PostgresIndex
 
 
 def home(path: Path) -> Path:

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Batch, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
@@ -35,16 +34,16 @@ from vocabtool.index.folder import (
     Commit,
     FileFacts,
     Manifest,
+    Source,
     read_commit,
     remove_old_codes,
 )
 from vocabtool.index.model import CANDIDATES, Canaries, IndexModel, spread
 from vocabtool.index.raw_vectors import RawVectors, as_stored, similarity_by_chance
-from vocabtool.index.sources import Source
 from vocabtool.index.vector_codes import VectorCodes, VectorLeg, build_codes
 from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.bm25 import Term
-from vocabtool.keywords.cutter import Cutter, Terms, text_in_utf8, weighted_terms
+from vocabtool.keywords.cutter import Cutter, Terms, weighted_terms
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
 from vocabtool.search.conditions import Where
 from vocabtool.search.legs import MaskStore
@@ -69,8 +68,10 @@ Progress = Callable[[str, float], None]
 class Snapshot(MaskStore):
     """One commit, open for reading. Writers do not change it; several threads may use it.
 
+    A :class:`~vocabtool.stores.reader.PostgresStore` has the same methods.
+
     ``rows``: number of rows, including deleted rows. ``live``: a mask of the rows that are not
-    deleted, shape (rows,).
+    deleted, shape (rows,). ``number``: the number of the generation.
     """
 
     exactness = Exactness(lengths=False, frequencies=False, similarities=True)
@@ -154,6 +155,10 @@ class Snapshot(MaskStore):
         return self.commit.number
 
     def value_facts(self, name: str, limit: int) -> tuple[int, ValueCounts]:
+        """Return how many documents have the kept field ``name``, and its most frequent values.
+
+        A list counts as one value: its JSON text. Each returned value is in at least two documents.
+        """
         kind, value = self.fields[name], column(self.fields, name)
         gone = json.dumps(np.flatnonzero(~self.live).tolist())
         counts = (
@@ -245,12 +250,6 @@ def commit_in_transaction(path: Path) -> Commit:
             return commit
         first.database.close()
         commit.database.close()
-
-
-def _plain_value(value: object, kind: Kind) -> object:
-    if isinstance(value, str):
-        return text_in_utf8(value)
-    return bool(value) if kind == "boolean" else value
 
 
 def open_snapshot(
@@ -371,10 +370,14 @@ def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> 
 
 
 class FolderWriter:
-    """The :class:`~vocabtool.index.writer.StoreWriter` of a folder.
+    """Appends rows to a generation, and marks deleted rows in a bitmap.
 
-    Appends rows to a generation, and marks deleted rows in a bitmap. It first removes the
-    uncommitted rows of an earlier writer. A folder has one writer at a time.
+    It first removes the uncommitted rows of an earlier writer. A folder has one writer at a time.
+    Readers see changes only after a commit.
+
+    - ``manifest``: the manifest of the last commit, but with the FILEs that were registered since.
+    - ``rows``: number of rows, committed or not.
+    - ``searched_fields``: as in the manifest; may be set while there are no rows.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, is_deleted: Mask, cutter: Cutter) -> None:
@@ -425,6 +428,7 @@ class FolderWriter:
         return cls(folder, empty, np.zeros(0, np.bool_), cutter)
 
     def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the row of each id that exists. Uncommitted changes count too."""
         known = len(self._is_deleted)
         return {
             id_: row
@@ -438,7 +442,6 @@ class FolderWriter:
         batch: Batch,
         vectors: Vectors,
         sources: Sequence[int],
-        on_existing: OnExisting = "update",
     ) -> None:
         """Add documents with their vectors.
 
@@ -513,9 +516,11 @@ class FolderWriter:
         self._is_deleted[rows] = True
 
     def set_source(self, rows: Rows, source: int) -> bool:
+        """Record that rows are from the FILE number ``source``; return whether a row changed."""
         return self.database.set_source(rows, source)
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
+        """Return the rows of the FILEs with these ``numbers``, without those of this writer."""
         statement = "SELECT row FROM fields WHERE source = ?"
         found = [self.database.fetch_rows(statement, (number,)) for number in numbers]
         rows: Rows = np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
@@ -524,6 +529,7 @@ class FolderWriter:
         return was_there
 
     def register_sources(self, sources: Sequence[Source]) -> None:
+        """Record ``sources`` as the FILEs of the index, in the next commit."""
         self.manifest = replace(self.manifest, sources=(*sources,))
 
     def canaries(self) -> Canaries:
@@ -536,6 +542,11 @@ class FolderWriter:
     def commit_changes(
         self, manifest: Manifest, *, codes: bool = True, progress: Progress | None = None
     ) -> None:
+        """Commit all changes so far.
+
+        - ``manifest``: the manifest to commit; its numbers and checksums are updated.
+        - ``codes``: whether approximate search may be built, which may take long.
+        """
         self._is_deleted = self._all_deleted()
         self._vectors.flush()
         os.fsync(self._vectors.fileno())

@@ -39,11 +39,9 @@ from vocabtool.encoders.open_encoder import Model
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.index import contents, folder
-from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.contents import IndexStats
 from vocabtool.index.documents import id_in_utf8
-from vocabtool.index.engines import index_class, is_address
-from vocabtool.index.folder import Commit, Configuration, Manifest
+from vocabtool.index.folder import Commit, Configuration, Manifest, index_class, is_address
 from vocabtool.index.generation import (
     FolderWriter,
     Progress,
@@ -51,7 +49,7 @@ from vocabtool.index.generation import (
     open_snapshot,
     read_version,
 )
-from vocabtool.index.load import MAX_REMOVED, Loader, LoadReport, LoadRequest
+from vocabtool.index.load import MAX_REMOVED, Loader, LoadReport, LoadRequest, shards_in
 from vocabtool.index.maintenance import (
     Verification,
     VerifyReport,
@@ -62,7 +60,6 @@ from vocabtool.index.maintenance import (
     verify,
 )
 from vocabtool.index.model import open_model, vocabulary_alone
-from vocabtool.index.sources import shards_in
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.arrangement import Arrangement
@@ -107,7 +104,7 @@ class Index:
         self.path, self.name = path, str(path)
         self.notes: tuple[str, ...] = ()
         self._refreshing = Lock()
-        self._snapshot: CommitStore = open_snapshot(path, None, model, options)
+        self._snapshot: Snapshot = open_snapshot(path, None, model, options)
         self._model = self._snapshot.model
 
     def __repr__(self) -> str:
@@ -330,7 +327,7 @@ class Index:
 
         The object cannot be used afterwards. Garbage collection also closes it.
         """
-        self._in_folder.commit.database.close()
+        self._snapshot.commit.database.close()
 
     def __len__(self) -> int:
         return self._snapshot.manifest.live
@@ -379,13 +376,8 @@ class Index:
         known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0
         return len(self) >= max(CALIBRATED_FROM, 2 * known)
 
-    def snapshot(self) -> CommitStore:
+    def snapshot(self) -> Snapshot:
         """Return the commit that this object reads."""
-        return self._snapshot
-
-    @property
-    def _in_folder(self) -> Snapshot:
-        assert isinstance(self._snapshot, Snapshot)  # noqa: S101 - indexes of engines have their own methods
         return self._snapshot
 
     def get(self, id_: str) -> Document | None:
@@ -440,7 +432,7 @@ class Index:
         ``unknown``: whether to count the words that the model does not know. They are not counted
         if the index has no vocabulary. Raises the errors of :meth:`open`.
         """
-        files = contents.sizes(self.path, self._in_folder.commit.folder)
+        files = contents.sizes(self.path, self._snapshot.commit.folder)
         return contents.stats(self.path, self._snapshot, files, unknown=unknown, progress=progress)
 
     def export(
@@ -742,7 +734,7 @@ class Index:
 
     def _search(
         self,
-        snapshot: CommitStore,
+        snapshot: Snapshot,
         texts: Sequence[str | None],
         given: NDArray[Any] | Sequence[Any] | None,
         threads: int | None,
@@ -844,7 +836,7 @@ class Index:
         encoder = self.encoder if model else None
         while True:
             self.refresh()
-            snapshot = self._in_folder
+            snapshot = self._snapshot
             before = read_version(snapshot.commit)
             try:
                 found = verify(self.path, snapshot, progress, encoder)
@@ -871,7 +863,7 @@ class Index:
     def put_in_place(self) -> Index:
         """Replace the old index by this one, which was built in ``.new-…``; return it, reopened."""
         given, vocabulary = self._model.encoder, self._model.vocabulary
-        self._in_folder.commit.database.close()
+        self._snapshot.commit.database.close()
         path = folder.put_in_place(self.path)
         return Index(path, given, {"vocabulary": vocabulary})
 
@@ -881,13 +873,13 @@ class Index:
             writer.store_calibration(calibration)
 
     def _last(self) -> Commit:
-        newest = folder.read_commit(self.path, self._in_folder.commit)
+        newest = folder.read_commit(self.path, self._snapshot.commit)
         if newest.manifest.index != self.manifest.index:
             raise VocabtoolError(f"{self.name}: it was replaced by another index; open it again")
         return newest
 
-    def _newest(self) -> CommitStore:
-        return open_snapshot(self.path, self._in_folder)
+    def _newest(self) -> Snapshot:
+        return open_snapshot(self.path, self._snapshot)
 
 
 def open(path: str | Path, model: Model | None = None, **options: Any) -> Index:  # noqa: A001 - as `vocabtool.open(path)` reads

@@ -18,7 +18,6 @@ import numpy as np
 
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
-from vocabtool.index.commit_store import CommitStore
 from vocabtool.index.database import JOURNALS, NAME, Database
 from vocabtool.index.folder import (
     KEYWORDS,
@@ -254,7 +253,7 @@ class Verification:
 
 
 def keep_verification(
-    path: Path, snapshot: CommitStore, *, recall: float | None = None, problem: str | None = None
+    path: Path, snapshot: Snapshot, *, recall: float | None = None, problem: str | None = None
 ) -> None:
     """Write the result of a verification to the file ``verified.json`` in ``path``."""
     manifest = snapshot.manifest

@@ -1,6 +1,6 @@
 """The public ``Writer``, which changes an index in one or more commits.
 
-It uses a ``StoreWriter``, from ``generation.py`` for folders and ``stores/`` for engines.
+It uses a ``FolderWriter``, or a ``PostgresWriter``, which has the same methods.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Any, Final, Protocol, get_args
+from typing import Any, Final, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -32,10 +32,9 @@ from vocabtool.index.documents import (
     id_in_utf8,
 )
 from vocabtool.index.folder import Load, Manifest
-from vocabtool.index.generation import Progress
-from vocabtool.index.model import Canaries, IndexModel, compare_canaries
+from vocabtool.index.generation import FolderWriter, Progress
+from vocabtool.index.model import IndexModel, compare_canaries
 from vocabtool.index.raw_vectors import prepare
-from vocabtool.index.sources import Source
 from vocabtool.search.settings import Calibration
 from vocabtool.system.messages import plural
 from vocabtool.system.ranking import Rows
@@ -43,56 +42,6 @@ from vocabtool.vocabulary import decode
 
 WHAT_NEXT: Final = "Fix it, or skip such values: --on-error skip, in Python on_error='skip'"
 FAILED: Final = "an earlier change failed: close the writer; uncommitted changes are rolled back"
-
-
-class StoreWriter(Protocol):
-    """Writes to the folder or the engine of an index. Readers see changes only after a commit.
-
-    - ``manifest``: the manifest of the last commit, but with the FILEs that were registered since.
-    - ``rows``: number of rows, committed or not.
-    - ``searched_fields``: as in the manifest; may be set while there are no rows.
-    """
-
-    searched_fields: tuple[str, ...]
-
-    @property
-    def manifest(self) -> Manifest: ...
-    @property
-    def rows(self) -> int: ...
-
-    def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the row of each id that exists. Uncommitted changes count too."""
-
-    def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
-        """Add documents: see :meth:`FolderWriter.append`."""
-
-    def delete(self, rows: Rows) -> None: ...
-
-    def set_source(self, rows: Rows, source: int) -> bool:
-        """Record that rows are from the FILE number ``source``; return whether a row changed."""
-
-    def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """Return the rows of the FILEs with these ``numbers``.
-
-        Rows that this writer added are left out. Rows that it deleted may be included.
-        """
-
-    def register_sources(self, sources: Sequence[Source]) -> None:
-        """Record ``sources`` as the FILEs of the index, in the next commit."""
-
-    def canaries(self) -> Canaries: ...
-
-    def commit_changes(
-        self, manifest: Manifest, *, codes: bool, progress: Progress | None = None
-    ) -> None:
-        """Commit all changes so far.
-
-        - ``manifest``: the manifest to commit. Its numbers of rows and terms, and its checksums,
-          are updated.
-        - ``codes``: whether approximate search may be built, which may take long.
-        """
-
-    def close(self) -> None: ...
 
 
 class Writer:
@@ -103,11 +52,11 @@ class Writer:
     :meth:`Index.load`.
 
     - ``left_out``: number of skipped values that did not fit their fields, and the first of them.
-    - ``files``: writes to the folder or the engine.
+    - ``files``: the writer of the folder, or of the engine.
     """
 
     def __init__(
-        self, name: str, files: StoreWriter, model: IndexModel, progress: Progress | None = None
+        self, name: str, files: FolderWriter, model: IndexModel, progress: Progress | None = None
     ) -> None:
         self.left_out = SkipCounter()
         self._name = name

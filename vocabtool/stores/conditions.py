@@ -18,7 +18,7 @@ Ids and texts have the same companions, except ``_items``. A field of the kind `
 column. For an ASCII text, ``_folded`` and ``_words`` are null. A null takes no space.
 
 PostgreSQL stores neither U+0000 nor invalid UTF-8, so :func:`storable` replaces them by U+FFFD.
-If the value in a condition contains U+0000, no text equals or contains this value.
+A condition that contains U+0000 is refused.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from threading import local
 from typing import Any, Final
 
 from vocabtool.documents.batch import Kind
+from vocabtool.errors import InvalidCondition
 from vocabtool.index.condition_sql import Compiler, Dialect, instant, may_touch, plain_form
 from vocabtool.index.database import Fields
 from vocabtool.index.documents import ID, NUMBER, TEXT
@@ -180,22 +181,17 @@ def with_edges(plain: str) -> str:
     return OTHERS.sub(mark, f" {plain} ")[2:-2]
 
 
-def edges_of(word: str) -> str:
-    """Return a word with marked edges: a substring to find in results of :func:`with_edges`."""
-    plain = plain_form(word)
-    before, after = may_touch(plain)
-    marked = with_edges(plain)
-    return marked[before : len(marked) - after]
-
-
 def sql_of(where: Where, fields: Fields, table: str, fetch: Fetch) -> tuple[str, list[object]]:
     """Return a condition on the rows of a table, and its parameters for psycopg (``%s``).
 
     - ``table``: the name of the table of documents. It must not come from a user.
     - ``fetch``: a function that runs a statement and returns its rows.
 
-    Raises :class:`InvalidCondition` for a condition that does not fit the fields.
+    Raises :class:`InvalidCondition` for a condition that does not fit the fields, or has U+0000.
     """
+    if NUL in where.text:
+        what = "where: no document has U+0000, because PostgreSQL cannot store it: leave it out"
+        raise InvalidCondition(what, where.text, where.text.index(NUL))
     dialect = Postgres(table, fetch)
     return Compiler(dialect, fields, where.text).of(where.tree), dialect.values
 
@@ -228,11 +224,6 @@ class Postgres(Dialect):
     def comparison(self, name: str, sign: Comparison, value: Value) -> str:
         if not isinstance(value, str):
             return super().comparison(name, sign, value)
-        start, nul, _ = value.partition(NUL)
-        if nul and sign in ("=", "!="):
-            return self._never(name) if sign == "=" else f"({name} = {name})"
-        if nul:  # what begins with ``start`` and is longer comes after the value
-            sign, value = "<=" if sign in ("<", "<=") else ">", start
         test = f"{name} {sign} {self.put(value)}"
         if sign == "!=" or name in (ID, TEXT):
             return test
@@ -242,9 +233,7 @@ class Postgres(Dialect):
     def any_of(self, name: str, values: Sequence[Value]) -> str:
         if not any(isinstance(each, str) for each in values):
             return super().any_of(name, values)
-        texts = [str(each) for each in values if NUL not in str(each)]
-        if not texts:
-            return self._never(name)
+        texts = [*map(str, values)]
         test = f"{name} IN ({self.put(*texts)})"
         if name in (ID, TEXT):
             return test
@@ -255,31 +244,27 @@ class Postgres(Dialect):
         return f"{name}_instant"
 
     def like(self, name: str, pattern: str) -> str:
-        if NUL in pattern:
-            return self._never(name)
         return f"({name} LIKE {self.put(pattern)} ESCAPE '')"
 
     def folded_like(self, name: str, pattern: str) -> str:
-        if NUL in pattern:
-            return self._never(name)
         return f"(coalesce({name}_folded, lower({name})) LIKE {self.put(pattern)} ESCAPE '')"
 
     def starts_with(self, name: str, start: str) -> str:
-        return self._never(name) if NUL in start else f"starts_with({name}, {self.put(start)})"
+        return f"starts_with({name}, {self.put(start)})"
 
     def has_substring(self, name: str, part: str) -> str:
-        return self._never(name) if NUL in part else f"(strpos({name}, {self.put(part)}) > 0)"
+        return f"(strpos({name}, {self.put(part)}) > 0)"
 
     def has_word(self, name: str, word: str) -> str:
-        if NUL in word:
-            return self._never(name)
         plain = plain_form(word)
         before, after = may_touch(plain)
         left, right = "" if before else NO_LETTER_BEFORE, "" if after else NO_LETTER_AFTER
         pattern = self.put(f"{left}{re.escape(plain)}{right}")
+        marked = with_edges(plain)
+        marked = marked[before : len(marked) - after]
         return (
             f"(CASE WHEN {name}_words IS NULL THEN lower({name}) ~ {pattern}"
-            f" ELSE strpos({name}_words, {self.put(edges_of(word))}) > 0 END)"
+            f" ELSE strpos({name}_words, {self.put(marked)}) > 0 END)"
         )
 
     def has_lists(self, name: str, value: Value) -> bool:
@@ -294,19 +279,13 @@ class Postgres(Dialect):
         return f"(({name}_items IS NOT NULL AND {any_}) OR {UNKNOWN.format(name)})"
 
     def contains(self, name: str, value: Value) -> str:
-        otherwise = self._never(name)
-        any_ = self._any_item(name, [value])
-        if isinstance(value, str):
-            otherwise = self.has_substring(name, value)
+        is_text, any_ = isinstance(value, str), self._any_item(name, [value])
+        otherwise = self.has_substring(name, str(value)) if is_text else UNKNOWN.format(name)
         return f"(CASE WHEN {name}_items IS NOT NULL THEN {any_} ELSE {otherwise} END)"
 
     def _any_item(self, name: str, values: Sequence[Value]) -> str:
         keys = [element_key(each) for each in values if not isinstance(each, Moment)]
-        keys = [key for key in keys if NUL not in key]
         return f"{name}_items && {self.put(keys)}::text[]"
-
-    def _never(self, name: str) -> str:
-        return UNKNOWN.format(name)
 
     def first_non_number(self, name: str) -> tuple[str, str] | None:
         not_null = f"SELECT id, left({name}, 50) FROM {self._table} WHERE {name} IS NOT NULL"

@@ -28,7 +28,7 @@ import google_crc32c
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
 from vocabtool.index import contents
-from vocabtool.index.commit_store import DocumentsChanged
+from vocabtool.index.contents import DocumentsChanged
 from vocabtool.index.folder import MODEL_FILE, Manifest
 from vocabtool.index.generation import Progress
 from vocabtool.index.index import Index
@@ -158,7 +158,8 @@ class PostgresIndex(Index):
 
         this = ref(self)
         self._model = IndexModel(self.path, manifest, canaries, model, options, self.name)
-        self._snapshot = self._store = PostgresStore(connections, tables, self._model, cutter)
+        self._store = PostgresStore(connections, tables, self._model, cutter)
+        self._snapshot = cast(Any, self._store)  # it has the methods of a Snapshot
         facts = self._store.vector_facts  # a recall that is too low is told
         self.notes = (facts.note,) if facts is not None and facts.note is not None else ()
 
@@ -261,7 +262,7 @@ class PostgresIndex(Index):
         files = PostgresWriter(
             self._connections, self._tables, self._snapshot.cutter, buffer_bytes=buffer
         )
-        writer = Writer(self.name, files, self._model, progress)
+        writer = Writer(self.name, cast(Any, files), self._model, progress)
         try:
             yield writer
             writer.commit()
@@ -348,7 +349,7 @@ class PostgresIndex(Index):
             if drop_index(connection, self._tables, where, name, if_empty=if_empty):
                 shutil.rmtree(self.path, ignore_errors=True)
 
-    def _newest(self) -> PostgresStore:
+    def _newest(self) -> Any:
         held = self._snapshot
         self._store = PostgresStore(self._connections, self._tables, self._model, held.cutter)
         return self._store

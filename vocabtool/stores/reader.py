@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import NotFound
-from vocabtool.index.commit_store import DocumentsChanged
+from vocabtool.index.contents import DocumentsChanged
 from vocabtool.index.database import text_hash
 from vocabtool.index.folder import Manifest
 from vocabtool.index.model import CANDIDATES, Canaries, IndexModel, spread

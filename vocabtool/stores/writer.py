@@ -26,11 +26,10 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.index.database import text_hash
 from vocabtool.index.documents import MAX_FIELDS, union, value_of
-from vocabtool.index.folder import Chance, Manifest
+from vocabtool.index.folder import Chance, Manifest, Source
 from vocabtool.index.generation import Progress
 from vocabtool.index.model import Canaries
 from vocabtool.index.raw_vectors import as_stored
-from vocabtool.index.sources import Source
 from vocabtool.keywords.bm25 import Field, stored_length
 from vocabtool.keywords.cutter import Cutter, Terms, weighted_terms
 from vocabtool.stores.conditions import (
