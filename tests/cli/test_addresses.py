@@ -295,13 +295,6 @@ def test_a_database_without_the_extension(place: Place, tmp_path: Path) -> None:
     assert "CREATE EXTENSION vector" in place.run(*asked, code=3)
 
 
-def test_a_hostile_name(place: Place, tmp_path: Path) -> None:
-    """It is a name like another."""
-    address = place.address("it's \"; DROP TABLE x; --")
-    place.run("index", corpus(tmp_path / "corpus.jsonl"), "-o", address, "--model", MODEL, *READ)
-    assert len(place.run("list", address).split()) == len(TEXTS)
-
-
 def test_a_role_that_only_reads(place: Place, both: tuple[Path, str, Path]) -> None:
     place.execute("GRANT USAGE ON SCHEMA vocabtool TO reader")
     place.execute("GRANT SELECT ON ALL TABLES IN SCHEMA vocabtool TO reader")

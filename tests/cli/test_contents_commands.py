@@ -94,12 +94,6 @@ def test_list(made: Path) -> None:
     assert "no field 'page'" in told("list", made, "--where", "page = 1", code=3)[1]
 
 
-def test_an_updated_document_is_listed_last(index: Path) -> None:
-    with Index.open(index).writer() as writer:
-        writer.update([{"id": "b", "text": "the error"}])
-    assert told("list", index)[0].split()[-1] == "b"
-
-
 def test_get(made: Path) -> None:
     """All fields, the lines of the text indented; of a missing id its name, and exit code 1."""
     out, errors = told("get", made, "b", "nine", "f", code=1)

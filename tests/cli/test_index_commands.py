@@ -237,14 +237,6 @@ def test_search_explains(index: str) -> None:
     assert {word["surface"] for word in first["words"]} == {"use", "Xapian"}
 
 
-def test_a_code_comes_first(index: str) -> None:
-    """The document that holds an unknown code is first, unless the guarantee is turned off."""
-    found = json.loads(fine("search", index, "came back err-48007-x", "--format", "json"))
-    assert [(hit["id"], hit["tier"]) for hit in found["hits"]][:2] == [("c", 1), ("d", 0)]
-    off = fine("search", index, "err-48007-x", "--no-guarantee", "--format", "json")
-    assert {hit["tier"] for hit in json.loads(off)["hits"]} == {0}
-
-
 def test_an_unknown_number_counts_like_a_known_word(index: str) -> None:
     """Which is said, since it is not what a person expects of an unknown word."""
     told = fine("search", index, "error 48007", "--explain")
@@ -465,16 +457,6 @@ def test_force_looks_before_it_clears(
     assert done.returncode in (2, 3)
     assert "Traceback" not in done.stderr
     assert len(Index.open(index)) == 4
-
-
-def test_another_model_is_refused(index: str, tmp_path: Path) -> None:
-    """An index belongs to its model: fingerprints are compared and shown."""
-    other = tmp_path / "other.txt"
-    other.write_text("love 1.5 0.5 0.5 0.5\nuse 0.5 1.5 0.5 0.5\n")
-    done = vocabtool("search", index, "love", "--model", str(other))
-    assert done.returncode == 3
-    assert "another file of word vectors: expected fingerprint" in done.stderr
-    assert "small_glove.txt' with the same options, or build a new index" in done.stderr
 
 
 def test_a_file_that_is_no_model_is_told_without_tensorflow(index: str, tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from vocabtool.evaluation import calibrate as calibrating
 from vocabtool.formats import vocabulary_files
 from vocabtool.formats.registry import split_name
 from vocabtool.index import index as index_module
-from vocabtool.index.folder import advice
 from vocabtool.keywords.tokens import Span
 from vocabtool.reports.hits import hits_report
 from vocabtool.reports.index import embed_report, index_report, progress_line
@@ -63,23 +62,6 @@ ADDED = LoadReport(4, 0, 4, 0, 0, 0, 0, 0, 0, (), 0, 1.0)
 def test_sizes(text: str, size: int) -> None:
     """Sizes are bytes, or with a unit of 1,024."""
     assert options.read_size(None, None, text) == size  # type: ignore[arg-type] # context and option are not used
-
-
-@pytest.mark.parametrize(
-    ("file", "told"),
-    [
-        ("x/generation-000001/codes-000001.faiss", "`vocabtool compact x` rebuilds it"),
-        ("generation-000001/keywords/meta.json", "`vocabtool compact .` rebuilds it"),
-        ("x/generation-000001/keywords", "`vocabtool compact x` rebuilds it"),
-        ("x/generation-000001/index.db", "it cannot be repaired"),
-        ("x/weights-0123456789abcdef-01234567.json", None),  # there is no index
-        ("x/corpus.jsonl", None),
-    ],
-)
-def test_what_is_damaged_tells_what_helps(file: str, told: str | None) -> None:
-    """By its place alone."""
-    found = advice(file)
-    assert found is None if told is None else str(found).startswith(told)
 
 
 def test_the_report_of_one_document(index: str) -> None:

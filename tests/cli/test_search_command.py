@@ -83,7 +83,7 @@ def test_several_answers_tell_which_query_each_is_for(
     with index.writer() as writer:
         writer.add(["xapian", "zebra"], vectors=np.ones((2, 2), np.float32))
     for options in ((), ("--explain",)):
-        asked(index, monkeypatch, b"xapian\nmissing\nzebra\n", *options)
+        asked(index, monkeypatch, b"\xef\xbb\xbfxapian\nmissing\nzebra\n", *options)
         told = capfd.readouterr().out.splitlines()
         shown = [line[:9] for line in told if line.startswith(("query:", " 1.", "nothing"))]
         assert shown == [
@@ -112,85 +112,6 @@ def test_raw_scores_stand_beside_the_scaled_one(
     assert told.to_dict()["bm25"] == told.bm25
     cli.main(["search", str(index.path), "zebra"], standalone_mode=False)
     assert f"1. 0  (1.000, BM25 {told.bm25:.3f})\n" in capfd.readouterr().out
-
-
-WHOLES = {
-    "snake_case_helper": "The `snake_case_helper` function parses config.",
-    "os.path.join": "Use `os.path.join` with the parts of a name, one after the other.",
-    "std::vector": "A `std::vector` grows when it must.",
-    "node->next": "Follow `node->next` to the end.",
-    "parseHttpHeader": "Call `parseHttpHeader` with the text.",
-    "quick-brown": "The `quick-brown` function parses config.",
-}
-PARTS = {
-    "snake_case_helper": "snake snake case case helper helper snake case helper",
-    "os.path.join": "os path join os path join path join os",
-    "std::vector": "std vector std vector vector std",
-    "node->next": "node next next node node next",
-    "parseHttpHeader": "parse http header parse http header header http",
-    "quick-brown": "quick brown quick quick brown brown quick brown",
-}
-
-
-@pytest.fixture(scope="module")
-def of_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of documents with whole identifiers, and of others with their parts."""
-    folder = tmp_path_factory.mktemp("names")
-    rows = [
-        {"id": f"{kind} {name}", "text": text}
-        for kind, texts in (("parts", PARTS), ("whole", WHOLES))
-        for name, text in texts.items()
-    ]
-    corpus = folder / "names.jsonl"
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    model = Path(__file__).parents[2] / "data" / "small_glove.txt"
-    made = ["--model", str(model), "--id-field", "id", "-o", str(folder / "index")]
-    cli.main(["index", str(corpus), *made], standalone_mode=False)
-    return folder / "index"
-
-
-@pytest.mark.parametrize("fusion", ["coverage", "convex", "rrf", "keyword"])
-@pytest.mark.parametrize("name", WHOLES)
-def test_a_whole_identifier_comes_before_its_parts(
-    name: str, fusion: str, of_names: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """However often another document repeats these; the explanation tells one from the other."""
-    asked = ["search", str(of_names), name, "--fusion", fusion, "--format", "json", "--explain"]
-    capsys.readouterr()
-    cli.main(asked, standalone_mode=False)
-    hits = json.loads(capsys.readouterr().out)["hits"]
-    first, second = hits[0], next(hit for hit in hits if hit["id"] == f"parts {name}")
-    assert first["id"] == f"whole {name}"
-    assert [each["explanation"]["words"][0]["whole"] for each in (first, second)] == [True, False]
-    start, end = first["explanation"]["highlights"][0]
-    assert first["text"][start:end] == name
-
-
-def test_the_words_of_camel_case_are_found(
-    of_names: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Also in quotes, and marked in it."""
-    capsys.readouterr()
-    asked = ["search", str(of_names), '"http header"', "--format", "json", "--explain"]
-    cli.main(asked, standalone_mode=False)
-    hits = json.loads(capsys.readouterr().out)["hits"]
-    assert {hit["id"] for hit in hits} == {"parts parseHttpHeader", "whole parseHttpHeader"}
-    text, marked = WHOLES["parseHttpHeader"], hits[-1]["explanation"]["highlights"]
-    assert [text[start:end] for start, end in marked] == ["Http", "Header"]
-
-
-def test_an_open_quote_does_not_end_the_answers(
-    of_names: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """A mark of the byte order before them is none of a query."""
-    queries = b'\xef\xbb\xbfos.path.join\n"quick brown\nstd::vector\n'
-    asked(Index.open(of_names), monkeypatch, queries)
-    told = capfd.readouterr().out
-    assert [line for line in told.splitlines() if line.startswith("query:")] == [
-        "query: os.path.join",
-        'query: "quick brown',
-        "query: std::vector",
-    ]
 
 
 def test_an_abbreviation_is_one_word_like_others(

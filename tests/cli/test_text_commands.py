@@ -625,22 +625,6 @@ def test_a_reader_that_stops(extra: list[str], code: int, here: Path, tmp_path: 
     assert b"Traceback" not in told
 
 
-def test_a_name_behind_the_path(tmp_path: Path) -> None:
-    """``MODEL#NAME`` is what ``--name`` says; both together are wrong usage."""
-    (tmp_path / "vocab.txt").write_text("[UNK]\nthe\n##s\n", "utf-8")
-    (tmp_path / "words.vec").write_bytes(b"to 0.25 0.5\nof 0.5 0.25\n")
-    (tmp_path / "text.txt").write_text("to be\n", "utf-8")
-    named = f"{tmp_path}#words"
-    done = run("words", named, "to be", "--rule", "lower", "--format", "json", cwd=tmp_path)
-    assert json.loads(done.stdout)["vocabulary"] == "words"
-    done = run("oov", named, "text.txt", "--rule", "lower", "--mask", "known", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, b"be\n")
-    for command in ("words", "oov"):
-        done = run(command, named, "text.txt", "--name", "words", "--rule", "lower", cwd=tmp_path)
-        assert (done.returncode, done.stdout) == (2, b"")
-        assert b"either --name or MODEL#NAME" in done.stderr
-
-
 def test_wide_characters_keep_their_columns(tmp_path: Path) -> None:
     """Columns begin under each other where a character takes two columns, or none."""
     (tmp_path / "words.txt").write_text("日本\nab\ne\u0301\n", "utf-8")

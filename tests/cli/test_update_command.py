@@ -89,35 +89,6 @@ def test_a_sync_brings_deleted_documents_back(index: str) -> None:
     assert held(index) == texts(12)
 
 
-def test_sync_is_refused_where_it_cannot_tell(file: Path, index: str) -> None:
-    """On standard input, for a file that is missing, and for too much at once."""
-    done = vocabtool("update", index, "-", "--sync", given="a text\n")
-    assert (done.returncode, "names of files" in done.stderr) == (3, True)
-    write(file, texts(7))
-    done = vocabtool("update", index, "--sync")
-    assert done.returncode == 3
-    assert "5 of the 12" in done.stderr
-    assert len(held(index)) == 12
-    assert "7 unchanged, 5 removed in" in fine("update", index, "--sync", "--force")
-    file.unlink()
-    done = vocabtool("update", index, "--sync")
-    assert (done.returncode, f"{file}: does not exist, but {index}" in done.stderr) == (3, True)
-    done = vocabtool("update", index, f"{file}.typo")  # which the index was never made of
-    assert (done.returncode, "made from it" in done.stderr) == (3, False)
-    assert held(index) == texts(7)
-
-
-def test_a_callable_is_named_each_time(tmp_path: Path, file: Path) -> None:
-    """A folder does not say what is imported; the caller does."""
-    folder, model = str(tmp_path / "other"), "python:tests.counted_letters:encode"
-    options = ("--fingerprint", "1", "--quiet")
-    fine("index", str(file), "-o", folder, "--model", model, *READ, *options)
-    write(file, texts(13))
-    done = vocabtool("update", folder)
-    assert (done.returncode, "pass the model (--model" in done.stderr) == (3, True)
-    assert "1 added, 12 unchanged" in fine("update", folder, "--model", model)
-
-
 @pytest.mark.parametrize("command", ["oov", "embed", "index", "update", "diff"])
 def test_files_of_a_folder_that_are_not_read_are_told(tmp_path: Path, command: str) -> None:
     """On standard error, and in the report."""

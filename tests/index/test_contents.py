@@ -94,27 +94,6 @@ def test_long_texts_are_read_in_small_blocks(tmp_path: Path) -> None:
     assert sizes == [16, 7, 6, 6, 6]
 
 
-def test_exported_vectors_are_those_stored(tmp_path: Path) -> None:
-    """In float32, of each document its own, also beside deleted ones; they make the same index."""
-    numbers = [number for number in range(30) if number % 7]
-    index = made(tmp_path / "index", range(30))
-    index.delete([f"d{number}" for number in range(0, 30, 7)])
-    given = vectors(numbers)
-    wanted = (given / np.linalg.norm(given, axis=1, keepdims=True)).astype(np.float16)
-    assert index.export(tmp_path / "x.jsonl", vectors=True) == len(numbers)
-    index.export(tmp_path / "x.parquet", vectors=True)
-    matrix = np.load(tmp_path / "x.vectors.npy")
-    assert np.array_equal(matrix, wanted.astype(np.float32))
-    table = parquet.read_table(tmp_path / "x.parquet")
-    assert np.array_equal(np.array(table["vector"].to_pylist(), np.float32), matrix)
-    again = Index.create(tmp_path / "again", dim=DIM)
-    with again.writer() as writer:
-        writer.add(table.drop_columns("vector"), matrix)
-    assert [*again.documents()] == [*index.documents()]
-    assert [index.compact(), again.delete(["d0"])] == [5, 0]
-    assert answers(again) == answers(index)
-
-
 def test_what_a_table_cannot_hold_as_it_is(tmp_path: Path) -> None:
     """Invalid UTF-8 of a field becomes U+FFFD; a column of numbers has one type."""
     index = Index.create(tmp_path / "index", dim=1)
@@ -141,23 +120,6 @@ def test_what_a_table_cannot_hold_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"\.jsonl, \.parquet, \.arrow"):
         index.export(tmp_path / "y.csv")
     assert not (tmp_path / "y.arrow").exists()
-
-
-def test_delete_in_python(tmp_path: Path) -> None:
-    index = made(tmp_path / "index", range(12))
-    assert (index.delete("d3"), index.delete(["d3", "d4", "d4"])) == (1, 1)
-    assert (index.delete(["d5", "zz", "d5"], dry_run=True), len(index)) == (1, 10)
-    assert (index.delete(where="n >= 10", dry_run=True), index.delete(where="n >= 10")) == (2, 2)
-    for arguments in ({}, {"ids": "d1", "where": "n = 1"}):
-        with pytest.raises(ValueError, match="pass either ids or where"):
-            index.delete(**arguments)  # type: ignore[arg-type]
-    commit = index.manifest.commit
-    with pytest.raises(VocabtoolError, match="3 of 8 documents satisfy the condition"):
-        index.delete(where="n in (0, 1, 2)")
-    assert (len(index), index.manifest.commit) == (8, commit)
-    assert index.delete(where="n in (0, 1, 2)", force=True) == 3
-    assert [*index.ids()] == ["d5", "d6", "d7", "d8", "d9"]
-    assert index.manifest.commit == commit + 1
 
 
 def test_copies_beside_a_writer(tmp_path: Path, full: bool) -> None:

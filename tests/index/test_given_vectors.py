@@ -671,32 +671,6 @@ def test_documents_that_cannot_be_compared_prove_no_model(tmp_path: Path) -> Non
         index.load([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], vector_field="v")
 
 
-def test_the_words_of_the_model_are_given_too(tmp_path: Path) -> None:
-    """--vocabulary with --vectors: the fusion knows which words of a query are unknown."""
-    (tmp_path / "words.txt").write_text("only00003\ntext\n")
-    file = write_documents(tmp_path / "x.jsonl", 9)
-    made = as_npy(tmp_path, some_vectors(9, 4))
-    common: list[str | Path] = [
-        "--vectors",
-        made,
-        "--id-field",
-        "id",
-        "--quiet",
-        "--vocabulary",
-        tmp_path / "words.txt",
-    ]
-    done = run("index", file, "-o", tmp_path / "i", *common, "--rule", "whitespace")
-    assert (done.returncode, done.stderr) == (0, b"")
-    np.save(tmp_path / "q.npy", some_vectors(9, 4)[7])
-    asked = ("search", tmp_path / "i", "text only00004", "--explain", "--format", "json")
-    told = json.loads(run(*asked, "--vector", tmp_path / "q.npy").stdout)
-    assert [(word["surface"], word["known"]) for word in told["query"]["words"]] == [
-        ("text", True),
-        ("only00004", False),
-    ]
-    assert [hit["id"] for hit in told["hits"]][:2] == ["d4", "d7"]
-
-
 def test_a_vector_of_the_query_from_a_file(tmp_path: Path) -> None:
     """A single one, or a row that is named; each kind of file; errors tell what to name."""
     made = some_vectors(3, 4)

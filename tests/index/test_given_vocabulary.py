@@ -13,10 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.builders.set_manifest import set_manifest
-from tests.builders.small_indexes import DIM, add, documents, ids, scored, vectors
+from tests.builders.small_indexes import DIM, add, documents, scored, vectors
 from tests.cli.running import run
 from tests.conftest import ROOT
-from tests.counted_letters import encode
 from tests.encoder_cases import PIECES, tokenizer_of
 from vocabtool import Document, Index, Words, extract, open_encoder
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError
@@ -55,16 +54,6 @@ def test_the_same_answers_as_an_encoder_with_its_own_words(tmp_path: Path) -> No
         add(index, DOCUMENTS)
     assert answers(lent) == answers(own) != answers(bare)
     assert answers(Index.open(tmp_path / "lent", glove)) == answers(own)
-
-
-def test_nonsense_is_refused(tmp_path: Path) -> None:
-    """Although every text has a vector."""
-    lent = Index.create(tmp_path / "lent", encode, vocabulary=["love", "error"])
-    bare = Index.create(tmp_path / "bare", encode)
-    for index in (lent, bare):
-        add(index, DOCUMENTS)
-    assert (ids(lent.search("xyzzy plugh")), len(bare.search("xyzzy plugh"))) == ([], 4)
-    assert len(lent.search("love plugh")) == 4
 
 
 def tokenizer(folder: Path, entries: list[str] = PIECES) -> Path:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -137,24 +138,6 @@ def test_another_index_takes_the_place_of_one(tmp_path: Path) -> None:
 
 
 # Adding, updating, deleting
-
-
-def test_changes_of_one_writer_become_one_commit(tmp_path: Path) -> None:
-    """Numbers tell how many were changed; nothing is seen before the end of the block."""
-    index = made(tmp_path / "index", range(4))
-    with index.writer() as writer:
-        assert writer.add(documents([4, 5]), vectors([4, 5])) == 2
-        assert writer.update(documents([1, 6], 1), vectors([1, 6], 1)) == 2
-        assert writer.delete(["d0", "d5", "d0", "d99"]) == 2
-        assert writer.delete("d2") == 1
-        assert writer.delete(["d0"]) == 0
-        assert len(Index.open(tmp_path / "index")) == len(index) == 4
-    wanted = [document(1, 1), document(3), document(4), document(6, 1)]
-    assert contents(index) == {each.id: each for each in wanted}
-    assert (index.manifest.commit, index.manifest.rows) == (2, 8)
-    assert index.search("only00001", vector=vector(1, 1), fusion="dense", k=1)[0].id == "d1"
-    assert ids(index.search("only00005 only00000", fusion="keyword")) == []
-    assert index.verify().deleted == 4
 
 
 def test_a_writer_may_commit_several_times(index: Index, tmp_path: Path) -> None:
@@ -437,18 +420,6 @@ def test_an_encoder_that_fails_commits_nothing(tmp_path: Path) -> None:
     assert texts(index) == {"0": "good"}
 
 
-@pytest.mark.parametrize("metric", ["cosine", "inner-product", "l2"])
-def test_zero_vectors_are_found_by_keywords_alone(tmp_path: Path, metric: Any) -> None:
-    """The vector leg never finds them, whatever near means."""
-    index = Index.create(tmp_path / "index", dim=2, metric=metric)
-    add(index, [Document("x", "amber"), Document("y", "birch")], [[0, 0], [-1, 0]])
-    assert ids(index.search("amber", vector=[1, 0], fusion="dense")) == ["y"]
-    assert ids(index.search("amber", vector=[1, 0])) == ["x", "y"]
-    hits = index.search("amber birch", vector=[0, 0])
-    assert sorted(ids(hits)) == ["x", "y"]
-    assert any("zero" in note for note in hits.notes)
-
-
 # Readers and writers beside each other
 
 
@@ -465,10 +436,12 @@ def test_an_index_is_closed(tmp_path: Path) -> None:
 
 
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
-    """In the same process and in another one; compaction is a writer too."""
+    """In the same process, by the same object in another thread, and in another process."""
     index = made(tmp_path / "index", range(3))
     other = Index.open(tmp_path / "index")
-    with index.writer():
+    with index.writer(), ThreadPoolExecutor(1) as pool:
+        with pytest.raises(FolderInUse, match="index"):
+            pool.submit(index.writer().__enter__).result()
         with pytest.raises(FolderInUse, match="index"), other.writer():
             pass
         with pytest.raises(
@@ -681,35 +654,6 @@ def test_a_search_says_what_it_wants(tmp_path: Path, asked: dict[str, Any], told
         TypeError, match="no argument 'filter'; its arguments are k, vector, where, "
     ):
         index.search("amber", filter="n = 3")
-
-
-@pytest.mark.parametrize("exact_below", [20_000, 20])
-def test_conditions_never_find_what_is_deleted(tmp_path: Path, exact_below: int) -> None:
-    """In any fusion."""
-    index = made(tmp_path / "index", range(50), exact_below=exact_below)
-    delete(index, [f"d{number}" for number in range(0, 50, 4)])
-    left = {f"d{number}" for number in range(2, 50, 4)}
-    for fusion in ("dense", "coverage", "rrf"):
-        hits = index.search("amber", vector=vector(0), k=50, fusion=fusion, where="even")
-        assert {*ids(hits)} == left
-    assert ids(index.search("only00004", vector=vector(4), where="n = 4")) == []
-    assert ids(index.search("only00006", where="n = 6", fusion="keyword")) == ["d6"]
-
-
-def test_a_vocabulary_tells_which_words_are_known(tmp_path: Path) -> None:
-    """By the rule that is given with it; it is kept with the index."""
-    index = Index.create(
-        tmp_path / "index", dim=DIM, vocabulary=["Amber", "birch"], rule="whitespace"
-    )
-    add(index, documents(range(7)), vectors(range(7)))
-    for each in (index, Index.open(tmp_path / "index")):
-        hits = each.search("Amber amber birch", vector=vector(0))
-        assert [word.known for word in hits.query.words] == [True, False, True]
-        assert each.configuration.rule == "whitespace"
-        assert each.verify().documents == 7
-    with_keras = made(tmp_path / "keras", [0], vocabulary=["amber"])
-    known = with_keras.search("Amber zebra", vector=vector(0)).query.words
-    assert [word.known for word in known] == [True, False]
 
 
 # Models

@@ -218,12 +218,3 @@ def test_other_pieces_have_no_path(docs: Path, split: Any) -> None:
     given = Index.create("given", dim=3)
     given.load("docs", vectors=np.ones((6, 3), np.float32))
     assert texts_of(given) == texts_of(plain)
-
-
-def test_an_export_is_read_back(docs: Path) -> None:
-    """Texts are as they are searched."""
-    index, _ = made()
-    index.export("out.jsonl")
-    again = Index.create("again", counted_letters.encode)
-    again.load("out.jsonl", id_field="id", field="text", keep=KEEP)
-    assert contents(again) == contents(index)

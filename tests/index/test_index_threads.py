@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pytest
 
 from tests.builders.small_indexes import (
     FUSIONS,
@@ -23,7 +22,6 @@ from tests.builders.small_indexes import (
     vectors,
 )
 from vocabtool import Document, Index
-from vocabtool.errors import FolderInUse
 
 COMMITS: Final = 8
 NUMBERS: Final = range(30)
@@ -90,17 +88,3 @@ def test_searches_refreshes_and_changes_at_once() -> None:
                     f"{asked}: the answer is of no commit, or of an earlier one"
                 )
     assert len({answer for each in expected for answer in map(str, each.values())}) > COMMITS
-
-
-def test_one_thread_writes() -> None:
-    """A writer in another thread is refused, also by the same object."""
-    with temporary_folder() as there, ThreadPoolExecutor(1) as pool:
-        index = made(Path(there) / "index")
-
-        def write() -> None:
-            with index.writer():
-                pass
-
-        with index.writer(), pytest.raises(FolderInUse, match="index"):
-            pool.submit(write).result()
-        pool.submit(write).result()

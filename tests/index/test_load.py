@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tests import counted_letters
-from tests.builders.small_indexes import add, contents, delete, ids, scored
+from tests.builders.small_indexes import contents, ids
 from tests.index.noting import LONG, asked_of, fails_at, nothing_noted, noting, texts  # noqa: F401 - a fixture
 from vocabtool import (
     ChangedRun,
@@ -47,29 +45,6 @@ def before_the_block_of(number: int, path: Path) -> int:
     starts = [0, *accumulate(len(batch) for batch in read)]
     assert len(starts) > 2  # else the test tests nothing
     return max(start for start in starts if start <= number)
-
-
-ROWS: Final = [
-    {"key": "a", "body": "aab", "year": 1999, "lang": "en"},
-    {"key": "b", "body": "abb zz", "year": 2001, "lang": None},
-]
-
-
-def test_fields_and_vectors_of_a_file(tmp_path: Path) -> None:
-    """With ids and fields that conditions understand, and the vectors of their texts."""
-    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "x.parquet")
-    index = Index.create(tmp_path / "index", noting, metric="l2")
-    report = index.load(
-        tmp_path / "x.parquet", field="body", id_field="key", keep=["year", "lang"], threads=1
-    )
-    assert (report.read, report.resumed, report.added, report.zero) == (2, 0, 2, 0)
-    assert contents(index) == {
-        "a": Document("a", "aab", {"year": 1999, "lang": "en"}),
-        "b": Document("b", "abb zz", {"year": 2001}),
-    }
-    assert ids(index.search("aab", where="year > 2000")) == ["b"]
-    assert scored(index.search("aab", fusion="dense", k=1)) == [("a", 0.0)]
-    assert index.verify().documents == 2
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -105,21 +80,6 @@ def test_a_load_that_stops_is_gone_on_with(tmp_path: Path, threads: int) -> None
         found = again.snapshot().vectors.take(np.array([number]))[0]
         wanted = counted_letters.encode([all_texts[number]])[0]
         assert found == pytest.approx(wanted / np.linalg.norm(wanted), abs=1e-3)
-
-
-def test_a_finished_load_does_nothing_again(tmp_path: Path) -> None:
-    """Not even after other changes: they are not undone."""
-    counted_letters.write_corpus(tmp_path / "x.jsonl", 20, LONG)
-    index = Index.create(tmp_path / "index", noting)
-    add(index, ["document of one's own"])
-    index.load(tmp_path / "x.jsonl", id_field="id")
-    delete(index, ["d3"])
-    commit = index.manifest.commit
-    asked_of.clear()
-    report = index.load(tmp_path / "x.jsonl", id_field="id")
-    assert (report.read, report.resumed, report.added) == (20, 20, 0)
-    assert asked_of == []
-    assert (len(index), index.manifest.commit) == (20, commit)
 
 
 def stop_half_way(tmp_path: Path, **options: Any) -> tuple[Index, list[str]]:
@@ -180,24 +140,6 @@ def test_other_changes_between_two_parts_of_a_load(tmp_path: Path, compact: bool
     wanted = {f"d{number}": text for number, text in enumerate(all_texts)} | {"d1800": "mine"}
     del wanted["d5"]
     assert texts(index) == wanted
-
-
-def test_documents_that_are_there_already(tmp_path: Path) -> None:
-    """An error, which leaves the index as it was; or they are left out, or take their places."""
-    index = Index.create(tmp_path / "index", noting)
-    add(index, [Document("a", "old")])
-    file = of_file([("a", "new"), ("b", "birch")], tmp_path / "x.jsonl")
-    with pytest.raises(VocabtoolError, match="'a' is in the index already"):
-        index.load(file, id_field="id")
-    assert texts(index) == {"a": "old"}
-    assert index.load(file, id_field="id", on_existing="skip").added == 1
-    assert texts(index) == {"a": "old", "b": "birch"}
-    later = of_file([("a", "newest"), ("c", "cedar")], tmp_path / "y.jsonl")
-    report = index.load(later, id_field="id", on_existing="update")
-    assert (report.added, report.updated, report.unchanged) == (1, 1, 0)
-    assert texts(index) == {"a": "newest", "b": "birch", "c": "cedar"}
-    with pytest.raises(ValueError, match="on_existing"):
-        Index.create(tmp_path / "other", noting).load(file, on_existing="replace")  # type: ignore[arg-type]  # which is no choice
 
 
 def test_ids_that_repeat_in_the_files(tmp_path: Path) -> None:

@@ -211,6 +211,7 @@ class StoreContract:
         for text in (*HOSTILE, thousand):
             _agree(library, text, vector_of(7), k=5)
             _agree(library, text, None, k=5, literal=True, explain=False)
+        assert library.index.get_many(HOSTILE_TEXTS) == {}
         assert len(library.index) == len(library.small.docs)
 
     def test_documents(self, library: Library) -> None:
@@ -300,13 +301,13 @@ class StoreContract:
             hits = index.search(text, fusion="keyword", k=30)
             assert {hit.id: hit.score for hit in hits} == pytest.approx(scores, rel=CLOSE)
 
-    def test_changes(self, address: str) -> None:
+    def test_changes(self, address: str, tmp_path: Path) -> None:
         """After additions, updates and deletions, answers equal those of brute force."""
         docs = documents(200)
         index = _create(address)
         _put(index, docs[:120])
         _put(index, docs[120:])
-        assert index.delete([doc.id for doc in docs[::7]] + ["no such id"]) == 29
+        assert index.delete([doc.id for doc in docs[::7]] + ["no such id", docs[0].id]) == 29
         changed = [
             Doc(doc.id, f"{WORDS[-1]} {doc.text[:40]}", _tuple_of(at), {"year": 1999})
             for at, doc in enumerate(docs[1::7])
@@ -331,6 +332,9 @@ class StoreContract:
                 _agree(library, text, vector_of(at))
             _agree(library, WORDS[-1], None, where="year = 2003", facets="year")
         assert index.verify().documents == len(left)
+        assert index.export(tmp_path / "left.jsonl", vectors=True) == len(left)
+        exported = np.load(tmp_path / "left.vectors.npy")
+        assert np.array_equal(exported, [doc.vector or (0,) * DIM for doc in left])
         assert index.delete(where="year is not null", force=True) > 100
         assert not [*index.search(where="year is not null")]
         assert index.delete([*index.ids()]) + 0 <= 30

@@ -334,22 +334,6 @@ def test_schema_by_many_at_once(address: str) -> None:
     assert errors == []
 
 
-def test_a_role_that_only_reads(connections: Connections, address: str) -> None:
-    """It opens an index and reads; a change is refused with what to do, and nothing is written."""
-    with connections.connect() as connection:
-        connection.execute("CREATE ROLE reader LOGIN")
-        connection.execute("GRANT USAGE ON SCHEMA vocabtool TO reader")
-        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA vocabtool TO reader")
-    reader = Connections(address.replace("//postgres:@", "//reader@"))
-    assert fetch(reader, "SELECT count(*) FROM {documents}") == [(0,)]
-    with pytest.raises(VocabtoolError, match=r"permission denied for .*42501.*Grant the role"):
-        open_writer(reader)
-    reader.close()
-    with connections.connect() as connection:
-        connection.execute("DROP OWNED BY reader")
-        connection.execute("DROP ROLE reader")
-
-
 def test_passwords_are_never_shown(caplog: pytest.LogCaptureFixture) -> None:
     tried: tuple[Callable[[str], object], ...] = (
         lambda secret: Connections(f"postgresql://me:{secret}@127.0.0.1:9/db").connect(),
