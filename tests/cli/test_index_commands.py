@@ -65,15 +65,6 @@ def index(made: Path, tmp_path: Path) -> str:
 MAKE = ("--model", MODEL, "--id-field", "key", "--keep", "year", "--keep", "lang", "--quiet")
 
 
-def test_columns_are_fields(tmp_path: Path) -> None:
-    """The options have other names for who thinks of a table."""
-    table, folder = tmp_path / "a.csv", str(tmp_path / "index")
-    table.write_text("key,body\na,one amber\nb,two birch\n")
-    options = ("--id-column", "key", "--text-column", "body", "--model", MODEL, "-o", folder)
-    fine("index", str(table), *options, "--quiet")
-    assert fine("list", folder, "--field", "text") == "a\tone amber\nb\ttwo birch\n"
-
-
 def test_the_reason_why_every_row_was_skipped(corpus: Path, tmp_path: Path) -> None:
     """The first of them is named."""
     skip = (str(corpus), "--field", "body", "--on-error", "skip")
@@ -339,7 +330,7 @@ def test_calibrate_says_when_nothing_can_be_said(index: str) -> None:
 
 
 def test_calibrate_keeps_what_it_found(tmp_path: Path) -> None:
-    """The weight is stored, unless it is only asked for, and repeats with its seed."""
+    """The weight is stored, unless it is only asked for, and repeats."""
     lines = tmp_path / "lines.txt"
     things = ["coffee", "night", "book", "woman", "window", "paper", "school", "table"]
     told = [
@@ -422,7 +413,7 @@ def test_an_index_is_no_file_of_documents(index: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("--metric", "l2"), ("--dtype", "float32"), ("--language", "german"), ("--recall", "0.9")],
+    [("--metric", "l2"), ("--dtype", "float32"), ("--language", "german")],
 )
 def test_an_index_stays_what_it_was_created_as(
     corpus: Path, index: str, option: str, value: str

@@ -139,8 +139,8 @@ CASES = [
     (f"{START}force = true", "[index.x] force: unknown, not allowed"),
     (f"{START}api-key-env = 'SECRET'", "[index.x] api-key-env: unknown, not allowed"),
     (f"{START}keep = 'a'", "[index.x] keep: unknown, not allowed, or no list"),
-    (f"{START}threads = 0", "[index.x] threads: 0 is not in the range 1<=x<=64"),
-    (f"{START}recall = 'high'", "[index.x] recall: 'high' is not a valid float"),
+    (f"{START}split-size = 0", "[index.x] split-size: 0 is not in the range x>=1"),
+    (f"{START}timeout = 'high'", "[index.x] timeout: 'high' is not a valid float"),
     (f"{START}metric = 'l3'", "[index.x] metric: 'l3' is not one of"),
     (f"{START}memory = '1K'", "[index.x] memory: the minimum is 16M"),
 ]

@@ -493,7 +493,7 @@ def test_ids_that_repeat(tmp_path: Path) -> None:
     found = batches(names, id_field="id")
     assert next(found).id_array().to_pylist() == ["x", "7"]
     first, second = (f"{re.escape(name)}:3" for name in names)
-    with pytest.raises(InvalidFile, match=f"^{second}: .*'7'.* {first} .*--on-duplicate first"):
+    with pytest.raises(InvalidFile, match=f"^{second}: .*'7'.* {first} .*on_duplicate='first'"):
         next(found)
     with pytest.raises(InvalidFile, match=r"texts:2: .*'a'.* texts:1 "):
         list(batches(iter([Document("a", "x"), Document("a", "y")])))

@@ -146,7 +146,7 @@ CHANGES: Final[list[tuple[dict[str, Any], str]]] = [
     ({"shard_rows": 500}, "--shard-rows: was 1000, is 500"),
     ({"dtype": "float16"}, "--dtype: was float32, is float16"),
     ({"batch_size": 7}, "--batch-size: was 256, is 7"),
-    ({"text": False}, "--no-text: was not given, is given"),
+    ({"text": False}, "text=False: was not given, is given"),
     ({"keep": ["title"]}, "--keep: was nothing, is title"),
     ({"id_field": "id"}, "--id-field: was not given, is id"),
 ]

@@ -420,7 +420,7 @@ def test_positions_allow_nothing_to_be_left_out(tmp_path: Path) -> None:
     index = Index.create(tmp_path / "i", dim=2, **EXACT)
     with pytest.raises(InvalidFile, match=r"x\.jsonl:2: skipped row .*for each row"):
         index.load(file, vectors=np.ones((2, 2)), on_error="skip", field="text")
-    with pytest.raises(VocabtoolError, match="--on-duplicate first leaves documents out"):
+    with pytest.raises(VocabtoolError, match="on_duplicate='first' leaves documents out"):
         index.load(file, BY_ID, vectors=np.ones((3, 2)), on_duplicate="first")
     with pytest.raises(InvalidFile, match=r"texts:2: the document 'texts:2' has no vector"):
         index.load(iter(["a", "b"]), vectors=[[1, 1]])

@@ -345,12 +345,10 @@ def test_commands(
     """The options have the same names, and the report tells what they did."""
     folder = str(index.path)
     options = [*("--fusion", "keyword", "--rerank", f"python:{__name__}:lengths")]
-    options += ["--rerank-depth", "7", "--explain", "-k", "2"]
+    options += ["--explain", "-k", "2"]
     cli.main(["search", folder, "love xapian", *options], standalone_mode=False)
     shown = capsys.readouterr().out
-    hits = index.search(
-        "love xapian", fusion="keyword", rerank=lengths, rerank_depth=7, k=2, explain=True
-    )
+    hits = index.search("love xapian", fusion="keyword", rerank=lengths, k=2, explain=True)
     scores = [f"{hit.rerank:.3f}" for hit in hits]
     ranks = [str(hit.explanation.fused_rank) for hit in hits if hit.explanation]
     assert re.findall(r"rerank (\S+)\)", shown) == scores

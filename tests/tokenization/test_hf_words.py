@@ -519,7 +519,7 @@ def test_commands(tmp_path: Path) -> None:
     shown = subprocess.run([*run, code + fork, "words", tmp_path, "the fox %"], cwd=ROOT, **options)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "%\t1\tunknown\t[UNK](unknown)" in shown.stdout
-    asked = ["oov", str(file), str(corpus), "--format", "json", "--threads", "2"]
+    asked = ["oov", str(file), str(corpus), "--format", "json"]
     counted = subprocess.run([*run, code, *asked], cwd=ROOT, **options)
     assert (counted.returncode, counted.stderr) == (0, "")
     wanted = {"all": 15_000, "unknown": 5_000, "unknown_rate": 1 / 3}

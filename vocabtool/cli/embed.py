@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
-from vocabtool.choices import DIM, MAX_WORDS, MIN_COUNT, SHARD_ROWS, WINDOW, Dtype
+from vocabtool.choices import DIM, MIN_COUNT, SHARD_ROWS, Dtype
 from vocabtool.cli.options import (
     DOCUMENTS,
     QUIET,
@@ -100,7 +100,6 @@ RUN = gather(
 )
 @RUN
 @DOCUMENTS
-@click.option("--no-text", is_flag=True, help="Do not store the texts.")
 @QUIET
 @format_option("Format of the final report.")
 def embed_command(
@@ -110,7 +109,6 @@ def embed_command(
     folder: str,
     run: dict[str, Any],
     read: ReadOptions,
-    no_text: bool,
     quiet: bool,
     report_format: Literal["text", "json"],
 ) -> None:
@@ -136,9 +134,7 @@ def embed_command(
             tell(note)
     with usage_errors(), _progress(quiet) as progress:
         try:
-            report = embed(
-                list(files), opened, folder, read, text=not no_text, progress=progress, **run
-            )
+            report = embed(list(files), opened, folder, read, progress=progress, **run)
         except KeyboardInterrupt:
             tell("interrupted; run the same command again to resume")
             raise
@@ -188,25 +184,11 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
         "--dim", type=click.IntRange(1), default=DIM, show_default=True, help="Length of a vector."
     ),
     click.option(
-        "--window",
-        type=click.IntRange(1),
-        default=WINDOW,
-        show_default=True,
-        help="How many words on each side of a word count as near.",
-    ),
-    click.option(
         "--min-count",
         type=click.IntRange(1),
         default=MIN_COUNT,
         show_default=True,
         help="Words with fewer occurrences get no vector.",
-    ),
-    click.option(
-        "--max-words",
-        type=click.IntRange(2),
-        default=MAX_WORDS,
-        show_default=True,
-        help="Maximum number of words with a vector; rarer words get none.",
     ),
     click.option(
         "--rule",
@@ -218,7 +200,6 @@ def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
         "letters and digits, lower-cased) or regex:PATTERN. The file stores the rule, so other "
         "commands need no --rule.",
     ),
-    click.option("--seed", default=0, show_default=True, help="Seed of the random numbers."),
 )
 @QUIET
 def train_command(

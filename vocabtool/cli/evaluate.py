@@ -33,9 +33,6 @@ QUERIES = gather(
         metavar="FILE",
         help="Vectors of the queries (.npy, .npz), if the index has no model.",
     ),
-    click.option(
-        "--seed", type=int, default=0, show_default=True, help="Seed of the random samples."
-    ),
 )
 
 
@@ -86,8 +83,7 @@ def eval_command(
         index = open_index(folder, model)
         with step_progress(False) as progress:
             if self_check:
-                checked = compare.self_check(index, sample, queries["seed"], progress=progress)
-                report = self_check_report(checked)
+                report = self_check_report(compare.self_check(index, sample, progress=progress))
             else:
                 judgements = _read_judgements(queries)
                 found = compare.evaluate(index, **judgements, rerank=rerank, progress=progress)
@@ -139,7 +135,7 @@ def calibrate_command(
                     "--queries needs relevance judgements: pass --qrels, or omit --queries"
                 )
             with step_progress(False) as progress:
-                found = calibrate(index, sample=sample, seed=queries["seed"], progress=progress)
+                found = calibrate(index, sample=sample, progress=progress)
             if found is None:
                 tell(
                     f"too few documents to calibrate: fewer than {MIN_SAMPLE} have at least three "
@@ -163,5 +159,4 @@ def _read_judgements(queries: dict[str, Any]) -> dict[str, Any]:
         "queries": read_queries(queries["queries"]),
         "qrels": read_qrels(queries["qrels"]),
         "vectors": None if file is None else read_query_vectors(file),
-        "seed": queries["seed"],
     }

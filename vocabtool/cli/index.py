@@ -16,7 +16,6 @@ from click.core import ParameterSource
 from vocabtool.choices import (
     COMMIT_ROWS,
     LANGUAGES,
-    RECALL,
     Metric,
     OnExisting,
     StoredType,
@@ -82,13 +81,6 @@ SHAPE = gather(
         show_default=True,
         help=f"Language of stems and stop words: {', '.join(LANGUAGES)} (no stems or stop words).",
     ),
-    click.option(
-        "--recall",
-        type=click.FloatRange(0, 1, min_open=True),
-        default=RECALL,
-        show_default=True,
-        help="Share of the 10 nearest vectors that approximate search must find (recall@10).",
-    ),
 )
 ROWS: Final = click.option(
     "--commit-rows",
@@ -106,11 +98,6 @@ FILLING = gather(
         help="Memory limit for building, such as 512M or 1G. [default: no limit]",
     ),
     ROWS,
-    click.option(
-        "--threads",
-        type=click.IntRange(1, 64),
-        help="Number of batches encoded at once. [default: depends on the model]",
-    ),
 )
 CALIBRATE = click.option(
     "--calibrate/--no-calibrate",
@@ -148,7 +135,6 @@ CALIBRATE = click.option(
 @VECTORS
 @click.option(
     "--vector-field",
-    "--vector-column",
     metavar="FIELD",
     help="Field with the vector of each document, a list of numbers (.parquet, .arrow, .jsonl).",
 )

@@ -140,13 +140,6 @@ def _limit(figure: LimitedFigure, text: str) -> float:
     help="Memory for distinct words. If it is full, words that occur for the first time are "
     "counted only in the totals.",
 )
-@click.option(
-    "--threads",
-    type=click.IntRange(1, 64),
-    default=2,
-    show_default=True,
-    help="Number of threads.",
-)
 def oov_command(
     model: str,
     files: tuple[str, ...],
@@ -161,7 +154,6 @@ def oov_command(
     limit: int | None,
     suggest: int | None,
     budget: int,
-    threads: int,
 ) -> int:
     """Report which words in FILE... are unknown to MODEL.
 
@@ -207,7 +199,7 @@ def oov_command(
     counter = OovCounter(words, budget=budget << 20, limit=token_limit)
     kept: list[pa.StringArray] = []
     texts = _keep((batch.texts for batch in documents), None if suggest is None else kept)
-    counter.count(texts, threads=threads)
+    counter.count(texts)
     report = counter.report(model=model, sources=files, order=order or "cost")
     refuse_nothing(report.documents, files, skipped=log.skipped.first)
     suggested = None if suggest is None else suggest_words(words, kept, suggest)

@@ -10,7 +10,7 @@ import click
 
 from vocabtool.choices import RULE_NAMES, SPLIT_SIZE, Split, Weighting
 from vocabtool.cli.settings import folder_of
-from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
+from vocabtool.documents.options import Format, OnError, ReadOptions
 from vocabtool.errors import VocabtoolError
 
 if TYPE_CHECKING:
@@ -238,10 +238,9 @@ def _checked_fields(
     return fields or None
 
 
-def _field_option(metavar: str, more: str, *names: str) -> Decorator:
+def _field_option(metavar: str, more: str) -> Decorator:
     return click.option(
         "--field",
-        *names,
         multiple=True,
         callback=_checked_fields,
         metavar=metavar,
@@ -272,13 +271,6 @@ SPLITTING: Final = (
         metavar="N",
         help="Maximum length of a piece, in tokens of MODEL; in words if MODEL counts no tokens. "
         f"No piece is longer than MODEL can read. [default: {SPLIT_SIZE}]",
-    ),
-    click.option(
-        "--overlap",
-        type=click.IntRange(0),
-        default=0,
-        metavar="N",
-        help="How many tokens or words a piece repeats from the previous piece. [default: 0]",
     ),
     click.option(
         "--include",
@@ -350,12 +342,10 @@ DOCUMENTS = gather(
         " A word in FIELD^W, with W from 1 to 9, counts W times in keyword search. Without "
         "--field, pieces of texts with headings begin with the path of headings; `--field text` "
         "omits it.",
-        "--text-column",
     ),
     _input_format(),
     click.option(
         "--id-field",
-        "--id-column",
         metavar="FIELD",
         help="Field or column that contains the id. [default: FILE:LINE]",
     ),
@@ -364,13 +354,6 @@ DOCUMENTS = gather(
     ),
     *SPLITTING,
     _on_error("an invalid row (and, in an index, a value that does not fit its field)."),
-    click.option(
-        "--on-duplicate",
-        type=click.Choice(get_args(OnDuplicate)),
-        default="error",
-        show_default=True,
-        help="What to do if several documents have the same id.",
-    ),
     into=_read_options,
 )
 

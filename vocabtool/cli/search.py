@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from vocabtool.choices import FUSIONS, PHRASES, RERANK_DEPTH
+from vocabtool.choices import FUSIONS, PHRASES
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, INDEX_MODEL, format_option, gather
 from vocabtool.cli.output import (
@@ -74,7 +74,7 @@ EXPLAIN = click.option(
 RERANK = click.option(
     "--rerank",
     metavar="MODEL",
-    help="Cross-encoder that ranks the first hits again: a folder or name of "
+    help="Cross-encoder that ranks the first 50 hits again: a folder or name of "
     "sentence-transformers, or python:MODULE:NAME.",
 )
 PAGE = click.option(
@@ -126,13 +126,6 @@ SETTINGS = gather(
         help="Take -, OR, FIELD: and brackets in QUERY as text, not as operators.",
     ),
     RERANK,
-    click.option(
-        "--rerank-depth",
-        type=click.IntRange(1, 10_000),
-        default=RERANK_DEPTH,
-        show_default=True,
-        help="Number of first hits that --rerank reorders.",
-    ),
 )
 
 
@@ -219,14 +212,12 @@ def search_command(
 @click.argument("id_", metavar="ID")
 @K
 @CONDITION
-@EXPLAIN
 @format_option()
 def similar_command(
     folder: str,
     id_: str,
     k: int,
     where: str | None,
-    explain: bool,
     report_format: Literal["text", "json"],
 ) -> None:
     """Find the documents of the index in DIR that are similar to the document ID.
@@ -237,7 +228,7 @@ def similar_command(
     from vocabtool.reports.hits import hits_report
 
     with usage_errors():
-        hits = open_index(folder, {}).similar(id_, k, where=where, explain=explain)
+        hits = open_index(folder, {}).similar(id_, k, where=where)
         show_report(hits_report(hits, one_of_many=True), report_format)
 
 

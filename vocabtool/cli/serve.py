@@ -107,14 +107,6 @@ def _check_origins(
         help="Seconds after which a search is given up.",
     ),
     click.option(
-        "--max-waiting",
-        "waiting",
-        type=click.IntRange(0),
-        default=64,
-        show_default=True,
-        help="Limit of requests that wait for a thread.",
-    ),
-    click.option(
         "--max-body",
         "documents_body",
         callback=read_size,

@@ -17,7 +17,7 @@ from vocabtool.errors import InvalidFile, NotFound, reading
 
 FILE: Final = "vocabtool.toml"
 MAX_BYTES: Final = 1 << 20
-SHARED: Final = ("model", "memory", "threads", "calibrate", "timeout")  # also of other commands
+SHARED: Final = ("model", "memory", "calibrate", "timeout")  # also of other commands
 # A file of others must not choose which secret is sent to a server, or what is replaced.
 BY_HAND: Final = ("api-key-env", "force", "help", "trust")
 

@@ -275,7 +275,7 @@ def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batc
 
 # ---- repeated ids
 
-WHAT_NEXT: Final = "change one of the ids, or keep the first document with --on-duplicate first"
+WHAT_NEXT: Final = "change one of the ids; in Python, on_duplicate='first' keeps the first document"
 ID_BYTES: Final = 16  # of the hash by which an id is known: no two ids have the same
 
 

@@ -364,7 +364,7 @@ def check_counts(
     if given.has_ids:
         return
     if options.on_duplicate == "first":
-        what = f"--on-duplicate {options.on_duplicate} leaves documents out"
+        what = "on_duplicate='first' leaves documents out"
         raise VocabtoolError(f"{given.name}: {what}, but {BY_POSITION}")
     found = extent(sources, options=options).rows
     if found is None:

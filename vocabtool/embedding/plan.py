@@ -133,8 +133,8 @@ OPTIONS: Final = {  # names of the fields in a message
     "keep": "--keep",
     "split": "--split",
     "split_size": "--split-size",
-    "overlap": "--overlap",
-    "text": "--no-text",
+    "overlap": "overlap=",
+    "text": "text=False",
     "shard_rows": "--shard-rows",
     "batch_size": "--batch-size",
     "dtype": "--dtype",
@@ -191,7 +191,7 @@ class Plan:
             was, is_now = getattr(self, name), getattr(now, name)
             if name in implied or was == is_now:
                 continue
-            if name == "text":  # the opposite of its option
+            if name == "text":  # the name in the message is its opposite
                 was, is_now = not was, not is_now
             lines.append(f"{option}: was {_show_value(was)}, is {_show_value(is_now)}")
         return (*lines, *changes(self.inputs, now.inputs))

@@ -61,7 +61,7 @@ MAX_REMOVED: Final = 1 / 3  # share of the documents of the FILEs; more need ``f
 NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
 HALF_DONE: Final = (
     "an earlier load was interrupted: finish it with the same command (the same unchanged FILEs, "
-    "--field, --id-field, --input-format, --keep, --on-duplicate and --split), or read all FILEs "
+    "--field, --id-field, --input-format, --keep and --split), or read all FILEs "
     "again with `vocabtool update` without FILE"
 )
 
@@ -507,7 +507,7 @@ class Loader:
             raise VocabtoolError(f"{shards.path}: {what}")
         if not shards.plan.text:
             raise VocabtoolError(
-                f"{shards.path}: contains no texts (--no-text), but keyword search needs them"
+                f"{shards.path}: contains no texts (text=False), but keyword search needs them"
             )
         left = self._start
         source = next(iter(part.numbers), 0)
