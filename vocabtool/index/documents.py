@@ -13,9 +13,9 @@ The first commit that contains a field determines its kind. Later, ``integer`` m
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 from math import isnan
 from numbers import Integral
 from typing import Final, TypeAlias
@@ -222,11 +222,20 @@ def _batches_of_items(
 def _batch_of_values(
     ids: list[bytes], texts: list[bytes], fields: dict[str, list[object]], last: int
 ) -> Batch:
-    columns, kinds = {}, {}
+    columns: dict[str, pa.StringArray] = {}
+    kinds: dict[str, Kind] = {}
     try:
         for name, values in fields.items():
-            missing = [None] * (len(ids) - len(values))
-            columns[name], kinds[name] = _column_of_values([*values, *missing], name)
+            plain = [value if type(value) in (str, int) else _plain(value) for value in values]
+            plain += [None] * (len(ids) - len(values))
+            kinds[name] = reduce(union, set(map(_kind, plain)), "null")
+            try:  # convert all at once if possible: fast
+                if kinds[name] == "integer":
+                    columns[name] = pa.array(plain, pa.int64()).cast(pa.string())
+                else:
+                    columns[name] = pa.array(plain, pa.string())
+            except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError):
+                columns[name] = strings([as_string(value, name) for value in plain])
     except BadRow as bad:
         raise ValueError(f"documents: elements {last + 1 - len(ids):,} to {last:,}: {bad}") from bad
     numbers = np.arange(len(ids))
@@ -267,18 +276,6 @@ def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
     return as_bytes(str(id_)), as_bytes(text), fields
 
 
-def _column_of_values(values: Sequence[object], name: str) -> tuple[pa.StringArray, Kind]:
-    """Convert values of the field ``name`` to texts (NaN to null); return their kind too."""
-    plain = [value if type(value) in (str, int) else _plain(value) for value in values]
-    kind: Kind = reduce(union, set(map(_kind, plain)), "null")
-    try:  # convert all at once if possible: fast
-        if kind == "integer":
-            return pa.array(plain, pa.int64()).cast(pa.string()), kind
-        return pa.array(plain, pa.string()), kind
-    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError):
-        return strings([as_string(value, name) for value in plain]), kind
-
-
 def _plain(value: object) -> object:
     """Return ``None`` for NaN, and a Python number for a NumPy scalar."""
     item = getattr(value, "item", None)
@@ -315,12 +312,10 @@ def _batches_of_table(parts: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
                 ids, texts = (as_strings(part.column(name), name) for name in (ID, TEXT))
                 numbers = np.arange(first, first + part.num_rows)
                 batch = Batch("", texts, numbers, ids, columns, kinds=kinds)
-                yield _check_rows(batch, partial(_element, first))
+                yield _check_rows(
+                    batch, lambda row, start=first: f"documents: element {start + row:,}"
+                )
                 first += part.num_rows
-
-
-def _element(first: int, row: int) -> str:
-    return f"documents: element {first + row:,}"
 
 
 def _column_of_array(column: pa.Array, name: str) -> tuple[pa.StringArray, Kind]:

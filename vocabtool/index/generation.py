@@ -240,18 +240,6 @@ class Snapshot(MaskStore):
         }
 
 
-def commit_in_transaction(path: Path) -> Commit:
-    """Return the last commit, with a new connection that never sees a later commit."""
-    while True:
-        first = read_commit(path)
-        first.database.fetch("BEGIN")
-        commit = read_commit(path, first)
-        if commit.database is first.database:
-            return commit
-        first.database.close()
-        commit.database.close()
-
-
 def open_snapshot(
     path: Path,
     earlier: Snapshot | None = None,
@@ -575,12 +563,6 @@ class FolderWriter:
         self.database.commit(done.encode(), np.packbits(self._is_deleted).tobytes())
         self.manifest = done
         remove_old_codes(self.folder, done)
-
-    def index_fields(self) -> None:
-        """Create the SQL indexes of the columns of fields."""
-        for name, kind in self.manifest.fields.items():
-            if kind != "null":
-                self.database.set_kind(column(self.manifest.fields, name), "string", self.rows)
 
     def close(self) -> None:
         """Close the files; uncommitted rows are lost."""

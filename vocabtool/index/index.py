@@ -137,19 +137,15 @@ class Index:
         - ``model``: the model that makes the vectors, as in :func:`open_encoder`, with its
           ``options``.
         - ``dim``: the length of your own vectors. With a ``model``, ``dim`` is one of its options.
-        - ``vocabulary``: the words that the model knows: a :class:`Words` object, a file, a model,
-          or entries with a ``rule``. Pass it if the model has no words of its own (a callable, a
-          server, your own vectors). The index keeps a copy. If ``vocabulary`` is a model whose
-          graph splits texts into words, the index also opens this model again, so do not move it.
-        - ``rule``: how texts are split into words (see :meth:`Words.of`); ``tokenizer:FILE`` for
-          subwords.
+        - ``vocabulary``, ``rule``: the words that the model knows, as in :meth:`Words.of`, if it
+          has no words of its own (a callable, a server, your own vectors). The index keeps a copy.
+          If ``vocabulary`` is a model whose graph splits texts into words, the index also opens
+          this model again, so do not move it.
         - ``sample``: texts on which the weights of word vectors are fitted.
-        - ``metric``: how vectors are compared.
-        - ``dtype``: type of the stored vectors.
+        - ``metric``: how vectors are compared. ``dtype``: type of the stored vectors.
         - ``language``: language of stems and stop words.
-        - ``recall``: recall@10 that approximate search must reach.
-        - ``exact_below``: number of documents up to which search is exact, that is, compares every
-          vector. The default is 20,000 in a folder and 5,000 in PostgreSQL.
+        - ``recall``: recall@10 that approximate search must reach. Up to ``exact_below`` documents
+          (default: 20,000 in a folder, 5,000 in PostgreSQL), search compares every vector.
         - ``memory``: memory limit for building, in bytes.
         - ``force``: whether to replace an existing index, after all checks have passed.
         - ``in_place``: whether ``force`` replaces the existing index at once. Otherwise, other
@@ -243,13 +239,10 @@ class Index:
     ) -> Index:
         """Create an empty index for these sources. Call :meth:`load` to add their documents.
 
-        - ``model``: the model that makes the vectors. Without a model, the number of dimensions is
-          read from ``vectors``, from the vectors in the documents, or from a folder written by
-          :func:`embed`.
-        - ``read``: how the sources are read.
-        - ``vectors``: as in :meth:`load`.
-        - ``notify``: a function that is called with each note for the user.
-        - ``options``: further arguments of :meth:`create`.
+        ``read``, ``vectors``: as in :meth:`load`. ``notify``: is called with each note for the
+        user. The other arguments are those of :meth:`create`. Without a model, the number of
+        dimensions is read from the vectors: those of ``vectors``, of the documents, or of a folder
+        written by :func:`embed`.
 
         Word weights are fitted on a sample of the files, or taken from the folder of :func:`embed`.
         Unreadable files are found before anything is created. Raises the errors of :meth:`create`.
@@ -298,11 +291,11 @@ class Index:
     def open(cls, path: str | Path, model: Model | None = None, **options: Any) -> Index:
         """Open the last commit of an index. The model is opened on first use.
 
-        - ``model``: the model that made the vectors, if the index cannot find it by its recorded
-          path. If you passed the vectors yourself, up to 8 documents are encoded to check that the
-          model makes the same vectors.
-        - ``options``: options of :func:`open_encoder`, and ``vocabulary``. The vocabulary is needed
-          only if the words are in the graph of a model that the index cannot find.
+        ``model``, ``options``: the model that made the vectors, as in :func:`open_encoder`, if the
+        index cannot find it by its recorded path. If you passed the vectors yourself, up to 8
+        documents are encoded to check that the model makes the same vectors. The option
+        ``vocabulary`` is needed only if the words are in the graph of a model that the index
+        cannot find.
 
         Raises :class:`NotFound`, and :class:`InvalidFile` for a damaged file. The first use of the
         model raises :class:`OtherModel` if it did not make the vectors. A ``vocabulary`` that is
@@ -443,16 +436,14 @@ class Index:
         vectors: bool = False,
         progress: Progress | None = None,
     ) -> int:
-        """Write documents to a new file, in row order and bounded memory; return their number.
+        """Write the documents that satisfy ``where`` to a new file; return their number.
 
         - ``file``: ends in ``.jsonl``, ``.parquet`` or ``.arrow``. Each row has ``id``, ``text``
           and all fields. The file appears when it is complete, and replaces an existing one.
-        - ``where``: a condition. Only documents that satisfy it are written.
         - ``vectors``: whether to write the stored vectors too, as float32. Parquet and Arrow files
-          get a column ``vector`` of fixed-size lists. For JSON lines, the vectors are written to a
-          second file ``NAME.vectors.npy``, shape (documents, dim), which appears just before the
-          JSON lines. If the process is killed between the two files, the new vectors are beside
-          the old JSON lines.
+          get a column ``vector`` of fixed-size lists. JSON lines get a second file
+          ``NAME.vectors.npy``, shape (documents, dim), which appears just before them: if the
+          process is killed between the two, the new vectors are beside the old JSON lines.
 
         Invalid UTF-8 in a field becomes U+FFFD. In Parquet and Arrow, a field of numbers that are
         not all integers becomes a column of 64-bit floating-point numbers. Raises ``ValueError``
@@ -463,13 +454,11 @@ class Index:
             return contents.export(held, file, where=where, vectors=vectors, progress=progress)
 
     def copy(self, new: str | Path, progress: Progress | None = None) -> Index:
-        """Copy the last commit to a new folder or an engine; return the copy, without a model.
+        """Copy the last commit of a folder to a new folder; return the copy, without a model.
 
-        A writer may change the index meanwhile. All checksums are compared. A new folder appears
-        when it is complete; until then, the copy is in the folder ``.NEW.part`` beside it.
-
-        After an interruption, the same call begins again. Only an index in a folder can be copied,
-        to another folder.
+        A writer may change the index meanwhile. All checksums are compared. The new folder appears
+        when it is complete; until then, the copy is in the folder ``.NEW.part`` beside it. After
+        an interruption, the same call begins again.
 
         Raises :class:`FolderNotEmpty` if ``new`` exists, :class:`InvalidFile` if the index is
         damaged, and :class:`FolderInUse` if another process is making the same copy.
@@ -494,8 +483,7 @@ class Index:
     ) -> int:
         """Delete documents in one commit; return how many documents were deleted.
 
-        - ``ids``: the ids of the documents; unknown ids are ignored.
-        - ``where``: a condition on the documents, instead of ``ids``.
+        - ``ids``: the ids of the documents; unknown ids are ignored. Or ``where``: a condition.
         - ``force``: whether to delete even if more than a third of all documents satisfy ``where``.
         - ``dry_run``: whether only to return the number, without deleting anything.
 
@@ -580,13 +568,11 @@ class Index:
         After an interruption, the same call resumes after the last commit. After a complete load,
         it does nothing.
 
-        - ``sources``: as in :func:`vocabtool.documents.batches`.
-        - ``options``: how to read the sources: a :class:`vocabtool.documents.ReadOptions` object,
-          or its fields as keyword arguments.
+        - ``sources``, ``options``: as in :func:`vocabtool.documents.batches`; the fields of
+          ``options`` may also be keyword arguments.
         - ``on_existing``: as in :meth:`Writer.add`, but ``"update"`` does not replace documents
           with the same content.
-        - ``commit_rows``: number of documents in each commit.
-        - ``memory``: as in :meth:`writer`.
+        - ``commit_rows``: number of documents in each commit. ``memory``: as in :meth:`writer`.
         - ``vectors``: the documents' vectors: a file (.npy, .npz with ``vectors`` and perhaps
           ``ids``, Parquet) or an array, shape (n, dim). Vectors without ids must be in the order of
           the documents. If the index has a model, it must make the same vectors; up to 8
@@ -631,12 +617,10 @@ class Index:
           contain.
         - ``force``: whether to sync even if this deletes more than a third of the documents from
           these files, or if rows were skipped.
-        - ``vectors``: the vectors of all documents that are read, as in :meth:`load`. By default,
-          each file keeps its recorded vectors.
 
-        Raises the errors of :meth:`load`. Raises :class:`VocabtoolError` if a sync cannot know
-        which documents are gone, because of a stream, a missing or unreadable file, or skipped
-        rows.
+        The other arguments are those of :meth:`load`; by default, each file keeps its recorded
+        vectors. Raises the errors of :meth:`load`, and :class:`VocabtoolError` if a sync cannot
+        know which documents are gone: because of a stream, an unreadable file, or skipped rows.
         """
         request = LoadRequest(
             sources=sources,
@@ -673,7 +657,7 @@ class Index:
         - ``vector``: your own vector of the query, shape (dim,) or (1, dim); or the path of a .npy,
           .npz or Parquet file that contains it. ``queries.npy#3`` means row 3, counted from 0.
         - ``where``: a condition on fields, for example ``year >= 2020 and lang = 'en'``.
-        - ``explain``: whether to explain the words of the query and the hits.
+        - ``explain``: whether to explain the query and the hits.
         - ``sort``: kept fields by which the candidates are sorted, such as ``"year:desc"``.
           Documents without the field come last. Equal values are sorted by score.
         - ``facets``: kept fields whose values are counted: ``"lang,year"`` or a sequence. The
@@ -798,8 +782,8 @@ class Index:
         """Return the ``k`` other documents that are most similar to the document ``id_``.
 
         The query consists of the stored vector and the most telling words of this document: see
-        :mod:`vocabtool.search.similar`. ``where``, ``explain``: as in :meth:`search`. Raises
-        :class:`NotFound` if no document has this id, and the errors of :meth:`search`.
+        :mod:`vocabtool.search.similar`. Raises :class:`NotFound` if no document has this id, and
+        the errors of :meth:`search`.
         """
         snapshot = self._snapshot
         row = snapshot.row_of(id_)
@@ -829,7 +813,7 @@ class Index:
     def verify(self, progress: Progress | None = None, *, model: bool = False) -> VerifyReport:
         """Check all checksums, compare keywords with documents, and measure the recall.
 
-        ``model``: whether to encode some documents again and compare the vectors. The result is
+        ``model``: whether also to compare the model: see :meth:`Writer.encoder`. The result is
         stored: see :attr:`verified`. Raises :class:`InvalidFile`, which names the damaged file, and
         :class:`OtherModel` if the model makes different vectors than before.
         """

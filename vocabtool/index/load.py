@@ -722,17 +722,15 @@ def in_scope(known: Sequence[Source], parts: Sequence[Part]) -> list[int]:
     numbers = {number for part in parts for number in part.numbers}
     read = {os.path.abspath(file) for part in parts for file in part.files}  # noqa: PTH100 - links stay
     folders = [Path(known[number - 1].path) for number in numbers]
-
-    def is_seen(path: Path) -> bool:
+    seen = []
+    for number, source in enumerate(known, 1):
+        path = Path(source.path)
         inside = [path.relative_to(each) for each in folders if path.is_relative_to(each)]
         shown = any(not any(part.startswith(".") for part in each.parts) for each in inside)
-        return shown and (str(path) in read or path.is_dir() or not path.exists())
-
-    return [
-        number
-        for number, source in enumerate(known, 1)
-        if number in numbers or is_seen(Path(source.path))
-    ]
+        is_seen = shown and (str(path) in read or path.is_dir() or not path.exists())
+        if number in numbers or is_seen:
+            seen.append(number)
+    return seen
 
 
 def shards_in(sources: Sources) -> Path | None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
-from vocabtool.index.database import JOURNALS, NAME, Database
+from vocabtool.index.database import JOURNALS, NAME, Database, column
 from vocabtool.index.folder import (
     KEYWORDS,
     VECTORS,
@@ -35,7 +35,6 @@ from vocabtool.index.generation import (
     FolderWriter,
     Progress,
     Snapshot,
-    commit_in_transaction,
     cutter_of,
     open_snapshot,
     raw_vectors,
@@ -96,7 +95,9 @@ def compact(path: Path, progress: Progress | None = None) -> int:
                     files.append_values(ids, texts, facts, columns, block)
                 if progress is not None:
                     progress("documents copied", end / held.rows)
-            files.index_fields()
+            for name, kind in held.fields.items():
+                if kind != "null":
+                    files.database.set_kind(column(held.fields, name), "string", files.rows)
             done = replace(
                 files.manifest, commit=held.commit + 1, load=after_other_change(held.load)
             )
@@ -149,7 +150,14 @@ def _open_commit(path: Path, opened: ExitStack) -> tuple[Commit, dict[Path, Open
     If a writer removes a file meanwhile, the next commit is tried.
     """
     while True:
-        commit = commit_in_transaction(path)
+        # A connection of its own, in a transaction that never sees a later commit.
+        first = read_commit(path)
+        first.database.fetch("BEGIN")
+        commit = read_commit(path, first)
+        if commit.database is not first.database:
+            first.database.close()
+            commit.database.close()
+            continue
         manifest, keywords = commit.manifest, commit.folder / KEYWORDS
         try:
             with ExitStack() as tried:

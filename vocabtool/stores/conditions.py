@@ -196,12 +196,6 @@ def sql_of(where: Where, fields: Fields, table: str, fetch: Fetch) -> tuple[str,
     return Compiler(dialect, fields, where.text).of(where.tree), dialect.values
 
 
-def _parameter(value: object) -> object:
-    if not isinstance(value, float):
-        return value
-    return int(value) if value.is_integer() and abs(value) <= EXACT else as_decimal(value)
-
-
 class Postgres(Dialect):
     """Translates conditions to SQL for a table with the columns of :func:`columns_of`."""
 
@@ -213,7 +207,14 @@ class Postgres(Dialect):
         self._fetch = fetch
 
     def put(self, *values: object) -> str:
-        return super().put(*map(_parameter, values))
+        given: list[object] = []
+        for value in values:
+            if isinstance(value, float):
+                is_whole = value.is_integer() and abs(value) <= EXACT
+                given.append(int(value) if is_whole else as_decimal(value))
+            else:
+                given.append(value)
+        return super().put(*given)
 
     def negation(self, test: str) -> str:
         return f"(NOT {test})"

@@ -219,7 +219,10 @@ class Connections:
             except OperationalError as error:
                 is_final = any(said in str(error) for said, _ in REFUSALS)
                 if is_final or time.monotonic() + pause > until:
-                    raise self._not_connected(error) from None
+                    said = self._without_secret(" ".join(str(error).split()))
+                    advice = next((each for part, each in REFUSALS if part in said), UNREACHABLE)
+                    what = f"{self.where}: cannot connect: {said}. Next: {advice}"
+                    raise VocabtoolError(what) from None
                 time.sleep(pause)
                 continue
             return connection
@@ -313,11 +316,6 @@ class Connections:
                 )
                 weakref.finalize(self, _close, self._pool, self._process)
             return self._pool
-
-    def _not_connected(self, error: psycopg.Error) -> VocabtoolError:
-        said = self._without_secret(" ".join(str(error).split()))
-        advice = next((advice for part, advice in REFUSALS if part in said), UNREACHABLE)
-        return VocabtoolError(f"{self.where}: cannot connect: {said}. Next: {advice}")
 
     def _without_secret(self, text: str) -> str:
         return text.replace(self._secret, "***") if self._secret else text
@@ -522,11 +520,8 @@ def create_index(
     if not 0 < len(name) <= MAX_NAME or "\0" in name:
         what = f"a name must have 1 to {MAX_NAME} characters, none of them U+0000"
         raise VocabtoolError(f"{where}: {what}, got {name[:50]!r} of {len(name):,}")
-    version, held, shared = (
-        check_database(connection, where),
-        manifest.configuration,
-        Tables(schema),
-    )
+    version, shared = check_database(connection, where), Tables(schema)
+    held = manifest.configuration
     if held.dim > MAX_DIMENSIONS:
         raise VocabtoolError(
             f"{where}: pgvector stores at most {MAX_DIMENSIONS:,} dimensions, got {held.dim:,}"

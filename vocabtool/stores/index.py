@@ -36,7 +36,6 @@ from vocabtool.index.maintenance import VerifyReport, keep_verification
 from vocabtool.index.model import Canaries, IndexModel, OpenedModel, compare_canaries
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.search.settings import Calibration
 from vocabtool.stores.database import (
     MAX_NAME,
     SCHEMA,
@@ -269,10 +268,6 @@ class PostgresIndex(Index):
         finally:
             writer.close()
         self.refresh()
-
-    def store_calibration(self, calibration: Calibration | None) -> None:
-        with self.writer() as writer:
-            writer.store_calibration(calibration)
 
     get = _again(Index.get)
     get_many = _again(Index.get_many)

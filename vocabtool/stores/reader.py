@@ -121,12 +121,12 @@ class DocumentColumns:
 class PostgresStore:
     """The newest commit of an index, to search it and to read its documents.
 
-    Threads may share an object. ``connection``: runs all statements. Its transaction must see only
-    one commit. Default: the connections of the pool run the statements.
+    It has the methods of :class:`~vocabtool.index.generation.Snapshot`, but each call may read a
+    newer commit. Threads may share an object. ``connection``: runs all statements. Its transaction
+    must see only one commit. Default: the connections of the pool run the statements.
     """
 
-    number = 0
-
+    number = 0  # there are no generations
     exactness = Exactness(lengths=False, frequencies=True, similarities=True)
     live = TRUE
 
@@ -185,7 +185,6 @@ class PostgresStore:
 
     @contextmanager
     def at_one_commit(self) -> Iterator[PostgresStore]:
-        """Open a store that reads one fixed commit, for exports."""
         connections = self.connections
         with connections.connected(WAIT_SECONDS) as connection, one_commit(connection):
             own = (connections, self.tables, self.model, self.cutter)
@@ -222,7 +221,6 @@ class PostgresStore:
 
     @property
     def mean_lengths(self) -> tuple[float, float]:
-        """The mean number of terms per document in ``words`` and ``surfaces``."""
         rows = max(self.rows, 1)
         return self.manifest.words / rows, self.manifest.surfaces / rows
 
@@ -531,7 +529,6 @@ class PostgresStore:
     # Documents
 
     def rows_in_order(self, where: str | None = None) -> Rows:
-        """Return the rows of the documents that satisfy ``where`` (default: all), ascending."""
         selection = TRUE if where is None else self.select([Where.of(where)])
         (found,) = self._ask(self._docs(selection).then(" ORDER BY d.doc"))
         return np.array([doc for (doc,) in found], np.int64)
@@ -582,7 +579,6 @@ class PostgresStore:
         return self.rows_of([id_]).get(id_)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the row of each id. Unknown ids are left out."""
         by_key = {key_of(id_): id_ for id_ in ids}
         statement = f"SELECT key, doc FROM documents_{self.tables.number:d} WHERE key = ANY(%s)"
         (found,) = self._ask(Part(statement, ([*by_key],)))

@@ -27,7 +27,6 @@ from vocabtool.index.raw_vectors import (
     nearest_rows,
     queries_unlike_documents,
     recall_by_count,
-    similarity_by_chance,
 )
 from vocabtool.index.vector_codes import EASIER
 from vocabtool.stores.database import HALF, Tables, change_tables, one_commit, version_numbers
@@ -225,7 +224,7 @@ def from_bytes(sent: Sequence[bytes | None], dim: int) -> Vectors:
 
 
 @dataclass(frozen=True, slots=True)
-class _AllVectors:
+class AllVectors:
     """The vectors of all documents, in the order of the document numbers ``docs``."""
 
     connection: Connection
@@ -233,7 +232,7 @@ class _AllVectors:
     docs: Rows
 
     @classmethod
-    def of(cls, connection: Connection, sql: VectorSql) -> _AllVectors:
+    def of(cls, connection: Connection, sql: VectorSql) -> AllVectors:
         statement = f"SELECT doc FROM {sql.documents} d WHERE d.vector IS NOT NULL ORDER BY 1"
         docs = np.array([doc for (doc,) in _rows(connection, statement)], np.int64)
         return cls(connection, sql, docs)
@@ -293,9 +292,12 @@ def build_vectors(
         swap = f"ALTER INDEX {own}_new RENAME TO vectors_{n:d}"
         _alter(connection, f"DROP INDEX IF EXISTS {own}", swap)
         with one_commit(connection):
-            fetched: Any = _AllVectors.of(connection, sql)
+            fetched: Any = AllVectors.of(connection, sql)
             docs = fetched.docs
-            kinds = _queries(fetched, seed)
+            random = np.random.default_rng(seed)
+            size = min(REMEASURED_SAMPLE, fetched.count)
+            places = np.sort(random.choice(fetched.count, size, replace=False, shuffle=False))
+            kinds = queries_unlike_documents(fetched.read_rows(places), places, sql.metric, random)
             wanted = 1 - (1 - recall) / EASIER
             truths = [nearest_rows(fetched, kind, sql.metric) for kind in kinds]
             best = (0, -1.0)
@@ -317,22 +319,6 @@ def build_vectors(
     add = f"INSERT INTO facts_{sql.tables.number:d} VALUES (%s, %s) ON CONFLICT (name) DO UPDATE"
     _do(connection, f"{add} SET value = excluded.value", FACTS, facts.encode())
     return facts
-
-
-def chance_similarity(connection: Connection, sql: VectorSql) -> float | None:
-    """Return the similarity that unrelated vectors reach by chance."""
-    with one_commit(connection):
-        fetched: Any = _AllVectors.of(connection, sql)
-        return similarity_by_chance(fetched, sql.metric)
-
-
-def _queries(fetched: _AllVectors, seed: int) -> list[QuerySample]:
-    """Return synthetic queries. Their ``rows`` are indices into ``fetched.docs``."""
-    random = np.random.default_rng(seed)
-    size = min(REMEASURED_SAMPLE, fetched.count)
-    places = np.sort(random.choice(fetched.count, size, replace=False, shuffle=False))
-    sample = fetched.read_rows(places)
-    return queries_unlike_documents(sample, places, fetched.sql.metric, random)
 
 
 def _find(

@@ -29,7 +29,7 @@ from vocabtool.index.documents import MAX_FIELDS, union, value_of
 from vocabtool.index.folder import Chance, Manifest, Source
 from vocabtool.index.generation import Progress
 from vocabtool.index.model import Canaries
-from vocabtool.index.raw_vectors import as_stored
+from vocabtool.index.raw_vectors import as_stored, similarity_by_chance
 from vocabtool.keywords.bm25 import Field, stored_length
 from vocabtool.keywords.cutter import Cutter, Terms, weighted_terms
 from vocabtool.stores.conditions import (
@@ -47,19 +47,14 @@ from vocabtool.stores.database import (
     change_tables,
     is_lost,
     key_of,
+    one_commit,
     pauses,
     read_manifest,
     stored_term,
     stored_text,
 )
 from vocabtool.stores.reader import canaries_of
-from vocabtool.stores.vectors import (
-    VectorFacts,
-    VectorSql,
-    as_text,
-    build_vectors,
-    chance_similarity,
-)
+from vocabtool.stores.vectors import AllVectors, VectorFacts, VectorSql, as_text, build_vectors
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
@@ -141,9 +136,8 @@ class Changes:
 class PostgresWriter:
     """Collects changes of an index, and commits them. Only one thread at a time may use a writer.
 
-    - ``manifest``: the manifest of the last commit, with the files that were registered since.
-    - ``rows``: the number of documents when the writer was opened, plus all appended documents.
-    - ``searched_fields``: the fields that are searched; may be set while there are no rows.
+    It has the methods of :class:`FolderWriter`. ``rows``: the number of documents when the writer
+    was opened, plus all appended documents.
 
     Methods raise :class:`VocabtoolError`. After an error of :meth:`commit_changes` or
     :meth:`flush`, close the writer; the message says which changes were written.
@@ -198,7 +192,7 @@ class PostgresWriter:
             raise
 
     def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the row of each id. Unknown ids are left out. Uncommitted changes count."""
+        """As :meth:`FolderWriter.find_existing`, and so are the next methods."""
         keys = {id_: key_of(id_) for id_ in ids}
         found: dict[UUID, int] = {}
         new = self._changes.documents
@@ -209,7 +203,6 @@ class PostgresWriter:
         return {id_: found[key] for id_, key in keys.items() if key in found}
 
     def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
-        """Add documents with their vectors. ``sources``: the number of each document's file."""
         for name in batch.columns:
             self._kinds[name] = union(self._kinds.get(name, "null"), batch.kinds[name])
         if len(self._kinds) > MAX_FIELDS:
@@ -255,7 +248,6 @@ class PostgresWriter:
         self._changes.deleted |= gone
 
     def set_source(self, rows: Rows, source: int) -> bool:
-        """Record the file number ``source`` for rows. Returns whether any row changed."""
         others = self._ask(
             "SELECT doc FROM {documents} WHERE doc = ANY(%s) AND source <> %s",
             rows.tolist(),
@@ -265,7 +257,6 @@ class PostgresWriter:
         return bool(others)
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """Return the sorted rows of these files; ignore rows added since the writer was opened."""
         sources = self._changes.sources
         held = self._ask(
             "SELECT doc, source FROM {documents} WHERE doc <= %s AND"
@@ -303,11 +294,7 @@ class PostgresWriter:
     def commit_changes(
         self, manifest: Manifest, *, codes: bool, progress: Progress | None = None
     ) -> None:
-        """Commit all changes so far, and a changed manifest.
-
-        - ``manifest``: :attr:`manifest` with the changes to commit.
-        - ``codes``: whether to call :meth:`tidy` at the end, which takes time.
-        """
+        """As :meth:`FolderWriter.commit_changes`. ``codes``: whether to call :meth:`tidy` then."""
         import psycopg
 
         self._changed += len(self._changes.documents) + len(self._changes.deleted) + self._flushed
@@ -387,7 +374,9 @@ class PostgresWriter:
         sql = VectorSql.of(self._connection, self._tables, configuration)
         facts = VectorFacts.read(self._connection, self._tables)
         if chance is None or rows >= 2 * chance.rows:
-            found = chance_similarity(self._connection, sql)
+            with one_commit(self._connection):
+                vectors: Any = AllVectors.of(self._connection, sql)
+                found = similarity_by_chance(vectors, configuration.metric)
             if found is not None:
                 self.manifest = replace(manifest, chance=Chance(similarity=found, rows=rows))
                 self._store(self.manifest)
@@ -591,6 +580,12 @@ class PostgresWriter:
         word = self._term_numbers("words", chain.from_iterable(chain.from_iterable(cut)))
         surface = self._term_numbers("surfaces", chain.from_iterable(identifiers))
         fields = self.manifest.fields
+
+        def stored(text: str | None, kind: Kind) -> tuple[object, ...]:
+            if text is None or kind in ("string", "null"):
+                return columns_of_value(None if text is None else text.encode(), kind)
+            return columns_of_value(value_of(text, kind), kind)
+
         columns = {name: columns_of(f"field_{at}", fields[name]) for at, name in enumerate(fields)}
         names = "".join(f", {own}" for own, _ in chain(OWN_COLUMNS, *columns.values()))
         statement = self._tables.sql(
@@ -620,8 +615,7 @@ class PostgresWriter:
                         *columns_of_text(document.id),
                         *columns_of_text(document.text),
                         *chain.from_iterable(
-                            _column_values(document.values.get(name), fields[name])
-                            for name in columns
+                            stored(document.values.get(name), fields[name]) for name in columns
                         ),
                     )
                 )
@@ -673,10 +667,3 @@ def postings_of(docs: Sequence[int], lengths: Sequence[int], terms: Sequence[Int
 def _texts(values: pa.StringArray) -> list[str | None]:
     held: list[bytes | None] = values.view(pa.binary()).to_pylist()
     return [None if each is None else each.decode("utf-8", "replace") for each in held]
-
-
-def _column_values(text: str | None, kind: Kind) -> tuple[object, ...]:
-    """Convert the text of a field's value to values for COPY, one for each column of the field."""
-    if text is None or kind in ("string", "null"):
-        return columns_of_value(None if text is None else text.encode(), kind)
-    return columns_of_value(value_of(text, kind), kind)
