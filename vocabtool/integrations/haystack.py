@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -27,7 +27,6 @@ from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy, FilterPolicy, apply_filter_policy
 from haystack.errors import FilterError
-from numpy.typing import NDArray
 
 from vocabtool.choices import Language, Metric, OnExisting
 from vocabtool.documents.batch import Document as Stored
@@ -55,12 +54,10 @@ from vocabtool.integrations.metadata import (
     join,
     metadata_of,
     name_of,
-    negate,
     quote_field,
     refuse,
     refuse_where,
 )
-from vocabtool.search.hits import Hits
 
 POLICIES: Final[dict[DuplicatePolicy, OnExisting]] = {
     DuplicatePolicy.SKIP: "skip",
@@ -82,7 +79,6 @@ LISTS: Final = ("in", "not in")
 OPERATORS: Final = (*EQUAL, *ORDERED, *LISTS)
 JUNCTIONS: Final = ("AND", "OR", "NOT")
 DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ].*)?")
-MAX_DEPTH: Final = 10  # nested filters; a condition has about twice as many parentheses
 
 P = ParamSpec("P")
 Self = TypeVar("Self")
@@ -230,9 +226,14 @@ class VocabtoolDocumentStore:
             with self._writing, self.index.writer() as writer:
                 added = self._add(writer, documents, existing)
         except VocabtoolError as error:
-            if existing == "error" and (id_ := self._find_duplicate(documents)) is not None:
-                what = f"{self.path}: the document {id_!r} already exists, or occurs twice"
-                raise DuplicateDocumentError(f"{what}: use another policy") from error
+            if existing != "error":
+                raise
+            seen = {*self.index.get_many(each.id for each in documents)}
+            for each in documents:
+                if each.id in seen:
+                    what = f"{self.path}: the document {each.id!r} already exists, or occurs twice"
+                    raise DuplicateDocumentError(f"{what}: use another policy") from error
+                seen.add(each.id)
             raise
         return len(documents) if existing == "update" else added
 
@@ -356,7 +357,9 @@ class VocabtoolDocumentStore:
         metas = [each.meta for each in documents]
         columns = fields_of(metas, index.manifest.fields, nested=True)
         dim, encodes, added = index.configuration.dim, index.can_encode, 0
-        shortens = index.configuration.metric == "cosine"
+        # The field `_haystack` keeps what an index does not: that a content is missing, and the
+        # length of a vector that the index scales to 1.
+        scales = index.configuration.metric == "cosine"
         pairs = zip(documents, columns, strict=True)
         for alone, group in groupby(pairs, lambda pair: encodes and pair[0].embedding is None):
             items, matrix = [], []
@@ -365,19 +368,17 @@ class VocabtoolDocumentStore:
                 if vector.shape != (dim,):
                     what = f"wanted an embedding of {dim} numbers, got shape {vector.shape}"
                     raise ValueError(f"document {each.id!r}: {what}")
-                kept = _record(each, vector if shortens else None)
+                record: dict[str, float | None] = {}
+                if each.content is None:
+                    record["content"] = None
+                length = float(np.linalg.norm(vector)) if scales else 1.0
+                if abs(length - 1) > LENGTH_ONE and length:
+                    record["length"] = length
+                kept = {HAYSTACK: json.dumps(record)} if record else {}
                 items.append({"id": each.id, "text": each.content or "", **held, **kept})
                 matrix.append(vector)
             added += writer.add(items, None if alone else np.stack(matrix), on_existing=existing)
         return added
-
-    def _find_duplicate(self, documents: Sequence[Document]) -> str | None:
-        seen = {*self.index.get_many(each.id for each in documents)}
-        for each in documents:
-            if each.id in seen:
-                return each.id
-            seen.add(each.id)
-        return None
 
 
 def _check(document: object, place: int) -> None:
@@ -392,18 +393,6 @@ def _check(document: object, place: int) -> None:
             what = f"an index cannot store {name}: write it to a file, and put the path in meta"
             raise ValueError(f"document {document.id!r}: {what}")
     as_json(document.meta, document.id)
-
-
-def _record(document: Document, vector: NDArray[Any] | None) -> dict[str, str]:
-    """Return the field ``_haystack``: whether the content is missing, and the norm of a vector.
-
-    ``vector``: the embedding if the index will scale it to length 1, otherwise ``None``.
-    """
-    record: dict[str, float | None] = {} if document.content is not None else {"content": None}
-    length = 1.0 if vector is None else float(np.linalg.norm(vector))
-    if abs(length - 1) > LENGTH_ONE and length:
-        record["length"] = length
-    return {HAYSTACK: json.dumps(record)} if record else {}
 
 
 def as_document(stored: Stored, vector: Vectors | None = None, **more: Any) -> Document:
@@ -444,7 +433,7 @@ def condition(filters: Mapping[str, Any] | None, fields: Mapping[str, Kind]) -> 
 def _condition(asked: Any, fields: Mapping[str, Kind], depth: int) -> str:
     if not isinstance(asked, Mapping):
         refuse("wanted a dictionary", asked)
-    check_depth(depth, asked, MAX_DEPTH)
+    check_depth(depth, asked)
     for name in ("operator", "value") if "field" in asked else ("operator", "conditions"):
         if name not in asked:
             refuse(f"no {name!r}", asked)
@@ -458,7 +447,7 @@ def _condition(asked: Any, fields: Mapping[str, Kind], depth: int) -> str:
     if word == "OR":
         return join("or", parts or [NEVER])
     every = join("and", parts or [ALWAYS])
-    return negate(every) if word == "NOT" else every
+    return f"not {every}" if word == "NOT" else every
 
 
 def _comparison(asked: Mapping[str, Any], fields: Mapping[str, Kind]) -> str:
@@ -483,7 +472,7 @@ def _comparison(asked: Mapping[str, Any], fields: Mapping[str, Kind]) -> str:
     else:
         values = value if operator in LISTS else [value]
         found = join("or", [_equals(field, name, each) for each in values] or [NEVER])
-    return negate(found) if operator in ("!=", "not in") else found
+    return f"not {found}" if operator in ("!=", "not in") else found
 
 
 def _equals(field: str, name: str, value: object) -> str:
@@ -605,7 +594,16 @@ class VocabtoolHybridRetriever:
                 explain=explains,
                 **(self.settings or {}),
             )
-        return {"documents": self._documents(index, hits, explains)}
+        vectors = index.vectors(hit.id for hit in hits) if self.return_embedding else {}
+        documents = []
+        for hit in hits:
+            stored = Stored(hit.id, hit.text, hit.fields)
+            document = as_document(stored, vectors.get(hit.id), score=hit.score)
+            if explains:
+                told = {EXPLAINED: explanation(hits, hit)}
+                document = replace(document, meta={**document.meta, **told})
+            documents.append(document)
+        return {"documents": documents}
 
     @component.output_types(documents=list[Document])
     async def run_async(
@@ -618,19 +616,6 @@ class VocabtoolHybridRetriever:
     ) -> dict[str, list[Document]]:
         """Call :meth:`run` in another thread."""
         return await asyncio.to_thread(self.run, query, query_embedding, filters, top_k, explain)
-
-    def _documents(self, index: Index, hits: Hits, explains: bool) -> list[Document]:
-        vectors = index.vectors(hit.id for hit in hits) if self.return_embedding else {}
-        found = []
-        for hit in hits:
-            stored = Stored(hit.id, hit.text, hit.fields)
-            document = as_document(stored, vectors.get(hit.id), score=hit.score)
-            if explains:
-                document = replace(
-                    document, meta={**document.meta, EXPLAINED: explanation(hits, hit)}
-                )
-            found.append(document)
-        return found
 
 
 class _Embedder:

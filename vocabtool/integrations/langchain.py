@@ -42,7 +42,6 @@ from vocabtool.integrations.metadata import (
     fields_of,
     join,
     metadata_of,
-    negate,
     refuse,
     refuse_where,
 )
@@ -202,7 +201,9 @@ class VocabtoolVectorStore(VectorStore):
                 raise ValueError(f"{len(values):,} {name} for {len(texts):,} texts")
         ids = [id_ or str(uuid.uuid4()) for id_ in given]
         for metadata, id_ in zip(metadatas, ids, strict=True):
-            _check(metadata, id_)
+            if json.loads(as_json(metadata, id_)) != metadata:
+                what = f"document {id_!r}: its metadata cannot be stored exactly as JSON"
+                raise VocabtoolError(f"{what}: {WANTED}, got {reprlib.repr(metadata)}")
         if vectors is None and self._embedding is not None:
             vectors = self._embedding.embed_documents(texts)
         with self._writing, self.index.writer() as writer:
@@ -409,7 +410,7 @@ def _parts(name: str, value: object, depth: int) -> list[str]:
             refuse(f"{name!r} needs a list of filters", value)
         inner = [part for each in several if (part := condition(each, depth + 1)) is not None]
         whole = join("or" if name == "$or" else "and", inner)
-        return [negate(whole) if name == "$not" else whole]
+        return [f"not {whole}" if name == "$not" else whole]
     if not isinstance(name, str) or name.startswith("$"):
         check_operator(name, JUNCTIONS, value)
     field = field_of(name)
@@ -421,7 +422,7 @@ def _parts(name: str, value: object, depth: int) -> list[str]:
             parts.append(comparison(field, "is not null" if operand else "is null"))
         elif operator == "$not":
             check_depth(depth, name)
-            parts.append(negate(join("and", _parts(name, operand, depth + 1))))
+            parts.append(f"not {join('and', _parts(name, operand, depth + 1))}")
         else:
             check_operator(operator, OF_FIELDS, {name: value})
             parts.append(comparison(field, OPERATORS[operator], operand))
@@ -471,10 +472,3 @@ def relevance(hit: Hit, metric: str) -> float:
 
 def _embeddings(given: Embeddings | Model | None) -> Embeddings | None:
     return given if given is None or isinstance(given, Embeddings) else VocabtoolEmbeddings(given)
-
-
-def _check(metadata: Mapping[str, Any], id_: str) -> None:
-    """Raise :class:`VocabtoolError` if JSON would change the metadata of the document ``id_``."""
-    if json.loads(as_json(metadata, id_)) != metadata:
-        what = f"document {id_!r}: its metadata cannot be stored exactly as JSON"
-        raise VocabtoolError(f"{what}: {WANTED}, got {reprlib.repr(metadata)}")

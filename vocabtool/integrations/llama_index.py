@@ -57,12 +57,10 @@ from vocabtool.integrations.metadata import (
     fields_of,
     join,
     metadata_of,
-    negate,
     quote_field,
     refuse,
     refuse_where,
 )
-from vocabtool.search.hits import Hits
 
 CLASSES: Final[dict[str, type[BaseNode]]] = {
     each.class_name(): each for each in (Node, IndexNode, ImageNode, Document, ImageDocument)
@@ -247,8 +245,15 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
                 f"the mode {query.mode.value!r} needs query_embedding: {self.path} has no model"
             )
         hits = self._index.search(query.query_str or None, **arguments)
+        nodes = []
+        for hit in hits:
+            node = _node_of(StoredDocument(hit.id, hit.text, hit.fields))
+            node.metadata[EXPLAINED] = explanation(hits, hit)
+            node.excluded_llm_metadata_keys.append(EXPLAINED)
+            node.excluded_embed_metadata_keys.append(EXPLAINED)
+            nodes.append(node)
         return VectorStoreQueryResult(
-            nodes=_nodes_of(hits),
+            nodes=nodes,
             similarities=[
                 hit.similarity if by_vector and hit.similarity is not None else hit.score
                 for hit in hits
@@ -321,7 +326,7 @@ def _condition(filters: MetadataFilters, fields: Mapping[str, Kind], depth: int)
     if not parts:
         return ALWAYS
     if filters.condition == FilterCondition.NOT:  # none of them
-        return negate(join("or", parts))
+        return f"not {join('or', parts)}"
     return join("or" if filters.condition == FilterCondition.OR else "and", parts)
 
 
@@ -362,9 +367,19 @@ def _restrict(field: str, values: list[str], fields: Mapping[str, Kind]) -> str:
 
 
 def _documents_of(nodes: Sequence[BaseNode], known: Mapping[str, Kind]) -> list[StoredDocument]:
-    contents = [_content_of(node) for node in nodes]
-    metadatas = [content.pop("metadata", {}) for content in contents]
-    documents = []
+    """Return nodes as documents. What a node has beside its text is JSON in the field ``_node``."""
+    contents, metadatas, documents = [], [], []
+    for node in nodes:
+        content = node.model_dump(mode="json", exclude={"embedding"}, exclude_defaults=True)
+        metadata = content.pop("metadata", {})
+        if metadata.pop(EXPLAINED, None) is not None:  # of the search that found the node
+            for name in ("excluded_llm_metadata_keys", "excluded_embed_metadata_keys"):
+                content[name] = [key for key in content.get(name, ()) if key != EXPLAINED]
+        content.pop("text", None)  # it is the text of the document
+        if content.get("text_resource"):
+            content["text_resource"].pop("text", None)
+        contents.append(content)
+        metadatas.append(metadata)
     for node, content, fields in zip(nodes, contents, fields_of(metadatas, known), strict=True):
         fields[NODE] = json.dumps(content)
         if node.ref_doc_id is not None:
@@ -372,19 +387,6 @@ def _documents_of(nodes: Sequence[BaseNode], known: Mapping[str, Kind]) -> list[
         text = node.get_content(MetadataMode.NONE)
         documents.append(StoredDocument(node.node_id, text, fields))
     return documents
-
-
-def _content_of(node: BaseNode) -> dict[str, Any]:
-    """Return a node as a dictionary for JSON, without its text and the key ``_vocabtool``."""
-    content = node.model_dump(mode="json", exclude={"embedding"}, exclude_defaults=True)
-    if EXPLAINED in content.get("metadata", {}):
-        del content["metadata"][EXPLAINED]
-        for name in ("excluded_llm_metadata_keys", "excluded_embed_metadata_keys"):
-            content[name] = [each for each in content.get(name, ()) if each != EXPLAINED]
-    content.pop("text", None)  # it is the text of the document
-    if content.get("text_resource"):
-        content["text_resource"].pop("text", None)
-    return content
 
 
 def _node_of(document: StoredDocument) -> BaseNode:
@@ -399,14 +401,3 @@ def _node_of(document: StoredDocument) -> BaseNode:
                 content["text"] = document.text
             return made.from_dict({**content, "metadata": metadata})
     return TextNode(id_=document.id, text=document.text, metadata=metadata)
-
-
-def _nodes_of(hits: Hits) -> list[BaseNode]:
-    nodes = []
-    for hit in hits:
-        node = _node_of(StoredDocument(hit.id, hit.text, hit.fields))
-        node.metadata[EXPLAINED] = explanation(hits, hit)
-        node.excluded_llm_metadata_keys.append(EXPLAINED)
-        node.excluded_embed_metadata_keys.append(EXPLAINED)
-        nodes.append(node)
-    return nodes

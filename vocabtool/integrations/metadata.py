@@ -14,7 +14,7 @@ import json
 import math
 import re
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from typing import Any, Final, Literal, NoReturn, get_args
@@ -82,17 +82,26 @@ def fields_of(
     for column in columns:
         for name, value in column.items():
             kinds.setdefault(name, set()).add(_kind(value))
-    whole = {name for name, found in kinds.items() if len(found) == 1 and None not in found}
-    found = []
+    whole = {name for name, seen in kinds.items() if len(seen) == 1 and None not in seen}
+    documents = []
     for metadata, column in zip(metadatas, columns, strict=True):
-        fields = {name: value for name, value in column.items() if _is_kept(value, nested)}
+        fields = {}
+        for name, value in column.items():
+            if nested:
+                fits = not isinstance(value, float) or math.isfinite(value)
+            elif isinstance(value, list):
+                fits = all(map(_kind, value))
+            else:
+                fits = _kind(value) is not None
+            if fits:
+                fields[name] = value
         if any(
             _kind(value) is None or field_of(str(name)) not in whole
             for name, value in metadata.items()
         ):
             fields[EXACT] = json.dumps(metadata, ensure_ascii=False)
-        found.append(fields)
-    return found
+        documents.append(fields)
+    return documents
 
 
 def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,9 +128,8 @@ def explanation(hits: Hits, hit: Hit) -> dict[str, Any]:
     told = hit.to_dict()
     for name in ("id", "text", "fields"):
         del told[name]
-    unknown = [each.surface for each in hits.query.words if each.known is False]
-    found = {"unknown_words": unknown, "notes": [*hits.notes]}
-    return {**told, **found}
+    unknown = [word.surface for word in hits.query.words if word.known is False]
+    return {**told, "unknown_words": unknown, "notes": [*hits.notes]}
 
 
 def _columns(
@@ -133,12 +141,6 @@ def _columns(
             yield from _columns(value, nested, f"{name}.")
         elif name and len((PREFIX + name).encode()) <= MAX_NAME_BYTES and name.isprintable():
             yield field_of(name), value
-
-
-def _is_kept(value: object, nested: bool) -> bool:
-    if nested:
-        return not isinstance(value, float) or math.isfinite(value)
-    return all(map(_kind, value)) if isinstance(value, list) else _kind(value) is not None
 
 
 def _kind(value: object) -> Kind | None:
@@ -243,36 +245,20 @@ def join(word: Literal["and", "or"], parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"({f' {word} '.join(parts)})"
 
 
-def negate(condition: str) -> str:
-    return f"not {condition}"
+def check_operator(operator: object, allowed: Collection[str], given: object) -> None:
+    """Raise :class:`InvalidCondition` if the operator of the filter ``given`` is not allowed."""
+    if operator not in allowed:
+        refuse(f"the operator must be one of {', '.join(allowed)}, got {operator!r}", given)
 
 
-def check_operator(operator: object, there: Iterable[str], given: object) -> None:
-    """Raise :class:`InvalidCondition` if the operator of a filter is not allowed.
-
-    - ``there``: the allowed operators.
-    - ``given``: the filter, for the message.
-    """
-    if operator not in (names := [*there]):
-        refuse(f"the operator must be one of {', '.join(names)}, got {operator!r}", given)
-
-
-def check_depth(depth: int, given: object, most: int = MAX_DEPTH) -> None:
-    """Raise :class:`InvalidCondition` if a filter is nested too deeply.
-
-    - ``given``: the filter, for the message.
-    - ``most``: the maximum depth.
-    """
-    if depth > most:
-        refuse(f"more than {most} nested filters", given)
+def check_depth(depth: int, given: object) -> None:
+    """Raise :class:`InvalidCondition` if the filter ``given`` is nested too deeply."""
+    if depth > MAX_DEPTH:
+        refuse(f"more than {MAX_DEPTH} nested filters", given)
 
 
 def refuse_where(given: Iterable[str], instead: str) -> None:
-    """Raise ``TypeError`` if the argument ``where`` was passed.
-
-    - ``given``: the names of the passed arguments.
-    - ``instead``: the argument to use, for the message.
-    """
+    """Raise ``TypeError`` if ``where`` is among the arguments. ``instead``: what to pass."""
     if "where" in given:
         raise TypeError(f"where: pass the condition as {instead}")
 
