@@ -27,6 +27,7 @@ from vocabtool.cli.options import (
     QUIET,
     VECTORS,
     encoder_options,
+    files_of,
     format_option,
     gather,
     given_options,
@@ -41,7 +42,6 @@ from vocabtool.cli.output import (
     tell_notes,
     usage_errors,
 )
-from vocabtool.cli.settings import files_of
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, OtherModel, VocabtoolError
 from vocabtool.system.messages import plural, tell
 
