@@ -974,18 +974,6 @@ def sentencepiece_model() -> bytes:
     return written.getvalue()
 
 
-def sentencepieces(
-    wanted: Callable[[Any, int], bool], unknown: tuple[int, int]
-) -> tuple[Truth, ...]:
-    """The pieces of the small model that ``wanted`` chooses, as sentencepiece lists them."""
-    import sentencepiece
-
-    model = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_model())
-    ids = tuple(i for i in range(model.get_piece_size()) if wanted(model, i))
-    entries = tuple(model.id_to_piece(i).encode() for i in ids)
-    return (Truth(entries, ids, "sentencepiece", unknown),)
-
-
 def save_tokenizer(folder: Path, tokenizer: Any, **tracked: object) -> tuple[int, int]:
     """Save a model that makes ids of texts; returns the id of a character that it cannot know."""
     tracked = {"tokenizer": tokenizer, **tracked}
@@ -994,84 +982,23 @@ def save_tokenizer(folder: Path, tokenizer: Any, **tracked: object) -> tuple[int
         return int(loaded(["\N{SNOWMAN}"])[-1]), 1
 
 
-def spoken(tokenizer: Callable[..., Any], probes: Sequence[str], kind: str) -> Truth:
-    """Every id that a tokenizer gives to any of the probes, with the piece that it names."""
-    ids = tokenizer(token_out_type=tf.int32).tokenize(probes).flat_values.numpy().tolist()
-    spelled = tokenizer(token_out_type=tf.string).tokenize(probes).flat_values.numpy().tolist()
-    pairs = sorted(set(zip(ids, spelled, strict=True)))
-    return Truth(tuple(piece for _, piece in pairs), tuple(i for i, _ in pairs), kind, None)
-
-
-def wordpiece_probes() -> list[str]:
-    """Texts that use every piece: each one alone, each suffix behind each word."""
-    heads = [piece for piece in PIECES if not piece.startswith("##")]
-    tails = [piece.removeprefix("##") for piece in PIECES if piece.startswith("##")]
-    return [*PIECES, *(head + tail for head in heads for tail in tails)]
-
-
 @case
 @called(None, 2)
 def text_sentencepiece(folder: Path) -> tuple[Truth, ...]:
     """The model is an attribute of ``SentencepieceOp``, twice."""
+    import sentencepiece
+
     make = tensorflow_text().SentencepieceTokenizer
     unknown = save_tokenizer(folder, make(sentencepiece_model(), out_type=tf.int32))
-    return sentencepieces(lambda model, piece: True, unknown)
-
-
-@case
-@called(None)
-def text_fast_sentencepiece(folder: Path) -> tuple[Truth, ...]:
-    """A flatbuffer, without control pieces and the unknown one."""
-    make = tensorflow_text().FastSentencepieceTokenizer
-    unknown = save_tokenizer(folder, make(sentencepiece_model()))
-    return sentencepieces(
-        lambda model, piece: not (model.is_control(piece) or model.is_unknown(piece)), unknown
-    )
+    owner = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_model())
+    ids = tuple(range(owner.get_piece_size()))
+    entries = tuple(owner.id_to_piece(number).encode() for number in ids)
+    return (Truth(entries, ids, "sentencepiece", unknown),)
 
 
 def tensorflow_text() -> Any:
     """The library, imported on use: it registers its ops."""
     return importlib.import_module("tensorflow_text")
-
-
-@called(None)
-def save_fast_wordpiece(folder: Path, *, support_detokenization: bool) -> tuple[Truth, ...]:
-    """A model of words already split: a flatbuffer with the pieces in its trie, or listed."""
-    make = functools.partial(
-        tensorflow_text().FastWordpieceTokenizer,
-        vocab=list(PIECES),
-        no_pretokenization=True,
-        support_detokenization=support_detokenization,
-    )
-    unknown = save_tokenizer(folder, make(token_out_type=tf.int32))
-    return (replace(spoken(make, wordpiece_probes(), "wordpiece"), unknown=unknown),)
-
-
-_cases += [
-    Case(name, functools.partial(save_fast_wordpiece, support_detokenization=listed))
-    for name, listed in (("text_fast_wordpiece", False), ("text_fast_wordpiece_detokenize", True))
-]
-
-
-@case
-@called(None)
-def text_fast_bert(folder: Path) -> tuple[Truth, ...]:
-    """End to end: pieces that hold punctuation beside other characters cannot come out."""
-    tokenizer = tensorflow_text().FastBertTokenizer(list(PIECES), lower_case_nfd_strip_accents=True)
-    unknown = save_tokenizer(folder, tokenizer)
-    make = functools.partial(tensorflow_text().FastWordpieceTokenizer, vocab=list(PIECES))
-    make = functools.partial(make, no_pretokenization=False)  # the same buffer, case kept
-    truth = replace(spoken(make, wordpiece_probes(), "wordpiece"), unknown=unknown)
-    return (with_indicator(truth),)
-
-
-def with_indicator(truth: Truth) -> Truth:
-    """Add the lone suffix indicator: it is in the buffer, and no text makes a tokenizer say it."""
-    position, indicator = PIECES.index("##"), b"##"
-    assert truth.ids is not None
-    pairs = sorted([*zip(truth.ids, truth.entries, strict=True), (position, indicator)])
-    ids, entries = zip(*pairs, strict=True)
-    return replace(truth, ids=ids, entries=entries)
 
 
 @called("table")

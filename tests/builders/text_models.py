@@ -92,7 +92,6 @@ class TextTruth:
     ``vocabulary``: what ``vocabtool.inspect`` calls it; ``None`` where nothing tells.
     ``others``: further tables that the same texts reach.
     ``pieces``: for each word, its pieces; ``None`` where words are looked up whole.
-    ``stuck_at``: the ops that no rule can be stated for, by name; empty where a rule must be found.
     ``served``: what the signature answers for one text alone, computed from the text's ids.
     """
 
@@ -104,7 +103,6 @@ class TextTruth:
     others: tuple[TextTruth, ...] = ()
     refused: tuple[bytes, ...] = field(default=(), repr=False)
     pieces: Callable[[Texts], list[list[list[bytes]]]] | None = None
-    stuck_at: tuple[str, ...] = ()
     served: Callable[[list[int]], list[int]] = list
 
     def accepted(self) -> tuple[bytes, ...]:
@@ -352,44 +350,12 @@ WHOLE_STEPS: dict[str, Cutting] = {
 }
 
 
-def each(cut: Cutting) -> Cutting:
-    """A loop that takes one text at a time."""
-    ragged = tf.RaggedTensorSpec([None], tf.string)
-    return lambda texts: tf.map_fn(cut, texts, fn_output_signature=ragged)
-
-
-# Ops that occur in no real model, or for which no rule can be stated: what is refused names the op.
-REFUSED: dict[str, tuple[tuple[str, ...], Cutting]] = {
-    "looped": (("While", "StatelessWhile", "TensorListConcatV2", "RaggedTensorFromVariant"),
-               each(spaced_words)),
-    "upper": (("StringUpper",), split_after(tf.strings.upper)),
-    "split_max": (("StringSplitV2",), lambda texts: tf.strings.split(texts, maxsplit=2)),
-    "replace_first": (("StaticRegexReplace",), split_after(
-        tf.strings.regex_replace, "[^a-z ]", "", replace_global=False)),
-    "padded_ngrams": (("StringNGrams",),
-                      lambda t: tf.strings.ngrams(tf.strings.split(t), 2, pad_values=("<", ">"))),
-    "decoded_strictly": (("UnicodeDecode",),
-                         lambda texts: tf.strings.unicode_split(texts, "UTF-8", errors="ignore")),
-    "part": (("Substr",), lambda texts: uncut(tf.strings.substr(texts, 0, 5))),
-    "transcoded": (("UnicodeTranscode",),
-                   split_after(tf.strings.unicode_transcode, "UTF-8", "UTF-8")),
-    "joined_with_itself": (("StringJoin",),
-                           split_after(lambda t: tf.strings.join([t, t], separator=" "))),
-    "joined_ragged": (("UnsortedSegmentJoin",), split_after(
-        lambda texts: tf.strings.reduce_join(tf.strings.split(texts), -1, separator=","))),
-    "lengths": (("AsString", "StringLength"),
-                lambda texts: uncut(tf.strings.as_string(tf.strings.length(texts)))),
-}  # fmt: skip
-
-
 _cases += [
     TextCase(name, functools.partial(save_cut, cut=cut, kind=kind))
     for kind, steps in (("words", STEPS), ("whole", WHOLE_STEPS))
     for name, cut in steps.items()
 ]
-for name, (ops, cut) in REFUSED.items():
-    kind: TextKind = "whole" if name in ("part", "lengths") else "words"
-    _cases.append(TextCase(name, functools.partial(save_cut, cut=cut, kind=kind, stuck_at=ops)))
+
 
 # TF1 graphs.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,16 +18,14 @@ from tokenizers import (
     models,
     normalizers,
     pre_tokenizers,
-    processors,
-    trainers,
 )
 
 import vocabtool
 from tests.reader_checks import written
+from tests.tokenization.test_hf_words import MAKERS
 from vocabtool import InvalidFile, Vocabulary
 
 KINDS = {"WordLevel": "table", "WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram"}
-SENTENCES = ["the quick brown fox", "the naïve 日本 fox's 287.9", "less is more, the end"] * 9
 UNTYPED = {
     "BPE": models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]),
     "WordLevel": models.WordLevel({"a": 0, "b": 1}, unk_token="a"),
@@ -37,74 +34,13 @@ UNTYPED = {
 }
 
 
-def trained(model: Any, trainer: Any, **parts: Any) -> Callable[[], Tokenizer]:
-    """A tokenizer of a model and other parts, trained when it is asked for."""
-
-    def make() -> Tokenizer:
-        tokenizer = Tokenizer(model())
-        for name, part in parts.items():
-            setattr(tokenizer, name, part)
-        tokenizer.train_from_iterator(SENTENCES, trainer)
-        return tokenizer
-
-    return make
-
-
-BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False)
-MAKERS: dict[str, tuple[Callable[[], Tokenizer], str, str | None, str | None]] = {
-    # how it is made, and what ours must say of it: kind, marker, the unknown entry
-    "WordLevel": (
-        trained(
-            lambda: models.WordLevel(unk_token="[UNK]"),
-            trainers.WordLevelTrainer(special_tokens=["[PAD]", "[UNK]"]),
-            pre_tokenizer=pre_tokenizers.Whitespace(),
-        ),
-        *("table", None, "[UNK]"),
-    ),
-    "WordPiece": (
-        trained(
-            lambda: models.WordPiece(unk_token="[UNK]"),
-            trainers.WordPieceTrainer(vocab_size=60, special_tokens=["[PAD]", "[UNK]", "[CLS]"]),
-            normalizer=normalizers.BertNormalizer(),
-            pre_tokenizer=pre_tokenizers.BertPreTokenizer(),
-            decoder=decoders.WordPiece(),
-        ),
-        *("wordpiece", "##", "[UNK]"),
-    ),
-    "byte-level BPE": (
-        trained(
-            models.BPE,
-            trainers.BpeTrainer(
-                vocab_size=300,
-                special_tokens=["<|endoftext|>"],
-                initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            ),
-            pre_tokenizer=pre_tokenizers.Sequence([pre_tokenizers.Digits(), BYTES]),
-            decoder=decoders.ByteLevel(),
-            post_processor=processors.ByteLevel(),
-        ),
-        *("bpe", "Ġ", None),
-    ),
-    "BPE with a suffix": (
-        trained(
-            lambda: models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"),
-            trainers.BpeTrainer(vocab_size=60, special_tokens=["<unk>"], end_of_word_suffix="</w>"),
-            pre_tokenizer=pre_tokenizers.Whitespace(),
-            decoder=decoders.BPEDecoder(),
-        ),
-        *("bpe", "</w>", "<unk>"),
-    ),
-    "Unigram": (
-        trained(
-            models.Unigram,
-            trainers.UnigramTrainer(
-                vocab_size=50, special_tokens=["<s>", "<unk>"], unk_token="<unk>"
-            ),
-            pre_tokenizer=pre_tokenizers.Metaspace(),
-            decoder=decoders.Metaspace(),
-        ),
-        *("unigram", "▁", "<unk>"),
-    ),
+MADE: dict[str, tuple[str, str | None, str | None]] = {
+    # What ours must say of it: kind, marker, the unknown entry.
+    "WordLevel": ("table", None, "[UNK]"),
+    "WordPiece": ("wordpiece", "##", "[UNK]"),
+    "byte-level BPE": ("bpe", "Ġ", None),
+    "BPE with a suffix": ("bpe", "</w>", "<unk>"),
+    "Unigram": ("unigram", "▁", "<unk>"),
 }
 
 
@@ -127,12 +63,12 @@ def ours(text: str, folder: Path) -> Vocabulary:
     return vocabulary
 
 
-@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("maker", MADE)
 @pytest.mark.parametrize("pretty", [False, True])
 def test_as_the_library_has_it(maker: str, pretty: bool, tmp_path: Path) -> None:
     """Entry for entry and id for id, with added tokens; kind, marker and unknown entry too."""
-    make, kind, marker, unknown = MAKERS[maker]
-    tokenizer = make()
+    kind, marker, unknown = MADE[maker]
+    tokenizer = MAKERS[maker]()
     tokenizer.add_special_tokens(["<mask>", AddedToken("the", lstrip=True)])
     tokenizer.add_tokens(["two words", "Grüße", "\n"])
     vocabulary = ours(tokenizer.to_str(pretty=pretty), tmp_path)

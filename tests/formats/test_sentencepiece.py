@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import struct
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
 import vocabtool
 from tests.reader_checks import field, ids_and_entries, varint, written
+from tests.tokenization.test_sentencepiece_words import OPTIONS as WORD_OPTIONS
+from tests.tokenization.test_sentencepiece_words import train
 from vocabtool import InvalidFile, UnsupportedFormat, VocabtoolError, Vocabulary
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
-
-SENTENCES = ("the quick brown fox jumps over the lazy dog", "naïve 日本 quick", "less is more") * 20
 
 
 def integer(number: int, value: int) -> bytes:
@@ -147,36 +147,15 @@ def test_not_recognised(data: bytes) -> None:
     assert not is_recognised(data)
 
 
-def owner() -> Any:
-    return pytest.importorskip("sentencepiece", reason="the oracle: pip install sentencepiece")
-
-
-def trained(**options: Any) -> bytes:
-    """Let SentencePiece train a small model."""
-    model = io.BytesIO()
-    owner().SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES),
-        model_writer=model,
-        hard_vocab_limit=False,
-        minloglevel=2,
-        **{"vocab_size": 60, **options},
-    )
-    return model.getvalue()
-
-
 def owners_view(model: bytes) -> tuple[list[tuple[int, bytes]], int]:
     """What the sentencepiece library reads: ids with pieces, and the unknown id."""
-    processor = owner().SentencePieceProcessor(model_proto=model)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     pieces = [processor.id_to_piece(i).encode() for i in range(processor.get_piece_size())]
     return list(enumerate(pieces)), processor.unk_id()
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "unigram": {},
-    "bpe": {"model_type": "bpe"},
-    "word": {"model_type": "word"},
-    "char": {"model_type": "char"},
-    "byte fallback": {"model_type": "bpe", "byte_fallback": True, "vocab_size": 340},
+    **{name: WORD_OPTIONS[name] for name in ("unigram", "bpe", "char", "word", "as Mistral's")},
     "symbols": {"user_defined_symbols": "<sep>,<cls>", "control_symbols": "<mask>"},
     "other ids": {"unk_id": 3, "bos_id": 0, "eos_id": 1, "pad_id": 2, "unk_piece": "[?]"},
 }
@@ -185,7 +164,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", OPTIONS)
 def test_as_sentencepiece_reads_it(name: str) -> None:
     """Pieces, ids and the unknown id of every kind of model are those of its own library."""
-    model = trained(**OPTIONS[name])
+    model = train(**OPTIONS[name])
     found = read(model)
     assert (ids_and_entries(found), unknown_id(model)) == owners_view(model)
 

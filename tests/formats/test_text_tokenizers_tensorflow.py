@@ -9,13 +9,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.formats.test_sentencepiece import OPTIONS, trained
+from tests.formats.test_sentencepiece import OPTIONS
 from tests.formats.test_text_tokenizers import (
     SENTENCEPIECE_OP,
     WORDPIECE_OP,
     read,
     unknown_id,
 )
+from tests.tokenization.test_sentencepiece_words import train
 from vocabtool import Vocabulary
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -138,7 +139,7 @@ def test_wordpieces_as_returned(listed: bool) -> None:
 @pytest.mark.parametrize("name", ["unigram", "symbols", "other ids"])
 def test_sentencepieces(name: str) -> None:
     """The buffer holds the pieces of its model under their ids, but for unknown and control."""
-    model = trained(**OPTIONS[name])
+    model = train(**OPTIONS[name])
     found = read(SENTENCEPIECE_OP, sentencepiece_buffer(model))
     owner = sentencepiece.SentencePieceProcessor(model_proto=model)
     assert ids_and_entries(found) == {
@@ -175,14 +176,14 @@ def shifted(buffer: bytes, offset: int) -> bytes:
 
 def test_shifted_sentencepieces_as_returned() -> None:
     """An offset moves every id that the tokenizer returns, but not the unknown id."""
-    model = trained()
+    model = train()
     buffer = shifted(sentencepiece_buffer(model), 1000)
     tokenizer = text.FastSentencepieceTokenizer(model)
     tokenizer._converted_model = tf.constant(list(buffer), tf.uint8)
     found = read(SENTENCEPIECE_OP, buffer)
     entries = ids_and_entries(found)
     owner = sentencepiece.SentencePieceProcessor(model_proto=model)
-    for sentence in ("the quick brown fox", "less ☃ is naïve", "日 more"):
+    for sentence in ("alpha gamma running", "beta ☃ is naïve", "日本語 alpha"):
         returned = tokenizer.tokenize(sentence).numpy().tolist()
         ids = owner.encode(sentence)
         assert returned == [0 if id_ == owner.unk_id() else id_ + 1000 for id_ in ids]

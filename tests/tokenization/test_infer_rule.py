@@ -6,6 +6,7 @@ and graphs made to harm.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.builders import saved_model_bytes as b
+from tests.conftest import ROOT
 from vocabtool import VocabtoolError, Words
+from vocabtool.formats.saved_model import tables
+from vocabtool.tokenization import infer_rule, op_steps
 
 WORDS = (b"the", b"cat")
 Nodes = Sequence[bytes]
@@ -98,6 +102,14 @@ def y(op: bytes, *inputs: bytes, **attributes: bytes) -> bytes:
 
 # Reasons and the nodes that cause them; the op comes first.
 UNKNOWN = "vocabtool does not support this op"
+UNKNOWN_OPS = (
+    "Pack",
+    "Substr",
+    "StringUpper",
+    "UnicodeTranscode",
+    "UnsortedSegmentJoin",
+    "AsString",
+)
 PART = "it might leave out words"
 CONSTANTS = "its words are constants and do not come from a text"
 UTF8 = {"output_encoding": b"UTF-8"}
@@ -111,7 +123,39 @@ REFUSED: list[tuple[str, Nodes]] = [
     (f"StridedSlice: {PART}", slice_of(b"text")),
     (f"StridedSlice: {PART}", slice_of(b"text", end_mask=1)),
     (f"StridedSlice: {PART}", slice_of(b"text", begin_mask=1, end_mask=1, shrink_axis_mask=1)),
-    *((f"{op}: {UNKNOWN}", [y(op.encode(), b"text", b"text")]) for op in ("Pack", "Substr")),
+    *((f"{op}: {UNKNOWN}", [y(op.encode(), b"text", b"text")]) for op in UNKNOWN_OPS),
+    (
+        "StringSplitV2: it splits only a limited number of times",
+        [
+            b.node(b"split", b"StringSplitV2", b"text", b"blank", maxsplit=b.number(3, 2)),
+            y(b"Identity", b"split:1"),
+        ],
+    ),
+    (
+        "StaticRegexReplace: it replaces only the first match",
+        [
+            b.node(
+                *(b"y", b"StaticRegexReplace", b"text"),
+                pattern=b.field(2, b"a"),
+                replace_global=b.number(5, 0),
+            )
+        ],
+    ),
+    (
+        "StringNGrams: it pads texts, or keeps texts that are too short",
+        [b.node(b"y", b"StringNGrams", b"text", b"range", pad_width=b.number(3, 1))],
+    ),
+    (
+        "UnicodeDecode: it does not replace exactly the invalid bytes, by U+FFFD",
+        [
+            b.node(
+                *(b"codes", b"UnicodeDecode", b"text"),
+                errors=b.field(2, b"ignore"),
+                input_encoding=b.field(2, b"UTF-8"),
+            ),
+            y(b"UnicodeEncode", b"codes:1", b"codes", **UTF8),
+        ],
+    ),
     (
         "StringSplitV2: the lookup does not read the output that contains the words of the text",
         [*(LOWER, SPLIT), y(b"Identity", b"split")],
@@ -301,3 +345,18 @@ def test_two_lookups(tmp_path: Path) -> None:
     words = words_of(tmp_path, TEXT, ODD, BLANK, LOWER, SPLIT, *find(b"split:1"), lookup)
     assert words.describe() == (*LOWERED, "split at whitespace")
     assert words.unknown("The Cat sat") == ["sat"]
+
+
+def test_every_op_is_named() -> None:
+    """The page of ops names each op of the tables in the code, and calls each as understood."""
+    page = (ROOT / "docs/reference/ops.md").read_text("utf-8")
+    ops = {
+        *(*op_steps.STEPS, *op_steps.SOURCES, *op_steps.DECODES, *op_steps.CODE_POINT_TOKENIZERS),
+        *(*op_steps.SAME, *op_steps.BRANCHES, *op_steps.LOOPS),
+        *(*infer_rule.TOKENIZERS, *tables.FINDS, *tables.WORDPIECES),
+    }
+    assert {op.decode() for op in ops} - set(re.findall(r"`(\w+)`", page)) == set()
+    for op, (kind, _) in infer_rule.TOKENIZERS.items():
+        row = re.search(rf"^\|.*`{op.decode()}`.*\| (yes|no)", page, re.MULTILINE)
+        assert row is not None
+        assert (row[1] == "yes") == (kind in infer_rule.UNDERSTOOD)

@@ -20,7 +20,6 @@ from vocabtool.tokenization.mask import (
     MaskedLine,
     Span,
     find_in_order,
-    letters,
     mask,
 )
 from vocabtool.tokenization.rule import parse_rule
@@ -251,40 +250,7 @@ def test_the_unknown_words_printed_are_those_of_the_line(line: str, rule: str, s
     assert spelled(masked.text) == spelled(line)
 
 
-@pytest.mark.parametrize(
-    ("text", "words", "places"),
-    [
-        ("Café au lait", ["cafe", "lait"], ["Café", "lait"]),
-        ("It's 1st", ["its", "1st"], ["It's", "1st"]),
-        ("ﬁne Straße", ["fine", "strasse"], ["ﬁne", "Straße"]),
-        ("Mr. Fox.", ["mr.", "fox", "."], ["Mr.", "Fox", "."]),
-        ("cat a t", ["a", "t"], ["a", "t"]),
-        ("abc", ["a", "b", "c"], ["a", "b", "c"]),
-        ("companies are", ["compani", "ar"], ["compani", "ar"]),
-        ("apple pie", ["<s>", "apple", "pie"], [None, "apple", "pie"]),
-        ("a b a", ["x", "a", "b", "y", "a"], [None, "a", "b", None, "a"]),
-        ("a b c", ["c", "b"], ["c", None]),
-        ("b c a", ["a", "b", "c"], [None, "b", "c"]),
-        ("x, y", [",", "y", "!"], [",", "y", None]),
-        ("a, b", [",", "a", "b"], [None, "a", "b"]),
-        ("", ["a"], [None]),
-        ("a", [""], [None]),
-    ],
-)
-def test_words_are_found_in_order(text: str, words: list[str], places: list[str | None]) -> None:
-    """By letters, from left to right; a match that skips the next word is rejected."""
-    spans = find_in_order(text, words)
-    assert [span and text[slice(*span)] for span in spans] == places
-
-
 def test_a_word_is_not_looked_for_without_end() -> None:
     """The search distance is limited, so that time is linear in the length of a line."""
     assert find_in_order("x" * AHEAD + "word", ["word"]) == [Span(AHEAD, AHEAD + 4)]
     assert find_in_order("x" * AHEAD + "xword", ["word"]) == [None]
-
-
-@given(st.text(max_size=8), st.text(max_size=8))
-def test_letters_of_a_text_are_those_of_its_parts(one_part: str, other: str) -> None:
-    """Folding keeps a position for each letter."""
-    assert letters(one_part + other) == letters(one_part) + letters(other)
-    assert letters(one_part) == letters(letters(one_part))

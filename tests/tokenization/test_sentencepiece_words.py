@@ -59,6 +59,11 @@ TEXTS = st.text(st.sampled_from([*" ▁ab=1<x>\té日\u3000🎉\n"]) | st.charac
 @cache
 def trained(name: str) -> bytes:
     """Return a small model with the options of that name."""
+    return train(**OPTIONS[name])
+
+
+def train(**options: Any) -> bytes:
+    """Return a small model with these options."""
     choose = random.Random(0)
     written = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -66,7 +71,7 @@ def trained(name: str) -> bytes:
         model_writer=written,
         hard_vocab_limit=False,
         minloglevel=2,
-        **{"vocab_size": 60, **OPTIONS[name]},
+        **{"vocab_size": 60, **options},
     )
     return written.getvalue()
 
