@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
-from xml.etree import ElementTree
 
 
 class Page(HTMLParser):
@@ -35,29 +34,15 @@ HTML_TAGS = {
     *("data", "figure", "table", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd", "ul", "li"),
     *("article", "h3", "mark", "a"),
 }
-SVG_TAGS = {"svg", "defs", "style", "g", "path", "use", "text", "tspan", "clippath", "rect"}
 
 
-def check_inert(text: str, *, plots: bool = True) -> str:
+def check_inert(text: str) -> str:
     """Nothing in a page runs, or is loaded; the text that a browser shows."""
     page = Page(text)
-    assert page.tags - SVG_TAGS <= HTML_TAGS
-    assert page.tags >= {"table", *["svg"] * plots}
+    assert {"table"} <= page.tags <= HTML_TAGS
     assert not [name for name, _ in page.attributes if name.startswith("on") or name == "src"]
-    links = [value for name, value in page.attributes if name in ("href", "xlink:href")]
+    links = [value for name, value in page.attributes if name == "href"]
     assert all(value and value.startswith("#") for value in links)
     assert "@import" not in text
-    assert all(found.startswith("url(#") for found in re.findall(r"url\(.{5}", text))
-    outside = re.findall(r"https?://[^\"' <]*", text)
-    assert {found for found in outside if not found.startswith("http://www.w3.org/")} == set()
+    assert not re.search(r"url\(|https?://", text)
     return "".join(page.text)
-
-
-def check_well_formed(text: str, plots: int) -> None:
-    """XML parses it, no id stands twice, each reference has its target, and ink has its colour."""
-    ElementTree.fromstring(text.removeprefix("<!DOCTYPE html>\n"))
-    ids = re.findall(r'\bid="([^"]*)"', text)
-    assert len(ids) == len(set(ids)) > 10
-    assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', text)) <= set(ids)
-    assert text.count("<svg") == plots
-    assert "#010203" not in text

@@ -11,18 +11,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.tab import Tab
 from tests.conftest import ROOT
 
-PROGRAMS = ("chromium", "chromedriver")
-MODULES = ("selenium", "sphinx", "furo", "myst_parser", "sphinx_click", "sphinx_copybutton")
-FLAGS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-)
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+MODULES = ("playwright", "sphinx", "furo", "myst_parser", "sphinx_click", "sphinx_copybutton")
 MODEL = "data/sentence_encoder"
 
 
@@ -47,11 +45,23 @@ def run(*arguments: str | Path) -> None:
     subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, check=True, capture_output=True)
 
 
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=which("chromium"), args=["--no-sandbox"]
+        )
+        yield browser
+        browser.close()
+
+
 @pytest.fixture(scope="session")
 def tools() -> None:
     """Skip the tests if a program or a module is missing."""
-    missing = [name for name in PROGRAMS if which(name) is None]
-    missing += [name for name in MODULES if find_spec(name) is None]
+    missing = [name for name in MODULES if find_spec(name) is None]
+    missing += ["chromium"] * (which("chromium") is None)
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)} (.ci/run browser installs everything)")
 
@@ -89,19 +99,3 @@ def server(folder: Path, site: None, reports: None) -> Iterator[str]:
         Thread(target=serving.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{serving.server_port}/"
         serving.shutdown()
-
-
-@pytest.fixture(scope="session")
-def tab(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
-    """A tab of a new Chromium."""
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = which("chromium") or ""
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-    service = webdriver.ChromeService(which("chromedriver"))
-    driver = webdriver.Chrome(options=options, service=service)
-    yield Tab(driver, server)
-    driver.quit()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 if TYPE_CHECKING:
-    from tests.browser.tab import Tab
+    from playwright.sync_api import Browser, Page
 
 PHONE = 390  # CSS pixels
+HEIGHT = 900
 SITE = ("site/index.html", "site/reference/commands.html", "site/reference/python.html")
 REPORTS = ("oov.html", "diff.html", "search.html", "eval.html")
 PAGES = (*SITE, *REPORTS)
@@ -30,59 +32,91 @@ def luminance(colour: str) -> float:
     return sum(w * s for w, s in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
+class Visit(NamedTuple):
+    """A page, what it requested, and the warnings and errors of its console."""
+
+    page: Page
+    requests: list[str]
+    errors: list[str]
+
+
+Visits = Callable[..., Visit]
+
+
+@pytest.fixture
+def visit(chromium: Browser, server: str) -> Iterator[Visits]:
+    """Opens a page of the server in a tab of its own."""
+    visits: list[Visit] = []
+
+    def opened(name: str, width: int = 1280, scheme: Any = "light") -> Visit:
+        size: Any = {"width": width, "height": HEIGHT}
+        page = chromium.new_page(viewport=size, is_mobile=width < 600, color_scheme=scheme)
+        visits.append(visit := Visit(page, [], []))
+        page.on("request", lambda request: visit.requests.append(request.url))
+        page.on("websocket", lambda socket: visit.requests.append(socket.url))
+        page.on("pageerror", lambda error: visit.errors.append(str(error)))
+        page.on(
+            "console",
+            lambda line: visit.errors.append(line.text) if line.type in ("error", "warning") else 0,
+        )
+        page.goto(server + name)
+        page.wait_for_load_state("networkidle")
+        return visit
+
+    yield opened
+    for each in visits:
+        each.page.close()
+
+
+def check_alone(visit: Visit, server: str) -> None:
+    """A page requests nothing from other hosts, and its console is empty."""
+    assert [url for url in visit.requests if not url.startswith((server, "data:"))] == []
+    assert visit.errors == []
+
+
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("width", [PHONE, 1280])
-def test_only_this_host_and_no_errors(tab: Tab, page: str, width: int) -> None:
-    """A page requests nothing from other hosts, and its console is empty."""
-    tab.open(page, width)
-    requests = tab.requests()
-    assert tab.server + page in requests
-    assert [url for url in requests if not url.startswith((tab.server, "data:"))] == []
-    assert tab.errors() == []
+def test_only_this_host_and_no_errors(visit: Visits, server: str, page: str, width: int) -> None:
+    found = visit(page, width)
+    assert server + page in found.requests
+    check_alone(found, server)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_nothing_is_wider_than_a_phone(tab: Tab, page: str) -> None:
+def test_nothing_is_wider_than_a_phone(visit: Visits, page: str) -> None:
     """The page does not scroll sideways; boxes inside it may."""
-    tab.open(page, PHONE)
-    assert tab.run("innerWidth") == PHONE
-    assert tab.run("document.documentElement.scrollWidth") <= PHONE
+    shown = visit(page, PHONE).page
+    assert shown.evaluate("innerWidth") == PHONE
+    assert shown.evaluate("document.documentElement.scrollWidth") <= PHONE
 
 
 @pytest.mark.parametrize(
     ("page", "word"), [("diff.html", "punctuation"), ("oov.html", "capitalised")]
 )
-def test_words_stay_whole_on_a_phone(tab: Tab, page: str, word: str) -> None:
+def test_words_stay_whole_on_a_phone(visit: Visits, page: str, word: str) -> None:
     """A narrow column does not split a word."""
-    tab.open(page, PHONE)
-    assert tab.run(f"{ONE_LINE}({word!r})")
+    assert visit(page, PHONE).page.evaluate(ONE_LINE, word)
 
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colours_follow_the_scheme(tab: Tab, page: str, scheme: str) -> None:
+def test_colours_follow_the_scheme(visit: Visits, page: str, scheme: str) -> None:
     """Background and text contrast by at least 7 to 1."""
-    tab.open(page, scheme=scheme)  # type: ignore[arg-type] # one of both
-    background = tab.wait_for(
+    shown = visit(page, scheme=scheme).page
+    background = shown.evaluate(
         "[document.body, document.documentElement].map((e) => getComputedStyle(e).backgroundColor)"
         ".find((colour) => !colour.startsWith('rgba'))"
     )
-    text = tab.run("getComputedStyle(document.querySelector('h1')).color")
+    text = shown.evaluate("getComputedStyle(document.querySelector('h1')).color")
     dark, light = sorted(map(luminance, (background, text)))
     assert (light + 0.05) / (dark + 0.05) >= 7
     assert (luminance(background) == dark) is (scheme == "dark")
 
 
-def test_the_search_box_finds_a_page(tab: Tab) -> None:
+def test_the_search_box_finds_a_page(visit: Visits, server: str) -> None:
     """Typing a word and Enter lists the page of that word."""
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-
-    tab.open("site/index.html")
-    box = tab.driver.find_element(By.CSS_SELECTOR, "input.sidebar-search")
-    box.send_keys("fingerprint", Keys.ENTER)
-    results = "[...document.querySelectorAll('#search-results li a')].map((each) => each.href)"
-    found = tab.wait_for(results)
-    assert any("/reference/glossary.html" in address for address in found)
-    assert tab.errors() == []
-    assert [url for url in tab.requests() if not url.startswith((tab.server, "data:"))] == []
+    found = visit("site/index.html")
+    found.page.fill("input.sidebar-search", "fingerprint")
+    found.page.press("input.sidebar-search", "Enter")
+    found.page.wait_for_selector("#search-results li a[href*='reference/glossary.html']")
+    check_alone(found, server)

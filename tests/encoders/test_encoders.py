@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-import string
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -40,8 +40,10 @@ def encoder(case: Case) -> Encoder:
 def as_given(encoder: Encoder, texts: list[str]) -> Any:
     """Vectors, made sure to be what the interface says."""
     vectors = encoder.encode(texts)
-    assert vectors.dtype == np.float32
-    assert vectors.shape == (len(texts), encoder.dim)
+    for found in (vectors, encoder.encode_queries(texts)):
+        assert found.dtype == np.float32
+        assert found.shape == (len(texts), encoder.dim)
+        assert np.isfinite(found).all()
     return vectors
 
 
@@ -146,8 +148,7 @@ def test_pipe_is_lazy(encoder: Encoder) -> None:
 
 def test_fingerprint(case: Case, encoder: Encoder) -> None:
     """Equal for the same model opened again, another for another."""
-    assert len(encoder.fingerprint) == 64
-    assert set(encoder.fingerprint) <= set(string.hexdigits.lower())
+    assert re.fullmatch("[0-9a-f]{64}", encoder.fingerprint)
     assert case.open().fingerprint == encoder.fingerprint
     assert case.other().fingerprint != encoder.fingerprint
 
@@ -168,8 +169,15 @@ def test_what_is_refused(case: Case, encoder: Encoder) -> None:
 
 
 def test_told(case: Case, encoder: Encoder) -> None:
-    """The kind, the batch that was asked for, notes for a person; words, where there are any."""
+    """The kind, the batch that was asked for, notes for a person; words, where there are any.
+
+    Looked up twice, they are the same words.
+    """
     assert (encoder.kind, encoder.max_batch) == (case.kind, MAX_BATCH)
     assert all(isinstance(note, str) and note for note in encoder.notes)
     if encoder.words is not None:
         assert encoder.words.split(["love"]).to_pylist()[0]
+        assert re.fullmatch("[0-9a-f]{64}", encoder.words.fingerprint)
+        one, again = (encoder.words.look_up(TEXTS) for _ in range(2))
+        assert len(one.offsets) == len(TEXTS) + 1
+        assert np.array_equal(again.known[again.codes], one.known[one.codes])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import re
 import shutil
 import struct
@@ -403,11 +402,3 @@ def test_unaligned(model: Path) -> None:
     text += b" " * (-len(text) % 4 + 1)
     header(text, held.tobytes())(model)
     assert np.array_equal(open_encoder(model).encode(["love"]), [[6, 7, 8]])
-
-
-def test_pickled(model: Path) -> None:
-    """The path and options are pickled, and a spawned worker opens the same."""
-    encoder = open_encoder(model, max_batch=3)
-    data = pickle.dumps(encoder)
-    assert len(data) < 1_000
-    assert pickle.loads(data).max_batch == 3

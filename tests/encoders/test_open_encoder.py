@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.encoder_cases import MATRIX, WORDS, lengths, write_vectors
-from vocabtool import open_encoder
+from vocabtool import Index, open_encoder
 from vocabtool.encoders.open_encoder import PLAIN_NAMES
 from vocabtool.errors import NotFound, UnknownFormat, UnsupportedFormat, VocabtoolError
 
@@ -161,3 +162,44 @@ def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         open_encoder("static:v.npz")
     write_vectors(Path("static:v.npz"), WORDS, MATRIX)
     assert open_encoder("static:v.npz", weights="none").dim == MATRIX.shape[1]
+
+
+COUNTING = """
+class Counts:
+    def __init__(self, letters):
+        self.letters, self.fingerprint = letters, f"counts {letters}"
+
+    def __call__(self, texts):
+        return [[text.count(letter) for letter in self.letters] for text in texts]
+
+def opened(letters):
+    return Counts(letters)
+"""
+
+
+def test_of_another_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``counts:LETTERS`` of an entry point makes vectors, and is named at each opening.
+
+    As any name that could import something: an index may be somebody else's.
+    """
+    facts = tmp_path / "site" / "counting-1.0.dist-info"  # a package, as pip leaves it
+    facts.mkdir(parents=True)
+    (facts.parent / "counting.py").write_text(COUNTING)
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: counting\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[vocabtool.encoders]\ncounts = counting:opened\n")
+    monkeypatch.syspath_prepend(facts.parent)
+    encoder = open_encoder("counts:aeiou", max_batch=4)
+    assert (encoder.kind, encoder.dim, encoder.max_batch) == ("python", 5, 4)
+    for each in (encoder, pickle.loads(pickle.dumps(encoder))):
+        assert each.encode(["banana"]).tolist() == [[3, 0, 0, 0, 0]]
+        assert each.fingerprint == open_encoder("counts:aeiou").fingerprint
+    with Index.create(tmp_path / "index", "counts:aeiou").writer() as writer:
+        writer.add(["banana", "sheep"])
+    with pytest.raises(NotFound, match="counts:aeiou"):
+        _ = Index.open(tmp_path / "index").encoder
+    index = Index.open(tmp_path / "index", "counts:aeiou")
+    assert index.search("bee", fusion="dense")[0].text == "sheep"
+    assert index.encoder is not None
+    assert index.encoder.fingerprint == encoder.fingerprint
+    with pytest.raises(NotFound, match="counting"):
+        open_encoder("counting:aeiou")

@@ -11,7 +11,6 @@ import sys
 import tarfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -166,16 +165,6 @@ def test_a_vector_does_not_depend_on_its_batch(name: str, opened: Opened) -> Non
     assert np.allclose(encoder.encode(TEXTS[::-1])[::-1], wanted, rtol=0, atol=1e-6)
     assert np.allclose(many[: len(TEXTS)], wanted, rtol=0, atol=1e-6)
     assert np.allclose(many[-len(TEXTS) :][::-1], wanted, rtol=0, atol=1e-6)
-
-
-def test_threads_may_encode_together(opened: Opened) -> None:
-    """Each gets the vectors of its own texts."""
-    encoder = opened("use")
-    wanted = {n: encoder.encode(TEXTS * n) for n in range(1, 5)}
-    with ThreadPoolExecutor(4) as pool:
-        found = pool.map(lambda n: encoder.encode(TEXTS * n), [1, 2, 3, 4] * 5)
-        for n, vectors in zip([1, 2, 3, 4] * 5, found, strict=True):
-            assert np.array_equal(vectors, wanted[n])
 
 
 # Which function and output.

@@ -32,7 +32,7 @@ def test_the_page_has_the_figures_of_the_json(
     file = tmp_path / "eval.html"
     judged = ("--queries", tmp_path / "queries", "--qrels", tmp_path / "qrels")
     found = printed_json(capsysbinary, "eval", index.path, *judged, "--html", file)
-    check_inert(file.read_text(), plots=False)
+    check_inert(file.read_text())
     for table, split in zip(tables_of(file), ("all", "unknown", "known"), strict=True):
         rows = [row for row in found["rows"] if row["split"] == split]
         assert numbers(table) == [each for row in rows for each in row["measures"].values()]

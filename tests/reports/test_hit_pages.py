@@ -100,7 +100,7 @@ def test_nothing_of_strangers_runs(tmp_path: Path) -> None:
     assert {hit.id for hit in hits} == {*strange}
     text = written(hits)
     shown(text)
-    told = check_inert(text, plots=False)
+    told = check_inert(text)
     for each in (strange[0], "javascript:alert(1)", "\\x1b[31m"):
         assert each in told
     assert [each for each in "\x1b\x00\u202e\u2028" if each in text] == []

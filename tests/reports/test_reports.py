@@ -93,7 +93,7 @@ SHOWN = {
 def test_the_page_is_inert_and_well_formed(kind: str, tmp_path: Path) -> None:
     """Entries, names and sources make no tag, no handler, and nothing that is loaded."""
     text = saved(MAKERS[kind](), tmp_path, "html").decode()
-    shown = check_inert(text, plots=False)
+    shown = check_inert(text)
     assert [word for word in (*SHOWN[kind], "\\u202eabc") if word not in shown] == []
     assert "\u202e" not in text
     ElementTree.fromstring(text.removeprefix("<!DOCTYPE html>\n"))
