@@ -25,8 +25,7 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter, Terms
 from vocabtool.search.conditions import Where
-from vocabtool.search.legs import MaskStore
-from vocabtool.search.store import Exactness, ValueCount, ValueCounts, WordStatus
+from vocabtool.search.store import Exactness, MaskStore, ValueCount, ValueCounts, WordStatus
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
 
 K1: Final = 1.2

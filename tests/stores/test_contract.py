@@ -33,11 +33,9 @@ from vocabtool.documents.batch import Document
 from vocabtool.errors import FolderNotEmpty, InvalidCondition, NotFound, VocabtoolError
 from vocabtool.index.index import Index
 from vocabtool.keywords.bm25 import stored_length
-from vocabtool.search.arrangement import Arrangement
 from vocabtool.search.hits import Explanation, Hit, Hits
-from vocabtool.search.search import BY_CHANCE, search
+from vocabtool.search.search import BY_CHANCE, Arrangement, find_similar, search
 from vocabtool.search.settings import Settings
-from vocabtool.search.similar import find_similar
 
 NUMBERS: Final = count()
 CLOSE: Final = 2e-5  # scores are 32-bit numbers, added in any order

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from vocabtool.choices import Pooling
 from vocabtool.encoders.encoder import (
     PROBE,
+    PROMPTS,
     Encoder,
     EncoderOptions,
     Texts,
@@ -39,7 +40,6 @@ from vocabtool.encoders.encoder import (
     decode_texts,
     unit_length,
 )
-from vocabtool.encoders.prompts import PROMPTS
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import onnx
 from vocabtool.formats.files import MAX_NAMED, find_folder

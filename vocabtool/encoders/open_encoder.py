@@ -26,6 +26,7 @@ import numpy as np
 from vocabtool.choices import KINDS, EncoderKind
 from vocabtool.encoders.encoder import (
     PROBE,
+    WRAPPED,
     Encoder,
     EncoderArguments,
     EncoderOptions,
@@ -33,8 +34,8 @@ from vocabtool.encoders.encoder import (
     Vectors,
     check_vectors,
     decode_texts,
+    with_prompts,
 )
-from vocabtool.encoders.prompts import WRAPPED, with_prompts
 from vocabtool.encoders.sentence_transformers import (
     MODEL_FILES,
     WEIGHTS,

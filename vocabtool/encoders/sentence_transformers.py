@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from vocabtool.encoders.encoder import (
+    PROMPTS,
     Encoder,
     EncoderOptions,
     Texts,
@@ -22,7 +23,6 @@ from vocabtool.encoders.encoder import (
     check_vectors,
     decode_texts,
 )
-from vocabtool.encoders.prompts import PROMPTS
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import json_file
 from vocabtool.formats.files import find_folder
@@ -62,7 +62,11 @@ class SentenceTransformersEncoder(Encoder):
         self.max_batch = options.max_batch or MAX_BATCH
         self._model = load(folder, "SentenceTransformer", trust=options.trust)
         self.dim = int(self._model.get_embedding_dimension())
-        self.max_tokens = _tokens_read(self._model)
+        # Without special tokens. The limit may be a large number, or infinity: then there is none.
+        places = getattr(self._model, "max_seq_length", None)
+        if isinstance(places, int) and places <= MOST:
+            special = getattr(self._model.tokenizer, "num_special_tokens_to_add", None)
+            self.max_tokens = max(places - (0 if special is None else int(special(pair=False))), 0)
         try:
             self.words = Words.of(folder)
         except VocabtoolError as error:
@@ -89,7 +93,7 @@ class SentenceTransformersEncoder(Encoder):
             with self._lock:
                 answer = self._model.encode(
                     batch,
-                    prompt="",  # the default prompt is added by prompts.py
+                    prompt="",  # the default prompt is added by PromptEncoder
                     batch_size=PADDED,
                     show_progress_bar=False,
                     convert_to_numpy=True,
@@ -132,15 +136,6 @@ def load(
     finally:
         if shows_progress:
             logging.enable_progress_bar()
-
-
-def _tokens_read(model: Any) -> int | None:
-    """Return how many tokens of a text are read, without special tokens; ``None`` means all."""
-    places = getattr(model, "max_seq_length", None)
-    if not isinstance(places, int) or places > MOST:  # a large number, or infinity: no limit
-        return None
-    count = getattr(model.tokenizer, "num_special_tokens_to_add", None)
-    return max(places - (0 if count is None else int(count(pair=False))), 0)
 
 
 def check_files(folder: Path, advice: str = TRUST) -> None:

@@ -202,7 +202,7 @@ class VectorFile:
         vectors = WordVectors.open(self.file)
         self.words = vectors.words
         # An earlier fingerprint is valid as long as this is unchanged.
-        self._state = (facts.st_size, facts.st_mtime_ns, self.words.fingerprint)
+        self.state = (facts.st_size, facts.st_mtime_ns, self.words.fingerprint)
         # Prefer a converted matrix that is already beside the file.
         folder, beside = None, vectors.matrix_file()
         if beside is not None and not beside.exists():
@@ -242,15 +242,11 @@ class VectorFile:
         return digest.hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _open_again, (self.file, self._state, vars(self).get("fingerprint"))
-
-    def reuse_fingerprint(self, state: tuple[int, int, str], fingerprint: str) -> None:
-        if self._state == state:
-            self.fingerprint = fingerprint
+        return _open_again, (self.file, self.state, vars(self).get("fingerprint"))
 
 
 def _open_again(file: Path, state: tuple[int, int, str], fingerprint: str | None) -> VectorFile:
     vectors = VectorFile(file)
-    if fingerprint is not None:
-        vectors.reuse_fingerprint(state, fingerprint)
+    if fingerprint is not None and vectors.state == state:
+        vectors.fingerprint = fingerprint
     return vectors

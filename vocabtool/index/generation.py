@@ -46,8 +46,14 @@ from vocabtool.keywords.bm25 import Term
 from vocabtool.keywords.cutter import Cutter, Terms, weighted_terms
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
 from vocabtool.search.conditions import Where
-from vocabtool.search.legs import MaskStore
-from vocabtool.search.store import Exactness, FieldColumn, KnownWords, ValueCount, ValueCounts
+from vocabtool.search.store import (
+    Exactness,
+    FieldColumn,
+    KnownWords,
+    MaskStore,
+    ValueCount,
+    ValueCounts,
+)
 from vocabtool.system.own_files import checksum, compare, sync_folder
 from vocabtool.system.ranking import Mask, Rows
 

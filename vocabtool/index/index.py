@@ -62,12 +62,10 @@ from vocabtool.index.maintenance import (
 from vocabtool.index.model import open_model, vocabulary_alone
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.search.arrangement import Arrangement
 from vocabtool.search.hits import Hits
-from vocabtool.search.language import understand
-from vocabtool.search.search import search
+from vocabtool.search.query import understand
+from vocabtool.search.search import Arrangement, find_similar, search
 from vocabtool.search.settings import Calibration, Settings
-from vocabtool.search.similar import find_similar
 from vocabtool.system.messages import plural
 from vocabtool.system.own_files import lock_folder
 from vocabtool.tokenization.words import GivenWords
@@ -651,7 +649,7 @@ class Index:
     ) -> Hits:
         """Return the best ``k`` documents for a query.
 
-        - ``text``: the query. Its operators are described in ``search/language.py``. Without
+        - ``text``: the query. Its operators are described in ``search/query.py``. Without
           ``text`` and ``vector``, pass ``where``, ``sort`` or ``facets``: then the documents that
           satisfy ``where`` are listed, by default in the order of their ids.
         - ``vector``: your own vector of the query, shape (dim,) or (1, dim); or the path of a .npy,
@@ -782,7 +780,7 @@ class Index:
         """Return the ``k`` other documents that are most similar to the document ``id_``.
 
         The query consists of the stored vector and the most telling words of this document: see
-        :mod:`vocabtool.search.similar`. Raises :class:`NotFound` if no document has this id, and
+        :mod:`vocabtool.search.search`. Raises :class:`NotFound` if no document has this id, and
         the errors of :meth:`search`.
         """
         snapshot = self._snapshot

@@ -38,8 +38,7 @@ from vocabtool.documents.vectors import Given, Matcher, check_counts, checksum_o
 from vocabtool.embedding.embed import THREADS
 from vocabtool.embedding.plan import Input, can_be_read_again, changes, facts_of, files_outside
 from vocabtool.embedding.shards import ID, RUN, TEXT, VECTOR, Shards, vectors_of
-from vocabtool.encoders.encoder import Vectors
-from vocabtool.encoders.prompts import same_for_documents
+from vocabtool.encoders.encoder import Vectors, same_for_documents
 from vocabtool.errors import ChangedRun, InvalidFile, NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.index.database import ENCODED
 from vocabtool.index.documents import of_file, union, values_of

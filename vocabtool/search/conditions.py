@@ -252,7 +252,7 @@ class _Parser:
             least = Test(name, position, ">=", *self._values(1))
             self._expect("and")
             test = Junction("and", (least, Test(name, position, "<=", *self._values(1))))
-        elif of_strings := self._operator_of_strings():
+        elif of_strings := next(filter(self._accept_operator, get_args(OfStrings)), None):
             if self._next.kind != "string":
                 self._refuse("expected a string in single quotes")
             test = Test(name, position, of_strings, *self._values(1))
@@ -323,11 +323,9 @@ class _Parser:
         self._at += len(words)
         return True
 
-    def _operator_of_strings(self) -> OfStrings | None:
-        if self._accept("like"):
-            return "like"
-        others = (each for each in get_args(OfStrings) if self._accept_word(*each.split()))
-        return cast(OfStrings | None, next(others, None))
+    def _accept_operator(self, operator: OfStrings) -> bool:
+        # "like" is a keyword; the others may be names of fields, too.
+        return self._accept(operator) or self._accept_word(*operator.split())
 
     def _expect(self, kind: str) -> Token:
         token = self._next

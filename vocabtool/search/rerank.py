@@ -17,9 +17,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.encoders.encoder import decode_texts
+from vocabtool.encoders.encoder import PROMPTS, decode_texts
 from vocabtool.encoders.open_encoder import import_named, name_of
-from vocabtool.encoders.prompts import PROMPTS
 from vocabtool.encoders.sentence_transformers import PADDED, check_files, load
 from vocabtool.errors import OperatorFailed, UnsupportedFormat, VocabtoolError
 from vocabtool.formats.files import find_folder

@@ -58,7 +58,7 @@ class Settings:
       name, or a function (:class:`Reranker`). See :func:`~vocabtool.search.rerank.open_reranker`.
       ``None``: off.
     - ``literal``: whether to treat operators such as ``-word``, ``field:word`` and ``OR`` as words
-      (see ``search/language.py``).
+      (see ``search/query.py``).
 
     Raises ``ValueError`` for invalid values.
     """

@@ -7,12 +7,12 @@ engines. Several threads may use a store at the same time.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from sys import getsizeof
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,9 @@ from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.system.ranking import Near, RankedRows, Rows
+from vocabtool.search.conditions import Where
+from vocabtool.search.fusion import Candidates
+from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among, mask_of
 from vocabtool.tokenization.words import Words
 
 if TYPE_CHECKING:
@@ -203,15 +205,20 @@ class JoinedWord(NamedTuple):
     parts: tuple[Clause, ...]
 
 
-class LegQuery(Protocol):
-    """The clauses of a :class:`~vocabtool.search.query.Query` that the legs search for."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LegQuery:
+    """The clauses of a :class:`~vocabtool.search.query.Query` that the legs search for.
 
-    @property
-    def should(self) -> tuple[Clause, ...]: ...
-    @property
-    def codes(self) -> tuple[Clause, ...]: ...
-    @property
-    def unstemmed(self) -> tuple[Clause, ...]: ...
+    - ``should``: the clauses of all terms, with their weights, and clauses for phrases that are not
+      required.
+    - ``codes``: a clause for each identifier. Documents that match any of these clauses rank first.
+    - ``unstemmed``: the clauses of ``codes``, but names in mixed case are not stemmed:
+      ``DataFrames`` does not match ``DataFrame``. Empty if stemming changes no such name.
+    """
+
+    should: tuple[Clause, ...]
+    codes: tuple[Clause, ...]
+    unstemmed: tuple[Clause, ...]
 
 
 class KeywordStore(Protocol):
@@ -276,11 +283,14 @@ class Store(Protocol):
     :meth:`legs` may return the best documents with the candidates. These documents then need no
     third round trip.
 
-    ``rows``: number of rows, the N in the formula of the idf. ``live``: the selection of all
+    ``version``: the id of the index, and the number of the commit. ``rows``: number of rows, the N
+    in the formula of the idf. ``live``: the selection of all
     documents. ``known_words``: the words that the model knows, or ``None``.
     ``searched_fields``: the fields that texts consist of; empty if texts have one field.
     """
 
+    @property
+    def version(self) -> tuple[str, int]: ...
     @property
     def rows(self) -> int: ...
     @property
@@ -336,18 +346,8 @@ class Store(Protocol):
 
         Documents that match a clause of ``query.codes`` are always candidates. Their tier is 1, or
         2 if they also match a clause of ``query.unstemmed``. Other documents have tier 0. For
-        details see the code of :class:`~vocabtool.search.legs.SteppedLegs`.
+        details see the code of :class:`SteppedLegs`.
         """
-
-
-class IndexStore(Store, Protocol):
-    """A store that can also sort and count its documents, and list them in pages.
-
-    ``version``: the id of the index, and the number of the commit.
-    """
-
-    @property
-    def version(self) -> tuple[str, int]: ...
 
     def in_order(self, selection: Selection) -> Rows:
         """Return all rows of a selection in the order of their ids."""
@@ -369,3 +369,143 @@ class IndexStore(Store, Protocol):
 
         ``limit``: maximum number of values for each field.
         """
+
+
+class SteppedLegs:
+    """A base class of stores: runs both legs of a search by calls to ``keywords`` and ``vectors``.
+
+    ``only``: see :class:`~vocabtool.search.store.Store`.
+    """
+
+    live: Any
+    keywords: Any  # a KeywordStore
+    vectors: Any  # a VectorStore
+    only: Callable[[Rows], Selection]
+
+    def at_one_commit(self) -> AbstractContextManager[Any]:
+        return nullcontext(self)
+
+    def statistics(
+        self, terms: Iterable[Term], joined: Sequence[JoinedWord]
+    ) -> tuple[Mapping[Term, int], Mapping[JoinedWord, float]]:
+        frequencies = self.keywords.document_frequencies(terms)
+        bests = {}
+        for each in joined:
+            if frequencies[each.whole]:
+                asked = KeywordQuery((), each.parts)
+                found = self.keywords.search(asked, MAX_COMPARED, self.live)
+                whole = KeywordQuery((Clause((each.whole,)),))
+                holders = self.keywords.search(whole, MAX_COMPARED, self.only(found.rows)).rows
+                scores = found.scores[~are_among(found.rows, holders)]
+                bests[each] = float(scores.max(initial=0.0))
+        return frequencies, bests
+
+    def legs(
+        self, query: LegQuery, vector: Vectors | None, limit: int, among: Selection
+    ) -> tuple[Candidates, NDArray[np.int8]]:
+        found, listed, holders = self._ask_keywords(query, limit, among)
+        if vector is None:
+            near = Near(RankedRows.none(), np.full(len(found.rows), np.nan, np.float32))
+        else:
+            near = self.vectors.near(vector, found.rows, limit, among)
+        candidates = Candidates.union(near, found, listed)
+        rows = candidates.rows
+        if not len(holders):
+            return candidates, np.zeros(len(rows), np.int8)
+        if len(holders) >= limit:  # there may be more of them
+            holding = KeywordQuery(query.codes)
+            holders = self.keywords.search(holding, len(rows), self.only(rows)).rows
+        tiers = are_among(rows, holders).astype(np.int8)
+        if query.unstemmed:
+            exact = KeywordQuery(query.unstemmed)
+            tiers += are_among(rows, self.keywords.search(exact, len(rows), self.only(rows)).rows)
+        return candidates, tiers
+
+    def _ask_keywords(
+        self, query: LegQuery, limit: int, among: Selection
+    ) -> tuple[RankedRows, int, Rows]:
+        """Run the keyword leg.
+
+        Returns the documents found, how many of them have a rank, and the rows that contain an
+        identifier of the query. Documents with a rank come first. Documents with an identifier are
+        searched separately, so that other documents do not displace them.
+        """
+        search, none = self.keywords.search, RankedRows.none()
+        if not query.should:
+            return none, 0, none.rows
+        code = query.codes[0].terms if len(query.codes) == 1 else ()
+        own = tuple(clause for clause in query.should if clause.terms == code and not clause.parts)
+        if own:  # a single code: rank its documents by all words, the others without it
+            others = tuple(clause for clause in query.should if clause.terms != code)
+            holders = search(KeywordQuery(others, own), limit, among)
+            if len(holders.rows) < limit:
+                rest = search(KeywordQuery(others), limit, among) if others else none
+                new = ~are_among(rest.rows, holders.rows)
+                rows = np.concatenate((holders.rows, rest.rows[new]))
+                scores = np.concatenate((holders.scores, rest.scores[new]))
+                found = RankedRows.of(rows, scores, limit + len(holders.rows))
+                kept = are_among(found.rows, holders.rows)
+                kept[:limit] = True
+                listed = min(limit, len(found.rows))
+                return RankedRows(found.rows[kept], found.scores[kept]), listed, holders.rows
+        everything = KeywordQuery(query.should)
+        found = search(everything, limit, among)
+        listed = len(found.rows)
+        if not query.codes:
+            return found, listed, none.rows
+        holders = search(KeywordQuery(query.codes), limit, among)
+        missed = holders.rows[~are_among(holders.rows, found.rows)]
+        if len(missed):
+            more = search(everything, len(missed), self.only(missed))
+            rows = np.concatenate((found.rows, more.rows))
+            found = RankedRows(rows, np.concatenate((found.scores, more.scores)))
+        return found, listed, holders.rows
+
+
+class MaskStore(SteppedLegs):
+    """A store in this process, whose selections are masks: bool, shape (rows,).
+
+    ``where``: returns the mask of the rows that satisfy a condition on fields, without deleted
+    rows.
+    """
+
+    rows: int
+    keywords: Any  # a KeywordStore, with the method rows_with_all
+    where: Callable[[Where], Mask]
+    only: Callable[[Rows], Selection] = staticmethod(mask_of)
+
+    def select(self, asked: Sequence[Asked], without: int | None = None) -> Mask:
+        allowed: Mask = self.live
+        for each in asked:
+            allowed = allowed & self._rows_of(each)
+        if without is not None:
+            allowed = allowed.copy()
+            allowed[without] = False
+        return allowed
+
+    def is_empty(self, selection: Mask) -> bool:
+        return not selection.any()
+
+    def _rows_of(self, asked: Asked) -> Mask:
+        match asked:
+            case Clause():
+                return self._rows_with((asked,))
+            case Where():
+                return self.where(asked)
+            case Exclusion(part):
+                return ~self._rows_of(part)
+            case Combination(word, parts):
+                clauses = tuple(part for part in parts if isinstance(part, Clause))
+                if word == "all" and len(clauses) == len(parts):
+                    return self._rows_with(clauses)
+                masks = [self._rows_of(part) for part in parts]
+                mask: Mask = np.all(masks, axis=0) if word == "all" else np.any(masks, axis=0)
+                return mask
+            case _:
+                assert_never(asked)
+
+    def _rows_with(self, clauses: tuple[Clause, ...]) -> Mask:
+        mask = np.zeros(self.rows, np.bool_)
+        rows = self.keywords.rows_with_all(clauses)
+        mask[rows[rows < self.rows]] = True  # a later commit may have added rows
+        return mask
