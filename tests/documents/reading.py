@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Unpack, cast
 
 import pyarrow as pa
@@ -49,6 +50,11 @@ def documents(
     """Documents, bad rows counted in what is given."""
     log = None if skipped is None else ReadLog(skipped)
     return room.documents(sources, ReadOptions(**read), log=log, size=size, start=start)
+
+
+def parts(path: Path, **read: Unpack[ReadArguments]) -> list[tuple[str, str]]:
+    """The id of each piece of a file without the file's name, and the text."""
+    return [(d.id.removeprefix(str(path)), d.text) for d in documents(str(path), **read)]
 
 
 def binary(column: pa.Array) -> list[bytes]:

@@ -11,15 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.documents.reading import batches, documents
+from tests.documents.reading import batches, documents, parts
 from vocabtool.documents import ReadOptions, SkipCounter, headings, pieces
 from vocabtool.documents import documents as read_documents
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
-
-
-def parts(path: Path, **read: Any) -> list[tuple[str, str]]:
-    """The id of each piece without the file's name, and the text."""
-    return [(d.id.removeprefix(str(path)), d.text) for d in documents(str(path), **read)]
 
 
 def refused(path: Path) -> str:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
-from tests.documents.reading import batches, documents, ids_of
+from tests.documents.reading import batches, documents, ids_of, parts
 from vocabtool import Document
 from vocabtool.choices import Split
 from vocabtool.documents import ReadArguments, ReadLog, ReadOptions, SkipCounter, headings, pieces
@@ -62,11 +62,6 @@ def made(path: Path, text: str | bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape"))
     return path
-
-
-def parts(path: Path, **read: Any) -> list[tuple[str, str]]:
-    """The id of each piece without the file's name, and the text."""
-    return [(d.id.removeprefix(str(path)), d.text) for d in documents(str(path), **read)]
 
 
 def test_markdown(tmp_path: Path) -> None:
@@ -184,19 +179,8 @@ def as_commonmark(text: str) -> list[tuple[int, str]]:
 
 LINES = (
     *("# A", "## B ##", "####### C", "#D", "text", "more", "", "", "===", "---", "  --", "```"),
-    *(
-        "````",
-        "~~~",
-        "``` x`y",
-        "    # E",
-        "- item",
-        "1. item",
-        "> quote",
-        "<!-- x",
-        "-->",
-        "<pre>",
-    ),
-    *("</pre>", "   ### F #", "#", "***", "\t# G", "| a |"),
+    *("````", "~~~", "``` x`y", "    # E", "- item", "1. item", "> quote", "<!-- x", "-->"),
+    *("<pre>", "</pre>", "   ### F #", "#", "***", "\t# G", "| a |"),
 )
 
 
@@ -208,14 +192,8 @@ def test_headings_of_markdown_are_commonmarks(lines: list[str]) -> None:
     text = "intro\n\n" + "\n".join(line for line in lines if line not in context)
     assert outline(headings.markdown(text)) == as_commonmark(text)
     headings.markdown("\n".join(lines))
-    for code in (
-        "    # E",
-        "\t# G",
-        "- item\n---",
-        "> quote\n---",
-        "<pre>\n# A\n</pre>",
-        "<!--\n# A\n-->",
-    ):
+    apart = ("    # E", "\t# G", "- item\n---", "> quote\n---")
+    for code in (*apart, "<pre>\n# A\n</pre>", "<!--\n# A\n-->"):
         assert outline(headings.markdown(code)) == as_commonmark(code) == []
 
 
@@ -329,26 +307,10 @@ class Texts(HTMLParser):
         self.found.append(data)
 
 
-@given(
-    st.lists(
-        st.sampled_from(
-            [
-                "<p>",
-                "</p>",
-                "<b>",
-                "</b>",
-                "a",
-                " b ",
-                "&amp;",
-                "<br/>",
-                "<!-- x -->",
-                "1 < 2",
-                "<td>",
-            ]
-        ),
-        max_size=10,
-    )
-)
+TAGS = ("<p>", "</p>", "<b>", "</b>", "a", " b ", "&amp;", "<br/>", "<!-- x -->", "1 < 2", "<td>")
+
+
+@given(st.lists(st.sampled_from(TAGS), max_size=10))
 def test_text_of_html_is_that_of_pythons_parser(tags: list[str]) -> None:
     """The same characters, apart from blanks."""
     parser = Texts()
@@ -459,35 +421,11 @@ class Letters:
         return [len("".join(text.split())) + 2 * text.strip().count("\n") for text in texts]
 
 
-TEXTS = st.lists(
-    st.sampled_from(
-        [
-            *(
-                "# A\n",
-                "## B\n\n",
-                "word ",
-                "two words. ",
-                "\n",
-                "\n\n",
-                "x" * 70,
-                "é中 ",
-                "  ",
-                "```\n",
-            ),
-            *(
-                "Title\n-----\n",
-                "<p>",
-                "</p>",
-                "<h2>C</h2>",
-                "def f():\n",
-                "    pass\n",
-                "'",
-                '"""',
-            ),
-        ]
-    ),
-    max_size=40,
-).map("".join)
+PARTS = (
+    *("# A\n", "## B\n\n", "word ", "two words. ", "\n", "\n\n", "x" * 70, "é中 ", "  ", "```\n"),
+    *("Title\n-----\n", "<p>", "</p>", "<h2>C</h2>", "def f():\n", "    pass\n", "'", '"""'),
+)
+TEXTS = st.lists(st.sampled_from(PARTS), max_size=40).map("".join)
 MARKS: dict[str, Callable[[str], MarkedText]] = {
     "plain": headings.plain,
     "markdown": headings.markdown,
@@ -588,21 +526,8 @@ def test_hostile_texts_need_linear_time(kind: str) -> None:
     length = 30_000 if kind == "markdown" else 200_000
     opened = (
         *("<", "<!--", "<a ", "<a b='", "<h1>", "<pre>", "```\n", "`" * 9 + "\n", "~~~~\n", "# \n"),
-        *(
-            "===\n",
-            "a\n=\n",
-            "-\n",
-            "[",
-            "![](",
-            '"""',
-            "'",
-            '"\\',
-            "#" * 7,
-            "&",
-            "@\n",
-            " \t",
-            "a " * 9,
-        ),
+        *("===\n", "a\n=\n", "-\n", "[", "![](", '"""', "'", '"\\', "#" * 7, "&", "@\n", " \t"),
+        "a " * 9,
         *("<script>", "</p", "<a =", "---\n", "{#", "\\", "def f\n", "\n", "\r\n"),
     )
     for each in opened:

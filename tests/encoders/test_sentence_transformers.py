@@ -17,6 +17,7 @@ from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, Vocabtool
 pytest.importorskip("sentence_transformers", reason="the extra sentence-transformers is missing")
 
 from tests.builders.tiny_sentence_transformer import build
+from tests.encoder_cases import put_in_hub_cache
 from vocabtool import Words, open_encoder
 
 TEXTS = ["I love to use Xapian", "", "use " * 100, "love", "unheard of"]
@@ -131,10 +132,7 @@ def test_damage(model: Path, wrong: str) -> None:
 
 def test_cached_name(sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name is found in the local cache, with its owner or without; else how to get it is said."""
-    snapshot = tmp_path / "models--sentence-transformers--tiny" / "snapshots" / ("0" * 40)
-    shutil.copytree(sound, snapshot)
-    (snapshot.parent.parent / "refs").mkdir()
-    (snapshot.parent.parent / "refs" / "main").write_text("0" * 40)
+    put_in_hub_cache(sound, tmp_path, "sentence-transformers--tiny")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     wanted = open_encoder(sound)
     for name in ("tiny", "sentence-transformers/tiny"):

