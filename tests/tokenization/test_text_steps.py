@@ -1,4 +1,4 @@
-"""Steps give the same bytes as tensorflow-text's ops.
+"""Steps give the same bytes as the ops of TensorFlow and tensorflow-text.
 
 All characters of Unicode 12 are compared, one by one and in texts. For newer characters, ICU in
 TensorFlow and Python's tables differ in version. Invalid bytes are random.
@@ -33,11 +33,21 @@ from vocabtool.tokenization.steps import (
     BertNormalize,
     BertSplit,
     CaseFold,
+    Characters,
+    DropEmpty,
     Form,
+    Join,
+    Lower,
     NGrams,
     NormalizeUtf8,
+    RegexReplace,
     RegexSplit,
     ScriptSplit,
+    SplitAtAny,
+    SplitOn,
+    SplitWhitespace,
+    Strip,
+    Transcode,
     WhitespaceSplit,
 )
 from vocabtool.tokenization.text_arrays import Step, Tokens, as_bytes, string_array
@@ -409,3 +419,78 @@ def test_ngrams(rows: list[list[bytes]], widths: list[int]) -> None:
     cut = NGrams(b"_", tuple(widths)).apply(Tokens(string_array(flat), splits))
     assert as_bytes(cut.values) == wanted.numpy().tolist()
     assert cut.offsets.tolist() == wanted_splits.numpy().tolist()
+
+
+# TensorFlow's string ops.
+
+MARKS = (",a,,b ,c,", "a  b", "x", " x y z ", "\u2028", "ß ẞ", "ΑΣ ΣΑΣ ΑΣ.")
+SOME = st.text(st.sampled_from("aBz ,.\t\n\v\r\0'!-éÉİΣσ日\u00a0\u200d\u0301👩"), max_size=12).map(
+    str.encode
+) | st.binary(max_size=8)
+
+Op = Callable[[bytes], Any]
+
+
+def listed(result: Any) -> list[bytes]:
+    value = result.numpy()
+    return [value] if isinstance(value, bytes) else list(value)
+
+
+def split_v1(text: bytes, delimiter: str, skip_empty: bool) -> Any:
+    sparse = tf.compat.v1.string_split([text], delimiter=delimiter, skip_empty=skip_empty)
+    return sparse.values
+
+
+CASES: list[tuple[Step, Op]] = [
+    (Lower(), tf.strings.lower),
+    (Lower(utf8=True), lambda x: tf.strings.lower(x, encoding="utf-8")),
+    (Strip(), tf.strings.strip),
+    *(
+        (
+            RegexReplace(pattern, rewrite),
+            lambda x, p=pattern, r=rewrite: tf.strings.regex_replace(x, p, r),
+        )
+        for pattern, rewrite in [
+            (r"([^\w\s])", r" \1 "),
+            ("[!\"#$%&'()*+,-./:;<=>?@\\[\\\\\\]^_`{|}~']", ""),
+            (r"\p{Mn}", ""),
+            (r"\pN+|\s", "0"),
+            ("^.", "\\0\\0"),
+            ("x*", "-"),
+            ("", "_"),
+            (r"(a)|(B)", r"\2\1"),
+        ]
+    ),
+    (SplitWhitespace(), tf.strings.split),
+    *(
+        (SplitOn(sep), lambda x, s=sep: tf.strings.split(x, sep=s))
+        for sep in (b",", b" ", b", ", b"aa")
+    ),
+    *(
+        (SplitAtAny(d, skip), lambda x, d=d, s=skip: split_v1(x, d, s))
+        for d in (b" ", b",;", b"", b"^]-\\ ")
+        for skip in (True, False)
+    ),
+    (Join(b"[START] ", b" [END]"), lambda x: tf.strings.join(["[START]", x, "[END]"], " ")),
+    (Join(b"", b"!"), lambda x: tf.strings.join([x, "!"])),
+    (Transcode(), lambda x: tf.strings.unicode_transcode(x, "UTF-8", "UTF-8")),
+    (Characters(), lambda x: tf.strings.unicode_split(x, "UTF-8")),
+]
+
+
+@pytest.mark.parametrize(
+    ("step", "op"), CASES, ids=lambda value: "op" if callable(value) else repr(value)[:60]
+)
+@example(texts=[*(text.encode() for text in (*SENTENCES, *MARKS)), *BROKEN])
+@given(texts=st.lists(SOME, max_size=4))
+@settings(max_examples=settings().max_examples // 4)
+def test_step_is_the_op(step: Step, op: Op, texts: list[bytes]) -> None:
+    """On awkward and on random texts: the same as TensorFlow's op."""
+    cut = step.apply(Tokens.whole(string_array(texts))).to_lists()
+    assert cut == [listed(op(text)) for text in texts]
+
+
+def test_empty_padding_is_dropped() -> None:
+    """In the texts that have it, and in those that have nothing else."""
+    cut = SplitOn(b",").apply(Tokens.whole(string_array(["a,,b", "", ","])))
+    assert DropEmpty().apply(cut).to_lists() == [[b"a", b"b"], [], []]
