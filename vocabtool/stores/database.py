@@ -219,10 +219,7 @@ class Connections:
             except OperationalError as error:
                 is_final = any(said in str(error) for said, _ in REFUSALS)
                 if is_final or time.monotonic() + pause > until:
-                    said = self._without_secret(" ".join(str(error).split()))
-                    advice = next((each for part, each in REFUSALS if part in said), UNREACHABLE)
-                    what = f"{self.where}: cannot connect: {said}. Next: {advice}"
-                    raise VocabtoolError(what) from None
+                    raise self._not_connected(error) from None
                 time.sleep(pause)
                 continue
             return connection
@@ -316,6 +313,11 @@ class Connections:
                 )
                 weakref.finalize(self, _close, self._pool, self._process)
             return self._pool
+
+    def _not_connected(self, error: psycopg.Error) -> VocabtoolError:
+        said = self._without_secret(" ".join(str(error).split()))
+        advice = next((advice for part, advice in REFUSALS if part in said), UNREACHABLE)
+        return VocabtoolError(f"{self.where}: cannot connect: {said}. Next: {advice}")
 
     def _without_secret(self, text: str) -> str:
         return text.replace(self._secret, "***") if self._secret else text
