@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import vocabtool
-from tests.formats.test_fasttext_bin import model as fasttext
 from tests.formats.test_json_formats import string_tensor
+from tests.formats.test_word_vectors import fast_text
 from tests.reader_checks import survives, written
 from vocabtool.cli.main import cli
 from vocabtool.errors import VocabtoolError
@@ -209,7 +209,7 @@ FORMATS: Final[dict[str, Writer]] = {
     "GloVe": holding("glove.txt", lines(f"{word} 0.25 -0.5 1.5" for word in WORDS)),
     "word2vec text": word2vec(binary=False),
     "word2vec binary": word2vec(binary=True),
-    "fastText": holding("m.bin", fasttext(tuple((word, 0) for word in ENCODED))),
+    "fastText": holding("m.bin", fast_text(tuple((word, 0) for word in ENCODED))),
     "spaCy": spacy_file,
     "spaCy pipeline": spacy_pipeline,
     "npz": npz_file,
