@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from vocabtool import Document, Hits, Index, Settings, VocabtoolError
+from vocabtool import Document, Hits, Index, LoadReport, Settings, VocabtoolError
 from vocabtool.index.generation import Snapshot
 
 Vectors = NDArray[np.float32]
@@ -111,6 +111,16 @@ def contents(index: Index) -> dict[str, Document]:
         assert index.get(each.id) == found[each.id]
     assert len(found) == len(index)
     return found
+
+
+def texts(index: Index) -> dict[str, str]:
+    """The texts by id, as both legs find them."""
+    return {id_: each.text for id_, each in contents(index).items()}
+
+
+def counts(report: LoadReport) -> tuple[int, int, int, int]:
+    """What became of the documents."""
+    return report.added, report.updated, report.unchanged, report.removed
 
 
 def refused(act: Callable[[], object], name: str) -> None:

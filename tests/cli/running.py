@@ -35,6 +35,14 @@ def run(
     )
 
 
+def told(*arguments: str | Path, code: int = 0, cwd: Path = ROOT) -> tuple[str, str]:
+    """Standard output and standard error of a command that ends with a code."""
+    done = run(*arguments, cwd=cwd)
+    assert done.returncode == code, done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+    return done.stdout.decode(), done.stderr.decode()
+
+
 def on_terminal(here: Path, *arguments: str, code: int = 0) -> str:
     """What a terminal shows of standard output, and then standard error."""
     outer, inner = pty.openpty()

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tests.cli.running import run
+from tests.cli.running import told
 from tests.conftest import ROOT
 from vocabtool import Index
 
@@ -38,14 +38,6 @@ def stored(row: dict[str, Any]) -> dict[str, Any]:
     """A row as an index has it: without nulls, lists as JSON text."""
     plain = {name: row[name] for name in ("id", "text", *KEEP) if row.get(name) is not None}
     return {name: json.dumps(v) if isinstance(v, list) else v for name, v in plain.items()}
-
-
-def told(*arguments: str | Path, code: int = 0, cwd: Path = ROOT) -> tuple[str, str]:
-    """Standard output and standard error of a command that ends with a code."""
-    done = run(*arguments, cwd=cwd)
-    assert done.returncode == code, done.stderr.decode()
-    assert b"Traceback" not in done.stderr
-    return done.stdout.decode(), done.stderr.decode()
 
 
 def names(folder: Path) -> list[str]:

@@ -10,7 +10,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.running import COMMAND, environment, read_terminal
@@ -51,15 +50,6 @@ def test_the_report(corpus: Path, tmp_path: Path) -> None:
     assert (first.returncode, again.returncode) == (0, 0)
 
 
-def test_a_misspelt_field_is_told(corpus: Path, tmp_path: Path) -> None:
-    """After the report, where it would be stored and no document has it."""
-    options = ("--model", MODEL, "-o", tmp_path / "out", "--keep", "title", "--keep", "titel")
-    done = run(corpus, *options)
-    assert done.returncode == 0
-    assert done.stderr.splitlines()[-1] == "vocabtool: no document has a value in the field 'titel'"
-    assert "'title'" not in done.stderr
-
-
 def test_the_report_as_json(corpus: Path, tmp_path: Path) -> None:
     """For machines, on standard output alone."""
     with corpus.open("a") as file:
@@ -74,18 +64,6 @@ def test_the_report_as_json(corpus: Path, tmp_path: Path) -> None:
         "shards": 1,
     }
     assert told["first_skipped"][0]["place"] == f"{corpus}:101"
-
-
-def test_a_changed_run_is_refused(corpus: Path, tmp_path: Path) -> None:
-    """With what changed; --force starts over."""
-    options = ("--model", MODEL, "-o", tmp_path / "out")
-    run(corpus, *options)
-    done = run(corpus, *options, "--dtype", "float16")
-    assert done.returncode == 3
-    assert "  - --dtype: was float32, is float16\n" in done.stderr
-    assert "--force" in done.stderr
-    done = run(corpus, *options, "--dtype", "float16", "--force", "--quiet")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize(
@@ -115,19 +93,6 @@ def test_what_is_wrong_is_told(
     assert told in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
-
-
-def test_what_a_model_raises_is_told(corpus: Path, tmp_path: Path) -> None:
-    """It is the model's fault, not the command's: no usage, no traceback."""
-    (tmp_path / "weak.py").write_text(
-        "import numpy as np\n\n\ndef encode(texts):\n    if len(texts) > 1:\n"
-        "        raise ValueError('too much')\n    return np.ones((1, 2))\n"
-    )
-    options = ["--model", "python:weak:encode", "-o", str(tmp_path / "out"), "--id-field", "id"]
-    done = run(corpus, *options, path=str(tmp_path))
-    assert done.returncode == 3
-    assert "error: d0 to d99: the model raised ValueError: too much" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -182,14 +147,3 @@ def test_a_terminal_shows_progress_and_the_remaining_time(
     assert process.returncode == 0, said
     after = r", [\d,]+/s" if arguments[0] == "embed" else rf"[^\n]* {TIME} {TIME}"
     assert re.search(f"━{{40}} {step}{after}", said), said
-
-
-def test_a_folder_of_files(tmp_path: Path) -> None:
-    """A folder stands for the documents in it."""
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "b.txt").write_text("two\n")
-    (tmp_path / "in" / "a.jsonl").write_text('{"text": "one"}\n')
-    done = run(tmp_path / "in", "--model", MODEL, "-o", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    (shard,) = (tmp_path / "out").glob("shard-*")
-    assert pq.read_table(shard)["text"].to_pylist() == ["one", "two"]

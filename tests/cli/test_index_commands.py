@@ -8,7 +8,6 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -183,7 +182,7 @@ def test_index_adds_and_replaces(index: str, tmp_path: Path) -> None:
 
 
 def test_a_word_among_numbers_is_left_out_and_told(index: str, tmp_path: Path) -> None:
-    """With its row; conditions on the field go on working."""
+    """With its row."""
     more = tmp_path / "more.jsonl"
     more.write_text('{"key": "e", "text": "new", "year": "big", "lang": "en"}\n')
     options = ("index", str(more), "-o", index, *MAKE[:-1])
@@ -194,10 +193,7 @@ def test_a_word_among_numbers_is_left_out_and_told(index: str, tmp_path: Path) -
     done = vocabtool(*options, "--on-error", "skip", "--format", "json")
     assert (done.returncode, json.loads(done.stdout)["left_out"]) == (0, 1)
     assert f"skipped: {reason}" in done.stderr
-    query = ("search", index, "error came back", "--format", "json")
-    assert {*ids(fine(*query, "--where", "year > 2020"))} == {"c", "d"}
-    assert ids(fine(*query, "--where", "year >= 2021 and lang = 'en'")) == ["d"]
-    done = vocabtool(*query, "--where", "year >= ")
+    done = vocabtool("search", index, "error came back", "--where", "year >= ")
     assert (done.returncode, "year >=" in done.stderr) == (3, True)
 
 
@@ -297,29 +293,9 @@ def test_delete_compact_verify(index: str) -> None:
     assert fine("verify", index) == whole
 
 
-def test_eval_with_judgements(index: str, tmp_path: Path) -> None:
-    """Means of every fusion; of one query with one relevant document they are easily told."""
-    queries, qrels = tmp_path / "queries.tsv", tmp_path / "qrels.tsv"
-    queries.write_text("q1\tuse Xapian\nq2\tcame back\n")
-    qrels.write_text("query-id\tcorpus-id\tscore\nq1\ta\t1\nq2\td\t1\n")
-    judged = ("eval", index, "--queries", str(queries), "--qrels", str(qrels))
-    told: dict[str, Any] = json.loads(fine(*judged, "--format", "json"))
-    keyword = next(
-        row for row in told["rows"] if (row["fusion"], row["split"]) == ("keyword", "all")
-    )
-    assert (told["queries"], told["unknown"]) == (2, 1)
-    assert [round(value, 4) for value in keyword["measures"].values()] == [1.0, 1.0, 1.0]
-    assert "coverage" in fine(*judged)
-
-
-def test_eval_checks_itself(index: str) -> None:
-    """Known documents are asked for by their own words."""
-    told = json.loads(fine("eval", index, "--self-check", "--format", "json"))
-    assert {rate["fusion"] for rate in told["rates"]} == {
-        *("coverage", "convex", "rrf", "dense", "keyword", "unknown-only")
-    }
-    assert vocabtool("eval", index).returncode == 2
-    assert "--queries and --qrels, or --self-check" in vocabtool("eval", index).stderr
+def test_eval_wants_judgements_or_checks_itself(index: str) -> None:
+    done = vocabtool("eval", index)
+    assert (done.returncode, "--queries and --qrels, or --self-check" in done.stderr) == (2, True)
 
 
 def test_calibrate_says_when_nothing_can_be_said(index: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders.embedding_server import serve
-from tests.cli.running import run
+from tests.cli.running import run, told
 from tests.conftest import ROOT
 from vocabtool import Index
 from vocabtool.cli.main import cli
@@ -25,14 +25,6 @@ keep = ["lang"]
 memory = "64M"
 calibrate = false
 """
-
-
-def told(*arguments: str | Path, cwd: Path, code: int = 0) -> tuple[str, str]:
-    """Standard output and standard error of a command that ends with a code."""
-    done = run(*arguments, cwd=cwd)
-    assert done.returncode == code, done.stderr.decode()
-    assert b"Traceback" not in done.stderr
-    return done.stdout.decode(), done.stderr.decode()
 
 
 @pytest.fixture

@@ -9,8 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from tests import counted_letters
-from tests.builders.small_indexes import contents
-from vocabtool import Index
 
 LONG = " x" * 500  # behind texts of which a thousand are to be read together
 asked_of: list[str] = []
@@ -34,8 +32,3 @@ def nothing_noted() -> None:
     """Each test starts with a sound encoder."""
     asked_of.clear()
     fails_at.clear()
-
-
-def texts(index: Index) -> dict[str, str]:
-    """The texts by id, as both legs find them."""
-    return {id_: each.text for id_, each in contents(index).items()}

@@ -159,17 +159,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Index:
 @pytest.mark.parametrize(
     ("condition", "ids"),
     [
-        ("year >= 2020 and lang = 'en'", "c"),
-        ("YEAR_ = 3", None),
-        ("year>=2020 AND lang<>'en'", "b"),
-        ("id in ('a', 'c')", "ac"),
-        ("text contains 'o' and not id = 'a'", "b"),
-        ("text like 't%'", "bc"),
-        ("open", "a"),
-        ("not open", "b"),
-        ("open is null", "c"),
         ("open = true or price > 2", "ab"),
-        ("price is not null", "b"),
         ("none = 3 or none like 'x' or none", ""),
         ("not (none = 3)", ""),
         ("none is null", "abc"),
@@ -192,13 +182,9 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Index:
         ("lang not like '" + "_%" * 4900 + "'", "abc"),
     ],
 )
-def test_conditions(three: Index, condition: str, ids: str | None) -> None:
-    """Which of three documents fulfil a condition."""
-    if ids is None:
-        with pytest.raises(InvalidCondition, match="no field 'YEAR_'"):
-            three.search("one", where=condition)
-    else:
-        assert fulfilled(three, condition) == ids
+def test_conditions(three: Index, condition: str, ids: str) -> None:
+    """Which of three documents fulfil what SQLite does not know, or conditions at a limit."""
+    assert fulfilled(three, condition) == ids
 
 
 @pytest.mark.parametrize(

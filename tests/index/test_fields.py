@@ -398,14 +398,7 @@ def test_commands(tmp_path: Path) -> None:
     assert "--id-field id --field 'title^3' --field body\n" in told(
         "export", "index", "-o", "e.jsonl"
     )
-    assert "not body and title^2" in told(
-        *index, "--field", "body", "--field", "title^2", "--existing", "update", code=3
-    )
     assert "from 1 to 9, got 'title^x'" in told(*index, *fields[2:], "--field", "title^x", code=2)
-    (tmp_path / "cost.jsonl").write_text('{"cost^eur": "fox"}\n')
-    np.save(tmp_path / "one.npy", np.ones((1, 2), np.float32))
-    cost = ("index", "cost.jsonl", "-o", "cost", "--vectors", "one.npy")
-    assert "1 document" in told(*cost, "--field", "cost^eur")
     assert "use 'title' instead of 'title^3'" in told("oov", "v.npy", "rows.jsonl", *fields, code=2)
     shutil.rmtree(tmp_path / "index")
     written = (

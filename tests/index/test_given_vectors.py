@@ -279,6 +279,18 @@ def not_utf8_names(folder: Path) -> Path:
     return file
 
 
+def npy(array: NDArray[Any]) -> Callable[[Path], Path]:
+    return lambda folder: as_npy(folder, array)
+
+
+def npz(**arrays: Any) -> Callable[[Path], Path]:
+    return lambda folder: as_npz(folder, **arrays)
+
+
+def rows_of(rows: int = 700, **columns: Any) -> Callable[[Path], Path]:
+    return lambda folder: table(folder / "v.parquet", columns, rows)
+
+
 ONES: Final = np.ones((4, 2))
 HEADER: Final = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }"
 FLOATS: Final = pa.list_(pa.float32())
@@ -294,106 +306,70 @@ MALFORMED: Final[list[tuple[Make, type[Exception], str]]] = [
     (raw("v.npy", npy_header(HEADER % "-4, -2")), InvalidFile, r"shape \(-4, -2\)"),
     (raw("v.npy", npy_header(HEADER % "0, 999999999999")), InvalidFile, r"the shape \(0, 1\)"),
     (raw("v.npy", b"version https://git-lfs.github.com/spec/v1"), InvalidFile, "Git LFS"),
-    (lambda folder: as_npy(folder, ONES[0]), InvalidFile, r"float64 of shape \(2,\)"),
-    (lambda folder: as_npy(folder, ONES > 0), InvalidFile, "got bool of shape"),
-    (lambda folder: as_npy(folder, np.array([["a", "b"]])), InvalidFile, "expected numbers"),
-    (lambda folder: as_npy(folder, np.array([[None]])), InvalidFile, "got object"),
-    (lambda folder: as_npy(folder, ONES[:0]), InvalidFile, "at least one vector"),
-    (lambda folder: as_npy(folder, np.ones((1, 70_000), "b")), InvalidFile, "1 to 65,536 numbers"),
-    (lambda folder: as_npy(folder, with_nan()), InvalidFile, "v.npy: row 2: contains NaN"),
-    (lambda folder: as_npy(folder, ONES * 1e300), InvalidFile, "row 0: contains NaN, infinity"),
-    (
-        lambda folder: as_npy(folder, np.ones((4, 3))),
-        InvalidFile,
-        "vector has 3 numbers, but the index needs 2",
-    ),
-    (lambda folder: as_npy(folder, np.ones((3, 2))), VocabtoolError, "3 vectors for 4 documents"),
-    (lambda folder: as_npy(folder, np.ones((5, 2))), VocabtoolError, "5 vectors for 4 documents"),
+    (npy(ONES[0]), InvalidFile, r"float64 of shape \(2,\)"),
+    (npy(ONES > 0), InvalidFile, "got bool of shape"),
+    (npy(np.array([["a", "b"]])), InvalidFile, "expected numbers"),
+    (npy(np.array([[None]])), InvalidFile, "got object"),
+    (npy(ONES[:0]), InvalidFile, "at least one vector"),
+    (npy(np.ones((1, 70_000), "b")), InvalidFile, "1 to 65,536 numbers"),
+    (npy(with_nan()), InvalidFile, "v.npy: row 2: contains NaN"),
+    (npy(ONES * 1e300), InvalidFile, "row 0: contains NaN, infinity"),
+    (npy(np.ones((4, 3))), InvalidFile, "vector has 3 numbers, but the index needs 2"),
+    (npy(np.ones((3, 2))), VocabtoolError, "3 vectors for 4 documents"),
+    (npy(np.ones((5, 2))), VocabtoolError, "5 vectors for 4 documents"),
     (lambda folder: np.ones((5, 2)), VocabtoolError, "vectors: 5 vectors for 4 documents"),
     (lambda folder: np.ones(2), InvalidFile, r"expected numbers of shape \(n, dim\)"),
     (raw("v.npz", b"nothing"), InvalidFile, "zip archive is damaged"),
     (raw("v.npz", zipped("vectors.npy", bytes(1 << 20), 60)), InvalidFile, "unpacks to more than"),
-    (lambda folder: as_npz(folder, arr=ONES), InvalidFile, "expected the array 'vectors'.*'arr'"),
+    (npz(arr=ONES), InvalidFile, "expected the array 'vectors'.*'arr'"),
+    (npz(vectors=ONES, ids=["a"]), InvalidFile, "1 ids for 4 vectors"),
     (
-        lambda folder: as_npz(folder, vectors=ONES, ids=["a"]),
-        InvalidFile,
-        "1 ids for 4 vectors",
-    ),
-    (
-        lambda folder: as_npz(folder, vectors=ONES, ids=np.ones(4)),
+        npz(vectors=ONES, ids=np.ones(4)),
         InvalidFile,
         r"'ids' must contain strings or integers and have the shape \(4,\)",
     ),
     (
-        lambda folder: as_npz(folder, vectors=ONES, ids=["d0", "d1", "d0", "d2"]),
+        npz(vectors=ONES, ids=["d0", "d1", "d0", "d2"]),
         InvalidFile,
         "row 2: the id 'd0' is also the id of row 0",
     ),
+    (npz(vectors=with_nan(), ids=IDS[:4][::-1]), InvalidFile, r"row 2 \(id 'd1'\): contains NaN"),
     (
-        lambda folder: as_npz(folder, vectors=with_nan(), ids=["d3", "d2", "d1", "d0"]),
-        InvalidFile,
-        r"row 2 \(id 'd1'\): contains NaN",
-    ),
-    (
-        lambda folder: as_npz(folder, vectors=ONES, ids=["d0", "d1", "d2", "other"]),
+        npz(vectors=ONES, ids=["d0", "d1", "d2", "other"]),
         InvalidFile,
         r"x\.jsonl:4: the document 'd3' has no vector: no row of .*v\.npz has this id",
     ),
     (raw("v.parquet", b"nothing"), InvalidFile, "not Parquet, or damaged"),
     (not_utf8_names, InvalidFile, "the column names are not UTF-8"),
+    (rows_of(a=[1, 2]), InvalidFile, r"expected one column of lists of numbers.*\['a'\]"),
     (
-        lambda folder: table(folder / "v.parquet", {"a": [1, 2]}),
-        InvalidFile,
-        r"expected one column of lists of numbers.*\['a'\]",
-    ),
-    (
-        lambda folder: table(
-            folder / "v.parquet", {"a": lists(ONES, FLOATS), "b": lists(ONES, FLOATS)}
-        ),
+        rows_of(a=lists(ONES, FLOATS), b=lists(ONES, FLOATS)),
         InvalidFile,
         "or 'vector', got 'a', 'b'",
     ),
+    (rows_of(v=lists(ONES[:0], FLOATS)), InvalidFile, "at least one vector"),
     (
-        lambda folder: table(folder / "v.parquet", {"v": lists(ONES[:0], FLOATS)}),
-        InvalidFile,
-        "at least one vector",
-    ),
-    (
-        lambda folder: table(
-            folder / "v.parquet", {"v": lists(ONES, FLOATS), "id": ["d0", None, "d1", "d2"]}
-        ),
+        rows_of(v=lists(ONES, FLOATS), id=["d0", None, "d1", "d2"]),
         InvalidFile,
         "row 1: field 'id': expected an id, got null",
     ),
     (
-        lambda folder: table(folder / "v.parquet", {"v": lists(ONES, FLOATS), "id": [1.5] * 4}),
+        rows_of(v=lists(ONES, FLOATS), id=[1.5] * 4),
         InvalidFile,
         "expected strings or integers as ids, got double",
     ),
     (
-        lambda folder: table(
-            folder / "v.parquet",
-            {
-                "v": pa.array([[1, 2], [1, 2], [1], [1, 2]], FLOATS),
-                "id": ["d0", "d1", "d2", "d3"],
-            },
-        ),
+        rows_of(v=pa.array([[1, 2], [1, 2], [1], [1, 2]], FLOATS), id=IDS[:4]),
         InvalidFile,
         r"row 2 \(id 'd2'\): field 'v': expected 2 numbers, got 1",
     ),
     (
-        lambda folder: table(
-            folder / "v.parquet",
-            {"v": pa.array([[1, 2], [1, 2], [1, 2, 3], [1, 2, 3]], FLOATS)},
-            rows=2,
-        ),
+        rows_of(2, v=pa.array([[1, 2], [1, 2], [1, 2, 3], [1, 2, 3]], FLOATS)),
         InvalidFile,
         "row 2: expected 2 numbers, got 3",
     ),
     (
-        lambda folder: table(
-            folder / "v.parquet", {"v": pa.array([[1, 2], None, [1, 2], [1, 2]], FLOATS)}
-        ),
+        rows_of(v=pa.array([[1, 2], None, [1, 2], [1, 2]], FLOATS)),
         InvalidFile,
         "row 1: field 'v': expected 2 numbers, got null",
     ),

@@ -29,17 +29,13 @@ from tests.builders.small_indexes import (
     ids,
     made,
     scored,
+    texts,
     vector,
     vectors,
 )
 from tests.conftest import ROOT
 from vocabtool import Document, Index, open_encoder
 from vocabtool.errors import FolderInUse, FolderNotEmpty, NotFound, OtherModel, VocabtoolError
-
-
-def texts(index: Index) -> dict[str, str]:
-    """The texts by id."""
-    return {id_: each.text for id_, each in contents(index).items()}
 
 
 @pytest.fixture
@@ -49,25 +45,6 @@ def index(tmp_path: Path) -> Index:
 
 
 # Making and opening
-
-
-def test_a_new_index_is_empty(tmp_path: Path) -> None:
-    """It answers nothing, and opens again as what it was created as."""
-    made_now = Index.create(
-        tmp_path / "a" / "index", dim=3, metric="l2", dtype="float32", language="german"
-    )
-    for index in (made_now, Index.open(tmp_path / "a" / "index")):
-        assert len(index) == 0
-        assert "d1" not in index
-        assert index.get("d1") is None
-        assert index.search("amber", vector=[1, 2, 3]).hits == ()
-        assert index.encoder is None
-        assert index.calibration is None
-        held = index.configuration
-        assert (held.dim, held.metric, held.dtype, held.language) == (3, "l2", "float32", "german")
-        assert (index.manifest.commit, index.manifest.rows) == (0, 0)
-        assert index.verify().documents == 0
-        assert index.compact() == 0
 
 
 @pytest.mark.parametrize(
@@ -140,36 +117,6 @@ def test_another_index_takes_the_place_of_one(tmp_path: Path) -> None:
 # Adding, updating, deleting
 
 
-def test_a_writer_may_commit_several_times(index: Index, tmp_path: Path) -> None:
-    """Each is seen by others; what follows the last one is dropped by an exception."""
-    other = Index.open(tmp_path / "index")
-    with pytest.raises(RuntimeError, match="enough"), index.writer() as writer:
-        writer.add(documents([0, 1]), vectors([0, 1]))
-        writer.commit()
-        assert other.refresh()
-        assert texts(other) == {f"d{each}": document(each).text for each in (0, 1)}
-        writer.delete(["d0"])
-        writer.add(documents([2]), vectors([2]))
-        writer.commit()
-        writer.commit()  # nothing to commit
-        assert other.refresh()
-        assert not other.refresh()
-        assert {*texts(other)} == {"d1", "d2"}
-        writer.add(documents([0, 3]), vectors([0, 3]))
-        writer.delete(["d1"])
-        raise RuntimeError("enough")
-    assert not other.refresh()
-    opened = Index.open(tmp_path / "index")
-    assert {*texts(opened)} == {"d1", "d2"}
-    assert opened.manifest.commit == 2
-    with opened.writer() as writer:  # the rows that were dropped leave nothing behind
-        writer.add(documents([3]), vectors([3]))
-    assert {*texts(opened)} == {"d1", "d2", "d3"}
-    assert opened.verify().documents == 3
-    index.refresh()
-    assert answers(index) == answers(opened)
-
-
 def test_nothing_of_a_failed_add_can_be_committed(tmp_path: Path) -> None:
     """Also where the caller goes on after the error."""
     index = made(tmp_path / "index", range(3))
@@ -199,6 +146,8 @@ def test_documents_that_are_there_already(
 ) -> None:
     """``skip`` keeps the first of an id, ``update`` the last, with its vector, also in one call."""
     index = made(tmp_path / "index", range(2))
+    with pytest.raises(ValueError, match="on_existing"):
+        add(index, TWICE, np.eye(4), on_existing="replace")
     given = np.eye(4, dtype=np.float32)
     added = add(index, TWICE, given, on_existing=on_existing)
     assert added == (2 if on_existing == "skip" else 3)
@@ -208,23 +157,6 @@ def test_documents_that_are_there_already(
     for id_ in ("x", "y"):
         best = index.search("", vector=given[place[wanted[id_]]], fusion="dense", k=1)
         assert (best[0].id, best[0].score) == (id_, 1.0)
-
-
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ([document(1)], "'d1' is in the index already"),
-        ([Document("x", "a"), Document("x", "b")], "'x' is twice among the documents"),
-    ],
-)
-def test_an_id_that_is_there_is_an_error(tmp_path: Path, given: list[Document], told: str) -> None:
-    """Unless it is told what is to become of it."""
-    index = made(tmp_path / "index", range(2))
-    with pytest.raises(VocabtoolError, match=told), index.writer() as writer:
-        writer.add(given, np.ones((len(given), DIM)))
-    assert {*contents(index)} == {"d0", "d1"}
-    with pytest.raises(ValueError, match="on_existing"), index.writer() as writer:
-        writer.add(given, np.ones((len(given), DIM)), on_existing="replace")  # type: ignore[arg-type]  # which is no choice
 
 
 @pytest.mark.parametrize("on_existing", ["skip", "update"])
@@ -409,30 +341,7 @@ def failing(texts: Sequence[str]) -> NDArray[np.float32]:
     return counted_letters.encode(texts)
 
 
-def test_an_encoder_that_fails_commits_nothing(tmp_path: Path) -> None:
-    """What it raises comes through."""
-    index = Index.create(tmp_path / "index", failing)
-    with pytest.raises(RuntimeError, match="out of order"), index.writer() as writer:
-        writer.add(["good"])
-        writer.add(["fine", "bad"])
-    assert len(index) == 0
-    add(index, ["good"])
-    assert texts(index) == {"0": "good"}
-
-
 # Readers and writers beside each other
-
-
-def test_an_index_is_closed(tmp_path: Path) -> None:
-    """At the end of a ``with`` block, or before; then it answers nothing."""
-    with Index.create(tmp_path / "index", dim=2) as index:
-        with index.writer() as writer:
-            writer.add([Document("a", "amber")], np.ones((1, 2)))
-        assert index.get("a") == Document("a", "amber")
-    index.close()
-    with pytest.raises(VocabtoolError, match="closed"):
-        index.get("a")
-    assert Index.open(tmp_path / "index").get("a") == Document("a", "amber")
 
 
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
@@ -604,17 +513,13 @@ def test_an_index_made_anew_is_opened_anew(tmp_path: Path, act: str) -> None:
 # Searching
 
 
-@pytest.mark.parametrize("threads", [None, 1, 3])
-def test_several_queries_are_answered_as_each_alone(tmp_path: Path, threads: int | None) -> None:
-    """In their order, with vectors or without."""
+def test_several_queries(tmp_path: Path) -> None:
+    """Without vectors, and with vectors as lists; each query needs one then."""
     index = made(tmp_path / "index", range(50), exact_below=20)
     asked = [f"amber only{number:05}" for number in range(20)]
     given = vectors(range(20))
-    many = index.search_many(asked, vectors=given, threads=threads, k=5)
-    assert many == [
-        index.search(text, vector=each, k=5) for text, each in zip(asked, given, strict=True)
-    ]
     assert index.search_many(asked, k=5) == [index.search(text, k=5) for text in asked]
+    many = index.search_many(asked, vectors=given, k=5)
     assert index.search_many(asked, vectors=given.tolist(), k=5) == many
     assert index.search_many([]) == []
     with pytest.raises(ValueError, match="19 vectors for 20"):

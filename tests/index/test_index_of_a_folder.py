@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tests import counted_letters
-from tests.builders.small_indexes import contents
-from vocabtool import ChangedRun, Index, LoadReport, embed, open_encoder, stream
+from tests.builders.small_indexes import contents, counts, texts
+from vocabtool import ChangedRun, Index, LoadReport, embed, open_encoder
 from vocabtool.documents import ReadOptions
 from vocabtool.errors import InvalidFile
 from vocabtool.system.own_files import from_json, to_json
@@ -36,10 +36,6 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(folder / "build" / "x.md", "# Built\n")
     write(folder / ".gitignore", "build/\n")
     return folder
-
-
-def counts(report: LoadReport) -> tuple[int, int, int, int]:
-    return report.added, report.updated, report.unchanged, report.removed
 
 
 def made(**read: Any) -> tuple[Index, LoadReport]:
@@ -134,14 +130,6 @@ def test_a_run_of_embed_records_how_it_split(docs: Path) -> None:
         embed("docs", counted_letters.encode, "split", split="paragraph", overlap=4)
 
 
-def test_streams(docs: Path) -> None:
-    """A stream has the same documents, and all fields of the pieces."""
-    found = [*stream("docs", exclude=["*.md"], split="file")]
-    assert [each.id for each in found] == ["docs/api.rst", "docs/code.py"]
-    assert found[0].fields["title"] == "API"
-    assert [*stream("docs").skip(4)] == [*stream("docs")][4:]
-
-
 def test_records(tmp_path: Path) -> None:
     """Several fields come back from a file of ours; one is stored as it always was."""
     for field in ("a", None, ("a^2", "b")):
@@ -152,10 +140,6 @@ def test_records(tmp_path: Path) -> None:
         from_json(ReadOptions, {"field": [1, 2]}, "x")
 
 
-def texts_of(index: Index) -> dict[str, str]:
-    return {id_: each.text for id_, each in contents(index).items()}
-
-
 def test_the_path_is_searched(docs: Path) -> None:
     """A piece that begins with all headings of its path has no path before it; nor has a row."""
     write(docs / "guide.md", "Before.\n\n# Guide\n\n## Install\n\napt\n\n## 2024\n\nrun it\n")
@@ -163,7 +147,7 @@ def test_the_path_is_searched(docs: Path) -> None:
     write(docs / "main.c", "int a;\n")
     index = Index.create("index", counted_letters.encode)
     index.load("docs", exclude=["build/"], split_size=8)
-    assert texts_of(index) == {
+    assert texts(index) == {
         "docs/api.rst#API": "API\n===\n\nNothing.",
         "docs/code.py#first": "def first(): ...",
         "docs/code.py#second": "def second(): ...",
@@ -210,11 +194,11 @@ def test_other_pieces_have_no_path(docs: Path, split: Any) -> None:
     """Nor have pieces with a field that was asked for, or with vectors of the user's own."""
     index, _ = made(split=split)
     assert index.manifest.searched_fields == ()
-    assert not [text for text in texts_of(index).values() if text.startswith("Guide >")]
+    assert not [text for text in texts(index).values() if text.startswith("Guide >")]
     plain = Index.create("plain", counted_letters.encode)
     plain.load("docs", field="text")
     assert plain.manifest.searched_fields == ()
-    assert texts_of(plain)["docs/guide.md#Guide > Use"] == "## Use\n\nrun it"
+    assert texts(plain)["docs/guide.md#Guide > Use"] == "## Use\n\nrun it"
     given = Index.create("given", dim=3)
     given.load("docs", vectors=np.ones((6, 3), np.float32))
-    assert texts_of(given) == texts_of(plain)
+    assert texts(given) == texts(plain)

@@ -13,13 +13,12 @@ import pytest
 from numpy.typing import NDArray
 
 from tests import counted_letters
-from tests.builders.small_indexes import add, contents, delete
-from tests.index.noting import LONG, asked_of, fails_at, nothing_noted, noting, texts  # noqa: F401 - a fixture
+from tests.builders.small_indexes import add, contents, counts, delete, texts
+from tests.index.noting import LONG, asked_of, fails_at, nothing_noted, noting  # noqa: F401 - a fixture
 from vocabtool import (
     Document,
     Index,
     InvalidFile,
-    LoadReport,
     NotFound,
     VocabtoolError,
     embed,
@@ -46,11 +45,6 @@ def made(tmp_path: Path, *files: Path, **options: Any) -> Index:
     index.load([*files], **{"id_field": "id", **options})
     asked_of.clear()
     return index
-
-
-def counts(report: LoadReport) -> tuple[int, int, int, int]:
-    """What became of the documents."""
-    return report.added, report.updated, report.unchanged, report.removed
 
 
 def test_only_what_changed_is_encoded(tmp_path: Path) -> None:

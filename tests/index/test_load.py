@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from tests import counted_letters
-from tests.builders.small_indexes import contents, ids
-from tests.index.noting import LONG, asked_of, fails_at, nothing_noted, noting, texts  # noqa: F401 - a fixture
+from tests.builders.small_indexes import contents, ids, texts
+from tests.index.noting import LONG, asked_of, fails_at, nothing_noted, noting  # noqa: F401 - a fixture
 from vocabtool import (
     ChangedRun,
     Document,
@@ -140,34 +140,6 @@ def test_other_changes_between_two_parts_of_a_load(tmp_path: Path, compact: bool
     wanted = {f"d{number}": text for number, text in enumerate(all_texts)} | {"d1800": "mine"}
     del wanted["d5"]
     assert texts(index) == wanted
-
-
-def test_ids_that_repeat_in_the_files(tmp_path: Path) -> None:
-    """An error that names the place; or the first is kept, and the others are counted."""
-    file = of_file([("a", "1"), ("b", "2"), ("a", "")], tmp_path / "x.jsonl")
-    index = Index.create(tmp_path / "index", noting)
-    with pytest.raises(InvalidFile, match=r"x\.jsonl"):
-        index.load(file, id_field="id")
-    assert len(index) == 0
-    report = index.load(file, id_field="id", on_duplicate="first")
-    assert (report.read, report.added, report.dropped) == (2, 2, 1)
-    assert texts(index) == {"a": "1", "b": "2"}
-    assert sorted(ids(index.search("b", fusion="dense"))) == ["a", "b"]
-
-
-def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
-    """Unless they raise, with file and line; then nothing is in."""
-    file = tmp_path / "x.jsonl"
-    rows = ('{"id": "a", "text": "one"}', "no json", '{"id": "b"}', '{"id": "c", "text": "two"}')
-    file.write_text("".join(f"{row}\n" for row in rows))
-    index = Index.create(tmp_path / "index", noting)
-    with pytest.raises(InvalidFile, match=r"x\.jsonl:2"):
-        index.load(file, id_field="id")
-    assert len(index) == 0
-    report = index.load(file, id_field="id", on_error="skip")
-    assert (report.read, report.added, report.skipped) == (2, 2, 2)
-    assert [each.place for each in report.first_skipped] == [f"{file}:2", f"{file}:3"]
-    assert texts(index) == {"a": "one", "c": "two"}
 
 
 def test_a_field_keeps_its_kind(tmp_path: Path) -> None:

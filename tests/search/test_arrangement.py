@@ -199,17 +199,6 @@ def test_facets_show_the_most_frequent_values(folder: Path) -> None:
         assert told(answer) == {name: []}
 
 
-def test_facets_of_a_phrase(folder: Path) -> None:
-    """Of a required phrase, its documents; of words that are nothing, those of the condition."""
-    documents = [
-        Document(text, text, {"text length": len(text)}) for text in ("amber birch", "birch amber")
-    ]
-    index = made(folder, documents)
-    for text, count in (('"birch amber"', 1), ("?", 2)):
-        hits = index.search(text, facets=["text length"])
-        assert told(hits) == {"text length": [(11, count)]}
-
-
 def test_the_last_page_says_what_ends(folder: Path) -> None:
     """The depth, if a leg may find more; else the documents. Of the first page nothing is said."""
     index = made(folder, numbered(10))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -304,17 +303,6 @@ def test_judged_queries_are_words(with_model: Index) -> None:
     assert scores["coverage"] == 1.0
     operators = evaluate(with_model, *judged, literal=False).rows
     assert {row.measures["ndcg@10"] for row in operators} == {0.0}
-
-
-def test_exclusions_hold_for_deleted_and_new_documents(tmp_path: Path) -> None:
-    """Rows of later commits are numbered on; deleted ones are not found again."""
-    index = index_of(tmp_path, DOCS, KNOWN)
-    with index.writer() as writer:
-        writer.delete(["b"])
-        writer.add([{"id": "e", "text": "a green kettle"}], np.ones((1, 2), np.float32))
-    found: Any = index.search("kettle -red", vector=VECTOR)
-    assert ids(found) == "ce"
-    assert ids(index.search("tea OR green", vector=VECTOR)) == "ce"
 
 
 def test_many_words_that_are_asked_for(index: Index) -> None:

@@ -73,43 +73,21 @@ def test_an_unknown_word() -> None:
     assert not any("keywords are searched" in note for note in dense.notes)
 
 
-def scores_of(text: str, **weights: float) -> list[float]:
-    """The textbook's, of each document; words weigh 1 but as told."""
-    words = text.split()
-    return [sum(weights.get(w, 1) * bm25(DOCS, w, row) for w in words) for row in range(4)]
-
-
 M = idf(1) / (idf(1) + idf(2))  # of "love xapian"
-NEAR = [1, 0.7 / 0.8, 0.4 / 0.8, 0]  # shares of the range
-
-
-def combined(scores: Sequence[float], w: float) -> list[float]:
-    shares = zip(NEAR, scores, strict=True)
-    return [(1 - w) * near + w * score / max(scores) for near, score in shares]
 
 
 @pytest.mark.parametrize(
     ("text", "settings", "expected"),
     [
-        # m = idf(xapian) / (idf(love) + idf(xapian)); xapian counts 1.5 times; a = 0.5
-        ("love xapian", {}, combined(scores_of("love xapian", xapian=1.5), 0.5 + 0.5 * M)),
-        # plain BM25, whatever is known
-        ("love xapian", {"fusion": "convex", "a": 0.3}, combined(scores_of("love xapian"), 0.3)),
-        # dense ranks 1 to 4; by BM25 xapian (rarer) is first, love and cats share the second
-        ("love xapian", {"fusion": "rrf"}, [1 / 61, 2 / 62, 1 / 63 + 1 / 62, 1 / 64 + 1 / 61]),
-        # BM25 over the unknown words alone, which a single document holds
-        ("love xapian", {"fusion": "unknown-only"}, [0.5, 0.4375, 0.25, 0.5]),
-        # and where every word is known dense shares as they are, not halved
-        ("love cats", {"fusion": "unknown-only"}, NEAR),
         # single legs stay as they are, and have nothing of the other
         ("xapian", {"fusion": "dense"}, [0.9, 0.8, 0.5, 0.1]),
         ("xapian", {"fusion": "keyword"}, [-1, -1, -1, bm25(DOCS, "xapian", 3)]),
     ],
 )
-def test_each_fusion_equals_its_formula(
+def test_each_leg_alone_equals_its_formula(
     text: str, settings: dict[str, Any], expected: list[float]
 ) -> None:
-    """With scores of the textbook and similarities that a person can compute."""
+    """Of the textbook; those of fusions are computed in test_search_laws.py."""
     told = {hit.id: hit.score for hit in ask(text, **settings)}
     assert [told.get(doc.id, -1) for doc in DOCS] == pytest.approx(expected, rel=1e-4)
 

@@ -347,16 +347,24 @@ class StoreContract:
         index = _create(address)
         _put(index, docs)
         with pytest.raises(InterruptedError), index.writer() as writer:
+            writer.delete([docs[1].id])
+            writer.commit()
+            writer.commit()  # nothing to commit
             writer.add([Document("new", "zebra")], [[1.0] * DIM])
             writer.delete([docs[0].id])
             raise InterruptedError
-        assert (len(index), "new" in index, docs[0].id in index) == (20, False, True)
+        index.refresh()
+        assert (len(index), "new" in index, docs[0].id in index) == (19, False, True)
+        assert (index.manifest.commit, docs[1].id in index) == (2, False)
         assert not index.search("zebra", fusion="keyword").hits
         with pytest.raises(VocabtoolError, match="year"), index.writer() as writer:
             writer.add([Document("new", "zebra", {"year": "no year"})], [[1.0] * DIM])
         with pytest.raises(ValueError, match="vector"), index.writer() as writer:
             writer.add([Document("new", "zebra")], [[1.0] * (DIM + 1)])
-        assert (len(index), "new" in index) == (20, False)
+        assert (len(index), "new" in index) == (19, False)
+        with index.writer() as writer:  # what was dropped leaves nothing behind
+            writer.add([Document("new", "yak")], [[1.0] * DIM])
+        assert [hit.id for hit in index.search("zebra yak", fusion="keyword")] == ["new"]
         assert index.verify().documents == 20
 
     def test_two_handles(self, address: str) -> None:
@@ -379,6 +387,11 @@ class StoreContract:
         other.delete(docs[1].id)
         one.refresh()
         assert (len(one), docs[1].id in one) == (28, False)
+        with other:
+            assert other.get(docs[2].id) is not None
+        with pytest.raises(VocabtoolError, match="closed"):
+            other.get(docs[2].id)
+        assert docs[2].id in one
 
     def test_hostile_documents(self, address: str) -> None:
         """Hostile ids, texts, field names and values are stored and returned unchanged."""
@@ -477,6 +490,11 @@ class StoreContract:
         with pytest.raises(NotFound):
             Index.open(address)
         index = _create(address)
+        for each in (index, Index.open(address)):
+            assert (len(each), each.manifest.commit, each.get("d1")) == (0, 0, None)
+            assert each.search("bala", vector=vector_of(1)).hits == ()
+            assert (each.configuration, each.encoder) == (index.configuration, None)
+            assert (each.verify().documents, each.compact(), each.calibration) == (0, 0, None)
         _put(index, documents(5))
         with pytest.raises(FolderNotEmpty):
             _create(address)

@@ -65,26 +65,14 @@ class Both:
             manifest = Manifest(index="0" * 32, configuration=held)
             self.tables = create_index(connection, "vocabtool", "own", manifest, "here", {})
         self.writer = PostgresWriter(self.connections, self.tables, cutter)
-        self.add(docs)
+        (batch,) = batches_of([Document(doc.id, doc.text, doc.fields) for doc in docs])
+        given = np.array([doc.vector or (0.0,) * DIM for doc in docs], np.float32)
+        self.writer.append(batch, prepare(given, held.metric), [0] * len(batch))
+        self.writer.commit_changes(self.writer.manifest, codes=False)
         self.store = PostgresStore(self.connections, self.tables, NO_MODEL, cutter)
         self.small = SmallCorpus(docs, dim=DIM)
         rows = self.store.rows_of([doc.id for doc in docs])
         self.row_of = [rows[doc.id] for doc in docs]
-        self.place_of = {row: place for place, row in enumerate(self.row_of)}
-
-    def add(self, docs: Sequence[Doc]) -> None:
-        start = 0
-        held = [Document(doc.id, doc.text, doc.fields) for doc in docs]
-        metric = self.writer.manifest.configuration.metric
-        for batch in batches_of(held):
-            part = docs[start : start + len(batch)]
-            start += len(batch)
-            given = np.array([doc.vector or (0.0,) * DIM for doc in part], np.float32)
-            self.writer.append(batch, prepare(given, metric), [0] * len(batch))
-        self.writer.commit_changes(self.writer.manifest, codes=False)
-
-    def places(self, rows: Any) -> list[int]:
-        return [self.place_of[row] for row in rows.tolist()]
 
     def close(self) -> None:
         self.writer.close()
