@@ -99,6 +99,19 @@ def table_nodes(words: Sequence[bytes], name: bytes = b"words") -> tuple[bytes, 
     )
 
 
+def file_table(filename: bytes, **attributes: bytes) -> tuple[bytes, ...]:
+    """A table filled from the whole lines of a file, or as its attributes say."""
+    whole = {"key_index": number(3, -2), "value_index": number(3, -1)}
+    return (
+        const(b"path", scalar_tensor(filename)),
+        node(b"hash_table", b"HashTableV2", shared_name=field(2, b"shared")),
+        node(
+            *(b"fill", b"InitializeTableFromTextFileV2", b"hash_table", b"path"),
+            **whole | attributes,
+        ),
+    )
+
+
 def tokenizer(op: bytes, buffer: bytes) -> bytes:
     """A SavedModel with one op of TensorFlow Text, and the buffer that it takes as its model."""
     tensor = number(1, UINT8) + field(2, shape(len(buffer))) + field(4, buffer)

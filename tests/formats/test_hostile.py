@@ -124,14 +124,7 @@ def test_a_lying_tensor_is_said(data: bytes, message: str, model: Writer) -> Non
 def from_file(filename: bytes) -> bytes:
     """A SavedModel with a table filled from the asset ``filename``."""
     asset = b.field(1, b.field(1, b"path:0")) + b.field(2, filename)
-    whole = {"key_index": b.number(3, -2), "value_index": b.number(3, -1)}
-    fill = b"InitializeTableFromTextFileV2"
-    return graph(
-        b.const(b"path", b.scalar_tensor(b"/home/somebody/words.txt")),
-        b.node(b"hash_table", b"HashTableV2", shared_name=b.field(2, b"shared")),
-        b.node(b"fill", fill, b"hash_table", b"path", **whole),
-        tail=b.field(6, asset),
-    )
+    return graph(*b.file_table(b"/home/somebody/words.txt"), tail=b.field(6, asset))
 
 
 @pytest.mark.parametrize("name", [b"../../secret.txt", b"/etc/passwd", b"..", b"a\\b", b"C:x"])
