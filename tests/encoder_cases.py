@@ -44,6 +44,15 @@ def write_vectors(path: Path, words: list[str], matrix: NDArray[Any]) -> Path:
     return path
 
 
+def put(name: str, text: str | bytes) -> Callable[[Path], None]:
+    """Writes a file of a model."""
+
+    def change(model: Path) -> None:
+        (model / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    return change
+
+
 def put_in_hub_cache(model: Path, cache: Path, name: str) -> None:
     """A copy as ``hf download OWNER/NAME`` leaves it. ``name``: OWNER--NAME."""
     snapshots = cache / f"models--{name}" / "snapshots"

@@ -110,16 +110,11 @@ def test_imports_point_up(part: str) -> None:
 )
 def test_what_is_imported_on_use(statement: str, modules: tuple[str, ...]) -> None:
     """Heavy libraries, also after an extraction; by an index what reads models."""
-    assert loaded(statement, modules) == []
-
-
-def loaded(statement: str, modules: tuple[str, ...]) -> list[str]:
-    """Which of these modules a fresh Python has after a statement."""
     code = f"{statement}\nimport sys\nprint(*(m for m in {modules!r} if m in sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    return done.stdout.split()
+    assert done.stdout.split() == []
 
 
 def test_contributing_names_what_is_there() -> None:

@@ -11,10 +11,6 @@ from tests.conftest import ROOT
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-
-
 def test_extras() -> None:
     """It names all extras that are advised, and the one command of CI."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -26,7 +22,8 @@ def test_extras() -> None:
     advised = re.findall(r"pip install '(.*?)\[(.+?)\]'", "".join((*sources, README)))
     assert {folder for folder, _ in advised} == {"."}
     assert {name for _, names in advised for name in names.split(",")} <= set(chain(*named))
-    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    blocks = re.findall(r"^```sh\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    lines = [line for block in blocks for line in block.splitlines()]
     found = [line for line in lines if re.fullmatch(r"python3 -m venv .*pytest( .*)?", line)]
     assert len(found) == 1
     assert README.count("\n") <= 200

@@ -7,23 +7,30 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from subprocess import run
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs, urlsplit
+from typing import Any, Final
+from urllib.parse import parse_qs, quote, urlsplit
 
 import numpy as np
 import pytest
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, Route
+pytest.importorskip("playwright", reason="it drives the browser")
+pytest.importorskip("axe_playwright_python", reason="it checks the page")
+pytest.importorskip("httpx", reason="it asks the server")
+pytest.importorskip("uvicorn", reason="the extra serve is not installed")
 
-MODULES: Final = ("playwright", "axe_playwright_python", "fastapi", "uvicorn", "httpx")
-MISSING: Final = [name for name in MODULES if find_spec(name) is None]
-MISSING.extend({"chromium"} - {which("chromium") and "chromium"})
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+import axe_playwright_python
+import httpx
+from playwright.sync_api import Browser, Page, Route, expect
+
+from tests.builders.served import serving
+from tests.builders.small_indexes import made as made_small
+from vocabtool import Document, Index
+from vocabtool.choices import FUSIONS
+
+pytestmark = pytest.mark.skipif(which("chromium") is None, reason="chromium is not installed")
 
 PHONE: Final = 360  # CSS pixels
 HEIGHT: Final = 900
@@ -50,8 +57,6 @@ FOCUS: Final = "document.activeElement.id"
 
 def fill(index: Any, texts: dict[str, str]) -> None:
     """Add documents in one commit."""
-    from vocabtool import Document
-
     documents = [
         Document(name, text, {"subject": SUBJECTS.get(name, "none"), "year": 2020 + len(name)})
         for name, text in texts.items()
@@ -72,8 +77,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def made(folder: Path, model: Path) -> Path:
     """Make an index of the documents."""
-    from vocabtool import Index
-
     index = Index.create(folder, str(model), rule="lower", weights="none")
     fill(index, TEXTS)
     return folder
@@ -87,8 +90,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index without a model."""
-    from tests.builders.small_indexes import made as made_small
-
     path = tmp_path_factory.mktemp("other") / "small"
     made_small(path)
     return path
@@ -97,8 +98,6 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(folder: Path, other: Path) -> Iterator[str]:
     """The address of a server with two indexes."""
-    from tests.builders.served import serving
-
     with serving({"help desk": folder, "small": other}) as client:
         yield str(client.base_url)
 
@@ -136,8 +135,6 @@ class Tab:
 
     def shows(self, *ids: str) -> None:
         """Wait until the first list has these hits."""
-        from playwright.sync_api import expect
-
         expect(self.page.locator("article[id^=first-] h3 bdi")).to_have_text([*ids])
 
     def marks(self) -> dict[str, str]:
@@ -148,8 +145,6 @@ class Tab:
 
     def check(self, expected: tuple[str, ...] = ()) -> None:
         """No request to other hosts, no errors of the console, nothing that axe-core finds."""
-        import axe_playwright_python
-
         script = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text("utf-8")
         self.page.evaluate(script)
         found = self.page.evaluate("axe.run()")["violations"]
@@ -370,11 +365,7 @@ def test_filters(tab: Tab) -> None:
 
 def test_words_in_no_document_are_known_or_unknown(tab: Tab, tmp_path: Path, model: Path) -> None:
     """Both are struck out, in the colours of words that are found."""
-    from tests.builders.served import serving
-
     texts = {"paper": "The printer needs paper.", "xapian": "Xapian needs paper."}
-    from vocabtool import Index
-
     with Index.create(tmp_path / "few", str(model), rule="lower", weights="none") as index:
         fill(index, texts)
     with serving({"few": tmp_path / "few"}) as client:
@@ -395,9 +386,6 @@ def test_words_in_no_document_are_known_or_unknown(tab: Tab, tmp_path: Path, mod
 
 def test_the_whole_text(tab: Tab, tmp_path: Path, model: Path) -> None:
     """A long text is cut; a button shows all of it, with its highlights, and another one less."""
-    from tests.builders.served import serving
-    from vocabtool import Index
-
     text = f"{'water ' * 200}Xapian {'paper ' * 200}Zope"
     with Index.create(tmp_path / "long", str(model), rule="lower", weights="none") as index:
         fill(index, {"long": text, "short": "Xapian"})
@@ -416,9 +404,6 @@ def test_the_whole_text(tab: Tab, tmp_path: Path, model: Path) -> None:
 
 def test_more_hits(tab: Tab, tmp_path: Path, model: Path) -> None:
     """Pages follow each other, all hits once; after a commit, the first page comes again."""
-    from tests.builders.served import serving
-    from vocabtool import Index
-
     path = made(tmp_path / "index", model)
     with serving({"live": path}) as client:
         tab.open("?q=find+Xapian&k=2", str(client.base_url))
@@ -477,8 +462,6 @@ def test_nothing_found_offers_spellings(tab: Tab) -> None:
 @pytest.mark.parametrize("text", ['it\'s "so" \\ $HOME `id` 😀', "-printer paper", "a\u2028b OR c"])
 def test_copies_run(tab: Tab, folder: Path, text: str) -> None:
     """What is copied as Python finds the same; a shell splits the other two as they are meant."""
-    from urllib.parse import quote
-
     tab.open(f"?q={quote(text)}&where={quote('''subject = 'it''s' or year > 2000''')}&a=0.25")
     tab.page.click("#copies summary")
     curl, python, command = tab.page.locator(".snippet pre").all_text_contents()
@@ -555,9 +538,6 @@ def test_dark(tab: Tab) -> None:
 
 def test_an_index_that_changes(tab: Tab, tmp_path: Path, model: Path) -> None:
     """The next search after a commit shows it, and the facts of the index follow."""
-    from tests.builders.served import serving
-    from vocabtool import Index
-
     path = made(tmp_path / "index", model)
     with serving({"live": path}) as client:
         tab.open("?q=quokka", str(client.base_url))
@@ -574,8 +554,6 @@ def test_an_index_that_changes(tab: Tab, tmp_path: Path, model: Path) -> None:
 
 def test_a_server_that_goes_away(tab: Tab, folder: Path) -> None:
     """The page says so, tries again, and answers by itself when the server is back."""
-    from tests.builders.served import serving
-
     with serving({"help desk": folder}) as client:
         tab.open("?q=printer", str(client.base_url))
         port = client.base_url.port
@@ -686,8 +664,6 @@ def test_a_large_vocabulary_scrolls(tab: Tab) -> None:
 
 def test_files_are_asked_for_again_only_if_they_changed(tab: Tab) -> None:
     """Each file has its type, a tag, and is not kept without asking; nothing else is served."""
-    import httpx
-
     with httpx.Client(base_url=tab.server) as client:
         page = client.get("/")
         assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -706,8 +682,6 @@ def test_files_are_asked_for_again_only_if_they_changed(tab: Tab) -> None:
 
 def test_fusions_are_those_of_the_library(tab: Tab) -> None:
     """The page offers every fusion."""
-    from vocabtool.choices import FUSIONS
-
     tab.open()
     for side, first in (("first", ()), ("second", ("none",))):
         options = tab.page.locator(f"#{side} option").all_inner_texts()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Unpack, cast
+from typing import Any, Unpack, cast
 
 import pyarrow as pa
 
@@ -19,6 +19,21 @@ from vocabtool.documents import (
     SkipCounter,
     Sources,
 )
+
+
+class Indexed:
+    """Rows behind an index only; remembers which were read."""
+
+    def __init__(self, rows: Sequence[Any]) -> None:
+        self.rows = rows
+        self.read: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: int) -> Any:
+        self.read.append(place)
+        return self.rows[place]
 
 
 def batches(

@@ -28,7 +28,15 @@ from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 from tests.conftest import ROOT
-from tests.documents.reading import batches, binary, documents, ids_of, skipping, texts_of
+from tests.documents.reading import (
+    Indexed,
+    batches,
+    binary,
+    documents,
+    ids_of,
+    skipping,
+    texts_of,
+)
 from vocabtool import Document
 from vocabtool.documents import END, Batch, Extent, SkipCounter, extent, left_out
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
@@ -85,21 +93,6 @@ def write_records(path: Path, packed: str = "") -> None:
             named = {name: feature(value) for name, value in row.items()}
             example = tf.train.Example(features=tf.train.Features(feature=named))
             writer.write(example.SerializeToString())
-
-
-class Indexed:
-    """Rows behind an index only; remembers which were read."""
-
-    def __init__(self, rows: Sequence[Any]) -> None:
-        self.rows = rows
-        self.read: list[int] = []
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, place: int) -> Any:
-        self.read.append(place)
-        return self.rows[place]
 
 
 def queued(rows: Sequence[Any]) -> queue.Queue[Any]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from tests.cli.running import environment
-from tests.encoder_cases import PIECES, put_in_hub_cache, tokenizer_of
+from tests.encoder_cases import PIECES, put, put_in_hub_cache, tokenizer_of
 from vocabtool import Index, Words, open_encoder
 from vocabtool.errors import (
     InvalidFile,
@@ -217,8 +217,7 @@ def test_ways_to_name_it(model: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("file", "same"),
-    [("README.md", True), ("modules.json", True), ("tokenizer.json", False)],
+    ("file", "same"), [("README.md", True), ("modules.json", True), ("tokenizer.json", False)]
 )
 def test_fingerprint(model: Path, file: str, same: bool) -> None:
     """Tensors, tokenizer and settings count, and nothing else."""
@@ -298,26 +297,21 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
     "weights": (tensors(weights=ROWS), InvalidFile, "'weights' is float32 of shape"),
     "normalize": (lambda model: edit(model, normalize="yes"), InvalidFile, "normalize is a text"),
     "max_length": (lambda model: edit(model, max_length=0), InvalidFile, "max_length is 0"),
-    "config": (lambda model: put(model, "config.json", "[]"), InvalidFile, "a list, wanted an obj"),
+    "config": (put("config.json", "[]"), InvalidFile, "a list, wanted an obj"),
     "long config": (
-        lambda model: put(model, "config.json", " " * (1 << 24) + "{}"),
+        put("config.json", " " * (1 << 24) + "{}"),
         UnsupportedFormat,
         "settings of more than",
     ),
-    "tokenizer": (lambda model: put(model, "tokenizer.json", "{}"), VocabtoolError, "tokenizer"),
-    "modules": (
-        lambda model: put(model, "modules.json", "[1]"),
-        InvalidFile,
-        "modules.json: a mod",
-    ),
+    "tokenizer": (put("tokenizer.json", "{}"), VocabtoolError, "tokenizer"),
+    "modules": (put("modules.json", "[1]"), InvalidFile, "modules.json: a mod"),
     "module": (
-        lambda model: put(model, "modules.json", '[{"type": "mine.StaticEmbedding"}]'),
+        put("modules.json", '[{"type": "mine.StaticEmbedding"}]'),
         UnknownFormat,
         r"its modules are mine\.StaticEmbedding",
     ),
     "path": (
-        lambda model: put(
-            model,
+        put(
             "modules.json",
             '[{"type": "sentence_transformers.models.StaticEmbedding", "path": "../model"}]',
         ),
@@ -330,10 +324,6 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
         r"no tokenizer\.json",
     ),
 }
-
-
-def put(model: Path, name: str, text: str) -> None:
-    (model / name).write_text(text)
 
 
 @pytest.mark.parametrize("name", DAMAGED)

@@ -21,7 +21,7 @@ from tests.builders.minilm import minilm as minilm_folder
 from tests.builders.onnx_models import HIDDEN, export, graph, half, modules, quantized, save
 from tests.builders.saved_model_bytes import field, number
 from tests.cli.running import environment
-from tests.encoder_cases import PIECES, put_in_hub_cache, tokenizer_of, with_ends
+from tests.encoder_cases import PIECES, put, put_in_hub_cache, tokenizer_of, with_ends
 from vocabtool import Words, open_encoder
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat, VocabtoolError
 
@@ -424,13 +424,6 @@ def test_hidden_tensors(place: str, model: Path) -> None:
 # Damage.
 
 
-def put(name: str, text: str | bytes) -> Callable[[Path], None]:
-    def change(model: Path) -> None:
-        (model / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-
-    return change
-
-
 def changed(**facts: Any) -> Callable[[Path], None]:
     return lambda model: onnx.save(graph(COUNT, **facts), model / "model.onnx")
 
@@ -444,10 +437,6 @@ def operator(op: str, domain: str) -> Callable[[Path], None]:
         onnx.save(whole, model / "model.onnx")
 
     return change
-
-
-def with_modules(text: str) -> Callable[[Path], None]:
-    return put("modules.json", text)
 
 
 TRANSFORMER = '{"type": "sentence_transformers.models.Transformer", "path": ""}'
@@ -482,16 +471,17 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
         "no tokenizer.json beside it",
     ),
     "tokenizer": (put("tokenizer.json", "{}"), VocabtoolError, "tokenizer"),
-    "no modules": (with_modules("{}"), InvalidFile, "modules.json"),
-    "text as module": (with_modules('["x"]'), InvalidFile, "a module is a text"),
+    "no modules": (put("modules.json", "{}"), InvalidFile, "modules.json"),
+    "text as module": (put("modules.json", '["x"]'), InvalidFile, "a module is a text"),
     "foreign": (
-        with_modules('[{"type": "mine.Pooling"}]'),
+        put("modules.json", '[{"type": "mine.Pooling"}]'),
         UnsupportedFormat,
         "does not apply the modules Pooling",
     ),
     "path": (
-        with_modules(
-            f'[{TRANSFORMER}, {{"type": "sentence_transformers.models.Pooling", "path": "../x"}}]'
+        put(
+            "modules.json",
+            f'[{TRANSFORMER}, {{"type": "sentence_transformers.models.Pooling", "path": "../x"}}]',
         ),
         InvalidFile,
         "opens only files",

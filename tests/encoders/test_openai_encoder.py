@@ -381,9 +381,7 @@ def test_a_proxy(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        *({"requests": 0}, {"timeout": 0}, {"timeout": float("nan")}, {"retries": -1}),
-    ],
+    [{"requests": 0}, {"timeout": 0}, {"timeout": float("nan")}, {"retries": -1}],
     ids=str,
 )
 def test_numbers_that_are_too_small(wrong: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tests.builders import embedding_server as server_of
@@ -228,15 +229,8 @@ def test_a_server_gets_prompts_and_the_length(server: Server) -> None:
     assert encoder.encode_queries(["one"]).tolist() == [[8, 1]]
     sent = {text for text in server.asked if text != "How long is a vector?"}
     assert sent == {"ask: one", *(f"see: {text}" for text in texts if text.strip())}
-    assert encoder.encode_batches(encoder_array(texts), 3)[1].tolist() == wanted[3:6]
+    assert encoder.encode_batches(pa.array(texts), 3)[1].tolist() == wanted[3:6]
     assert open_encoder(server.model).fingerprint != encoder.fingerprint
-
-
-def encoder_array(texts: list[str]) -> Any:
-    """As the pipeline passes texts."""
-    import pyarrow as pa
-
-    return pa.array(texts)
 
 
 def test_a_server_that_does_not_cut(server: Server) -> None:

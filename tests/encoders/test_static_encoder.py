@@ -51,29 +51,16 @@ def known_words(text: str) -> list[str]:
     return [word for word in text.lower().split() if word in WORDS]
 
 
-def textbook_weights(kind: str, sample: list[str]) -> dict[str, float]:
-    """The formulas, word by word in float64."""
-    words = [known_words(text) for text in sample]
-    holding = Counter(word for text in words for word in set(text))
-    if kind == "none":
-        return dict.fromkeys(WORDS, 1.0)
-    return {word: math.log((1 + len(sample)) / (1 + holding[word])) + 1 for word in WORDS}
-
-
-def textbook_means(texts: list[str], weights: dict[str, float]) -> NDArray[np.float64]:
-    """Weighted means in float64, a loop over words."""
+def textbook(kind: str, *, sample: list[str], texts: list[str]) -> NDArray[np.float64]:
+    """The formulas in float64, a loop over words: weighted means at unit length."""
+    holding = Counter(word for text in sample for word in {*known_words(text)})
+    weights = dict.fromkeys(WORDS, 1.0)
+    if kind == "idf":
+        weights = {w: math.log((1 + len(sample)) / (1 + holding[w])) + 1 for w in WORDS}
     means = np.zeros((len(texts), DIM))
     for number, text in enumerate(texts):
-        words = known_words(text)
-        for word in words:
-            vector = MATRIX[WORDS.index(word)].astype(float)
-            means[number] += weights[word] * vector / len(words)
-    return means
-
-
-def textbook(kind: str, *, sample: list[str], texts: list[str]) -> NDArray[np.float64]:
-    """The means at unit length."""
-    means = textbook_means(texts, textbook_weights(kind, sample))
+        for word in known_words(text):
+            means[number] += weights[word] * MATRIX[WORDS.index(word)].astype(float)
     norms = np.linalg.norm(means, axis=1, keepdims=True)
     unit: NDArray[np.float64] = np.divide(means, norms, out=np.zeros_like(means), where=norms > 0)
     return unit

@@ -17,26 +17,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from tests.documents.reading import Indexed
 from vocabtool import Document, Stream, interleave, mix, stream
 from vocabtool.documents import END, SkipCounter
 from vocabtool.errors import InvalidFile, OperatorFailed, VocabtoolError
-
-
-class Indexed:
-    """Numbers behind an index; knows which were touched."""
-
-    def __init__(self, length: int) -> None:
-        self.length = length
-        self.touched: list[int] = []
-
-    def __len__(self) -> int:
-        return self.length
-
-    def __getitem__(self, index: int) -> int:
-        if index >= self.length:
-            raise IndexError(index)
-        self.touched.append(index)
-        return index
 
 
 class Endless:
@@ -207,21 +191,21 @@ SKIPPED_UNREAD: list[Callable[[Stream[int]], Stream[Any]]] = [
 def test_what_is_skipped_is_not_read() -> None:
     """Operators that keep order and number pass on what is skipped to an indexable."""
     for operator in SKIPPED_UNREAD:
-        source = Indexed(10)
+        source = Indexed(range(10))
         assert list(operator(Stream.of(source)))
-        assert min(source.touched) == 6
+        assert min(source.read) == 6
 
 
 def test_cache_in_memory() -> None:
     """After a whole pass the source is not read again; what is left early does not count."""
-    source = Indexed(3)
+    source = Indexed(range(3))
     cached: Stream[int] = Stream.of(source).cache()
     assert list(islice(cached, 2)) == [0, 1]
     assert list(cached) == [0, 1, 2]
-    source.touched.clear()
+    source.read.clear()
     assert list(cached) == [0, 1, 2]
     assert list(cached.skip(2)) == [2]
-    assert source.touched == []
+    assert source.read == []
     assert list(Stream.of([1, 2]).repeat().skip(3).take(3)) == [2, 1, 2]
     assert list(Stream.of([]).repeat()) == []
 
