@@ -24,7 +24,7 @@ NOTHING = b.node(b"n", b"NoOp")
 MODEL = ROOT / "data" / "sentence_encoder"
 
 # The limits of the reader.
-MAX_NODES, MAX_FUNCTIONS, MAX_OBJECTS, MAX_CAPTURES = 400_000, 100_000, 500_000, 500_000
+MAX_NODES, MAX_FUNCTIONS = 400_000, 100_000
 MAX_RANK, MAX_REPEATED = 254, 1 << 16
 
 
@@ -277,7 +277,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "scattered strings": lambda: strings(repeated(b"\x42\x00\x08\x07"), 12),
     "small tables": lambda: b.saved_model(repeated(b.graph(*b.table_nodes(WORDS)))),
     "packed integers": lambda: with_ids(packed_ints(10_000_000)),
-    "an object path without end": lambda: object_path(500_000),
+    "an object path without end": lambda: object_path(MAX_NODES),
     "deep nesting": lambda: graph(deep(2_000)),
     "random bytes": lambda: random.Random(5).randbytes(TEN_MB),
     "strings just under the limit": lambda: strings(b"\x42\x01\xff" * 3_300_000, 3_300_000),
@@ -305,16 +305,16 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "captures just under the limit": lambda: graph(
         NOTHING,
         tail=b.field(
-            7, b.field(2, b.field(1, b"g") + b.field(2, b.field(2, b"\xff\x03" * MAX_CAPTURES)))
+            7, b.field(2, b.field(1, b"g") + b.field(2, b.field(2, b"\xff\x03" * MAX_NODES)))
         ),
     ),
-    "objects just under the limit": lambda: graph(NOTHING, tail=b.field(7, b"\n\0" * MAX_OBJECTS)),
+    "objects just under the limit": lambda: graph(NOTHING, tail=b.field(7, b"\n\0" * MAX_NODES)),
     "dimensions just under the limit": lambda: strings(b.field(8, b"x"), *[1] * MAX_RANK),
     "a string that repeats just under the limit": lambda: strings(
         b.field(8, b"x" * 1_000), MAX_REPEATED
     ),
-    "one input 100,000 times": lambda: graph(
-        *b.table_nodes(WORDS), b.node(b"p", b"Pack", *[b"x"] * 100_000)
+    "one input 400,000 times": lambda: graph(
+        *b.table_nodes(WORDS), b.node(b"p", b"Pack", *[b"x"] * MAX_NODES)
     ),
     "a long string that repeats": lambda: strings(b.field(8, b"x" * 1_000_000), 65_536),
     "functions that nobody calls": lambda: fills_in_functions(8_000),
@@ -338,7 +338,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 UNDER_LIMITS = {
     *(name for name in HOSTILE if name.endswith("just under the limit")),
     "nodes searched by name",
-    "one input 100,000 times",
+    "one input 400,000 times",
     "two million pieces",
     "tables with equal ends",
 }

@@ -22,7 +22,6 @@ LAYER: dict[str, Any] = {
     "config": {"name": "words", "vocabulary": ["the", "naïve"]},
 }
 WORDS = (b"the", "naïve".encode())
-MAX_CONTAINERS, MAX_KEYS, MAX_ITEMS = 131_072, 524_288, 1_048_576  # the limits of the reader
 
 
 def node(path: str, metadata: Any) -> bytes:
@@ -151,13 +150,11 @@ def warning(metadata: bytes) -> str:
         (b"\x08\x01\x12\x00", "contains no object: not a keras_metadata.pb"),
         (b"\x0a\x05\x1a", r"field 1 runs 4 bytes past the end of its message \(at byte 2\)"),
         (node("a" * 4097, LAYER), r"a path has 4,097 bytes; wanted at most 4,096 \(at byte 3\)"),
-        (node("root", b'["StringLookup"'), "the configuration of 'root' is not JSON: Expecting"),
-        (node("root", b'"StringLookup\xff"'), "of 'root' is not JSON: 'utf-8' codec can't decode"),
+        (node("root", b'["StringLookup"'), "the configuration of 'root': not JSON: Expecting"),
+        (node("root", b'"StringLookup\xff"'), "of 'root': JSON that is not UTF-8"),
         (node("root", b'["StringLookup"]'), "the configuration of 'root' is a list, wanted an"),
-        (node("root", b'{"StringLookup": ' + b"[" * 100_000), "the configuration of 'root' is"),
-        (node("root", b'{"StringLookup": ' + b"[]," * (MAX_CONTAINERS + 1)), "the configuration"),
-        (node("root", b'{"StringLookup": {' + b'"":0,' * (MAX_KEYS + 1)), "the configuration of"),
-        (node("root", b'{"StringLookup": [' + b"1," * (MAX_ITEMS + 1)), "the configuration of"),
+        (node("root", b'{"StringLookup": ' + b"[" * 100_000), "of 'root': this JSON is not a"),
+        (node("root", b'{"StringLookup": ' + b"[]," * 131_073), "of 'root': this JSON is not a"),
         (node("root", b'{"StringLookup": ' + b"1" * 5000 + b"}"), "the configuration of 'root'"),
     ],
 )

@@ -210,9 +210,9 @@ def test_a_word_and_a_number(tmp_path: Path, case: str) -> None:
 
 
 def test_a_line_too_long_for_a_word(tmp_path: Path) -> None:
-    """A megabyte without a newline is no word."""
-    path = written(tmp_path, b"the\n" + b"x" * (1 << 20) + b"y\n")
-    with pytest.raises(InvalidFile, match=r"line 2 has 1,048,577 bytes.*\(at byte 4\)"):
+    """Four megabytes without a newline are no word."""
+    path = written(tmp_path, b"the\n" + b"x" * (1 << 22) + b"y\n")
+    with pytest.raises(InvalidFile, match=r"line 2 has 4,194,305 bytes.*\(at byte 4\)"):
         vocabtool.inspect(path)
 
 

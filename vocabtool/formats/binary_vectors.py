@@ -89,7 +89,7 @@ class VectorFile:
 # word2vec.
 
 WINDOW: Final = 1 << 18  # bytes read at a time
-MAX_WORD: Final = 1 << 13  # bytes of a word; word2vec truncates words to 100
+MAX_WORD: Final = 1 << 16  # bytes of a word, in a file of any format; word2vec truncates to 100
 MAX_DIM: Final = 1 << 16
 FLOAT: Final = 4  # bytes
 NUMBER_TEXT: Final = re.compile(rb"[0-9+\-.eEnaifNAIF \r\n]*")  # characters of numbers as text
@@ -391,7 +391,6 @@ FASTTEXT_MAGIC: Final = struct.pack("<i", 793712314)
 HEAD: Final = struct.Struct("<2i 12i d 3i 2q")
 BEHIND: Final = struct.Struct("<qb")  # an entry's count and type
 MATRIX: Final = struct.Struct("<?2q")  # whether it is quantised, rows, columns
-MAX_ENTRY: Final = 1 << 16  # bytes of an entry
 
 
 def _read_fasttext(source: Source) -> Findings:
@@ -456,11 +455,11 @@ FASTTEXT: Final = Reader(
 def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteStrings, int]:
     data, ends = bytearray(), array("q")
     for _ in range(count):
-        end = buffer.find(b"\0", start, start + MAX_ENTRY)
+        end = buffer.find(b"\0", start, start + MAX_WORD)
         behind = end + 1 + BEHIND.size
         if end < 0 or behind > len(buffer):
             raise InvalidFile(
-                f"an entry of the dictionary is truncated or longer than {MAX_ENTRY:,} bytes",
+                f"an entry of the dictionary is truncated or longer than {MAX_WORD:,} bytes",
                 offset=start,
             )
         _, found = BEHIND.unpack_from(buffer, end + 1)

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import word_list
+from vocabtool.formats.files import MAX_FILE
 from vocabtool.formats.json_file import (
-    MAX_FILE,
     MAX_ID,
     expect,
     is_id,

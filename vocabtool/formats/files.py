@@ -29,6 +29,10 @@ from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, refuse_po
 from vocabtool.formats.wire import Buffer
 from vocabtool.vocabulary import printable
 
+MAX_FILE: Final = 1 << 28  # bytes of a vocabulary; ten times the largest known tokenizer
+MAX_FILES: Final = 10_000  # of a folder, an archive or a manifest
+MAX_NAMED: Final = 5  # handles, files or values that a message names
+
 
 def map_file(file: Path) -> Buffer:
     """Memory-map a file for reading; return ``b""`` for an empty file."""
@@ -78,7 +82,6 @@ def refuse_link(path: Path) -> None:
 # Zip archives.
 
 ZIP: Final = b"PK\x03\x04"  # at the beginning of a member
-MAX_MEMBERS: Final = 10_000
 MAX_DIRECTORY: Final = 1 << 21  # bytes; Python needs fifteen times as many
 MAX_FREE: Final = 1 << 23  # bytes that any archive may unpack to ...
 MAX_GROWTH: Final = 3  # ... and this many times its own size
@@ -159,8 +162,8 @@ class ZipArchive:
 
 
 def _check_members(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
-    if len(members) > MAX_MEMBERS:
-        raise InvalidFile(f"an archive of {len(members):,} members, wanted at most {MAX_MEMBERS:,}")
+    if len(members) > MAX_FILES:
+        raise InvalidFile(f"an archive of {len(members):,} members, wanted at most {MAX_FILES:,}")
     checked: dict[str, zipfile.ZipInfo] = {}
     for member in members:
         name = member.orig_filename.replace("\\", "/")
@@ -190,8 +193,6 @@ CACHE_DIR: Final = "TFHUB_CACHE_DIR"
 DESCRIPTOR: Final = ".descriptor.txt"  # beside a module's folder; its first line has the handle
 HANDLE: Final = re.compile(r"https?://[^/\s]")  # the address of a module, on any host
 MODULE: Final = b"Module: "
-MAX_DESCRIPTOR: Final = 4096  # bytes of a descriptor that are read
-MAX_NAMED: Final = 5  # handles, files or values that a message names
 
 
 def find(handle: str) -> Path:
@@ -217,7 +218,7 @@ def find(handle: str) -> Path:
     for descriptor in sorted(cache.glob("*" + DESCRIPTOR)):
         if descriptor.is_file() and Path(str(descriptor).removesuffix(DESCRIPTOR)).is_dir():
             with descriptor.open("rb") as file:
-                line = file.read(MAX_DESCRIPTOR).partition(b"\n")[0]
+                line = file.readline(4096).rstrip(b"\n")
             if line.startswith(MODULE):
                 handles.append(line.removeprefix(MODULE).decode("utf-8", "replace"))
     named = ", ".join(handles[:MAX_NAMED])

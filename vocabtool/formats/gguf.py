@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats.files import map_file
+from vocabtool.formats.files import MAX_FILE, map_file
 from vocabtool.formats.reader import Findings, Reader, Source
-from vocabtool.formats.wire import Buffer
+from vocabtool.formats.wire import MAX_NAME, Buffer
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, printable
 
@@ -33,11 +33,8 @@ NUMBERS: Final = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", s
 INTEGERS: Final = "BbHhIiQq"
 T = TypeVar("T")
 
-MAX_KEYS: Final = 1 << 16  # llama.cpp writes fewer than 100
-MAX_KEY: Final = (1 << 16) - 1  # bytes, according to the specification
+MAX_KEYS: Final = 1 << 16  # keys, and bytes of a key; llama.cpp writes fewer than 100
 LENGTH: Final = 8  # bytes of a count or length
-MAX_VALUE: Final = 256  # bytes of a string that are kept: chat templates are long
-MAX_TEXT: Final = 1 << 28  # bytes of all tokens; 250,000 take 4 MB
 
 PREFIX: Final = b"tokenizer.ggml."
 TOKENS: Final = b"tokenizer.ggml.tokens"
@@ -82,14 +79,15 @@ class _Header:
         for _ in range(count):
             start = pos
             length, pos = self._count(start, 1)
-            if length > MAX_KEY:
-                what = f"a key of {length:,} bytes, wanted at most {MAX_KEY:,}"
+            if length > MAX_KEYS:
+                what = f"a key of {length:,} bytes, wanted at most {MAX_KEYS:,}"
                 raise InvalidFile(what, offset=start)
             key = buffer[pos : pos + length]
             value_type, pos = self._number("I", pos + length)
             if value_type == STRING:
                 length, pos = self._count(pos, 1)
-                self.values[key] = buffer[pos : pos + min(length, MAX_VALUE)]
+                # only the beginning: chat templates are long
+                self.values[key] = buffer[pos : pos + min(length, MAX_NAME)]
                 pos += length
             elif value_type == ARRAY:
                 self.values[key] = held = self._array(pos)
@@ -137,8 +135,8 @@ class _Header:
 
     def strings(self, found: _Array) -> ByteStrings:
         taken = found.end - found.start
-        if taken > MAX_TEXT:
-            raise UnsupportedFormat(f"the tokens take {taken:,} bytes, wanted at most {MAX_TEXT:,}")
+        if taken > MAX_FILE:
+            raise UnsupportedFormat(f"the tokens take {taken:,} bytes, wanted at most {MAX_FILE:,}")
         heads, _ = self._strings_at(found.items, found.start)
         bounds = np.append(np.frombuffer(heads, np.int64) - found.start, taken).astype(np.int32)
         text = self._buffer[found.start : found.end]

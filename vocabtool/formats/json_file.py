@@ -35,13 +35,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, reading
-from vocabtool.formats.files import MAX_NAMED, named_file, read_file, refuse_link
+from vocabtool.formats.files import (
+    MAX_FILE,
+    MAX_FILES,
+    MAX_NAMED,
+    named_file,
+    read_file,
+    refuse_link,
+)
 from vocabtool.formats.reader import Finding, Findings, JsonReader, Source, constant
 from vocabtool.formats.saved_model.graph import MAX_ELEMENTS, MAX_RANK
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, encode, guess_marker, printable
 
-MAX_FILE: Final = 1 << 28  # ten times the largest known tokenizer
 TOO_LARGE: Final = "JSON of more than {:,} bytes: save the words as text instead, one per line"
 
 # The lines of a word list may be "[PAD]" or "{", so the bytes after a bracket must be JSON too.
@@ -329,7 +335,6 @@ SIZES: Final[dict[str, int]] = {  # bytes of one number
     "complex64": 8,
 }
 LENGTH: Final = 4  # bytes before a string
-MAX_FILES: Final = 10_000  # of 4 MB each: 40 GB
 
 
 def _why_no_tfjs(document: object) -> str | None:

@@ -20,7 +20,6 @@ are ``num_words`` or higher are left out, because Keras never looks them up.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -46,11 +45,6 @@ MASK_AND_OOV: Final[dict[str, tuple[Token, Token]]] = {  # the constructors' def
 }
 TOKEN: Final = (str, int, type(None))
 OLD_MODES: Final = {None: "int", "binary": "multi_hot", "tf-idf": "tf_idf"}
-
-# Each takes up to 240 bytes of memory, but only two or three bytes of a file.
-MAX_CONTAINERS: Final = 1 << 17
-MAX_KEYS: Final = 1 << 19
-MAX_ITEMS: Final = 1 << 20  # a model contains its vocabulary twice: 500,000 words
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +91,11 @@ class LookupLayer:
 def parse(path: str, metadata: bytes) -> dict[str, Any]:
     """Parse the JSON configuration of a layer or model. ``path``: its name in messages."""
     what = f"the configuration of {path!r}"
-    containers = metadata.count(b"{") + metadata.count(b"[")
-    keys, items = metadata.count(b":"), metadata.count(b",")
-    if containers > MAX_CONTAINERS or keys > MAX_KEYS or items > MAX_ITEMS:
-        raise InvalidFile(
-            f"{what} has {containers:,} lists and objects (wanted at most {MAX_CONTAINERS:,}), "
-            f"{keys:,} keys (at most {MAX_KEYS:,}) and {items:,} items (at most {MAX_ITEMS:,})"
-        )
     try:
-        parsed = json.loads(metadata.decode())
-    except (ValueError, RecursionError) as error:
-        raise InvalidFile(f"{what} is not JSON: {error}") from error
-    if not isinstance(parsed, dict):
-        raise InvalidFile(f"{what} is a {type(parsed).__name__}, wanted an object")
-    return parsed
+        parsed = json_file.parse(metadata)
+    except InvalidFile as error:
+        raise InvalidFile(f"{what}: {error.what}") from error
+    return json_file.expect(parsed, dict, what)
 
 
 def is_object(value: dict[str, Any]) -> bool:
@@ -210,7 +195,6 @@ OLD_LAYERS: Final = "_layer_checkpoint_dependencies"  # Keras 2.12's name of "la
 
 MAX_PATH: Final = 4096
 MAX_SPECIALS: Final = 1_000
-MAX_UNKNOWN: Final = 1 << 32  # so that ids stay far below 64 bits
 UNDESCRIBED: Final = (
     "config.json describes no layer for this file: the first entries may be mask and unknown "
     "entries"
@@ -320,10 +304,10 @@ def _own_lines(layer: LookupLayer, data: bytes) -> ByteStrings:
 
 
 def _vocabulary(layer: LookupLayer, stored: ByteStrings, place: Place) -> Vocabulary:
-    if layer.num_oov_indices > MAX_UNKNOWN:
+    if layer.num_oov_indices > json_file.MAX_ID:
         raise InvalidFile(
             f"layer {layer.name} has {layer.num_oov_indices:,} ids for unknown words, wanted at "
-            f"most {MAX_UNKNOWN:,}"
+            f"most {json_file.MAX_ID:,}"
         )
     specials = []
     if layer.mask_token is not None:

@@ -28,13 +28,12 @@ from vocabtool.errors import (
     refuse_pointer,
 )
 from vocabtool.formats import json_file
-from vocabtool.formats.files import MAX_NAMED, split_kind
+from vocabtool.formats.files import MAX_FILES, MAX_NAMED, split_kind
 from vocabtool.formats.reader import Findings, JsonReader, Model, PassedOver, Reader, Source
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.graph_files import GRAPH_FILE, GRAPH_FOLDER, OTHER_GRAPH
 from vocabtool.vocabulary import Place, Vocabulary, printable
 
-MAX_FILES: Final = 10_000  # in a folder
 WORD_LISTS: Final = re.compile(r"(vocab|words|tokens|dict).*\.txt|.*\.vocab", re.IGNORECASE)
 WEIGHTS: Final = re.compile(
     r".*\.(safetensors|h5|hdf5|msgpack|pt|pth|ckpt|npz|npy)|(pytorch|tf|flax)_model.*",

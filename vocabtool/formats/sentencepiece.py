@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import wire
+from vocabtool.formats.files import MAX_FILE
 from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Span
 from vocabtool.system.byte_strings import ByteStrings
@@ -30,7 +31,6 @@ TYPE_NAMES: Final = {3: "control", 4: "user-defined", 5: "unused", BYTE: "byte"}
 MODEL_TYPES: Final = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 MARKERS: Final[dict[Kind, Marker]] = {"sentencepiece": "▁", "wordpiece": "##"}
 
-MAX_FILE: Final = 1 << 28  # bytes; a million pieces take 30 MB
 MAX_PIECE: Final = 1 << 13  # bytes of one piece; SentencePiece refuses texts of 8,000
 SAMPLE: Final = 8  # pieces that are checked to recognise a model
 FIRST_EXTENSION: Final = 200  # field numbers from here on are for extensions

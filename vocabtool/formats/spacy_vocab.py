@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import json_file
-from vocabtool.formats.binary_vectors import read_array_head
-from vocabtool.formats.files import read_file, refuse_link
+from vocabtool.formats.binary_vectors import MAX_WORD, read_array_head
+from vocabtool.formats.files import MAX_FILE, read_file, refuse_link
 from vocabtool.formats.reader import Findings, PassedOver
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary
@@ -31,7 +31,6 @@ VECTORS: Final = "vectors"
 SETTINGS: Final = "vectors.cfg"
 FORMAT: Final = "spaCy vocab"
 
-MAX_WORD: Final = 1 << 16  # bytes of a word
 MULTIPLIER: Final = np.uint64(0xC6A4_A793_5BD1_E995)
 SHIFT: Final = np.uint64(47)
 BLOCK: Final = 8  # bytes hashed at a time
@@ -88,7 +87,7 @@ def read(folder: Path, vocab: Path) -> Findings:
 
 def _content(file: Path) -> bytes:
     refuse_link(file)
-    return read_file(file, json_file.MAX_FILE)
+    return read_file(file, MAX_FILE)
 
 
 def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocabulary | None:

@@ -31,6 +31,7 @@ from vocabtool.formats.binary_vectors import HEADER, VectorFile
 from vocabtool.formats.files import map_file
 from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.wire import Buffer
+from vocabtool.formats.word_list import MAX_LINE
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.own_files import whole_file
 from vocabtool.vocabulary import Place, Vocabulary
@@ -42,7 +43,6 @@ NO_ROWS: Final = (
 )
 
 WINDOW: Final = 1 << 19  # bytes read at a time: they and derived arrays fit in the CPU cache
-MAX_LINE: Final = 1 << 22  # bytes of one line; 4,096 numbers of 20 digits take 90,000
 MIN_DIM: Final = 2  # numbers at the end of a line: a single one may be a count or rank
 SAMPLE: Final = 32  # lines from which the dimension is determined
 

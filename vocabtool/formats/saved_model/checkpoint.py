@@ -29,10 +29,11 @@ from vocabtool.errors import (
     reading,
     refuse_pointer,
 )
-from vocabtool.formats.files import refuse_link
+from vocabtool.formats.files import MAX_FILE, refuse_link
 from vocabtool.formats.saved_model.graph import MAX_ELEMENTS, MAX_RANK
 from vocabtool.formats.wire import (
     FIXED32,
+    INTEGER_BYTES,
     LEN,
     VARINT,
     Span,
@@ -50,16 +51,13 @@ STRING_TYPES: Final[Mapping[int, str]] = {7: "string"}
 INTEGER_TYPES: Final[Mapping[int, str]] = {3: "int32", 9: "int64"}
 
 MAX_TENSORS: Final = 1 << 18  # use 100 MB of memory; real checkpoints have a few thousand
-MAX_TENSOR: Final = 256 << 20  # bytes; offsets then fit in int32
 
 LENGTHS: Final = 1 << 16  # string lengths decoded at a time
-MAX_VARINT: Final = 11  # bytes; a valid one has at most 10
 CHECKSUM: Final = 4  # bytes
 BUNDLE_VERSION: Final = 1
 
-MAX_BLOCK: Final = 16 << 20  # bytes of a decompressed block; TensorFlow writes about 256 KB
-MAX_TABLE: Final = 32 << 20  # bytes of all decompressed entries; 1,000 variables need 50,000
-MAX_KEYS: Final = 32 << 20  # bytes of all keys with their shared prefixes, which a file omits
+# Bytes of all decompressed entries, and of all keys with their shared prefixes, which a file omits.
+MAX_TABLE: Final = 32 << 20  # 1,000 variables need 50,000
 CRC_BYTES: Final = 1 << 18  # bytes per checksum call, because a call copies them
 
 MAGIC: Final = (0xDB4775248B80FB57).to_bytes(8, "little")
@@ -190,9 +188,9 @@ class Checkpoint:
                 "save the model with this variable in one piece",
                 file=index,
             )
-        if entry.size > MAX_TENSOR:
+        if entry.size > MAX_FILE:
             raise UnsupportedFormat(
-                f"tensor {name} has {entry.size:,} bytes, wanted at most {MAX_TENSOR:,}",
+                f"tensor {name} has {entry.size:,} bytes, wanted at most {MAX_FILE:,}",
                 file=index,
             )
         if not 0 <= entry.shard < self.num_shards:
@@ -285,7 +283,7 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
     for first in range(0, entry.elements, LENGTHS):
         last = min(first + LENGTHS, entry.elements)
         with _in_part("the string lengths", entry.offset + end):
-            window = data[end : end + MAX_VARINT * (last - first)]
+            window = data[end : end + (INTEGER_BYTES + 1) * (last - first)]
             lengths, size = varint_run(window, last - first)
             if not 0 <= lengths.min() <= lengths.max() <= len(data):
                 raise InvalidFile(f"a string is longer than the {len(data):,} bytes of its tensor")
@@ -332,8 +330,8 @@ def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
                 spelled += len(key)
                 if last is not None and key <= last:
                     raise InvalidFile(f"keys out of order: {_quote(key)} follows {_quote(last)}")
-                if spelled > MAX_KEYS:
-                    raise InvalidFile(f"the keys have more than {MAX_KEYS:,} bytes")
+                if spelled > MAX_TABLE:
+                    raise InvalidFile(f"the keys have more than {MAX_TABLE:,} bytes")
                 yield key, entries[at + unshared : pos]
                 last = key
 
@@ -376,8 +374,8 @@ def _block(table: bytes, start: int, end: int) -> Block:
 
         with _in_part("a compressed block", start):
             size, _ = varint(content, 0, len(content))  # after decompression
-            if size > MAX_BLOCK:
-                raise InvalidFile(f"{size:,} bytes decompressed, wanted at most {MAX_BLOCK:,}")
+            if size > MAX_TABLE:
+                raise InvalidFile(f"{size:,} bytes decompressed, wanted at most {MAX_TABLE:,}")
             try:
                 content = pyarrow.Codec("snappy").decompress(content, size, asbytes=True)
             except (OSError, ValueError) as error:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading, refuse_pointer
 from vocabtool.formats import sentencepiece, wire, word_list
-from vocabtool.formats.files import named_file, refuse_link
+from vocabtool.formats.files import MAX_FILES, named_file, refuse_link
 from vocabtool.formats.reader import TOO_FEW, Findings, PassedOver
 from vocabtool.formats.saved_model.graph import (
     DT_STRING,
@@ -46,7 +46,6 @@ from vocabtool.vocabulary import EntryType, Place, Vocabulary, is_utf8, printabl
 if TYPE_CHECKING:
     from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
-MAX_ASSETS: Final = 10_000
 HEAD: Final = 1 << 16  # bytes read to classify a file
 MIN_LINES: Final = 10
 WHOLE: Final = "whole file"
@@ -72,8 +71,8 @@ class AssetFolder:
         with reading("assets"):
             refuse_link(self.folder)
             paths = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
-            if len(paths) > MAX_ASSETS:
-                raise UnsupportedFormat(f"more than {MAX_ASSETS:,} files")
+            if len(paths) > MAX_FILES:
+                raise UnsupportedFormat(f"more than {MAX_FILES:,} files")
             for path in paths:
                 if path.name not in self.read_names and (path.is_symlink() or path.is_file()):
                     yield path

@@ -39,7 +39,6 @@ INTEGERS: Final = {DT_INT32: "<i4", DT_INT64: "<i8"}
 # Limits for a repeated last value: no vocabulary needs more, but a tensor of 60 bytes can declare
 # 2^26 elements, for which TensorFlow needs 1.6 GB.
 MAX_REPEATED: Final = 1 << 16
-MAX_GROWTH: Final = 64
 MAX_REPEATED_BYTES: Final = 64 << 20
 MAX_RANK: Final = 254  # TensorFlow's own limit
 MAX_ELEMENTS: Final = (1 << 63) - 1
@@ -167,7 +166,7 @@ class Tensor(NamedTuple):
             return None
         if present > wanted:
             raise self._too_many(present)
-        if wanted > max(MAX_REPEATED, MAX_GROWTH * present):
+        if wanted - present > MAX_REPEATED:
             raise InvalidFile(
                 f"the tensor's shape has {wanted:,} elements, but the file stores only "
                 f"{present:,}; the last element would be repeated too often",
@@ -186,8 +185,7 @@ class Tensor(NamedTuple):
 
 SMALL_NODE: Final = 1 << 12  # bytes; a search always yields the larger nodes, which are few
 MAX_SEARCHES: Final = 64  # after this many searches, a body is indexed by name
-MAX_NODES: Final = 400_000
-MAX_INPUTS: Final = 100_000  # of one node
+MAX_NODES: Final = 400_000  # of a graph; also inputs of a node, saved objects, and captures
 MAX_FUNCTIONS: Final = 100_000
 
 # Marks: bytes that occur in the nodes that readers search for.
@@ -248,8 +246,8 @@ class Node(NamedTuple):
             elif number == 3:
                 if buffer[start : start + 1] != b"^":  # a control input carries no tensor
                     inputs.append(Reference.parse(bytes(buffer[start:end])))
-                if len(inputs) > MAX_INPUTS:
-                    raise UnsupportedFormat(f"a node has more than {MAX_INPUTS:,} inputs")
+                if len(inputs) > MAX_NODES:
+                    raise UnsupportedFormat(f"a node has more than {MAX_NODES:,} inputs")
             elif number == 5:
                 key = bytes(wire.last_bytes(buffer, (start, end), 1))
                 for value in wire.messages(buffer, (start, end), 2):

@@ -22,6 +22,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import wire
 from vocabtool.formats.saved_model.graph import (
     GRAPH_NODE,
+    MAX_NODES,
     MAX_SEARCHES,
     Body,
     Node,
@@ -34,8 +35,6 @@ from vocabtool.vocabulary import Place, printable
 SERVE: Final = "serve"  # the tag of the graph for inference
 ASSET_COLLECTION: Final = b"saved_model_assets"
 
-MAX_OBJECTS: Final = 500_000
-MAX_CAPTURES: Final = 500_000
 MAX_PATH: Final = 400  # bytes; objects with longer paths get no name
 
 ObjectKind = Literal["user", "constant", "asset", "resource", "variable", "function", "other"]
@@ -252,12 +251,12 @@ def _read_object_graph(buffer: Buffer, span: Span) -> ObjectGraph:
                     if part == 2
                     for object_id in wire.integers(buffer, (first, behind), inner)
                 )
-                captures[name] = tuple(islice(ids, MAX_CAPTURES + 1))
+                captures[name] = tuple(islice(ids, MAX_NODES + 1))
                 captured += len(captures[name])
-        if len(objects) > MAX_OBJECTS:
-            raise UnsupportedFormat(f"the object graph has more than {MAX_OBJECTS:,} objects")
-        if captured > MAX_CAPTURES:
-            raise UnsupportedFormat(f"the functions have more than {MAX_CAPTURES:,} captures")
+        if len(objects) > MAX_NODES:
+            raise UnsupportedFormat(f"the object graph has more than {MAX_NODES:,} objects")
+        if captured > MAX_NODES:
+            raise UnsupportedFormat(f"the functions have more than {MAX_NODES:,} captures")
     return ObjectGraph(buffer, tuple(objects), captures)
 
 

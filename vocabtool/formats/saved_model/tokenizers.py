@@ -39,8 +39,8 @@ from vocabtool.formats.files import MAX_NAMED
 from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model.graph import DT_INT8, DT_UINT8, PHRASE_OP, PIECE_OP, Body, Node
 from vocabtool.formats.saved_model.meta_graph import Linker
-from vocabtool.formats.sentencepiece import Pieces
-from vocabtool.formats.wire import Table
+from vocabtool.formats.sentencepiece import MAX_PIECE, Pieces
+from vocabtool.formats.wire import MAX_NAME, Table
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Place, Vocabulary, printable
 
@@ -50,7 +50,6 @@ FAR: Final = 1 << 9
 LABEL: Final = VALUE | 0xFF  # with bit 31, so that a value unit never equals a label
 
 MAX_UNITS: Final = 1 << 26  # 16 for each of 2^22 wordpieces, TensorFlow Text's limit
-MAX_KEY: Final = 8192  # bytes; SentencePiece refuses pieces of 8,000
 # darts-clone shares equal suffixes, so there may be more keys than units: the trie of a tokenizer
 # of nine words has some 85,000 punctuation marks and Chinese characters as keys.
 SHARED_NODES: Final = 1 << 18
@@ -163,9 +162,9 @@ class DoubleArray:
             nodes = bases[level.parents] ^ level.labels
             levels.append(level)
             room -= len(nodes)
-            if len(levels) > MAX_KEY and len(nodes):
+            if len(levels) > MAX_PIECE and len(nodes):
                 raise InvalidFile(
-                    f"a key of a trie is longer than {MAX_KEY:,} bytes: the trie may have a cycle"
+                    f"a key of a trie is longer than {MAX_PIECE:,} bytes: the trie may have a cycle"
                 )
         return Leaves(
             np.concatenate(values),
@@ -214,7 +213,6 @@ ID_MASK: Final = (1 << 22) - 1
 LENGTH_MASK: Final = 0xFF
 IS_SUFFIX: Final = 1 << 30
 
-MAX_INDICATOR: Final = 256  # bytes, the limit of a wordpiece; usually it is "##"
 GROWTH: Final = 4  # limit: bytes of words with their indicators, per byte of buffer
 
 
@@ -283,9 +281,9 @@ def read_wordpiece(buffer: bytes) -> Pieces:
     """
     model = wire.flatbuffer_root(buffer)
     indicator = model.string(5)
-    if len(indicator) > MAX_INDICATOR:
+    if len(indicator) > MAX_NAME:
         raise InvalidFile(
-            f"the suffix indicator has {len(indicator):,} bytes, wanted at most {MAX_INDICATOR}"
+            f"the suffix indicator has {len(indicator):,} bytes, wanted at most {MAX_NAME}"
         )
     unknown_id = model.integer(7)
     notes: tuple[str, ...] = (f"words of more than {model.integer(4):,} bytes are unknown",)
