@@ -323,6 +323,11 @@ MAX_SIZES: Final = 20  # lengths that a note shows
 CARD_BYTES: Final = 1 << 16  # that are searched for the name of the training
 TRAINED_BY: Final = b"MatryoshkaLoss"
 POOLING: Final = "*_Pooling/config.json"
+LEFT_OUT: Final = (
+    "include_prompt is false: the model leaves the tokens of a prompt out of its vectors, which is "
+    "not supported. Use sentence-transformers in a callable of your own (python:MODULE:NAME), or "
+    "no prompts (--prompt-query '' --prompt-document '')"
+)
 COMPARE: Final = "compare the ranking with and without --dim (vocabtool eval)"
 
 
@@ -441,7 +446,9 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
         if prompt:
             notes += (f"the prompt {prompt!r} is put before {whom}",)
     if encoder.folder is not None and (prompts.query or prompts.document):
-        _refuse_left_out(encoder.folder)
+        for file in sorted(encoder.folder.glob(POOLING)):
+            if read_settings(file, dict).get("include_prompt") is False:
+                raise UnsupportedFormat(LEFT_OUT, file=str(file))
     if dim < encoder.dim:
         notes += (
             f"of {encoder.dim:,} numbers of a vector the first {dim:,} are kept; "
@@ -486,17 +493,6 @@ def read_prompts(folder: Path) -> Prompts:
             default = texts[name]
     document = (texts[name] for name in DOCUMENT_NAMES if name in texts)
     return Prompts(texts.get("query", default), next(document, default), default)
-
-
-def _refuse_left_out(folder: Path) -> None:
-    for file in sorted(folder.glob(POOLING)):
-        if read_settings(file, dict).get("include_prompt") is False:
-            raise UnsupportedFormat(
-                "include_prompt is false: the model leaves the tokens of a prompt out of its "
-                "vectors, which is not supported. Use sentence-transformers in a callable of your "
-                "own (python:MODULE:NAME), or no prompts (--prompt-query '' --prompt-document '')",
-                file=str(file),
-            )
 
 
 def _training(folder: Path | None, dim: int) -> str:

@@ -152,7 +152,11 @@ class Model2VecEncoder(Encoder):
         parts, cut = [np.zeros((0, self.dim), np.float32)], np.zeros(3, np.int64)
         for start in range(0, len(decoded), self.max_batch):
             batch = decoded[start : start + self.max_batch]
-            encoded = self._encode_all(batch)
+            read = batch
+            if self._characters is not None:
+                read = [text[: self._characters] for text in batch]
+            with library_errors(f"{self._path}: the tokenizers library fails on a text"):
+                encoded = self._tokenizer.encode_batch_fast(read, add_special_tokens=False)
             cut += self._cut_off(batch, encoded)
             means = check_vectors(self._means(encoded), len(batch), self.dim, str(self._path))
             parts.append(unit_length(means) if self._normalize else means)
@@ -183,13 +187,6 @@ class Model2VecEncoder(Encoder):
         counts = np.maximum(np.diff(offsets), 1).astype(number)
         means: NDArray[np.floating] = (sparse @ table) / counts[:, None]
         return means
-
-    def _encode_all(self, texts: list[str]) -> list[Any]:
-        if self._characters is not None:
-            texts = [text[: self._characters] for text in texts]
-        with library_errors(f"{self._path}: the tokenizers library fails on a text"):
-            encoded: list[Any] = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        return encoded
 
     def _cut_off(self, texts: list[str], encoded: list[Any]) -> tuple[int, int, int]:
         too_long = tokens = estimated = 0

@@ -246,19 +246,15 @@ def _open_session(file: Path) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # errors are raised as well
     # With a number, onnxruntime does not bind threads to cores that this process may not use.
-    options.intra_op_num_threads = _usable_cores()
+    on_macos = not hasattr(os, "sched_getaffinity")
+    cores = os.cpu_count() or 1 if on_macos else len(os.sched_getaffinity(0))
+    options.intra_op_num_threads = cores
     options.inter_op_num_threads = 1
     # Threads that wait for work actively would take the cores from other threads and processes.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return onnxruntime.InferenceSession(
         os.fspath(file), options, providers=["CPUExecutionProvider"], enable_fallback=0
     )  # a fallback would print, and try the same again
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _input_types(session: Any) -> dict[str, type[Any]]:

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final, Unpack, cast
 
@@ -126,8 +126,12 @@ def _open(model: Model, options: EncoderOptions) -> Encoder:
         is_name = rest and not Path(model).exists()
         if prefix in KINDS and is_name and kind in (None, prefix):
             kind, model = prefix, rest
-        elif is_name and kind in (None, "python") and (added := _added_by_package(prefix)):
-            kind, model = "python", added.load()(rest)
+        elif (
+            is_name
+            and kind in (None, "python")
+            and (added := [*entry_points(group=GROUP, name=prefix)])  # of other packages
+        ):
+            kind, model = "python", added[0].load()(rest)
         elif kind is None:
             kind = _recognise(model)
     elif kind not in (None, "python"):
@@ -178,10 +182,6 @@ def _open_kind(kind: EncoderKind, model: Model, options: EncoderOptions) -> Enco
             f"wanted an encoder or a callable, got {type(value).__name__}; {FORMS}"
         )
     return PythonEncoder(value, made_by=maker, **own)
-
-
-def _added_by_package(prefix: str) -> EntryPoint | None:
-    return next(iter(entry_points(group=GROUP, name=prefix)), None)
 
 
 def is_encoder(value: object) -> bool:

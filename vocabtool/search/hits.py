@@ -400,22 +400,18 @@ def explain_hits(
             marked_words.append(replace(word.word, words=word.parts))
     marked = [tuple(highlights(each.text, marked_words, store.cutter)) for each in hits]
     fields = [
-        _fields_of(spans, _places(each, store.searched_fields))
+        _fields_of(spans, each, store.searched_fields)
         for spans, each in zip(marked, hits, strict=True)
     ]
     whys = map(Explanation, *legs, matched, alone, marked, best.fused_ranks, fields)
     return tuple(replace(hit, explanation=why) for hit, why in zip(hits, whys, strict=True))
 
 
-def _places(hit: Hit, searched: tuple[str, ...]) -> list[FieldPlace]:
-    found = places_of(hit.text, hit.fields, searched)
-    if not found and searched == PATH_FIRST:  # the text begins with its headings, without a path
-        return [FieldPlace(TEXT, 0, len(hit.text))]
-    return found
-
-
-def _fields_of(spans: Sequence[Span], places: Sequence[FieldPlace]) -> tuple[str, ...]:
+def _fields_of(spans: Sequence[Span], hit: Hit, searched: tuple[str, ...]) -> tuple[str, ...]:
     """Return the field that contains each span; empty if this is not known."""
+    places = places_of(hit.text, hit.fields, searched)
+    if not places and searched == PATH_FIRST:  # the text begins with its headings, without a path
+        places = [FieldPlace(TEXT, 0, len(hit.text))]
     ends = [place.end for place in places]
     return tuple(places[bisect_left(ends, span.end)].field for span in spans) if places else ()
 

@@ -231,7 +231,11 @@ def search(
     no_vector = vector is None or (only_operators and not np.count_nonzero(vector))
     is_list = no_vector and (text is None or only_operators)
     _check_arguments(text, query, vector, k, where, settings, is_list)
-    allowed = _findable_rows(store, query, where, without)
+    asked: list[Asked] = [] if where is None else [Where.of(where)]
+    asked += [each.asked for each in query.operators]
+    if query.required:
+        asked.append(Combination("all", query.required))
+    allowed = store.select(asked, without)
     limit = max(settings.limit(store.rows), k)
     arrangement.check_fields(store)
     facets, facet_notes = count_facets(store, arrangement.facets, query, allowed)
@@ -258,8 +262,12 @@ def search(
         )
 
     scores, a, weight = fuse(candidates, settings, query.m, subword)
-    if chance is not None and query.words and settings.fusion in MIXED:
-        notes += _chance_note(candidates, chance)
+    is_mixed = query.words and settings.fusion in MIXED
+    if chance is not None and is_mixed and not len(candidates.keyword):
+        nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
+        if nearest <= chance:
+            by_chance = f"{BY_CHANCE}: similarity {nearest:.3f}"
+            notes.append(f"{by_chance}; a nonsense query reaches {chance:.3f}")
     best = best_hits(
         store,
         query.searched,
@@ -321,14 +329,6 @@ def _last_page(page: Page, arrangement: Arrangement, limit: int | None = None) -
     if limit is not None:
         note += f" among {limit:,} candidates of each leg; a larger depth finds more"
     return note
-
-
-def _chance_note(candidates: Candidates, chance: float) -> list[str]:
-    """Return a note if no document has a word of the query, and no vector is nearer than chance."""
-    nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
-    if len(candidates.keyword) or nearest > chance:
-        return []
-    return [f"{BY_CHANCE}: similarity {nearest:.3f}; a nonsense query reaches {chance:.3f}"]
 
 
 def _operators_note(query: Query) -> str:
@@ -402,14 +402,6 @@ def _check_arguments(
         raise ValueError("vector must contain finite numbers, got NaN or infinity")
     if text is None and settings.fusion == "keyword":
         raise ValueError("fusion='keyword' needs a text")
-
-
-def _findable_rows(store: Store, query: Query, where: str | None, without: int | None) -> Selection:
-    asked: list[Asked] = [] if where is None else [Where.of(where)]
-    asked += [each.asked for each in query.operators]
-    if query.required:
-        asked.append(Combination("all", query.required))
-    return store.select(asked, without)
 
 
 def _first_notes(

@@ -230,10 +230,6 @@ class LookupPath(NamedTuple):
     sites: tuple[LookupSite, ...]
     linker: Linker
 
-    @property
-    def is_understood(self) -> bool:
-        return isinstance(self.rule, Rule) and self.sites[0].kind in UNDERSTOOD
-
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer that makes the words.
 

@@ -115,8 +115,12 @@ class TokenLimit:
                     f"the limit must be at least {special + 1:,}"
                 )
             return cls(places, special, str(side).lower() == "left", GIVEN)
-        if static is not None:
-            limit = _of_static(static, truncation)
+        limit: Limit | None = None
+        if static is not None and static.config is not None:
+            places = static_embedding.read_model2vec(static.config)[1]
+            limit = None if places is None else (places, f"{CONFIG}: max_length")
+        elif static is not None:
+            limit = _of_tokenizer(static.tokenizer, truncation)
         else:
             file, settings = find_settings(folders, TOKENIZER_CONFIG)
             side = settings.get("truncation_side", side)
@@ -139,13 +143,6 @@ def _static_embedding(path: Path) -> EmbeddingFiles | None:
             if path in (found.tokenizer, found.tokenizer.parent, found.tensors):
                 return found
     return None
-
-
-def _of_static(files: EmbeddingFiles, truncation: Mapping[str, Any]) -> Limit | None:
-    if files.config is not None:
-        places = static_embedding.read_model2vec(files.config)[1]
-        return None if places is None else (places, f"{CONFIG}: max_length")
-    return _of_tokenizer(files.tokenizer, truncation)
 
 
 def _of_tokenizer(file: Path, truncation: Mapping[str, Any]) -> Limit | None:

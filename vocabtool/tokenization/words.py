@@ -240,7 +240,14 @@ def _tokenizer_by_rule(vocabulary: Vocabulary, rule: str) -> Tokenizer:
     file = tokenizer_file(rule)
     if file is not None:
         words = tokenizer_of(file)
-        check_pieces(words, file, vocabulary)
+        pieces = words.vocabulary.stored
+        shared = sum(piece in vocabulary.positions for piece in pieces)
+        if shared < len(pieces) * MIN_SHARED_PIECES:
+            raise VocabtoolError(
+                f"{file}: not the tokenizer of this model: of the {len(pieces):,} pieces in the "
+                f"file, only {shared:,} are in {vocabulary.name}; choose another file, or another "
+                "vocabulary with --name"
+            )
         return PieceTokenizer(words.tokenizer, vocabulary)
     if makes_pieces(rule):
         from vocabtool.tokenization import tokenizer_files
@@ -336,20 +343,6 @@ def tokenizer_of(file: Path) -> Words:
     return Words(vocabulary, "recovered", own[0])
 
 
-def check_pieces(tokenizer: Words, file: Path, *vocabularies: Vocabulary) -> None:
-    pieces = tokenizer.vocabulary.stored
-    counts = [sum(piece in each.positions for piece in pieces) for each in vocabularies]
-    if max(counts) < len(pieces) * MIN_SHARED_PIECES:
-        shares = " and ".join(
-            f"{count:,} are in {each.name}"
-            for each, count in zip(vocabularies, counts, strict=True)
-        )
-        raise VocabtoolError(
-            f"{file}: not the tokenizer of this model: of the {len(pieces):,} pieces in the file, "
-            f"only {shares}; choose another file, or another vocabulary with --name"
-        )
-
-
 def _from_graph(model: str | Path, name: str | None) -> Words:
     from vocabtool.tokenization import infer_rule
     from vocabtool.tokenization.op_steps import Unclear
@@ -366,7 +359,8 @@ def _from_graph(model: str | Path, name: str | None) -> Words:
                     f"(the op {path.rule.op}: {path.rule.why}); its words are left out"
                 )
             continue
-        if path is chosen or path.text != chosen.text or not path.is_understood:
+        is_understood = path.sites[0].kind in infer_rule.UNDERSTOOD
+        if path is chosen or path.text != chosen.text or not is_understood:
             continue
         try:
             others.append(Words(path.vocabulary, "recovered", path.tokenizer()))
