@@ -36,7 +36,6 @@ from vocabtool.system.ranking import Mask
 
 MAX_PATTERN: Final = 50_000  # bytes of a pattern for SQLite's LIKE
 MAX_DATE: Final = 40  # bytes of a date in a field; a longer text is none
-MAX_REMEMBERED: Final = 1 << 16  # dates
 HINTS: Final[dict[Kind, str]] = {
     "integer": ": write the value without quotes",
     "number": ": write the value without quotes",
@@ -341,7 +340,7 @@ class Sqlite(Dialect):
         return id_, first[1]
 
 
-@lru_cache(MAX_REMEMBERED)
+@lru_cache(1 << 16)
 def instant(value: bytes | None) -> int | None:
     """Return the start of a date, in microseconds since year 1; ``None`` if it is no date."""
     if value is None or len(value) > MAX_DATE:

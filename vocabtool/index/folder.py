@@ -281,11 +281,6 @@ class Commit:
     manifest: Manifest
     is_deleted: NDArray[np.bool_]
 
-    @property
-    def number(self) -> int:
-        """The number of the generation."""
-        return int(self.folder.name.rpartition("-")[2])
-
 
 def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
     """Read the last commit. Raises :class:`NotFound` and :class:`InvalidFile`.

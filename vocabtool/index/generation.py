@@ -158,7 +158,7 @@ class Snapshot(MaskStore):
 
     @property
     def number(self) -> int:
-        return self.commit.number
+        return int(self.commit.folder.name.rpartition("-")[2])
 
     def value_facts(self, name: str, limit: int) -> tuple[int, ValueCounts]:
         """Return how many documents have the kept field ``name``, and its most frequent values.

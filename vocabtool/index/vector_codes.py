@@ -44,7 +44,6 @@ from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, Scores
 
 CENTROIDS: Final = 16  # of each sub-quantiser, for codes of 4 bits
 WIDTH: Final = 2  # dimensions per code
-MAX_LISTS: Final = (1 << 16) - 1
 LISTS_FROM: Final = 50_000  # rows; smaller indexes have a single list
 LISTS: Final = 1.6  # times the square root of the rows: 512 for 100,000 rows, 2,048 for a million
 SAMPLE: Final = 1 << 16  # maximum of training vectors, unless many lists need more
@@ -105,8 +104,6 @@ class VectorCodes:
     @classmethod
     def train(cls, sample: Vectors, lists: int, metric: Metric, seed: int) -> VectorCodes:
         """Train the centroids on a sample of shape (n, dim); the result has no rows yet."""
-        if not 0 < lists <= MAX_LISTS:
-            raise ValueError(f"the number of lists must be from 1 to {MAX_LISTS:,}, got {lists:,}")
         faiss = faiss_library()
         padded = _pad(sample)
         # FAISS needs as many vectors as centroids, and warns if there are fewer than 39 for each.
@@ -198,8 +195,8 @@ def build_codes(
     """
     began = perf_counter()
     if lists is None:
-        lists = min(MAX_LISTS, 1 << round(math.log2(LISTS * math.sqrt(raw.count))))
-        lists = lists if raw.count >= LISTS_FROM else 1
+        power = round(math.log2(LISTS * math.sqrt(raw.count))) if raw.count >= LISTS_FROM else 0
+        lists = 1 << power
     size = _sample_size(raw, lists, memory)
     random = np.random.default_rng(seed)
     rows = np.sort(random.choice(raw.count, size, replace=False, shuffle=False))

@@ -106,12 +106,11 @@ def _description(folder: Path) -> tuple[bytes, set[str]]:
         raise InvalidFile(what, file=str(folder / META)) from error
 
 
-MIN_THREAD_MEMORY: Final = 15_000_000  # bytes per thread that tantivy requires
+MIN_MEMORY: Final = 15_000_000  # bytes that tantivy requires for its thread
 SPARE_HITS: Final = 16  # hits fetched beyond the limit, because the mask may remove some
 ROW_IN_HITS: Final = 25  # cost of looking up one row, measured in fetched hits
 BATCH_ROWS: Final = 50_000  # ids read at a time
 MAX_TERMS_COMPARED: Final = 50_000  # the most frequent terms per first letter, for spellings
-MAX_CLAUSES_KEPT: Final = 32  # cached clauses: a search uses the same clause more than once
 
 # tantivy adds float32 values in varying order, so equal documents may differ in the last 8 bits.
 _HALF: Final = np.uint32(1 << 7)
@@ -121,18 +120,17 @@ _KEPT: Final = np.uint32(0xFFFF_FF00)
 class TantivyWriter:
     """Adds documents to a keyword index, and can remove those with the highest row numbers.
 
-    ``memory``: the limit of unwritten data in bytes, for all threads together.
+    ``memory``: the limit of unwritten data in bytes.
 
     Raises :class:`FolderInUse` if the folder has another writer, and :class:`InvalidFile` if the
     index is damaged.
     """
 
-    def __init__(self, folder: Path, *, memory: int = 128 << 20, threads: int = 1) -> None:
+    def __init__(self, folder: Path, *, memory: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / META).exists():
             _description(folder)  # raises an error for a damaged file
-        self._folder = folder
-        self._memory, self._threads = max(memory, threads * MIN_THREAD_MEMORY), threads
+        self._folder, self._memory = folder, max(memory, MIN_MEMORY)
         with _damage_named(folder):
             self._index = _index_in(folder)
         self._writer: tantivy.IndexWriter | None = None
@@ -185,7 +183,7 @@ class TantivyWriter:
         if self._writer is None:
             with _damage_named(self._folder):
                 try:
-                    self._writer = self._index.writer(self._memory, self._threads)
+                    self._writer = self._index.writer(self._memory, 1)
                 except ValueError as error:
                     if "LockBusy" not in str(error):
                         raise
@@ -213,7 +211,8 @@ class TantivyReader:
         self._query, self._must, self._should = Query, Occur.Must, Occur.Should
         self._must_not = Occur.MustNot
         self.documents = int(self._searcher.num_docs)
-        self._clause = lru_cache(MAX_CLAUSES_KEPT)(self._clause_query)
+        # A search uses the same clause more than once.
+        self._clause = lru_cache(32)(self._clause_query)
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
         """Return the best ``limit`` documents that the mask allows.

@@ -111,7 +111,6 @@ GOING_DOWN: Final = ("57P01", "57P02", "57P03")
 
 VERSION: Final = 2
 SCHEMA: Final = "vocabtool"
-MAX_NAME: Final = 200  # characters of the name of an index
 MAX_TERM_BYTES: Final = 1000  # a B-tree takes 2,704
 SHOWN_TERM: Final = 200  # characters of a longer term that are stored
 MIN_SERVER: Final = 140000
@@ -519,9 +518,6 @@ def create_index(
     """
     from psycopg.sql import SQL, Literal
 
-    if not 0 < len(name) <= MAX_NAME or "\0" in name:
-        what = f"a name must have 1 to {MAX_NAME} characters, none of them U+0000"
-        raise VocabtoolError(f"{where}: {what}, got {name[:50]!r} of {len(name):,}")
     version, shared = check_database(connection, where), Tables(schema)
     held = manifest.configuration
     if held.dim > MAX_DIMENSIONS:

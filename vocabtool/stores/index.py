@@ -37,7 +37,6 @@ from vocabtool.index.model import Canaries, IndexModel, OpenedModel, compare_can
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.stores.database import (
-    MAX_NAME,
     SCHEMA,
     TABLES,
     Connections,
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
 
 MAX_TRIES: Final = 5  # to read documents that others delete meanwhile
 CACHE: Final = "VOCABTOOL_CACHE"  # environment variable: the folder of copies
+MAX_NAME: Final = 200  # characters of the name of an index, with BUILD
 BUILD: Final = ".new"  # ends the name of an index that will replace another one
 OF_KEYWORDS: Final = ("postings", "terms")
 BUFFER_SHARE: Final = 4  # of the memory for building, for documents that wait for the commit

@@ -336,9 +336,7 @@ class PostgresStore:
         docs = np.array([each[0] for each in found], np.int64)
         self._keep_ids(docs.tolist(), [each[1] for each in found])
         scores, similarities, codes, exact, ranks, near, held = (
-            (list(column) for column in zip(*(each[2:9] for each in found), strict=True))
-            if found
-            else ([], [], [], [], [], [], [])
+            [each[at] for each in found] for at in range(2, 9)
         )
         keyword = np.array([rank is not None for rank in ranks], np.bool_)
         bm25 = np.array([score or 0.0 for score in scores], np.float32)
@@ -397,7 +395,7 @@ class PostgresStore:
         near = Part("SELECT NULL::bigint AS doc, NULL::float4 AS similarity WHERE FALSE")
         similarity = Part("NULL::float4")
         if vector is not None:
-            text = as_text(self._prepare(vector))
+            text = as_text(prepare(vector, self.manifest.configuration.metric))
             near = self.vector_sql.near(text, limit, among, self._facts(), self.rows)
             similarity = Part("coalesce(n.similarity, CASE WHEN d.vector IS NOT NULL THEN ")
             similarity = similarity.then(self.vector_sql.similarity(text), "::float4 END)")
@@ -453,24 +451,20 @@ class PostgresStore:
         if not state.frequencies.keys() >= {*terms}:
             state, _ = self._read_state([*dict.fromkeys(terms)], ())
         statistics = state.statistics
-        statements = [self._search_statement(statistics, each, limit, among) for each in queries]
-        asked = [each for each in statements if each is not None]
-        answers = iter(self._ask(*asked) if asked else [])
-        return [
-            RankedRows.none() if each is None else _rank(next(answers), limit)
-            for each in statements
-        ]
-
-    def _search_statement(
-        self, statistics: Statistics, query: KeywordQuery, limit: int, among: Part
-    ) -> Part | None:
-        clauses = weigh(statistics, query.should, must=query.must)
-        must = len({each.terms for each in query.must})
-        if limit < 1 or not clauses or sum(each.is_must for each in clauses) < must:
-            return None
-        scored = totals(self.tables, statistics, clauses, must)
-        start = Part("SELECT doc, score FROM (").then(scored, ") s WHERE ", self._inside(among))
-        return start.then(Part(" ORDER BY score DESC, doc LIMIT %s", (limit,)))
+        found, statements = [RankedRows.none()] * len(queries), dict[int, Part]()
+        for place, each in enumerate(queries):
+            clauses = weigh(statistics, each.should, must=each.must)
+            must = len({clause.terms for clause in each.must})
+            if limit < 1 or not clauses or sum(clause.is_must for clause in clauses) < must:
+                continue  # it finds nothing
+            scored = totals(self.tables, statistics, clauses, must)
+            start = Part("SELECT doc, score FROM (").then(scored, ") s WHERE ")
+            end = Part(" ORDER BY score DESC, doc LIMIT %s", (limit,))
+            statements[place] = start.then(self._inside(among), end)
+        answers = self._ask(*statements.values()) if statements else []
+        for place, answer in zip(statements, answers, strict=True):
+            found[place] = _rank(answer, limit)
+        return found
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
         """Return stems with a similar spelling, most similar first. ``word``: a folded stem."""
@@ -486,7 +480,7 @@ class PostgresStore:
         return nearest(word, dict(pair for answer in found for pair in answer), limit)
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Part) -> Near:
-        query = self._prepare(vector)
+        query = prepare(vector, self.manifest.configuration.metric)
         if not np.count_nonzero(query):
             return Near(RankedRows.none(), np.full(len(rows), np.nan, np.float32))
         text, n = as_text(query), self.tables.number
@@ -519,12 +513,6 @@ class PostgresStore:
         held = self._state
         is_small = held.manifest.rows <= held.manifest.configuration.exact_below
         return None if is_small else held.facts
-
-    def _prepare(self, vector: Vectors) -> Vectors:
-        held = self.manifest.configuration
-        if np.shape(vector) != (held.dim,):
-            raise ValueError(f"vector must have {held.dim:,} numbers, got shape {np.shape(vector)}")
-        return prepare(vector, held.metric)
 
     # Documents
 
