@@ -10,23 +10,9 @@ from pathlib import Path
 from typing import Final
 
 import vocabtool
+from tests.builders.saved_model_bytes import field
 from tests.fuzzing import damages
 from vocabtool import UnknownFormat, VocabtoolError, Vocabulary
-
-
-def varint(number: int) -> bytes:
-    """A number as protobuf writes it."""
-    written = bytearray()
-    while number > 127:
-        written.append(number & 127 | 128)
-        number >>= 7
-    return bytes((*written, number))
-
-
-def field(number: int, payload: bytes) -> bytes:
-    """A length-delimited field of a protobuf."""
-    return varint(number << 3 | 2) + varint(len(payload)) + payload
-
 
 _PIECE = field(1, "▁the".encode()) + b"\x15" + struct.pack("<f", -1.5)
 _NODE = field(1, b"words") + field(2, b"Const")

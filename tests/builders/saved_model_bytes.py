@@ -72,10 +72,16 @@ def graph(*nodes: bytes, functions: Sequence[bytes] = ()) -> bytes:
     return b"".join(field(1, n) for n in nodes) + (field(2, library) if functions else b"")
 
 
-def function(name: bytes, arguments: Sequence[bytes], *nodes: bytes) -> bytes:
-    """A FunctionDef without outputs."""
+def function(
+    name: bytes, arguments: Sequence[bytes], *nodes: bytes, returns: Sequence[bytes] = ()
+) -> bytes:
+    """A FunctionDef; ``returns``: a tensor for each output."""
+    outputs = [b"out%d" % i for i in range(len(returns))]
     signature = field(1, name) + b"".join(field(2, field(1, argument)) for argument in arguments)
-    return field(1, signature) + b"".join(field(3, n) for n in nodes)
+    signature += b"".join(field(3, field(1, output)) for output in outputs)
+    pairs = zip(outputs, returns, strict=True)
+    returned = b"".join(field(4, field(1, output) + field(2, value)) for output, value in pairs)
+    return field(1, signature) + b"".join(field(3, n) for n in nodes) + returned
 
 
 def saved_model(*graphs: bytes, tail: bytes = b"") -> bytes:

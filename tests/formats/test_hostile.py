@@ -211,14 +211,6 @@ def long_chain(length: int, fills: int) -> bytes:
     return graph(b.node(b"i0", b"Placeholder"), b.node(b"h", b"HashTableV2"), *chain, *ends)
 
 
-def returning(name: bytes, output: bytes, *nodes: bytes, argument: bytes = b"") -> bytes:
-    """A FunctionDef that returns ``output``."""
-    signature = b.field(1, name) + (b.field(2, b.field(1, argument)) if argument else b"")
-    signature += b.field(3, b.field(1, b"out"))
-    body = b"".join(b.field(3, node) for node in nodes)
-    return b.field(1, signature) + body + b.field(4, b.field(1, b"out") + b.field(2, output))
-
-
 def resource(path: bytes, captures: bytes = b"") -> bytes:
     """The object graph of one resource at ``path``, made by the function ``creator``."""
     objects = (
@@ -243,13 +235,13 @@ def inverse_at(first: int) -> bytes:
         b.node(b"find", b"LookupTableFindV2", b"hash_table", b"x", b"default"),
     )
     handle = b.node(b"h", b"HashTableV2", shared_name=shared)
-    creator = returning(b"creator", b"h:table_handle:0", handle)
+    creator = b.function(b"creator", [], handle, returns=[b"h:table_handle:0"])
     return graph(*nodes, functions=[creator], tail=resource(b"lookup_table"))
 
 
 def own_creator() -> bytes:
     """A resource whose creator returns the resource that it captured: itself."""
-    creator = returning(b"creator", b"a", argument=b"a")
+    creator = b.function(b"creator", [b"a"], returns=[b"a"])
     captures = b.field(1, b"creator") + b.field(2, b.number(2, 1))
     return graph(NOTHING, functions=[creator], tail=resource(b"t", captures))
 

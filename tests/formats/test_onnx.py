@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import vocabtool
-from tests.reader_checks import field, ids_and_entries, varint, written
+from tests.builders.saved_model_bytes import field, varint
+from tests.reader_checks import ids_and_entries, written
 from vocabtool import Place, Unknown, Vocabulary
 from vocabtool.errors import UnsupportedFormat
 from vocabtool.formats.reader import PassedOver

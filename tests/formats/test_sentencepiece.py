@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vocabtool
-from tests.reader_checks import field, ids_and_entries, varint, written
+from tests.builders.saved_model_bytes import field, varint
+from tests.reader_checks import ids_and_entries, written
 from tests.tokenization.test_sentencepiece_words import OPTIONS as WORD_OPTIONS
 from tests.tokenization.test_sentencepiece_words import train
 from vocabtool import InvalidFile, UnsupportedFormat, VocabtoolError, Vocabulary

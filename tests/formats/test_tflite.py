@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import vocabtool
-from tests.reader_checks import field, survives
+from tests.builders.saved_model_bytes import field
+from tests.reader_checks import survives
 from tests.reader_checks import written as write_file
 from vocabtool import Place, Unknown, UnsupportedFormat
 from vocabtool.formats.reader import PassedOver

@@ -44,19 +44,6 @@ def find(words: bytes) -> tuple[bytes, ...]:
     )
 
 
-def function(
-    called: bytes, arguments: Sequence[bytes], *nodes: bytes, returns: Sequence[bytes] = ()
-) -> bytes:
-    """Return a FunctionDef; ``returns``: a tensor for each output."""
-    outputs = [b"out%d" % i for i in range(len(returns))]
-    signature = b.field(1, called)
-    signature += b"".join(b.field(2, b.field(1, argument)) for argument in arguments)
-    signature += b"".join(b.field(3, b.field(1, output)) for output in outputs)
-    returned = zip(outputs, returns, strict=True)
-    pairs = b"".join(b.field(4, b.field(1, key) + b.field(2, value)) for key, value in returned)
-    return b.field(1, signature) + b"".join(b.field(3, node) for node in nodes) + pairs
-
-
 def words_of(folder: Path, *nodes: bytes, functions: Sequence[bytes] = ()) -> Words:
     """Return the words of a model with these nodes and a table."""
     graph = b.graph(*TABLE, *nodes, functions=functions)
@@ -216,29 +203,29 @@ def call(node: bytes, given: bytes, called: bytes) -> bytes:
 def loop(*body: bytes, returns: bytes) -> tuple[Nodes, Nodes]:
     """Return a loop with this body, and its functions."""
     node = b.node(b"loop", b"While", b"text", cond=name(b"test"), body=name(b"turn"))
-    turn = function(b"turn", [b"x"], *body, *find(b"x"), returns=[returns])
-    return [node], [function(b"test", [b"x"], returns=[b"x"]), turn]
+    turn = b.function(b"turn", [b"x"], *body, *find(b"x"), returns=[returns])
+    return [node], [b.function(b"test", [b"x"], returns=[b"x"]), turn]
 
 
 def doubling() -> list[bytes]:
     """Forty functions, each called twice by the next: 2 ** 40 paths must not be followed."""
     calls = ((call(b"a", b"x", b"f%d" % i), call(b"b", b"x", b"f%d" % i)) for i in range(39))
-    callers = [function(b"f%d" % at, [b"x"], *pair) for at, pair in enumerate(calls, 1)]
-    return [function(b"f0", [b"x"], *find(b"x")), *callers]
+    callers = [b.function(b"f%d" % at, [b"x"], *pair) for at, pair in enumerate(calls, 1)]
+    return [b.function(b"f0", [b"x"], *find(b"x")), *callers]
 
 
 def calling_each_other() -> list[bytes]:
     pairs = ((b"f", b"g"), (b"g", b"f"))
     return [
-        function(one, [b"x"], call(b"a", b"x", other), call(b"b", b"x", other), *find(b"x"))
+        b.function(one, [b"x"], call(b"a", b"x", other), call(b"b", b"x", other), *find(b"x"))
         for one, other in pairs
     ]
 
 
 LOWERED = ("lower-case A to Z",)
 RETURNED = b"lower:output:0"
-LOWERING = function(b"lowering", [b"x"], LOWER_ARGUMENT, returns=[RETURNED])
-FINDING = function(b"find", [b"x"], *find(b"x"))
+LOWERING = b.function(b"lowering", [b"x"], LOWER_ARGUMENT, returns=[RETURNED])
+FINDING = b.function(b"find", [b"x"], *find(b"x"))
 BOTH = {"then_branch": name(b"find"), "else_branch": name(b"find")}
 BRANCH = b.node(b"branch", b"If", b"text", b"text", **BOTH)
 MANY = "more than 64 paths lead to the lookup"
@@ -261,17 +248,17 @@ FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
     ),
     "a function that is served": (
         [],
-        [function(b"served", [b"x"], LOWER_ARGUMENT, *find(RETURNED))],
+        [b.function(b"served", [b"x"], LOWER_ARGUMENT, *find(RETURNED))],
         LOWERED,
     ),
     "a name that is no argument": (
         [],
-        [function(b"served", [b"x"], *find(b"y"))],
+        [b.function(b"served", [b"x"], *find(b"y"))],
         "no op produces this tensor",
     ),
     "a caller that passes too little": (
         [call(b"call", b"text", b"inner")],
-        [function(b"inner", [b"x", b"y"], *find(b"x"))],
+        [b.function(b"inner", [b"x", b"y"], *find(b"x"))],
         "the op PartitionedCall: it passes too few arguments to its function",
     ),
     "an output that is not there": (
@@ -298,12 +285,12 @@ FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
     "a branch": ([BRANCH], [FINDING], "the op If: the text may decide which branch runs"),
     "a function that calls itself": (
         [],
-        [function(b"f", [b"x"], AGAIN, *find(b"x"))],
+        [b.function(b"f", [b"x"], AGAIN, *find(b"x"))],
         ENDLESS,
     ),
     "a function that returns itself": (
         [call(b"call", b"text", b"f"), *find(b"call")],
-        [function(b"f", [b"x"], AGAIN, returns=[b"again:output:0"])],
+        [b.function(b"f", [b"x"], AGAIN, returns=[b"again:output:0"])],
         ENDLESS,
     ),
     "functions that call each other": ([], calling_each_other(), MANY),

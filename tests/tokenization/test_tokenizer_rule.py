@@ -174,12 +174,6 @@ def test_a_folder_of_a_tokenizer(tokenizer: Path, vectors: Path, tmp_path: Path)
     of_folder = Words.of(entries, rule=f"tokenizer:{tokenizer.parent}")
     of_file = Words.of(entries, rule=f"tokenizer:{tokenizer}")
     assert of_folder.split(TEXTS).equals(of_file.split(TEXTS))
-    # an index stores the file, and does not need the folder afterwards
-    index = tmp_path / "index"
-    made = run("index", GLOVE, "-o", index, "--model", vectors,
-               "--rule", f"tokenizer:{tokenizer.parent}")  # fmt: skip
-    assert made.returncode == 0, made.stderr
-    assert next(index.glob("tokenizer-*")).read_bytes() == tokenizer.read_bytes()
 
 
 def test_another_tokenizer_is_refused(tokenizer: Path, tmp_path: Path) -> None:
