@@ -112,19 +112,6 @@ def test_use_is_told_beside_rows(here: Path) -> None:
     ) in done.stderr.decode()
 
 
-def test_rows_of_a_corpus(here: Path, tmp_path: Path) -> None:
-    """Fields, formats and bad rows of a corpus are as those of ``oov``."""
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"t": "cat dog"}\nnonsense\n', "utf-8")
-    arguments = ["--corpus", str(path), "--field", "t", "--format", "json"]
-    done = run("diff", "one.txt", "two.txt", *arguments, cwd=here)
-    assert done.returncode == 3
-    assert b"rows.jsonl:2" in done.stderr
-    done = run("diff", "one.txt", "two.txt", *arguments, "--on-error", "skip", cwd=here)
-    assert json.loads(done.stdout)["use"]["tokens"]["all"] == 2
-    assert b"1 row skipped" in done.stderr
-
-
 def test_files_are_written(here: Path, tmp_path: Path) -> None:
     """By the ending or the format, and a page beside."""
     page = tmp_path / "diff.html"

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from tests.builders.postgres_server import PostgresServer
 from tests.builders.small_indexes import ids
@@ -153,6 +153,14 @@ def test_a_closed_index_is_closed(index: Index, database: Any) -> None:
     assert no_connections(database)
 
 
+def replace_by_two(folder: Path, address: str) -> Result:
+    """Put an index of two documents in the place of another, by the command."""
+    (folder / "two.txt").write_text("amber\nbirch\n")
+    np.save(folder / "two.npy", VECTORS[:2])
+    given = [str(folder / "two.txt"), "--vectors", str(folder / "two.npy"), "-o", address]
+    return CliRunner().invoke(cli, ["index", *given, "--force"])
+
+
 def test_an_interrupted_replacement(
     index: Index, address: str, database: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,10 +172,7 @@ def test_an_interrupted_replacement(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Index, "load", stops)
-    (tmp_path / "two.txt").write_text("amber\nbirch\n")
-    np.save(tmp_path / "two.npy", VECTORS[:2])
-    given = [str(tmp_path / "two.txt"), "--vectors", str(tmp_path / "two.npy"), "-o", address]
-    done = CliRunner().invoke(cli, ["index", *given, "--force"])
+    done = replace_by_two(tmp_path, address)
     assert "run the same command again to start over" in done.output
     assert database.execute("SELECT name FROM vocabtool.indexes").fetchall() == [("test",)]
     assert len(Index.open(address)) == COUNT
@@ -182,10 +187,7 @@ def test_a_replacement_whose_vectors_cannot_be_indexed(
         raise VocabtoolError("no space")
 
     monkeypatch.setattr("vocabtool.stores.writer.PostgresWriter._index_vectors", fails)
-    (tmp_path / "two.txt").write_text("amber\nbirch\n")
-    np.save(tmp_path / "two.npy", VECTORS[:2])
-    given = [str(tmp_path / "two.txt"), "--vectors", str(tmp_path / "two.npy"), "-o", address]
-    done = CliRunner().invoke(cli, ["index", *given, "--force"])
+    done = replace_by_two(tmp_path, address)
     assert "All documents are committed" in str(done.exception)
     monkeypatch.undo()
     monkeypatch.setenv("VOCABTOOL_CACHE", str(tmp_path / "cache"))

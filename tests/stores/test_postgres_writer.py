@@ -167,20 +167,15 @@ def test_loads_and_sources(connections: Connections) -> None:
     one.close()
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_lost_commit(
-    connections: Connections, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
-    """The connection is lost before COMMIT arrives, or its answer is: written exactly once."""
+def lose_commit(monkeypatch: pytest.MonkeyPatch, moment: str) -> list[str]:
+    """Lose the connection before the first COMMIT arrives, or its answer; return what was lost."""
     import psycopg
 
-    changes = open_writer(connections)
-    put(changes, [Document("a", "amber")])
-    real, lost = psycopg.Connection.execute, list[int]()
+    real, lost = psycopg.Connection.execute, list[str]()
 
     def execute(self: Any, query: Any, *arguments: Any, **options: Any) -> Any:
         if query == "COMMIT" and not lost:
-            lost.append(1)
+            lost.append(query)
             if moment == "after":
                 real(self, query)
             self.close()
@@ -188,8 +183,19 @@ def test_a_lost_commit(
         return real(self, query, *arguments, **options)
 
     monkeypatch.setattr(psycopg.Connection, "execute", execute)
+    return lost
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_lost_commit(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """The connection is lost before COMMIT arrives, or its answer is: written exactly once."""
+    changes = open_writer(connections)
+    put(changes, [Document("a", "amber")])
+    lost = lose_commit(monkeypatch, moment)
     commit(changes)
-    assert lost == [1]
+    assert lost == ["COMMIT"]
     assert changes.manifest.commit == 1
     changes.close()
     assert texts_in(connections) == {"a": "amber"}
@@ -213,28 +219,16 @@ def test_more_than_the_buffer(connections: Connections) -> None:
 
 def test_a_retry_that_fails(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
     """It found that the lost COMMIT had no effect, and says so."""
-    import psycopg
-
-    real, calls = psycopg.Connection.execute, list[str]()
-
-    def execute(self: Any, query: Any, *arguments: Any, **options: Any) -> Any:
-        if query == "COMMIT":
-            calls.append(query)
-            self.close()
-            raise psycopg.OperationalError("the connection is lost")
-        return real(self, query, *arguments, **options)
-
-    write = PostgresWriter._write
+    changes = open_writer(connections)
+    put(changes, [Document("a", "amber")])
+    lost, write = lose_commit(monkeypatch, "before"), PostgresWriter._write
 
     def fails_later(self: PostgresWriter) -> None:
-        if calls:
+        if lost:
             raise VocabtoolError("no more")
         write(self)
 
-    monkeypatch.setattr(psycopg.Connection, "execute", execute)
     monkeypatch.setattr(PostgresWriter, "_write", fails_later)
-    changes = open_writer(connections)
-    put(changes, [Document("a", "amber")])
     with pytest.raises(VocabtoolError, match=r"no more.*Nothing of this commit was written"):
         commit(changes)
     changes.close()
