@@ -213,7 +213,7 @@ def test_what_an_export_contains(made: Path, tmp_path: Path) -> None:
         vector = table.schema.field("vector").type
         assert (vector.list_size, vector.value_type) == (4, pa.float32())
         assert [str(each) for each in table.schema.types[:-1]] == [
-            *("string", "string", "int64", "string", "bool", "double", "string"),
+            *("string", "string", "int64", "string", "bool", "double", "string")
         ]
         rows = table.drop_columns("vector").to_pylist()
         assert [{k: v for k, v in row.items() if v is not None} for row in rows] == wanted

@@ -388,8 +388,7 @@ def test_an_index_is_no_file_of_documents(index: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value"),
-    [("--metric", "l2"), ("--dtype", "float32"), ("--language", "german")],
+    ("option", "value"), [("--metric", "l2"), ("--dtype", "float32"), ("--language", "german")]
 )
 def test_an_index_stays_what_it_was_created_as(
     corpus: Path, index: str, option: str, value: str

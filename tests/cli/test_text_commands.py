@@ -43,11 +43,7 @@ TABBED = "word\tcount\tdocuments\tkind\tlike\texample\n" + "".join(
 TABLE = pa.table({"id": [1, 2], "text": ["the dog", "a"]})
 pq.write_table(TABLE, packed := io.BytesIO())
 PARQUET = packed.getvalue()
-OP = [
-    "the op StringFormat",
-    "name a rule",
-    "--rule",
-]
+OP = ["the op StringFormat", "name a rule", "--rule"]
 NOTHING = "word\tcount\tdocuments\tkind\tlike\texample\n"
 
 
@@ -371,11 +367,7 @@ def test_fail_over(share: str, code: int, here: Path) -> None:
     done = run("oov", "model", "corpus.txt", f"--fail-over={share}", cwd=here)
     assert done.returncode == code
     assert done.stdout.decode() == ("" if code == 2 else TABBED)
-    told = {
-        0: "",
-        1: "(36.36%)",
-        2: f"a share such as 2% or 0.02, got {share!r}",
-    }
+    told = {0: "", 1: "(36.36%)", 2: f"a share such as 2% or 0.02, got {share!r}"}
     assert told[code] in done.stderr.decode()
 
 

@@ -130,11 +130,7 @@ def says_sqlite(rows: Sequence[Any], conditions: Sequence[str]) -> list[list[int
 
 @given(rows=ROWS, conditions=st.lists(CONDITIONS, min_size=9, max_size=25), cut=st.integers(0, 12))
 @settings(max_examples=30, deadline=None)
-def test_against_sqlite(
-    rows: list[Any],
-    conditions: list[tuple[str, str]],
-    cut: int,
-) -> None:
+def test_against_sqlite(rows: list[Any], conditions: list[tuple[str, str]], cut: int) -> None:
     """Conditions say what SQL says: nulls, precedence, patterns, quotes, over several files too."""
     documents = [Document(*row) for row in rows]
     with temporary_folder() as folder:

@@ -26,12 +26,7 @@ from tests.builders.small_indexes import (
 )
 from vocabtool import Index
 from vocabtool.documents.vectors import Matcher, open_vectors
-from vocabtool.errors import (
-    InvalidFile,
-    NotFound,
-    OtherModel,
-    VocabtoolError,
-)
+from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
 from vocabtool.index import folder, generation
 from vocabtool.index import index as index_module
 from vocabtool.index.database import DatabaseWriter

@@ -15,15 +15,7 @@ from numpy.typing import NDArray
 from tests import counted_letters
 from tests.builders.small_indexes import add, contents, counts, delete, texts
 from tests.index.noting import LONG, asked_of, fails_at, nothing_noted, noting  # noqa: F401 - a fixture
-from vocabtool import (
-    Document,
-    Index,
-    InvalidFile,
-    NotFound,
-    VocabtoolError,
-    embed,
-    open_encoder,
-)
+from vocabtool import Document, Index, InvalidFile, NotFound, VocabtoolError, embed, open_encoder
 
 
 def write(path: Path, rows: Mapping[str, str], **fields: object) -> Path:

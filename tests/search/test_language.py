@@ -209,20 +209,8 @@ def test_no_text_fails(index: Index, texts: list[str]) -> None:
 
 def test_a_long_text_is_read_in_one_go(index: Index) -> None:
     """No sign is so frequent that reading takes more than linear time."""
-    for sign in (
-        "(",
-        ")",
-        "-",
-        '"',
-        "-a ",
-        "a:",
-        "a OR b ",
-        "lang:en ",
-        '"a" ',
-        ")x",
-        "- ",
-        "(-a:",
-    ):
+    signs = ("(", ")", "-", '"', "-a ", "a:", "a OR b ", "lang:en ", '"a" ', ")x", "- ", "(-a:")
+    for sign in signs:
         assert index.search(sign * 20_000, vector=VECTOR, fusion="dense").query.excluded == ()
 
 

@@ -17,12 +17,7 @@ import pytest
 from tests.builders.small_search import Doc, bm25, index_of
 from vocabtool import Hits, Index
 from vocabtool.cli.main import cli
-from vocabtool.errors import (
-    NotFound,
-    OperatorFailed,
-    UnsupportedFormat,
-    VocabtoolError,
-)
+from vocabtool.errors import NotFound, OperatorFailed, UnsupportedFormat, VocabtoolError
 
 QUERY = "I love to use Xapian"
 TEXTS = (

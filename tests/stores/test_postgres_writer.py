@@ -11,14 +11,7 @@ import numpy as np
 import pytest
 
 from tests.builders.postgres_server import PostgresServer
-from tests.builders.postgres_store import (
-    commit,
-    delete,
-    new_index,
-    open_writer,
-    put,
-    texts_in,
-)
+from tests.builders.postgres_store import commit, delete, new_index, open_writer, put, texts_in
 from vocabtool import Document, VocabtoolError
 from vocabtool.errors import FolderInUse, FolderNotEmpty, NotFound
 from vocabtool.index.folder import Load
