@@ -102,13 +102,12 @@ class Snapshot(MaskStore):
         for name, crc32c in manifest.model_files.items() if same is None else ():
             compare(path / name, crc32c)
         self.documents = Documents(commit.database, manifest.fields)
-        held = manifest.configuration
-        raw = RawVectors(commit.folder / VECTORS, dim=held.dim, dtype=held.dtype, count=self.rows)
+        raw, metric = raw_vectors(commit.folder, manifest), manifest.configuration.metric
         if same is not None and same.manifest.code_files == manifest.code_files:
             codes: VectorCodes | None = same.vectors.codes
         else:
             codes = open_codes(commit.folder, manifest) if manifest.codes is not None else None
-        self.vectors: VectorLeg = VectorLeg(raw, held.metric, codes, manifest.codes)
+        self.vectors: VectorLeg = VectorLeg(raw, metric, codes, manifest.codes)
         keywords = commit.folder / KEYWORDS
         self.whole_keywords: frozenset[str] = tantivy_index.check_files(
             keywords, manifest.keywords, same.whole_keywords if same is not None else frozenset()

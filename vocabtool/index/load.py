@@ -260,9 +260,8 @@ class Loader:
             self._writer.set_searched_fields(searched)
         # Ids need no lookup if all rows are from this load, because reading finds repeated ids.
         self._alone = last.alone if self._start and last else self._writer.rows == 0
-        if sum(len(part.sources) for part in self._parts) < 2:
-            return self._load_rest()
-        self._ids = SeenIds()
+        if sum(len(part.sources) for part in self._parts) > 1:
+            self._ids = SeenIds()
         return self._load_rest()
 
     def _load_rest(self) -> LoadReport:

@@ -91,8 +91,8 @@ def compact(path: Path, progress: Progress | None = None) -> int:
                         ]
                         for row in left
                     ]
-                    block = vectors.read(first, end)[live[first:end]]
-                    files.append_values(ids, texts, facts, columns, block)
+                    _, block = next(vectors.blocks(first, end, end - first))
+                    files.append_values(ids, texts, facts, columns, block[live[first:end]])
                 if progress is not None:
                     progress("documents copied", end / held.rows)
             for name, kind in held.fields.items():

@@ -79,14 +79,10 @@ class RawVectors:
     def slice(self, start: int, stop: int) -> Vectors:
         return _single(self._rows[start:stop])
 
-    def read(self, start: int, stop: int) -> Vectors:
-        """Return the vectors from row ``start`` to ``stop``, read without the memory map."""
-        return next(block for _, block in self.blocks(start, stop, stop - start))
-
     def blocks(
         self, start: int = 0, stop: int | None = None, rows: int | None = None
     ) -> Iterator[tuple[int, Vectors]]:
-        """Yield blocks of vectors as (first row, vectors), from row ``start`` to ``stop``.
+        """Yield blocks of vectors as (first row, vectors), read without the memory map.
 
         ``rows``: number of rows in each block; by default, as many as fit in 16 MiB.
         """

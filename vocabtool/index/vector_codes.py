@@ -329,8 +329,6 @@ class VectorLeg:
         ``among`` limits only the search. A score is NaN if ``vector`` or the row's vector is zero.
         """
         raw, metric = self.raw, self._metric
-        if np.shape(vector) != (raw.dim,):
-            raise ValueError(f"vector must have {raw.dim:,} numbers, got shape {np.shape(vector)}")
         exact = np.asarray(vector, np.float64)  # as `prepare` does, in a third of the time
         length = math.sqrt(exact @ exact)
         if not math.isfinite(length) or (metric != "cosine" and length > MAX_LENGTH):

@@ -147,11 +147,6 @@ class VectorSql:
             f" ({what} {type_}_{kind}_ops){given}"
         )
 
-    @property
-    def sign(self) -> str:
-        """The distance operator of pgvector for the metric, such as ``<->``."""
-        return "<->" if self.metric == "l2" else "<#>"
-
     def similarity(self, vector: str) -> Part:
         """Return SQL for the exact similarity of ``d.vector`` to a float32 vector."""
         if self.metric == "l2":
@@ -175,7 +170,8 @@ class VectorSql:
             return start.then(source, among, best)
         count = max(limit, facts.setting) if facts.method == "hnsw" else 2 * limit
         what, type_ = indexed
-        nearest = f" ORDER BY {what} {self.sign} %s::{type_}({self.dim:d}) LIMIT %s"
+        distance = "<->" if self.metric == "l2" else "<#>"
+        nearest = f" ORDER BY {what} {distance} %s::{type_}({self.dim:d}) LIMIT %s"
         one = Part(f"SELECT doc, vector FROM {self.documents} d WHERE d.vector IS NOT NULL AND ")
         if among == TRUE:
             # Rounding moves few: rows that are not fetched cost nothing.
