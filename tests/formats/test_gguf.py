@@ -96,13 +96,12 @@ def test_other_keys(tmp_path: Path) -> None:
     found = vocabtool.inspect(path)
     told = ("byte-level BPE", "2 merges", "pre-tokenizer: 'llama-bpe'")
     assert found.vocabularies[0].notes == told
-    path = write(tmp_path / "odd", add_unk_token_id=99, add_token_types=[2, 1])
-    found = vocabtool.inspect(path)
-    assert found.vocabularies[0].unknown is None
-    assert found.warnings == (
-        "2 types for 11 tokens: the types are ignored",
-        "the unknown token has id 99, but there are 11 tokens",
-    )
+    path = write(tmp_path / "types", add_token_types=[2, 1])
+    with pytest.raises(InvalidFile, match="2 types for 11 tokens, wanted one per token"):
+        vocabtool.inspect(path)
+    path = write(tmp_path / "unknown", add_unk_token_id=99)
+    with pytest.raises(InvalidFile, match="unknown token has id 99, but there are 11 tokens"):
+        vocabtool.inspect(path)
 
 
 def by_hand(version: int, tokens: Sequence[bytes]) -> bytes:

@@ -137,11 +137,13 @@ def open_word2vec(source: Source) -> VectorFile:
     places, notes = (Place(source.name, "before each vector"),), (f"{dim:,} dimensions",)
     vocabulary = Vocabulary("words", "vectors", words, places=places, notes=notes)
     at = np.frombuffer(starts, np.int64)
-    return VectorFile(vocabulary, dim, map_file(source.file), at, _floats)
-
-
-def _floats(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
-    return np.frombuffer(buffer, "<f4", dim, start)
+    return VectorFile(
+        vocabulary,
+        dim,
+        map_file(source.file),
+        at,
+        lambda buffer, start, dim: np.frombuffer(buffer, "<f4", dim, start),
+    )
 
 
 def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Iterator[bytes]:

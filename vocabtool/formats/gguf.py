@@ -226,36 +226,31 @@ def _recognise(source: Source) -> str | None:
 
 def _read(source: Source) -> Findings:
     header = _Header(map_file(source.file))
-    findings = Findings()
     tokens = header.values.get(TOKENS)
-    if isinstance(tokens, _Array) and tokens.item_type == STRING:
-        entries = header.strings(tokens)
-        findings.found.append(_vocabulary(header, entries, source.name, findings.warnings))
-    elif tokens is not None:
+    if tokens is None:
+        return Findings()
+    if not isinstance(tokens, _Array) or tokens.item_type != STRING:
         raise InvalidFile(f"{TOKENS.decode()} is not a list of strings")
-    return findings
+    return Findings([_vocabulary(header, header.strings(tokens), source.name)])
 
 
 READER: Final = Reader("GGUF", _recognise, _read)
 
 
-def _vocabulary(
-    header: _Header, entries: ByteStrings, file: str, warnings: list[str]
-) -> Vocabulary:
+def _vocabulary(header: _Header, entries: ByteStrings, file: str) -> Vocabulary:
     model = header.value(b"model", bytes) or b""
     what = f"tokenizer {printable(model)!r}, which is unknown to vocabtool"
     kind, marker, what = MODELS.get(model, ("list", None, what))
     types: list[int] = header.numbers(b"token_type", INTEGERS).tolist()
-    if types and len(types) != len(entries):
-        warnings.append(f"{len(types):,} types for {len(entries):,} tokens: the types are ignored")
-        types = []
+    if len(types) not in (0, len(entries)):
+        raise InvalidFile(f"{len(types):,} types for {len(entries):,} tokens, wanted one per token")
     unknown = header.value(b"unknown_token_id", int)
     if unknown is None and types.count(UNKNOWN) == 1:
         unknown = types.index(UNKNOWN)
     elif unknown is not None and not 0 <= unknown < len(entries):
-        there = f"there are {len(entries):,} tokens"
-        warnings.append(f"the unknown token has id {unknown:,}, but {there}")
-        unknown = None
+        raise InvalidFile(
+            f"the unknown token has id {unknown:,}, but there are {len(entries):,} tokens"
+        )
     notes = [what]
     if merges := header.value(b"merges", _Array):
         notes.append(f"{merges.items:,} merges")

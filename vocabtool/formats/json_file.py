@@ -219,20 +219,18 @@ def _why_no_ids(document: object) -> str | None:
     same = ids[1:][ids[1:] == ids[:-1]]
     if len(same):
         return f"two keys have the value {same[0]:,}: these are not ids"
-    if _are_settings(document, ids):
-        return "its keys look like names of settings, so its values are not ids"
-    return None
-
-
-def _are_settings(document: Mapping[str, object], values: NDArray[np.int64]) -> bool:
-    """Guess whether keys and values are settings, such as ``{"model_max_length": 512}``."""
+    # Settings, such as {"model_max_length": 512}, are guessed by their names and distant values.
     if len(document) == 1:  # a plain name and not the id 0
-        return bool(values[0]) and all(map(str.isidentifier, document))
-    if all(key.endswith("_token_id") for key in document):
-        return True
-    names = sum(SETTING.fullmatch(key) is not None for key in document)
-    apart = values[-1] - values[0] >= len(values)
-    return bool(apart and len(values) < MAX_SETTINGS and 2 * names >= len(values))
+        are_settings = bool(ids[0]) and all(map(str.isidentifier, document))
+    else:
+        names = sum(SETTING.fullmatch(key) is not None for key in document)
+        apart = len(ids) < MAX_SETTINGS and int(ids[-1] - ids[0]) >= len(ids)
+        are_settings = all(key.endswith("_token_id") for key in document) or (
+            apart and 2 * names >= len(ids)
+        )
+    return (
+        "its keys look like names of settings, so its values are not ids" if are_settings else None
+    )
 
 
 def _read_ids(document: Any, source: Source) -> Findings:

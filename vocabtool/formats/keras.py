@@ -285,22 +285,20 @@ def _read_asset(name: str, data: bytes, layers: dict[str, LookupLayer], file: st
         parts = ("layers" if part == OLD_LAYERS else part for part in path.split("/"))
         layer = layers.get("/".join(parts))
         if layer is not None and layer.vocabulary is None:
-            return _vocabulary(layer, _own_lines(layer, data), place)
+            lines = word_list.read_lines(data)
+            count = len(lines)
+            while count and lines.starts[count - 1] == lines.ends[count - 1]:
+                count -= 1  # Keras drops empty lines at the end
+            stored = ByteStrings(data, lines.starts[:count], lines.ends[:count])
+            if layer.entry_type == "integer":
+                numbers = word_list.integers(stored).tolist()
+                stored = ByteStrings.of(b"%d" % number for number in numbers)
+            first = _leading_specials(layer, stored)
+            stored = ByteStrings(stored.data, stored.starts[first:], stored.ends[first:])
+            return _vocabulary(layer, stored, place)
         own = PurePosixPath(shown.removesuffix(VOCABULARY).removesuffix(INNER)).name
         stored, notes = word_list.read_lines(data), (UNDESCRIBED,)
         return Vocabulary(own, "asset", stored, places=(place,), notes=notes)
-
-
-def _own_lines(layer: LookupLayer, data: bytes) -> ByteStrings:
-    lines = word_list.read_lines(data)
-    count = len(lines)
-    while count and lines.starts[count - 1] == lines.ends[count - 1]:
-        count -= 1  # Keras drops empty lines at the end
-    stored = ByteStrings(data, lines.starts[:count], lines.ends[:count])
-    if layer.entry_type == "integer":
-        stored = ByteStrings.of(b"%d" % number for number in word_list.integers(stored).tolist())
-    own = _leading_specials(layer, stored)
-    return ByteStrings(stored.data, stored.starts[own:], stored.ends[own:])
 
 
 def _vocabulary(layer: LookupLayer, stored: ByteStrings, place: Place) -> Vocabulary:

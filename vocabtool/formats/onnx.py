@@ -402,7 +402,15 @@ def find(path: Path) -> OnnxFiles:
     ``path``: the folder of the model, or the file of its graph. Raises :class:`UnknownFormat` if
     ``path`` is not such a model.
     """
-    model = _graph_in(path) if path.is_dir() else path
+    model = path
+    if path.is_dir():
+        graphs = [*_graphs(path), *_graphs(path / SUBFOLDER)]
+        if not graphs:
+            raise UnknownFormat(f"{path}: contains neither {MODEL} nor {SUBFOLDER}/{PATTERN}")
+        model = next((file for file in graphs if file.name == MODEL), graphs[0])
+        if model.name != MODEL and len(graphs) > 1:
+            listed = ", ".join(str(file.relative_to(path)) for file in graphs[:MAX_NAMED])
+            raise UnknownFormat(f"{path}: several graphs, but no {MODEL}; pass one of {listed}")
     folders = folders_of(model.parent)
     tokenizers = (folder / TOKENIZER for folder in folders)
     tokenizer = next((file for file in tokenizers if file.is_file()), None)
@@ -412,7 +420,13 @@ def find(path: Path) -> OnnxFiles:
         reason = READER.recognise(Source.open(model))
         if reason is not None:
             raise UnknownFormat(f"{model}: not an ONNX model: {reason}")
-        if INPUT_IDS not in (names := _inputs(map_file(model))):
+        buffer = map_file(model)
+        names = [
+            printable(wire.last_bytes(buffer, value, NAME))
+            for graph in wire.messages(buffer, (0, len(buffer)), MODEL_GRAPH)
+            for value in wire.messages(buffer, graph, INPUTS)
+        ]
+        if INPUT_IDS not in names:
             listed = ", ".join(names[:MAX_NAMED]) or "none"
             raise UnknownFormat(f"{model}: it has no input {INPUT_IDS!r}; its inputs: {listed}")
     others = (file for folder in folders for file in _graphs(folder) if file != model)
@@ -421,25 +435,6 @@ def find(path: Path) -> OnnxFiles:
 
 def _graphs(folder: Path) -> list[Path]:
     return sorted(file for file in folder.glob(PATTERN) if file.is_file())
-
-
-def _graph_in(folder: Path) -> Path:
-    found = [*_graphs(folder), *_graphs(folder / SUBFOLDER)]
-    named = [file for file in found if file.name == MODEL]
-    if not found:
-        raise UnknownFormat(f"{folder}: contains neither {MODEL} nor {SUBFOLDER}/{PATTERN}")
-    if not named and len(found) > 1:
-        names = ", ".join(str(file.relative_to(folder)) for file in found[:MAX_NAMED])
-        raise UnknownFormat(f"{folder}: several graphs, but no {MODEL}; pass one of {names}")
-    return (named or found)[0]
-
-
-def _inputs(buffer: Buffer) -> list[str]:
-    return [
-        printable(wire.last_bytes(buffer, value, NAME))
-        for graph in wire.messages(buffer, (0, len(buffer)), MODEL_GRAPH)
-        for value in wire.messages(buffer, graph, INPUTS)
-    ]
 
 
 def check_graph(file: Path) -> Graph:

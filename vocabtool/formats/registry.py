@@ -29,7 +29,7 @@ from vocabtool.errors import (
 )
 from vocabtool.formats import json_file
 from vocabtool.formats.files import MAX_FILES, MAX_NAMED, split_kind
-from vocabtool.formats.reader import Findings, JsonReader, Model, PassedOver, Reader, Source
+from vocabtool.formats.reader import Findings, Model, PassedOver, Reader, Source
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.graph_files import GRAPH_FILE, GRAPH_FOLDER, OTHER_GRAPH
 from vocabtool.vocabulary import Place, Vocabulary, printable
@@ -82,10 +82,12 @@ def other_readers() -> tuple[Reader, ...]:
     )
 
 
-def json_readers() -> tuple[JsonReader, ...]:
-    from vocabtool.formats import byte_tokens, hf_tokenizer, json_file, keras
+def _read_json(source: Source) -> Findings:
+    from vocabtool.formats import byte_tokens, hf_tokenizer, keras
 
-    return (
+    document = json_file.read(source.file)
+    reasons = []
+    for reader in (
         hf_tokenizer.READER,
         json_file.TENSORFLOW_JS,
         keras.TOKENIZER,
@@ -93,13 +95,7 @@ def json_readers() -> tuple[JsonReader, ...]:
         json_file.IDS,
         json_file.PIECES,
         json_file.TEXTS,
-    )
-
-
-def _read_json(source: Source) -> Findings:
-    document = json_file.read(source.file)
-    reasons = []
-    for reader in json_readers():
+    ):
         reason = reader.recognise(document)
         if reason is None:
             return replace(reader.read(document, source), format=reader.format)

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import sentencepiece, wire, word_list
 from vocabtool.formats.files import ZipArchive, map_file
-from vocabtool.formats.reader import HEAD, Finding, Findings, PassedOver, Reader, Source, constant
+from vocabtool.formats.reader import HEAD, Findings, PassedOver, Reader, Source, constant
 from vocabtool.formats.saved_model.graph import Node
-from vocabtool.formats.saved_model.tokenizers import KINDS, SENTENCEPIECE, vocabulary_of
+from vocabtool.formats.saved_model.tokenizers import KINDS, SENTENCEPIECE, pieces_of
 from vocabtool.formats.wire import MAX_NAME, Table
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, printable
@@ -165,7 +165,7 @@ class _Model:
             return
         if not data:
             raise InvalidFile("the operator does not contain its tokenizer model")
-        self.findings.found.append(vocabulary_of(op, data, name, place))
+        self.findings.found.append(pieces_of(op, data).vocabulary(name, KINDS[op], place))
 
     def _read_constants(self, graph: Table, scope: str) -> None:
         for number, table in enumerate(graph.tables(GRAPH_TENSORS)):
@@ -232,27 +232,25 @@ def _read(source: Source) -> Findings:
     with source.file.open("rb") as opened:
         opened.seek(max(0, source.size - SEARCHED))
         is_followed = b"PK\x05\x06" in opened.read(SEARCHED)
-    if is_followed:
-        with findings.warning("the files appended to the model are not read"):
-            _read_packed(source, findings)
+    if not is_followed:
+        return findings
+    with (
+        findings.warning("the files appended to the model are not read"),
+        ZipArchive(source.file) as archive,
+    ):
+        for member in archive.names:
+            name = printable(member.encode("utf-8", "surrogateescape"))
+            place = Place(source.name, f"appended file {name}")
+            with findings.warning(f"{place.place} is not read"):
+                data = archive.read(member)
+                if sentencepiece.looks_like_model(data[:HEAD]):
+                    findings.found.append(sentencepiece.vocabulary(data, name, place))
+                elif why := word_list.why_not_words(data[:HEAD], len(data)):
+                    why = f"an appended file that is not a word list: {why}"
+                    findings.found.append(PassedOver(name, 0, place, why))
+                else:
+                    findings.found.append(word_list.words(data, name, place, kind="asset"))
     return findings
 
 
 READER: Final = Reader("TFLite", _recognise, _read)
-
-
-def _read_packed(source: Source, findings: Findings) -> None:
-    with ZipArchive(source.file) as archive:
-        for member in archive.names:
-            name = printable(member.encode("utf-8", "surrogateescape"))
-            with findings.warning(f"appended file {name} is not read"):
-                place = Place(source.name, f"appended file {name}")
-                findings.found.append(_packed_words(archive.read(member), name, place))
-
-
-def _packed_words(data: bytes, name: str, place: Place) -> Finding:
-    if sentencepiece.looks_like_model(data[:HEAD]):
-        return sentencepiece.vocabulary(data, name, place)
-    if why := word_list.why_not_words(data[:HEAD], len(data)):
-        return PassedOver(name, 0, place, f"an appended file that is not a word list: {why}")
-    return word_list.words(data, name, place, kind="asset")

@@ -135,7 +135,7 @@ def _step_back(here: _Progress) -> TextSteps | list[_Progress]:
     # An argument of a function: continue at its callers. Without callers it is the model's input.
     callers = point.callers()
     if not callers:
-        if point.linker.is_captured(point.body, point.reference.name):
+        if point.linker.capture(point.body, point.reference.name) is not None:
             raise NotUnderstood(b"Const", "its words are constants and do not come from a text")
         return here.end(point.reference.name)
     for caller, call in callers:

@@ -39,7 +39,7 @@ from vocabtool.formats.saved_model.graph import (
     Body,
     Node,
 )
-from vocabtool.formats.saved_model.meta_graph import COPIES, Linker, Origin, Table
+from vocabtool.formats.saved_model.meta_graph import COPIES, Linker, Origin, Table, table_of
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.vocabulary import EntryType, Place, Vocabulary, is_utf8, printable
 
@@ -364,7 +364,7 @@ def read_saved_contents(
 
 def _saved_table(linker: Linker, name: bytes) -> Table | None:
     if not name.endswith(TABLE_ATTRIBUTE):  # TF1: a node name; TF2: an object path
-        return linker.table_of_node(name)
+        return table_of(linker.graph.main, linker.graph.main.node(name))
     path = name.removesuffix(TABLE_ATTRIBUTE).split(b"/")
     # TensorFlow writes ``/`` in the name of an object as ``.S``, and ``.`` as ``..``.
     names = (re.sub(rb"\.(.)", lambda m: b"/" if m[1] == b"S" else m[1], part) for part in path)

@@ -353,7 +353,7 @@ class Linker:
                     continue
                 # An argument has its value from the call that led here, else from the object that
                 # the function captured, else from all calls of the function.
-                captured = None if calls else self._capture(here, at.name)
+                captured = None if calls else self.capture(here, at.name)
                 if captured is None:
                     waiting.extend(self._passed_in(here, at.name, calls))
                 elif self.graph.objects.kind(captured) == "constant":
@@ -384,17 +384,14 @@ class Linker:
                 if from_end <= len(node.data_inputs):
                     yield caller, node.data_inputs[-from_end], calls[:-1]
 
-    def _capture(self, body: Body, argument: bytes) -> int | None:
+    def capture(self, body: Body, argument: bytes) -> int | None:
+        """Return the object that an argument captures; ``None`` if callers pass the argument."""
         # captured objects are the last arguments of a function
         captures = self.graph.objects.captures.get(body.name, ())
         if argument not in body.arguments:
             return None
         position = body.arguments.index(argument) - (len(body.arguments) - len(captures))
         return captures[position] if position >= 0 else None
-
-    def is_captured(self, body: Body, argument: bytes) -> bool:
-        """Return whether an argument is a captured input, which callers do not pass."""
-        return self._capture(body, argument) is not None
 
     def callers(self, function: bytes) -> list[Call]:
         """Return every node that names ``function`` in an attribute or as its op."""
@@ -439,7 +436,7 @@ class Linker:
             if origin is not None and origin.object_id is not None:
                 self._tables[key] = self.table_of_object(origin.object_id)
             elif origin is not None:
-                self._tables[key] = _table(origin.body, origin.node)
+                self._tables[key] = table_of(origin.body, origin.node)
         return self._tables[key]
 
     def table_of_object(self, object_id: int) -> Table | None:
@@ -460,11 +457,9 @@ class Linker:
                 return (creator, creator.returns[0]) if creator and creator.returns else None
         return None
 
-    def table_of_node(self, name: bytes) -> Table | None:
-        return _table(self.graph.main, self.graph.main.node(name))
 
-
-def _table(body: Body, node: Node | None) -> Table | None:
+def table_of(body: Body, node: Node | None) -> Table | None:
+    """Return the table that a node makes; ``None`` if it makes none."""
     if node is None or node.op not in TABLES:
         return None
     # nodes that share a table get one key

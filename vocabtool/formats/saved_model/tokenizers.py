@@ -42,7 +42,7 @@ from vocabtool.formats.saved_model.meta_graph import Linker
 from vocabtool.formats.sentencepiece import MAX_PIECE, Pieces
 from vocabtool.formats.wire import MAX_NAME, Table
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Kind, Place, Vocabulary, printable
+from vocabtool.vocabulary import Kind, Vocabulary, printable
 
 VALUE: Final = 1 << 31
 HAS_VALUE: Final = 1 << 8
@@ -240,7 +240,7 @@ def read_tokenizer(
     else:
         data = buffer_of(linker, body, node)
     if data not in known:
-        known[data] = _pieces(node.op, data)
+        known[data] = pieces_of(node.op, data)
     # The op's scope is the name of the tokenizer.
     name = printable(node.name).rpartition("/")[0] or printable(node.name)
     return known[data].vocabulary(name, KINDS[node.op], linker.graph.place(body, node.name))
@@ -256,15 +256,8 @@ def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
     raise InvalidFile("the tokenizer's model is not a constant: words not read")
 
 
-def vocabulary_of(op: bytes, data: bytes, name: str, place: Place) -> Vocabulary:
-    """Return the vocabulary of a tokenizer op.
-
-    ``op``: a key of :data:`KINDS`. ``data``: the model of the op.
-    """
-    return _pieces(op, data).vocabulary(name, KINDS[op], place)
-
-
-def _pieces(op: bytes, data: bytes) -> Pieces:
+def pieces_of(op: bytes, data: bytes) -> Pieces:
+    """Return the pieces of a tokenizer op. ``op``: a key of :data:`KINDS`. ``data``: its model."""
     if op == SENTENCEPIECE:
         return sentencepiece.read_pieces(data)
     if KINDS[op] == "sentencepiece":
