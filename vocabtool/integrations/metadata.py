@@ -17,7 +17,7 @@ import reprlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
-from typing import Any, Final, Literal, NoReturn, get_args
+from typing import Any, Final, Literal, NoReturn
 
 from vocabtool.documents.batch import Kind
 from vocabtool.errors import InvalidCondition, VocabtoolError
@@ -159,13 +159,8 @@ def _kind(value: object) -> Kind | None:
 
 # Filters.
 
-OfOne = Literal[
-    "=", "!=", "<", "<=", ">", ">=", "like", "ilike", "startswith", "has word", "contains", "has"
-]
-OfMany = Literal["in", "not in", "has any", "between"]
-Operator = OfOne | OfMany | Literal["is null", "is not null"]
-MANY: Final = get_args(OfMany)
-OPERATORS: Final = (*get_args(OfOne), *MANY, "is null", "is not null")
+OfOne = Literal["=", "!=", "<", "<=", ">", ">=", "like", "ilike", "contains"]
+Operator = OfOne | Literal["in", "not in", "between", "is null", "is not null"]
 NEVER: Final = "id is null"  # every document has an id
 ALWAYS: Final = "id is not null"
 
@@ -175,22 +170,21 @@ def comparison(field: str, operator: Operator, value: object = None) -> str:
 
     The operator determines what ``value`` must be:
 
-    - ``in``, ``not in``, ``has any``: a list of values.
+    - ``in``, ``not in``: a list of values.
     - ``between``: a list with the least and the greatest value.
     - ``is null``, ``is not null``: ignored.
     - all other operators: a string, number, boolean or date.
 
     With ``=``, ``!=``, ``in`` and ``not in``, the value ``None`` stands for a missing field.
 
-    Raises :class:`InvalidCondition` if a condition cannot have this operator or value.
+    Raises :class:`InvalidCondition` if a condition cannot have this value.
     """
     name = quote_field(field)
-    check_operator(operator, OPERATORS, field)
     if operator in ("is null", "is not null"):
         return f"{name} {operator}"
     if value is None and operator in ("=", "!="):
         return f"{name} is null" if operator == "=" else f"{name} is not null"
-    if operator not in MANY:
+    if operator not in ("in", "not in", "between"):
         return f"{name} {operator} {quote_value(value)}"
     if not isinstance(value, list | tuple | set | frozenset):
         refuse(f"{operator!r} of the field {field!r} needs a list of values", value)
@@ -200,12 +194,10 @@ def comparison(field: str, operator: Operator, value: object = None) -> str:
         return f"{name} between {' and '.join(map(quote_value, value))}"
     if not value:
         return ALWAYS if operator == "not in" else NEVER
-    is_null = {"in": f"{name} is null", "not in": f"{name} is not null"}
-    missing = operator in is_null and any(each is None for each in value)
-    listed = [quote_value(each) for each in value if not (missing and each is None)]
+    listed = [quote_value(each) for each in value if each is not None]
     parts = [f"{name} {operator} ({', '.join(listed)})"] if listed else []
-    if missing:
-        parts.append(is_null[operator])
+    if len(listed) < len(value):
+        parts.append(f"{name} is null" if operator == "in" else f"{name} is not null")
     return join("or" if operator == "in" else "and", parts)
 
 

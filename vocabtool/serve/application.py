@@ -14,7 +14,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -25,12 +25,13 @@ from threading import Thread
 from typing import Any, Final
 
 import uvicorn
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 from uvicorn.supervisors import Multiprocess
 
 import vocabtool
@@ -105,30 +106,18 @@ def application(
         )
     app.include_router(writes.routes())
     app.include_router(read_routes(catalog, cache))
-    app.include_router(page_routes())
+    page = files("vocabtool.serve").joinpath("page")
+    app.router.routes += [file_route(file.name, file.read_bytes()) for file in page.iterdir()]
     metrics = Metrics(catalog)
     app.include_router(observe_routes(catalog, metrics))
     app.add_middleware(Observer, metrics=metrics, log_texts=log_texts)  # the last is outermost
     return app
 
 
-def page_routes() -> APIRouter:
-    """Return the routes of the page at ``/`` and of its files under ``/page/``.
-
-    The files are read once, when this function is called.
-    """
-    routes = APIRouter()
-    for file in files("vocabtool.serve").joinpath("page").iterdir():
-        path = "/" if file.name == "index.html" else f"/page/{file.name}"
-        answer = _answers(file.read_bytes(), TYPES[file.name.rpartition(".")[2]])
-        routes.add_route(path, answer, include_in_schema=False)
-    return routes
-
-
-def _answers(content: bytes, kind: str) -> Callable[[Request], Response]:
-    """Return an endpoint that sends a file. A browser that already has the file gets status 304."""
+def file_route(name: str, content: bytes) -> Route:
+    """Return the route of a file of the page. A browser that has the file already gets 304."""
     headers = {
-        "Content-Type": kind,
+        "Content-Type": TYPES[name.rpartition(".")[2]],
         "ETag": f'"{sha256(content).hexdigest()[:32]}"',
         "Cache-Control": "no-cache",  # ask each time: files change with the version
     }
@@ -138,7 +127,8 @@ def _answers(content: bytes, kind: str) -> Callable[[Request], Response]:
             return Response(status_code=304, headers=headers)
         return Response(content, headers=headers)
 
-    return answer
+    path = "/" if name == "index.html" else f"/page/{name}"
+    return Route(path, answer, include_in_schema=False)
 
 
 # How it runs.

@@ -207,7 +207,8 @@ class Catalog:
             opening.cancel()
             with suppress(asyncio.CancelledError):
                 await opening
-            await asyncio.to_thread(self.close)
+            await asyncio.to_thread(self._opener.shutdown, cancel_futures=True)
+            await asyncio.to_thread(self._pool.shutdown)
 
     async def keep_open(self) -> None:
         """Open all indexes, and pick up new commits until this task is cancelled."""
@@ -216,11 +217,6 @@ class Catalog:
             for each in self.indexes.values():
                 await loop.run_in_executor(self._opener, each.refresh, self.model)
             await asyncio.sleep(REFRESH_SECONDS)
-
-    def close(self) -> None:
-        """Wait until all functions in the threads have ended."""
-        self._opener.shutdown(cancel_futures=True)
-        self._pool.shutdown()
 
 
 def document_of(index: Index, name: str, id_: str) -> Document:
