@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 Texts: TypeAlias = "pa.StringArray | Sequence[str | bytes]"
 Vectors: TypeAlias = NDArray[np.float32]
 
+MAX_BATCH: Final = 256  # texts at a time; where they are padded, they are first sorted by length
 PROBE: Final = "How long is a vector?"  # the text whose vector shows it
 TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
 

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import Pooling
 from vocabtool.encoders.encoder import (
+    MAX_BATCH,
     PROBE,
     PROMPTS,
     Encoder,
@@ -48,7 +49,6 @@ from vocabtool.tokenization.hf_tokenizer import library_errors
 from vocabtool.tokenization.token_limit import TokenLimit
 from vocabtool.tokenization.words import Words
 
-MAX_BATCH: Final = 256  # texts that are sorted by length before they are padded
 BUCKET_TEXTS: Final = 32  # texts padded to the same length, at most
 BUCKET_TOKENS: Final = 8_192  # their tokens, unless one text has more; bounds the memory
 MAX_TOKENS: Final = 512  # of a text, if no file of the model states it

@@ -25,6 +25,7 @@ import numpy as np
 
 from vocabtool.choices import KINDS, EncoderKind
 from vocabtool.encoders.encoder import (
+    MAX_BATCH,
     PROBE,
     WRAPPED,
     Encoder,
@@ -270,7 +271,6 @@ def _recognise_file(file: Path) -> EncoderKind:
     return "tensorflow"
 
 
-MAX_BATCH: Final = 256
 WANTED: Final = "wanted python:package.module:attribute"
 SOURCE_ONLY: Final = (
     "the fingerprint covers the source code of {name}, but not what it calls or reads; to "

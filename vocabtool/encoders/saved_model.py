@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.choices import RULE_NAMES
-from vocabtool.encoders.encoder import Encoder, EncoderOptions, Texts, Vectors
+from vocabtool.encoders.encoder import MAX_BATCH, Encoder, EncoderOptions, Texts, Vectors
 from vocabtool.errors import (
     InvalidFile,
     NotFound,
@@ -467,7 +467,6 @@ def _ids_of(vocabulary: Vocabulary, entries: Sequence[bytes]) -> list[int]:
     return [int(ids[vocabulary.positions[e]]) for e in entries if e in vocabulary.positions]
 
 
-MAX_BATCH: Final = 256
 PROBES: Final = (b"a", b"42", b"")  # texts to try until one gives a vector, to find its length
 TOLERANCE: Final = 1e-6  # a vector may change this much with the other texts of its batch
 CONTENT: Final = ("variables", "assets", "assets.extra")

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from vocabtool.encoders.encoder import (
+    MAX_BATCH,
     PROMPTS,
     Encoder,
     EncoderOptions,
@@ -24,20 +25,17 @@ from vocabtool.encoders.encoder import (
     decode_texts,
 )
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
-from vocabtool.formats import json_file
 from vocabtool.formats.files import find_folder
-from vocabtool.formats.static_embedding import LIBRARY, MODULES
+from vocabtool.formats.static_embedding import LIBRARY, MODULES, read_settings
 from vocabtool.system.native_import import load_triton
 from vocabtool.tokenization.token_limit import MOST
 from vocabtool.tokenization.words import Words
 
-MAX_BATCH: Final = 256  # the library sorts these texts by length, which reduces padding
 PADDED: Final = 32  # texts padded to the same length: the library's default
 MODEL_FILES: Final = (MODULES, PROMPTS)  # a model has one of these
 PICKLED: Final = frozenset((".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"))
 SAFE_WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")  # preferred to pickles
 WEIGHTS: Final = (*SAFE_WEIGHTS, "pytorch_model.bin", "pytorch_model.bin.index.json")
-MAX_MODULES_BYTES: Final = 1 << 20
 INSTALL: Final = "is not installed: pip install '.[sentence-transformers]'"
 TRUST: Final = "use --trust (in Python trust=True)"
 
@@ -144,12 +142,9 @@ def check_files(folder: Path, advice: str = TRUST) -> None:
     Pickled weights are accepted if safetensors are beside them.
     """
     file = folder / MODULES
-    modules: Any = []
-    if file.is_file():
-        with reading(str(file)), file.open("rb") as opened:
-            modules = json_file.parse(opened.read(MAX_MODULES_BYTES))
-            if not isinstance(modules, list) or not all(isinstance(each, dict) for each in modules):
-                raise InvalidFile("wanted a list of objects")
+    modules = read_settings(file, list) if file.is_file() else []
+    if not all(isinstance(each, dict) for each in modules):
+        raise InvalidFile("wanted a list of objects", file=str(file))
     for module in (str(each.get("type")) for each in modules):
         if not module.startswith(LIBRARY) or ".." in module:
             raise UnsupportedFormat(

@@ -216,20 +216,15 @@ class OovCounts:
             figures["counts"][at] += batch.counts[kept]
             of_listed = rows[batch.listed[listed]]
             figures["documents"][of_listed] += batch.documents[listed]
-            self._add_examples(batch, texts, np.flatnonzero(listed)[~with_example[of_listed]])
+            room_left = max(self._budget // EXAMPLES_SHARE // EXAMPLE_COST - len(self._examples), 0)
+            wanted = np.flatnonzero(listed)[~with_example[of_listed]]  # positions in batch.listed
+            self._too_many_examples |= len(wanted) > room_left
+            wanted = wanted[:room_left]
+            new = batch.words.take(pa.array(batch.listed[wanted])).to_pylist()
+            examples = find_examples(texts, new, batch.first[wanted], batch.shares[wanted])
+            self._examples.update(zip(new, examples, strict=True))
             with_example[at] = True
         self._waiting, self._waiting_words, self._waiting_bytes = [], 0, 0
-
-    def _add_examples(
-        self, batch: BatchCounts, texts: pa.StringArray, wanted: NDArray[np.int64]
-    ) -> None:
-        """Add examples of new words. ``wanted``: the positions of the words in ``batch.listed``."""
-        room = max(self._budget // EXAMPLES_SHARE // EXAMPLE_COST - len(self._examples), 0)
-        self._too_many_examples |= len(wanted) > room
-        wanted = wanted[:room]
-        words = batch.words.take(pa.array(batch.listed[wanted])).to_pylist()
-        examples = find_examples(texts, words, batch.first[wanted], batch.shares[wanted])
-        self._examples.update(zip(words, examples, strict=True))
 
     def report(
         self,

@@ -71,7 +71,12 @@ def suggest(
         for half in (0, 1):
             halves[half].append(array.take(np.arange((half - number) % 2, len(array), 2)))
         number += len(array)
-    parts = [_distinct_parts(tokenizer, half) for half in halves]
+    parts = []
+    for arrays in halves:
+        chunks = [tokenizer.chunks(array).view(pa.binary()) for array in arrays]
+        distinct = pa.chunked_array(chunks, pa.binary()).value_counts()
+        texts = [part.decode("utf-8", "replace") for part in distinct.field(0).to_pylist()]
+        parts.append(_Parts(texts, distinct.field(1).to_numpy()))
     base, flags = tokenizer.with_tokens([]), token_flags(tokenizer.document)
     lengths = [_lengths(base, each.texts) for each in parts]
     before = [int(pieces @ each.counts) for pieces, each in zip(lengths, parts, strict=True)]
@@ -111,13 +116,6 @@ class _Parts(NamedTuple):
 
     texts: list[str]
     counts: Integers
-
-
-def _distinct_parts(tokenizer: HFWordTokenizer, arrays: list[pa.StringArray]) -> _Parts:
-    chunks = [tokenizer.chunks(array).view(pa.binary()) for array in arrays]
-    distinct = pa.chunked_array(chunks, pa.binary()).value_counts()
-    texts = [part.decode("utf-8", "replace") for part in distinct.field(0).to_pylist()]
-    return _Parts(texts, distinct.field(1).to_numpy())
 
 
 def _cut(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Integers, Integers]:

@@ -322,9 +322,12 @@ def hits_for_page(found: Hits) -> dict[str, Any]:
     for hit, shown in zip(found.hits, answer["hits"], strict=True):
         if (why := hit.explanation) is not None:
             start, end, _ = extract(hit, PAGE_TEXT)
+            title, path = (str(hit.fields.get(name) or "").strip() for name in ("title", "path"))
+            if path:  # of headings above the text
+                title = path if path.startswith(title) else f"{title}: {path}"
             shown["explanation"] |= {
                 "why": why_there(why, found),
-                "title": _title_of(hit),
+                "title": title or hit.id,
                 "extract": [start, end],
                 "scores": [*scores_of(hit)],
                 "other_fields": [name for name, _ in fields_outside(hit, start, end)],
@@ -346,9 +349,3 @@ def mark_of(word: WordSummary) -> Mark | None:
 def weighs(word: WordSummary) -> float:
     """Return the idf of a word times its weight; 0 if no document contains the word."""
     return 0.0 if mark_of(word) == "absent" else (word.idf or 0.0) * (word.weight or 0.0)
-
-
-def _title_of(hit: Hit) -> str:
-    """Return the path of headings above a hit's text, or else its title, or else its id."""
-    title, path = (str(hit.fields.get(name) or "").strip() for name in ("title", "path"))
-    return (path if path.startswith(title) else f"{title}: {path}") if path else title or hit.id

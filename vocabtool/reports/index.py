@@ -16,7 +16,7 @@ from vocabtool.system.messages import plural
 
 if TYPE_CHECKING:
     from vocabtool.embedding.embed import EmbedReport, Progress
-    from vocabtool.index.contents import FieldStats, IndexStats
+    from vocabtool.index.contents import IndexStats
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport
     from vocabtool.index.maintenance import VerifyReport
@@ -127,7 +127,11 @@ def stats_report(index: Index, found: IndexStats) -> Report:
     )
     fields = ["fields"] if found.fields else []
     for field in found.fields:
-        fields.append(f"  {safe(field.name)}: {_field_facts(field)}")
+        holders = plural(field.documents, "document", "documents")
+        of_field = f"  {safe(field.name)}: {PLAIN[field.kind]}, in {holders}"
+        if field.documents:
+            of_field += f", {plural(field.distinct, 'different value', 'different values')}"
+        fields.append(of_field)
         if field.frequent:
             fields.append(f"      {value_counts(field.frequent)}")
     table = facts(_stats_facts(index, found), NAMES)
@@ -161,13 +165,6 @@ def _stats_facts(index: Index, found: IndexStats) -> Iterator[tuple[str, str]]:
     shown = [*found.sources[:NAMED], *["..."] * (len(found.sources) > NAMED)]
     if shown:
         yield "sources", ", ".join(shown)
-
-
-def _field_facts(field: FieldStats) -> str:
-    told = f"{PLAIN[field.kind]}, in {plural(field.documents, 'document', 'documents')}"
-    if field.documents:
-        told += f", {plural(field.distinct, 'different value', 'different values')}"
-    return told
 
 
 def _weight_of(index: Index) -> str:

@@ -346,7 +346,7 @@ class Store(Protocol):
 
         Documents that match a clause of ``query.codes`` are always candidates. Their tier is 1, or
         2 if they also match a clause of ``query.unstemmed``. Other documents have tier 0. For
-        details see the code of :class:`SteppedLegs`.
+        details see the code of :class:`MaskStore`.
         """
 
     def in_order(self, selection: Selection) -> Rows:
@@ -371,16 +371,19 @@ class Store(Protocol):
         """
 
 
-class SteppedLegs:
-    """A base class of stores: runs both legs of a search by calls to ``keywords`` and ``vectors``.
+class MaskStore:
+    """A base class of stores in this process, whose selections are masks: bool, shape (rows,).
 
-    ``only``: see :class:`~vocabtool.search.store.Store`.
+    It runs both legs of a search by calls to ``keywords`` and ``vectors``. ``where``: returns the
+    mask of the rows that satisfy a condition on fields, without deleted rows.
     """
 
+    rows: int
     live: Any
-    keywords: Any  # a KeywordStore
+    keywords: Any  # a KeywordStore, with the method rows_with_all
     vectors: Any  # a VectorStore
-    only: Callable[[Rows], Selection]
+    where: Callable[[Where], Mask]
+    only: Callable[[Rows], Selection] = staticmethod(mask_of)
 
     def at_one_commit(self) -> AbstractContextManager[Any]:
         return nullcontext(self)
@@ -460,19 +463,6 @@ class SteppedLegs:
             rows = np.concatenate((found.rows, more.rows))
             found = RankedRows(rows, np.concatenate((found.scores, more.scores)))
         return found, listed, holders.rows
-
-
-class MaskStore(SteppedLegs):
-    """A store in this process, whose selections are masks: bool, shape (rows,).
-
-    ``where``: returns the mask of the rows that satisfy a condition on fields, without deleted
-    rows.
-    """
-
-    rows: int
-    keywords: Any  # a KeywordStore, with the method rows_with_all
-    where: Callable[[Where], Mask]
-    only: Callable[[Rows], Selection] = staticmethod(mask_of)
 
     def select(self, asked: Sequence[Asked], without: int | None = None) -> Mask:
         allowed: Mask = self.live

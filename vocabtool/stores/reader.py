@@ -315,7 +315,7 @@ class PostgresStore:
     def legs(
         self, query: LegQuery, vector: Vectors | None, limit: int, among: Part
     ) -> tuple[Candidates, NDArray[np.int8]]:
-        """Return candidates and tiers, in one round trip; see :meth:`SteppedLegs.legs`.
+        """Return candidates and tiers, in one round trip; see :meth:`MaskStore.legs`.
 
         The best documents of each leg are fetched, too, unless they are long.
         """
