@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tests.builders import embedding_server, onnx_models
 from tests.builders.minilm import minilm
+from tests.builders.word_piece import tokenizer_of
 from vocabtool import Encoder, open_encoder
 
 MAX_BATCH = 4
@@ -139,17 +140,6 @@ def sentence_transformers(folder: Path) -> Case:
 
     opened = partial(open_encoder, model, max_batch=MAX_BATCH)
     return Case("sentence-transformers", opened, other, oracle, 1e-6)
-
-
-def tokenizer_of(entries: list[str]) -> Any:
-    """A WordPiece tokenizer that lower-cases."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-
-    ids = {entry: number for number, entry in enumerate(entries)}
-    made: Any = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
-    made.normalizer = normalizers.BertNormalizer(lowercase=True)
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return made
 
 
 PIECES = [

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.builders import onnx_models
-from tests.encoder_cases import MATRIX, PIECES, WORDS, tokenizer_of, write_vectors
+from tests.builders.word_piece import tokenizer_of
+from tests.encoder_cases import MATRIX, PIECES, WORDS, write_vectors
 from vocabtool.cli.main import cli
 from vocabtool.errors import VocabtoolError
 

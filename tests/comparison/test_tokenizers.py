@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.builders.minilm import docstrings, minilm
+from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import on_terminal, run
 from tests.some_reports import vocabulary
 from vocabtool import Diff, OovCounter, Words, diff
@@ -25,12 +26,7 @@ TEXTS = ("the linalg cat graphs .", "graph graphs café", "The 猫 linalg")
 
 def wordpiece(folder: Path) -> Path:
     """A lower-casing WordPiece tokenizer of the entries above."""
-    ids = {entry: number for number, entry in enumerate(WORDPIECE)}
-    model = tokenizers.models.WordPiece(ids, unk_token="[UNK]")
-    made = tokenizers.Tokenizer(model)
-    made.normalizer = tokenizers.normalizers.BertNormalizer(strip_accents=False)
-    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    made.save(str(folder / "a.json"))
+    tokenizer_of(WORDPIECE, strip_accents=False).save(str(folder / "a.json"))
     return folder / "a.json"
 
 

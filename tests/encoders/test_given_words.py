@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.builders import embedding_server
+from tests.builders.word_piece import tokenizer_of
 from tests.conftest import ROOT
 from tests.counted_letters import encode
-from tests.encoder_cases import MATRIX, PIECES, WORDS, tokenizer_of, write_vectors
+from tests.encoder_cases import MATRIX, PIECES, WORDS, write_vectors
 from vocabtool import Encoder, Words, embed, extract, open_encoder
 from vocabtool.errors import ChangedRun, NotFound, VocabtoolError
 

@@ -17,8 +17,9 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
+from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import environment
-from tests.encoder_cases import PIECES, put, put_in_hub_cache, tokenizer_of
+from tests.encoder_cases import PIECES, put, put_in_hub_cache
 from vocabtool import Index, Words, open_encoder
 from vocabtool.errors import (
     InvalidFile,

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from tests.builders.minilm import minilm as minilm_folder
 from tests.builders.onnx_models import HIDDEN, export, graph, half, modules, quantized, save
 from tests.builders.saved_model_bytes import field, number
+from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import environment
-from tests.encoder_cases import PIECES, put, put_in_hub_cache, tokenizer_of, with_ends
+from tests.encoder_cases import PIECES, put, put_in_hub_cache, with_ends
 from vocabtool import Words, open_encoder
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat, VocabtoolError
 

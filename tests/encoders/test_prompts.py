@@ -18,12 +18,12 @@ from tests.builders import onnx_models
 from tests.builders.embedding_server import Server
 from tests.builders.minilm import minilm
 from tests.builders.tiny_sentence_transformer import build
+from tests.builders.word_piece import tokenizer_of
 from tests.encoder_cases import (
     MATRIX,
     PIECES,
     WORDS,
     lengths,
-    tokenizer_of,
     with_ends,
     write_vectors,
 )

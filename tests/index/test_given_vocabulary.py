@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from tests.builders.set_manifest import set_manifest
 from tests.builders.small_indexes import DIM, add, documents, scored, vectors
+from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import told
 from tests.conftest import ROOT
-from tests.encoder_cases import PIECES, tokenizer_of
+from tests.encoder_cases import PIECES
 from vocabtool import Document, Index, Words, extract, open_encoder
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError
 

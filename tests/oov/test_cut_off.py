@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import on_terminal, run
 from tests.html_page import Page
 from vocabtool import Index, OovCounter, Words, embed, open_encoder
@@ -45,10 +46,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tokenizer(special: bool = True, entries: tuple[str, ...] = ENTRIES) -> Any:
-    ids = {entry: number for number, entry in enumerate(entries)}
-    found = tokenizers.Tokenizer(tokenizers.models.WordPiece(ids, unk_token="[UNK]"))
-    found.normalizer = tokenizers.normalizers.BertNormalizer(strip_accents=False)
-    found.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    found = tokenizer_of(entries, strip_accents=False)
     if special:
         found.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     return found

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import environment
 from tests.judged_words import Texts, judged, lines
 from vocabtool import ByteStrings, OovCounter, Unknown, Vocabulary, Words
@@ -233,13 +234,9 @@ BATCHES = st.lists(
 def words_by(way: str, folder: Path) -> Words:
     """Return words by a rule, or by pieces."""
     if way == "pieces":
-        tokenizers = pytest.importorskip("tokenizers", reason="its tokenizer has pieces")
+        pytest.importorskip("tokenizers", reason="its tokenizer has pieces")
         entries = ["[UNK]", *(entry.decode() for entry in ENTRIES)]
-        ids = {entry: number for number, entry in enumerate(entries)}
-        tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(ids, unk_token="[UNK]"))
-        tokenizer.normalizer = tokenizers.normalizers.BertNormalizer()
-        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-        tokenizer.save(str(folder / "tokenizer.json"))
+        tokenizer_of(entries).save(str(folder / "tokenizer.json"))
         return Words.of(folder / "tokenizer.json")
     whole = [entry for entry in ENTRIES if not entry.startswith(b"##")]
     plain = Vocabulary("words", "table", ByteStrings.of(whole), unknown=Unknown(9))

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.builders.minilm import docstrings, minilm
+from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import on_terminal, run
 from tests.html_page import Page
 from vocabtool import OovCounter, OovReport, Words
@@ -55,12 +56,7 @@ ORDERS: dict[Order, list[str]] = {
 
 
 def tokenizer() -> Any:
-    pieces = [*WHOLE, *LETTERS, *(f"##{letter}" for letter in LETTERS)]
-    ids = {piece: number for number, piece in enumerate(pieces)}
-    made = tokenizers.Tokenizer(tokenizers.models.WordPiece(ids, unk_token="[UNK]"))
-    made.normalizer = tokenizers.normalizers.BertNormalizer()
-    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    return made
+    return tokenizer_of([*WHOLE, *LETTERS, *(f"##{letter}" for letter in LETTERS)])
 
 
 @pytest.fixture(scope="module")

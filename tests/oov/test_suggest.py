@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.builders.minilm import docstrings, minilm
+from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import on_terminal, run
 from tests.html_page import Page
 from vocabtool import VocabtoolError, Words, suggest
@@ -29,19 +30,14 @@ TEXTS = [
     "numpy numpy numpy scipy scipy gradient\u200dx gradient\u0301 descent", "bad \udcff numpy",
     "[UNK] gradient [CLS]numpy[SEP] scipy", "a b c d e of the and arrays arrays", "numpy" * 3,
 ]  # fmt: skip
-LETTERS = sorted({letter for text in TEXTS for letter in text.lower() if letter.isprintable()})[
-    1:
-]  # no blank
+PRINTABLE = {letter for text in TEXTS for letter in text.lower() if letter.isprintable()}
+LETTERS = sorted(PRINTABLE - {" "})
 
 
 def word_piece() -> Any:
     pieces = ["[UNK]", "[CLS]", "[SEP]", "the", "and", "of", "grad", *LETTERS]
     pieces += [f"##{letter}" for letter in LETTERS]
-    made = tokenizers.Tokenizer(
-        tokenizers.models.WordPiece(dict(zip(pieces, range(999), strict=False)), unk_token="[UNK]")
-    )
-    made.normalizer = tokenizers.normalizers.BertNormalizer()
-    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    made = tokenizer_of(pieces)
     made.add_special_tokens(["[CLS]", "[SEP]"])
     made.enable_truncation(8)
     made.enable_padding()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.builders.word_piece import tokenizer_of
 from vocabtool import Words
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.tokenization.token_limit import TokenLimit, count_cut, cut_off
@@ -28,10 +29,7 @@ XLM = {"model_type": "xlm-roberta", "max_position_embeddings": 514, "pad_token_i
 
 def made(special: bool = True) -> Any:
     """A tokenizer that puts [CLS] before a text and [SEP] behind it."""
-    ids = {entry: number for number, entry in enumerate(ENTRIES)}
-    found = tokenizers.Tokenizer(tokenizers.models.WordPiece(ids, unk_token="[UNK]"))
-    found.normalizer = tokenizers.normalizers.BertNormalizer()
-    found.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    found = tokenizer_of(ENTRIES)
     if special:
         ends = [("[CLS]", 2), ("[SEP]", 3)]
         found.post_processor = tokenizers.processors.TemplateProcessing(
