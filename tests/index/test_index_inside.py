@@ -8,10 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 from tests.builders.small_indexes import (
     answers,
@@ -25,7 +22,6 @@ from tests.builders.small_indexes import (
     vectors,
 )
 from vocabtool import Index
-from vocabtool.documents.vectors import Matcher, open_vectors
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
 from vocabtool.index import folder, generation
 from vocabtool.index import index as index_module
@@ -213,20 +209,6 @@ def test_another_keyword_rule_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
         Index.open(tmp_path / "index")
     assert (caught.value.part, caught.value.found) == ("keyword rule", "f" * 64)
     assert caught.value.wanted == ours.configuration.cutter
-
-
-def test_a_matcher_goes_on_in_the_middle(tmp_path: Path) -> None:
-    """Rows before the start are not read; ascending rows may have gaps; others are copied."""
-    made = np.random.default_rng(4).random((3000, 8), np.float32)
-    file = tmp_path / "v.parquet"
-    parquet.write_table(pa.table({"v": [*made]}), file, row_group_size=700)
-    for rows in ([2100, 2101, 2999], [0, 699, 700, 701], [5, 4], []):
-        with open_vectors(file) as given:
-            assert np.array_equal(given.take(np.array(rows, np.int64)), made[rows])
-            assert np.array_equal(given.take(np.array([2999])), made[[2999]])
-            assert np.array_equal(given.take(np.array([1, 0])), made[[1, 0]])
-    with open_vectors(file) as given:
-        assert Matcher(given, 3000).finish() is None
 
 
 def test_a_copy_closes_the_generation_that_it_leaves(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.builders.small_corpus import PlainBM25
-from vocabtool.errors import FolderInUse, InvalidFile
+from vocabtool.errors import InvalidFile
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, stored_length
 from vocabtool.keywords.cutter import Cutter, Terms
 from vocabtool.keywords.tantivy_index import (
@@ -218,7 +218,7 @@ def test_documents_are_counted(reader: TantivyReader) -> None:
 
 
 def test_rows_are_removed_from_one_on(tmp_path: Path) -> None:
-    """The last rows go, committed or not, and can be added anew; by one writer at a time."""
+    """The last rows go, committed or not, and can be added anew."""
     writer = TantivyWriter(tmp_path, memory=MEMORY)
     writer.add(range(5), list("abcde"), CUTTER.terms(["fox"] * 5))
     writer.commit()
@@ -230,11 +230,6 @@ def test_rows_are_removed_from_one_on(tmp_path: Path) -> None:
     reader = TantivyReader(tmp_path)
     assert sorted(reader.rows_and_ids(5)) == [(0, "a"), (1, "b"), (2, "c"), (3, "z"), (4, "a")]
     assert reader.documents == 5
-    writer = TantivyWriter(tmp_path / "one", memory=MEMORY)
-    with pytest.raises(FolderInUse, match="another process is writing to this folder"):
-        TantivyWriter(tmp_path / "one", memory=MEMORY)
-    writer.close()
-    TantivyWriter(tmp_path / "one", memory=MEMORY).close()
 
 
 def test_a_reader_sees_its_commit(tmp_path: Path) -> None:

@@ -100,14 +100,6 @@ CODES = (
 )
 
 
-@pytest.mark.parametrize("fusion", FUSED)
-def test_a_document_that_holds_the_code_comes_first(fusion: str) -> None:
-    """By every fusion, though its vector is the farthest and all other words speak against it."""
-    hits = ask("love engines SKU-48007-H", index=made(CODES, ORDINARY), fusion=fusion)
-    assert hits[0].id == "right"
-    assert [hit.tier for hit in hits] == [1] + [0] * (len(hits) - 1)
-
-
 def test_lists_and_the_guarantee() -> None:
     """Found by a query of its own, however short lists are; unless it is known, or by choice."""
     index = made(CODES, ORDINARY)
@@ -115,9 +107,6 @@ def test_lists_and_the_guarantee() -> None:
     assert found(hits) == ["right"]
     settings: dict[str, Any] = {"depth": 1, "fusion": "convex", "guarantee": False}
     assert found(ask("love engines SKU-48007-H", index=index, k=1, **settings)) == ["manual"]
-    docs = [Doc(f"d{n}", "SKU-48007-H" + " word" * n, (n, 1)) for n in range(6)]
-    hits = ask("SKU-48007-H", index=made(docs, ORDINARY), k=2, depth=2)
-    assert [hit.tier for hit in hits] == [1, 1]
     known = ["sku-48007-h", "love", "engines"]
     hits = ask("love engines SKU-48007-H", index=made(CODES, known), fusion="convex")
     assert {hit.tier for hit in hits} == {0}
@@ -314,7 +303,7 @@ def test_highlights_are_places_in_the_text(query: str, text: str, marked: list[s
 
 
 def test_hits() -> None:
-    """Dates, what JSON has no number for, suggestions; a sequence, ties by id; a query is cut."""
+    """Dates, what JSON has no number for, suggestions; a sequence; a query is cut."""
     docs = [Doc("a", "xapian", (1, 0), {"day": date(2024, 1, 2), "share": float("nan")})]
     told = ask("xapian", index=made(docs, ORDINARY), explain=True).to_dict()
     read = json.loads(json.dumps(told, allow_nan=False))
@@ -331,10 +320,6 @@ def test_hits() -> None:
     hits = ask(" ".join(f"w{n}" for n in range(1_100)) + " love", None)
     assert hits.notes[0] == "only the first 1,000 words of the query were searched"
     assert len(hits.query.words) == 1_000
-    equal = [Doc(name, "love xapian", (1, 1)) for name in "ecbad"]
-    orders: Sequence[Sequence[Doc]] = (equal, equal[::-1])
-    for order in orders:
-        assert found(ask("love xapian", index=made(order, ORDINARY), k=3)) == list("abc")
 
 
 @pytest.mark.parametrize(

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.builders.postgres_server import PostgresServer
 from tests.builders.postgres_store import commit, delete, new_index, open_writer, put, texts_in
 from vocabtool import Document, VocabtoolError
 from vocabtool.errors import FolderInUse, FolderNotEmpty, NotFound
-from vocabtool.index.folder import Load
 from vocabtool.stores import database as schema
 from vocabtool.stores.database import Connections
 from vocabtool.stores.index import recount
@@ -138,26 +135,6 @@ def test_another_writer_after_a_lost_connection(connections: Connections) -> Non
         commit(one)
     one.close()
     assert texts_in(connections) == {"b": "birch"}
-
-
-def test_loads_and_sources(connections: Connections) -> None:
-    """They are committed with the documents; a commit without documents is counted too."""
-    one = open_writer(connections)
-    put(one, [Document("a", "amber")])
-    load = Load(plan="p", documents=1, finished=False, alone=False, synced=False)
-    one.commit_changes(replace(one.manifest, load=load), codes=True)
-    assert one.manifest.load == load
-    one.commit_changes(replace(one.manifest, load=replace(load, finished=True)), codes=False)
-    one.close()
-    one = open_writer(connections)
-    there = np.array([*one.find_existing(["a"]).values()])
-    assert one.set_source(there, 2)
-    assert one.rows_of_sources([2]).tolist() == there.tolist()
-    commit(one)
-    assert not one.set_source(there, 2)
-    assert one.manifest.commit == 3
-    assert fetch(connections, "SELECT source FROM {documents}") == [(2,)]
-    one.close()
 
 
 def lose_commit(monkeypatch: pytest.MonkeyPatch, moment: str) -> list[str]:
