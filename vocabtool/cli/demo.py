@@ -47,7 +47,7 @@ FUSIONS: Final[dict[Fusion, str]] = {
 KINDS: Final = {False: "half of the words are others", True: "one word is unknown"}
 EXPLANATION: Final = """
   Vectors find documents by words of similar meaning, but drop a word that the model does not know.
-  Keywords find this word, but no other words. Hybrid search answers both kinds of questions.
+  Keywords find this word, but no other words. Hybrid search finds most of both kinds.
   The first kind has eight words of a document, four of them replaced by the nearest words in the
   model's vectors. The second kind has three words, one of them in at most three documents."""
 

@@ -365,7 +365,7 @@ def _table_element(table: Table) -> str:
     bars = names.index(table.bars) if table.bars else None
     lengths: list[float] = [0.0] * len(rows)
     if bars is not None:
-        lengths = [max(row[bars] or 0, 0) for row in rows]  # type: ignore[type-var, misc] # numbers
+        lengths = [max(row[bars] or 0, 0) for row in rows]  # type: ignore[misc] # numbers
     longest = max(lengths) or 1
     head = "".join(f"<th{look[at]}>{_inert(name)}</th>" for at, name in enumerate(names))
     body = ""
