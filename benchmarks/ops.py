@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization import infer_rule
+from vocabtool.tokenization import infer_rule, op_steps
 from vocabtool.tokenization.op_steps import SAME
 
 ROOT: Final = Path(__file__).parent.parent
@@ -37,20 +37,21 @@ def ops_of(model: Path) -> set[str] | None:
     ``None`` if the model cannot be read.
     """
     met: set[str] = set()
-    steps_of = infer_rule.steps_of
+    steps_of = op_steps.steps_of
 
-    def record(op: infer_rule.OpOnWay) -> object:
+    def record(op: op_steps.OpOnWay) -> op_steps.StepsOfOp:
         met.add(op.node.op.decode().removeprefix("TFText>"))
         return steps_of(op)
 
-    infer_rule.steps_of = record  # type: ignore[assignment] # the same, but for the record
+    # Where the rule is read, the same function but for the record.
+    setattr(infer_rule, "steps_of", record)  # noqa: B010 - mypy forbids the plain assignment
     try:
         infer_rule.read_lookup_paths(model)
     except VocabtoolError as error:
         print(f"{model.name}: {error}", file=sys.stderr)
         return None
     finally:
-        infer_rule.steps_of = steps_of
+        setattr(infer_rule, "steps_of", steps_of)  # noqa: B010
     return met - {op.decode() for op in SAME}
 
 

@@ -146,7 +146,7 @@ def test_an_index_is_calibrated_when_it_is_new_or_has_doubled(
 
 def test_one_is_no_plural() -> None:
     """One of each, then several."""
-    one = EmbedReport("out", 1, Counts(*[1] * 8), 1, 1, 1, 1, 1, (), 1, 2.0)
+    one = EmbedReport("out", 1, Counts(*[1] * 8), 1, 1, 1, 1, (), 1, 2.0)
     assert lines(embed_report(one)) == [
         "out: 1 document in 1 shard",
         "  done now    1 document in 2.0 s, 0 a second",
@@ -157,10 +157,9 @@ def test_one_is_no_plural() -> None:
         "  empty       1 text with only whitespace",
         "  zero        1 vector: the model knows no word of the text",
         "  not UTF-8   1 document, invalid bytes stored as U+FFFD",
-        "  cached      1 vector from the cache",
         "  unknown     1 of 1 word (100.00%)",
     ]
-    two = EmbedReport("out", 2, Counts(4000, 2, 2, 2, 4, 1), 4000, 2, 2, 2, 2, (), 2, 2.0)
+    two = EmbedReport("out", 2, Counts(4000, 2, 2, 2, 4, 1), 4000, 2, 2, 2, (), 2, 2.0)
     told = lines(embed_report(two))
     assert told[:2] == [
         "out: 4,000 documents in 2 shards",
@@ -171,19 +170,19 @@ def test_one_is_no_plural() -> None:
 
 
 def test_progress_in_words() -> None:
-    """Rate, what is left, what is unknown, what was cached."""
+    """Rate, what is left, what is unknown."""
     counts = Counts(documents=1200, tokens=1000, tokens_unknown=41)
-    halfway = Progress(counts, 300, 10.0, read=50, to_do=800)
+    halfway = Progress(counts, 10.0, read=50, to_do=800)
     assert progress_line(halfway) == (
-        "1,200 documents, 120/s, 2 min left, 4.1% of words unknown, 25% from the cache"
+        "1,200 documents, 120/s, 2 min left, 4.1% of words unknown"
     )
     # Gone on with: 400 of 800 bytes were done before, and told in 2 seconds; then 100 in 8.
-    resumed = Progress(counts, 0, 10.0, read=500, to_do=800, passed=2.0, passed_read=400)
+    resumed = Progress(counts, 10.0, read=500, to_do=800, passed=2.0, passed_read=400)
     assert progress_line(resumed).startswith("1,200 documents, 120/s, 24 s left")
-    first = Progress(counts, 0, 2.0, read=400, to_do=800, passed=2.0, passed_read=400)
+    first = Progress(counts, 2.0, read=400, to_do=800, passed=2.0, passed_read=400)
     assert first.remaining is None
-    assert progress_line(Progress(Counts(1), 0, 1.0, 0, None)) == "1 document, 1/s"
-    stream = Progress(Counts(documents=5), 0, 0.5, read=0, to_do=None)
+    assert progress_line(Progress(Counts(1), 1.0, 0, None)) == "1 document, 1/s"
+    stream = Progress(Counts(documents=5), 0.5, read=0, to_do=None)
     assert progress_line(stream) == "5 documents, 10/s"
 
 

@@ -188,10 +188,10 @@ def with_body(path: Path, body: str) -> Path:
     docx = pytest.importorskip("docx", reason="the extra documents is not installed")
     docx.Document().save(str(path))
     with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+        members: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
     space = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
     xml = f"{ENTITIES}<w:document {space}><w:body>{body}</w:body></w:document>"
-    return zipped(path, **{**members, "word/document.xml": xml})
+    return zipped(path, **members | {"word/document.xml": xml})
 
 
 def test_parts_of_docx(tmp_path: Path) -> None:

@@ -137,13 +137,12 @@ def test_refused(tmp_path: Path) -> None:
         open_encoder(encode, rule="lower")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_unknown_words_of_shards(workers: int, tmp_path: Path) -> None:
+def test_unknown_words_of_shards(tmp_path: Path) -> None:
     """As the encoder tells them. Other words are another run, which is told."""
     (tmp_path / "corpus.txt").write_text("\n".join(TEXTS), "utf-8")
     corpus, out = str(tmp_path / "corpus.txt"), tmp_path / "out"
     encoder = open_encoder(encode, vocabulary=tokenizer_json(tmp_path))
-    report = embed(corpus, encoder, out, workers=workers)
+    report = embed(corpus, encoder, out)
     assert (report.counts.tokens, report.counts.tokens_unknown) == (10, 1)
     (shard,) = out.glob("*.parquet")
     assert pq.read_table(shard)["unknown"].to_pylist() == OF_PIECES
