@@ -214,7 +214,7 @@ class Side:
         return len(self.vocabulary)
 
 
-class KindCount(NamedTuple):
+class EntryKind(NamedTuple):
     """How many entries of a kind are in A, in B, only in A, and only in B."""
 
     kind: Kind
@@ -300,12 +300,12 @@ class Diff:
         return self.common / len(self.union) if len(self.union) else 1.0
 
     @cached_property
-    def kinds(self) -> tuple[KindCount, ...]:
+    def kinds(self) -> tuple[EntryKind, ...]:
         """Number of entries of each kind, in the order of ``KINDS``."""
         a, b, in_a, in_b = self.a.kinds, self.b.kinds, self.in_a, self.in_b
         columns = (a[in_a], b[in_b], a[in_a & ~in_b], b[in_b & ~in_a])
         every = [np.bincount(codes, minlength=len(KINDS)) for codes in columns]
-        counts = (KindCount(kind, *map(int, row)) for kind, *row in zip(KINDS, *every, strict=True))
+        counts = (EntryKind(kind, *map(int, row)) for kind, *row in zip(KINDS, *every, strict=True))
         return tuple(count for count in counts if count.a or count.b)
 
     def places(
