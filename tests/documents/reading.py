@@ -12,7 +12,6 @@ from vocabtool import Document
 from vocabtool import documents as room
 from vocabtool.documents import (
     Batch,
-    DuplicateCounter,
     ReadArguments,
     ReadLog,
     ReadOptions,
@@ -41,15 +40,14 @@ def batches(
     *,
     log: ReadLog | None = None,
     skipped: SkipCounter | None = None,
-    repeated: DuplicateCounter | None = None,
     size: int = 4 << 20,
     rows: int = 1 << 18,
     start: int = 0,
     **read: Unpack[ReadArguments],
 ) -> Iterator[Batch]:
     """Batches, counted in what is given."""
-    if log is None and (skipped is not None or repeated is not None):
-        log = ReadLog(skipped or SkipCounter(), repeated or DuplicateCounter())
+    if log is None and skipped is not None:
+        log = ReadLog(skipped)
     options = ReadOptions(**read)
     return room.batches(sources, options, log=log, size=size, rows=rows, start=start)
 

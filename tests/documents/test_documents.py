@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT
 from tests.documents.reading import batches, documents, numbered, skipping, texts_of
 from vocabtool import Document
-from vocabtool.documents import DuplicateCounter, Format, Repeat
+from vocabtool.documents import Format, ReadLog
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
@@ -503,16 +503,12 @@ def test_ids_that_repeat(tmp_path: Path) -> None:
 
 
 def test_one_of_repeated() -> None:
-    """The first of an id stays in its place; others are counted with both places."""
+    """The first of an id stays in its place; others are counted."""
     rows = [{"id": id_, "text": f"{id_}{n}"} for n, id_ in enumerate("abbbca", 1)]
-    repeated = DuplicateCounter()
-    found = batches(rows, id_field="id", on_duplicate="first", repeated=repeated)
+    log = ReadLog()
+    found = batches(rows, id_field="id", on_duplicate="first", log=log)
     assert texts_of(found) == [b"a1", b"b2", b"c5"]
-    places = [("b", "texts:3", "texts:2"), ("b", "texts:4", "texts:2"), ("a", "texts:6", "texts:1")]
-    assert repeated == DuplicateCounter(3, [Repeat(*place) for place in places])
-    repeated, many = DuplicateCounter(), [rows[0]] * 1001
-    list(batches(many, id_field="id", on_duplicate="first", repeated=repeated))
-    assert (repeated.count, len(repeated.first)) == (1000, 10)
+    assert log.repeated == 3
 
 
 @given(
@@ -524,11 +520,11 @@ def test_against_python(ids: list[str], size: int, start: int) -> None:
     """What ``dict`` makes of the same ids, whatever the size of a batch."""
     rows = [{"id": id_, "text": f"{n}"} for n, id_ in enumerate(ids)]
     first = {id_: n for n, id_ in reversed(list(enumerate(ids)))}
-    repeated = DuplicateCounter()
-    asked: Any = {"id_field": "id", "on_duplicate": "first", "repeated": repeated}
+    log = ReadLog()
+    asked: Any = {"id_field": "id", "on_duplicate": "first", "log": log}
     found = batches(rows, size=size, start=start, **asked)
     assert list(map(int, texts_of(found))) == sorted(first.values())[start:]
-    assert repeated.count == len(ids) - len(set(ids))
+    assert log.repeated == len(ids) - len(set(ids))
 
 
 def test_memory_does_not_depend_on_the_length_of_ids() -> None:

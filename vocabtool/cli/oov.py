@@ -168,6 +168,7 @@ def oov_command(
     from vocabtool.oov.suggest import suggest as suggest_words
     from vocabtool.reports.oov import oov_report
     from vocabtool.reports.render import format_of
+    from vocabtool.reports.report import safe
 
     if mask is None and output is None:
         check_ending(file)
@@ -186,7 +187,9 @@ def oov_command(
         )
     if suggest is not None:
         suggest_words(words, (), suggest)  # refuses a model before any document is read
-    rule = _rule_line(words)
+    steps = "; ".join(words.describe())
+    steps = steps if len(steps) <= RULE_WIDTH else f"{steps[:RULE_WIDTH]} ..."
+    rule = f"{safe(words.vocabulary.name)}, rule {words.fingerprint[:16]}: {steps}"
     log, notes = ReadLog(), left_out([*files], read)
     documents = read_documents(files, read, log, COUNT_BYTES if mask is None else BATCH_BYTES)
     if mask is not None:
@@ -220,14 +223,6 @@ def oov_command(
         tell("the documents contain no words")
         return 1 if fail_over else 0
     return _verdict(report, fail_over)
-
-
-def _rule_line(words: Words) -> str:
-    from vocabtool.reports.report import safe
-
-    steps = "; ".join(words.describe())
-    steps = steps if len(steps) <= RULE_WIDTH else f"{steps[:RULE_WIDTH]} ..."
-    return f"{safe(words.vocabulary.name)}, rule {words.fingerprint[:16]}: {steps}"
 
 
 def _tell_figures(report: OovReport) -> None:

@@ -55,17 +55,6 @@ LISTENING = gather(
 )
 
 
-def _check_origins(
-    _: click.Context, __: click.Parameter, given: tuple[str, ...]
-) -> tuple[str, ...]:
-    origins = tuple(origin.lower() for origin in given)  # as browsers write them
-    for origin in origins:
-        if not ORIGIN.fullmatch(origin):
-            wanted = "SCHEME://HOST or SCHEME://HOST:PORT, such as https://example.org"
-            raise click.UsageError(f"--cors: wanted {wanted}, got {origin!r}")
-    return origins
-
-
 @click.command("serve")
 @click.argument("indexes", nargs=-1, required=True, metavar="[NAME=]DIR...")
 @LISTENING
@@ -73,7 +62,6 @@ def _check_origins(
     "--cors",
     "origins",
     multiple=True,
-    callback=_check_origins,
     metavar="ORIGIN",
     help="Website whose pages may send requests, such as https://example.org. May be repeated.",
 )
@@ -136,6 +124,11 @@ def serve_command(
     except ImportError as error:
         raise UnsupportedFormat(SERVE) from error
 
+    origins = tuple(origin.lower() for origin in origins)  # as browsers write them
+    for origin in origins:
+        if not ORIGIN.fullmatch(origin):
+            wanted = "SCHEME://HOST or SCHEME://HOST:PORT, such as https://example.org"
+            raise click.UsageError(f"--cors: wanted {wanted}, got {origin!r}")
     run(serve_options(indexes, listening, model, limits, origins=origins, **running))
 
 

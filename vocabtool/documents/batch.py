@@ -155,37 +155,17 @@ class SkipCounter:
             self.first.append(Skip(place, reason))
 
 
-class Repeat(NamedTuple):
-    """A document whose id occurred before.
-
-    ``place``: its location, such as ``corpus.jsonl:17``. ``earlier``: the location of the first
-    document with the same id.
-    """
-
-    id: str
-    place: str
-    earlier: str
-
-
-@dataclass(slots=True)
-class DuplicateCounter:
-    """Counts documents with a repeated id. ``first``: the first few of these."""
-
-    count: int = 0
-    first: list[Repeat] = field(default_factory=list)
-
-
 @dataclass(slots=True)
 class ReadLog:
     """Counts what is read and skipped.
 
     ``skipped``: the invalid rows that were skipped.
-    ``repeated``: the documents that were skipped because of a repeated id.
+    ``repeated``: number of documents that were skipped because of a repeated id.
     ``bytes``: number of bytes read from files so far; of a compressed file, the compressed bytes.
     """
 
     skipped: SkipCounter = field(default_factory=SkipCounter)
-    repeated: DuplicateCounter = field(default_factory=DuplicateCounter)
+    repeated: int = 0
     bytes: int = 0
 
 
@@ -409,18 +389,6 @@ def is_table(source: object) -> TypeGuard[Table | LazyTable]:
     )
 
 
-def object_batches(source: object, request: Request) -> Iterator[Batch]:
-    return gather((row for row, _ in _rows(source, request)), request, request.rows)
-
-
-def object_documents(source: object, request: Request) -> Iterator[Document]:
-    for row, item in _rows(source, request):
-        if isinstance(item, Document):
-            yield item
-        else:
-            yield Document(decode(_id(row, request)), decode(row.text), row.fields)
-
-
 def gather(
     rows: Iterable[Row], request: Request, most: int, *, are_pieces: bool = False
 ) -> Iterator[Batch]:
@@ -436,7 +404,7 @@ def batch_of(rows: Sequence[Row], request: Request, *, are_pieces: bool = False)
         rows, vectors = _with_vectors(rows, request)
     columns = zip(*(row.kept for row in rows), strict=True) if rows else [()] * len(keep)
     has_ids = request.options.id_field is not None or any(row.id is not None for row in rows)
-    ids = strings([_id(row, request) for row in rows]) if has_ids else None
+    ids = strings([id_of_row(row, request) for row in rows]) if has_ids else None
     return Batch(
         request.source,
         strings([row.text for row in rows]),
@@ -466,11 +434,13 @@ def _with_vectors(
     return chosen, np.array(vectors, np.float32).reshape(len(vectors), dim)
 
 
-def _id(row: Row, request: Request) -> bytes:
+def id_of_row(row: Row, request: Request) -> bytes:
+    """Return the id of a row; by default, its location."""
     return as_bytes(f"{request.source}:{row.number}") if row.id is None else row.id
 
 
-def _rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
+def object_rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
+    """Yield the items of a Python object, each after its row. Invalid items are refused."""
     for number, item in _number_items(source, request):
         try:
             if isinstance(item, Document):

@@ -550,7 +550,11 @@ def walk(folder: str, options: ReadOptions) -> Iterator[FolderFile]:
                 continue
             included = is_chosen or bool(include and include.decide(path, is_folder=is_folder))
             name = before + entry.name
-            if _is_ignored(path, places, is_folder=is_folder):
+            decisions = (
+                rules.decide(add + path[cut:], is_folder=is_folder)
+                for rules, add, cut in reversed(places)
+            )
+            if next((decided for decided in decisions if decided is not None), False):
                 yield FolderFile(name, IGNORED)
             elif is_folder:
                 pending.append((f"{path}/", places, included))
@@ -567,14 +571,6 @@ def _above(folder: str) -> tuple[_Place, ...]:
             add = f"{here.relative_to(each).as_posix()}/"
             found.append(_Place(Rules.read(each / GITIGNORE), add, 0))
     return tuple(found)
-
-
-def _is_ignored(path: str, places: Iterable[_Place], *, is_folder: bool) -> bool:
-    for rules, add, cut in reversed([*places]):
-        decided = rules.decide(add + path[cut:], is_folder=is_folder)
-        if decided is not None:
-            return decided
-    return False
 
 
 def _why_not(entry: os.DirEntry[str], options: ReadOptions) -> str | None:

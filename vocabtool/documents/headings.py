@@ -180,7 +180,9 @@ def markdown(text: str) -> MarkedText:
     from markdown_it import MarkdownIt
 
     begin, title = 0, ""
-    if (front := FRONT.match(text, 0, MAX_FRONT)) and _is_yaml(front[1]):
+    front = FRONT.match(text, 0, MAX_FRONT)
+    # The text between two lines `---` is left out only if it looks like YAML.
+    if front and FRONT_KEY.match(front[1]) and all(map(FRONT_LINE.match, front[1].split("\n"))):
         begin = min(front.end() + 1, len(text))
         if stated := FRONT_TITLE.search(front[1]):
             title = _clean(stated[1].strip().strip("'\""))
@@ -196,11 +198,6 @@ def markdown(text: str) -> MarkedText:
         at = _from_labels(text, starts[first])
         headings.append(Heading(at, starts[end], int(opening.tag[1]), _clean(inline.content)))
     return MarkedText(text, headings, title or first_title(headings), begin=begin)
-
-
-def _is_yaml(front: str) -> bool:
-    """Return whether the text between two lines ``---`` looks like YAML."""
-    return bool(FRONT_KEY.match(front)) and all(map(FRONT_LINE.match, front.split("\n")))
 
 
 def rst(text: str) -> MarkedText:

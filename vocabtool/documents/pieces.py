@@ -15,6 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -345,7 +346,11 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
         sizes = _beside_fields(sizes, marked, title, joined)
     for piece in cut(marked, options.split or "heading", sizes):
         path, text = piece.path, as_bytes(marked.text[piece.start : piece.end])
-        start, end = _in_source(marked, piece) if marked.places else piece[:2]
+        start, end = piece.start, piece.end
+        if places := marked.places:  # the offsets in the source
+            first = bisect_right(places, start, key=itemgetter(0)) - 1
+            last = bisect_right(places, end - 1, key=itemgetter(0)) - 1
+            start, end = places[max(first, 0)][1], places[max(last, 0)][2]
         if start > counted:
             line += told.count("\n", counted, start)
             counted = start
@@ -379,12 +384,6 @@ def read_whole(file: Readable) -> bytes:
     if not left:
         raise BadRow(f"the file has more than {MAX_FILE_BYTES:,} bytes")
     return b"".join(parts)
-
-
-def _in_source(marked: MarkedText, piece: Piece) -> Span:
-    first = bisect_right(marked.places, piece.start, key=lambda place: place[0]) - 1
-    last = bisect_right(marked.places, piece.end - 1, key=lambda place: place[0]) - 1
-    return marked.places[max(first, 0)][1], marked.places[max(last, 0)][2]
 
 
 def _new_id(id_: str, numbers: dict[str, int]) -> str:

@@ -26,22 +26,20 @@ from vocabtool.documents import headings, pieces, row_files, tables
 from vocabtool.documents.batch import (
     BATCH_BYTES,
     END,
-    MAX_EXAMPLES,
     MAX_ROWS,
     Ahead,
     Batch,
     Document,
-    DuplicateCounter,
     Measure,
     ReadLog,
-    Repeat,
     Request,
     Skip,
     SkipCounter,
+    gather,
+    id_of_row,
     is_indexable,
     is_table,
-    object_batches,
-    object_documents,
+    object_rows,
 )
 from vocabtool.documents.files import (
     DEFAULTS,
@@ -66,14 +64,12 @@ __all__ = [
     "END",
     "Batch",
     "Document",
-    "DuplicateCounter",
     "Extent",
     "Format",
     "OnDuplicate",
     "OnError",
     "ReadLog",
     "ReadOptions",
-    "Repeat",
     "Skip",
     "SkipCounter",
     "Sources",
@@ -180,11 +176,13 @@ def documents(
             raise ValueError(f"{source.name}: split={options.split!r} {wanted}")
         asked = replace(request, source=source.name)
         if isinstance(source, Container) and not is_table(source.source):
-            for document in object_documents(source.source, asked):
+            for row, item in object_rows(source.source, asked):
                 if request.ahead.left:
                     request.ahead.left -= 1
+                elif isinstance(item, Document):
+                    yield item
                 else:
-                    yield document
+                    yield Document(decode(id_of_row(row, asked)), decode(row.text), row.fields)
         else:
             found = (
                 _in_files(source.name, request)
@@ -233,8 +231,11 @@ def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
     for source in each_source(sources):
         if isinstance(source, Container):
             asked = replace(request, source=source.name)
-            held = source.source
-            yield from (tables.read_table if is_table(held) else object_batches)(held, asked)
+            if is_table(source.source):
+                yield from tables.read_table(source.source, asked)
+            else:
+                rows = (row for row, _ in object_rows(source.source, asked))
+                yield from gather(rows, asked, asked.rows)
         else:
             yield from _in_files(source.name, request)
 
@@ -318,17 +319,15 @@ def _hashes(ids: pa.StringArray) -> list[bytes]:
 
 def _without_repeated(batches: Iterable[Batch], request: Request) -> Iterator[Batch]:
     """Yield the first document with each id; refuse or count the others, as the options say."""
-    seen, repeated = SeenIds(), request.log.repeated
+    seen = SeenIds()
     for batch in batches:
         rows = [] if batch.ids is None else seen.add(batch.ids, batch.source, batch.numbers)
-        for row in rows[: MAX_EXAMPLES - len(repeated.first)]:
-            id_ = batch.id_of(row)
+        if rows and request.options.on_duplicate == "error":
+            id_ = batch.id_of(rows[0])
             earlier = seen.first_place(encode(id_))
-            if request.options.on_duplicate == "error":
-                what = f"the id {id_!r} is also the id of {earlier} ({WHAT_NEXT})"
-                raise InvalidFile(what, file=batch.place(row))
-            repeated.first.append(Repeat(id_, batch.place(row), earlier))
-        repeated.count += len(rows)
+            what = f"the id {id_!r} is also the id of {earlier} ({WHAT_NEXT})"
+            raise InvalidFile(what, file=batch.place(rows[0]))
+        request.log.repeated += len(rows)
         if len(rows) < len(batch):
             yield batch.only(~np.isin(np.arange(len(batch)), rows)) if rows else batch
 
@@ -346,21 +345,14 @@ class Extent(NamedTuple):
     bytes: int | None = None
 
 
-def extent(
-    sources: Sources,
-    *,
-    format: Format | None = None,  # noqa: A002 - as in ReadOptions
-    options: ReadOptions = DEFAULTS,
-) -> Extent:
+def extent(sources: Sources, *, options: ReadOptions = DEFAULTS) -> Extent:
     """Return the total number of rows and bytes of ``sources``.
 
     The number of rows is known for Parquet, Arrow IPC files and objects with ``len``. The number of
     bytes is known for regular files. Neither number is known if a file is missing or damaged.
 
-    ``sources``: as for :func:`batches`. ``options``: how the files are read. ``format``: overrides
-    ``options.format``.
+    ``sources``: as for :func:`batches`. ``options``: how the files are read.
     """
-    options = options if format is None else replace(options, format=format)
     parts: list[Extent] = []
     for source in each_source(sources):
         if isinstance(source, Files):

@@ -365,16 +365,16 @@ def _of_file(file: BufferedReader, request: Request) -> Iterator[Batch]:
     yield from _arrow_batches(parts, first, columns, request)
 
 
-def _slices(parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for rows in parts:
-        for start in range(0, rows.num_rows, MAX_ROWS_AT_ONCE):
-            yield rows.slice(start, MAX_ROWS_AT_ONCE)
-
-
 def _arrow_batches(
     parts: Iterable[pa.RecordBatch], first: int, columns: Columns, request: Request
 ) -> Iterator[Batch]:
-    for rows in parts if columns.vector is None else _slices(parts):
+    if columns.vector is not None:
+        parts = (
+            rows.slice(start, MAX_ROWS_AT_ONCE)
+            for rows in parts
+            for start in range(0, rows.num_rows, MAX_ROWS_AT_ONCE)
+        )
+    for rows in parts:
         chosen = rows if request.whole else rows.select(columns.all())
         for column in chosen.columns:
             kind = column.type  # strings as binary: check their offsets, but not for UTF-8

@@ -632,7 +632,7 @@ def run_ray(
             if row["number"] == LAST:
                 log.skipped.count = record["skipped"]["count"]
                 log.skipped.first = [Skip(*skip) for skip in record["skipped"]["first"]]
-                log.repeated.count = record["repeated"]["count"]
+                log.repeated = record["repeated"]
                 continue
             shard = Shard(**{**record, "counts": Counts(**record["counts"])})
             on_slab(shard.counts)
@@ -665,16 +665,13 @@ class Actor:
     def __call__(self, row: Columns) -> Columns:
         number, record = int(row["number"][0]), bytes(row["record"][0])
         if number != LAST:
-            with closed_after(
-                prefetch(self._slabs(number, bytes(row["slabs"][0])), READ_AHEAD)
-            ) as slabs:
+            read = (
+                self._maker.prepare(Slab(number, pa.Table.from_batches([rows]), False))
+                for rows in pa.ipc.open_stream(bytes(row["slabs"][0]))
+            )
+            with closed_after(prefetch(read, READ_AHEAD)) as slabs:
                 record = json.dumps(asdict(self._maker.make(number, slabs))).encode()
         return _row(number, b"", record)
-
-    def _slabs(self, number: int, stream: bytes) -> Iterator[Slab]:
-        with pa.ipc.open_stream(stream) as reader:
-            for rows in reader:
-                yield self._maker.prepare(Slab(number, pa.Table.from_batches([rows]), False))
 
 
 def _row(number: int, slabs: bytes, record: bytes) -> Columns:

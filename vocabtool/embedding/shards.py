@@ -512,7 +512,7 @@ class Folder:
             shards=ordered,
             checksums=tuple(checksum(self.path / shard.file) for shard in ordered),
             skipped=log.skipped.count,
-            dropped=log.repeated.count,
+            dropped=log.repeated,
             first_skipped=tuple((skip.place, skip.reason) for skip in log.skipped.first),
         )
         self._write(MANIFEST, encode_record(manifest, kind=KIND, version=VERSION))

@@ -305,7 +305,7 @@ class Loader:
             tokens_cut=tokens_cut,
             skipped=self._log.skipped.count,
             first_skipped=tuple(self._log.skipped.first),
-            dropped=self._log.repeated.count,
+            dropped=self._log.repeated,
             seconds=time.monotonic() - began,
             left_out=writer.left_out.count,
             first_left_out=tuple(writer.left_out.first),
@@ -531,7 +531,7 @@ class Loader:
         chosen = np.ones(len(batch), np.bool_)
         if self._ids is not None:
             chosen[self._ids.add(batch.id_array(), "", batch.numbers)] = False
-            self._log.repeated.count += int(np.count_nonzero(~chosen))
+            self._log.repeated += int(np.count_nonzero(~chosen))
         return batch.only(chosen), chosen
 
     def _compare(

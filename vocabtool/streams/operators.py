@@ -20,7 +20,6 @@ from vocabtool.documents.files import (
     Files,
     Source,
     Sources,
-    can_be_read_again,
     each_source,
     find,
     kind_of,
@@ -377,9 +376,6 @@ class DocumentSource:
 
     def __call__(self, first: int) -> Iterator[Document]:
         return documents(self.sources, self.options, log=self.log, start=first)
-
-    def only_once(self) -> bool:
-        return not all(map(can_be_read_again, each_source(self.sources)))
 
     def size(self) -> Size:
         """Return the total size. If bad rows are skipped, it is not exact."""

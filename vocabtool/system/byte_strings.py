@@ -154,8 +154,11 @@ class ByteStrings:
         short = lengths < LONG
         # np.unique would load numpy.ma
         for length in np.flatnonzero(np.bincount(lengths[short])).tolist():
-            starts = self.starts[lengths == length]
-            count += _distinct_rows(self.data, starts, length)
+            count += 1
+            if length:
+                rows = _rows(self.data, self.starts[lengths == length], length)
+                rows = np.sort(rows.view(f"S{length}").ravel())
+                count += int((rows[1:] != rows[:-1]).sum())
         return count + len({self[int(i)] for i in np.flatnonzero(~short)})
 
     @cached_property
@@ -178,13 +181,6 @@ def _rows(data: bytes, starts: Offsets, length: int) -> NDArray[np.uint8]:
     windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), length)
     rows: NDArray[np.uint8] = windows[starts]
     return rows
-
-
-def _distinct_rows(data: bytes, starts: Offsets, length: int) -> int:
-    if length == 0 or len(starts) < 2:
-        return min(len(starts), 1)
-    rows = np.sort(_rows(data, starts, length).view(f"S{length}").ravel())
-    return 1 + int((rows[1:] != rows[:-1]).sum())
 
 
 def _is_utf8(entry: bytes) -> bool:
