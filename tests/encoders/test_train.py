@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import chain, product
+from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -294,12 +294,3 @@ def test_progress() -> None:
     last = dict(shown)
     assert list(last) == ["texts read", "neighbours counted", "vectors computed"]
     assert [*last.values()] == [0, 1, 1]
-
-
-def test_texts_are_read_once_and_lazily() -> None:
-    """An iterator is enough."""
-
-    def once() -> Iterator[str]:
-        yield from drawn()
-
-    assert same(trained(once()), trained(chain(drawn())))

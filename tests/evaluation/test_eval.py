@@ -269,10 +269,7 @@ def test_every_measure_is_what_trec_eval_computes(
 
 
 def test_measures_by_hand() -> None:
-    """Linear gains, depths, and 0 without a relevant document: no division by nothing."""
-    got = ndcg(["one", "two"], {"one": 1, "two": 2})
-    assert got == pytest.approx((1 + 2 / math.log2(3)) / (2 + 1 / math.log2(3)))
-    assert reciprocal_rank(["a", "b", "c"], {"c": 1}) == pytest.approx(1 / 3)
+    """A depth, and 0 without a relevant document: no division by nothing."""
     assert reciprocal_rank(["a", "b", "c"], {"c": 1}, 2) == 0
     nothing: list[dict[str, int]] = [{}, {"a": 0}, {"a": -1}, {"a": -2}]
     for judged in nothing:

@@ -20,7 +20,7 @@ from tests.judged_words import Texts, judged, lines
 from vocabtool import ByteStrings, OovCounter, Unknown, Vocabulary, Words
 from vocabtool.oov import counter as oov
 from vocabtool.oov.counter import MOST_PIECES, OovCounts, count_batch
-from vocabtool.oov.report import CountedWord, CurvePoint, Header, KindCount
+from vocabtool.oov.report import Header
 from vocabtool.tokenization.text_arrays import string_array
 
 HEADER = Header("a model", "words", 3)
@@ -36,28 +36,8 @@ def counted(texts: Texts, **options: Any) -> OovCounts:
     return counter
 
 
-def test_figures_by_hand() -> None:
-    """Every figure of three documents is as counted manually; without documents it is 0."""
-    texts = [[b"the", b"dog", b"dog"], [b"the", b"cat"], [b"dog", b"the", b"Cat"]]
-    vocabulary = Vocabulary("words", "table", ByteStrings.of(VOCABULARY))
-    report = counted(texts).report(HEADER, vocabulary)
-    assert (report.documents, report.documents_unknown) == (3, 2)
-    assert (report.tokens, report.tokens_unknown) == (8, 4)
-    assert (report.distinct, report.distinct_unknown) == (4, 2)
-    assert (report.token_rate, report.distinct_rate, report.document_rate) == (0.5, 0.5, 2 / 3)
-    assert list(report.commonest()) == [
-        CountedWord(b"dog", 3, 2, kind="other", example=b"the dog dog"),
-        CountedWord(b"Cat", 1, 1, kind="form", like=b"cat", example=b"dog the Cat"),
-    ]
-    assert list(report.commonest(1)) == [*report.commonest()][:1]
-    assert report.kinds == (KindCount("other", 1, 3, 0), KindCount("form", 1, 1, 0))
-    assert report.curve == (
-        CurvePoint(1, 3 / 8, 0.0),  # dog, before "the" by its bytes
-        CurvePoint(2, 6 / 8, 3 / 8),
-        CurvePoint(4, 1.0, 4 / 8),
-    )
-    assert (report.used, report.never_used) == (2, (b"sat",))
-    assert (report.split, report.full, report.notes) == (None, False, ())
+def test_figures_of_nothing() -> None:
+    """Without words every figure is 0."""
     for number in range(3):
         empty = counted([[]] * number).report(HEADER)
         assert (empty.documents, empty.tokens, empty.distinct) == (number, 0, 0)
@@ -72,6 +52,7 @@ def test_pieces_by_hand() -> None:
     pieces = {b"the": 1, b"dogs": 2, b"unthinkable": 40, b"ab": 2}
     report = counted(texts, pieces=pieces).report(HEADER)
     assert report.split is not None
+    assert list(report.commonest(1)) == [*report.commonest()][:1]
     assert report.fertility == (1 + 2 + 2 + 40 + 2) / 5
     assert report.split.pieces == 47
     assert report.split.histogram == (0, 1, 3, *[0] * (MOST_PIECES - 3), 1)
