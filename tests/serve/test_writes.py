@@ -276,17 +276,6 @@ def test_a_folder_in_use(writer: httpx.Client, folder: Path) -> None:
     assert send(writer, row(10)) == wrote(1, 0, 0, 2)
 
 
-def test_repeated_requests(writer: httpx.Client, folder: Path) -> None:
-    """A request that is sent twice does no harm: the documents are the same."""
-    body = {"text": "t", "vector": [1, 0, 0, 0]}
-    answers = [put(writer, "d77", **body).json() for _ in range(2)]
-    assert answers == [wrote(1, 0, 0, 2)[1], wrote(0, 1, 0, 3)[1]]
-    assert send(writer, row(10)) == wrote(1, 0, 0, 4)
-    assert send(writer, row(10)) == wrote(0, 1, 0, 5)
-    index = Index.open(folder)
-    assert (index.manifest.live, index.get("d10")) == (12, document(10))
-
-
 def test_one_worker_writes() -> None:
     """A writable server of several workers is refused."""
     with pytest.raises(ValueError, match="--writable needs one worker, got --workers 2"):

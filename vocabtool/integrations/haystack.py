@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from functools import wraps
+from functools import cached_property, wraps
 from itertools import groupby
 from threading import Lock
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
@@ -470,23 +470,17 @@ def _comparison(asked: Mapping[str, Any], fields: Mapping[str, Kind]) -> str:
             tested = NEVER if value is None else comparison(name, ORDERED[operator], value)
         found = join("and", [comparison(name, "is not null"), tested])
     else:
-        values = value if operator in LISTS else [value]
-        found = join("or", [_equals(field, name, each) for each in values] or [NEVER])
+        tests = []
+        for wanted in value if operator in LISTS else [value]:
+            if wanted is None:
+                tests.append(comparison(name, "=", "" if field == "content" else None))
+                continue
+            equal = [comparison(name, "=", wanted)] if not isinstance(wanted, date) else []
+            if (moment := _moment(wanted)) is not None:
+                equal.append(f"{quote_field(name)} = {moment}")
+            tests.append(join("and", [comparison(name, "is not null"), join("or", equal)]))
+        found = join("or", tests or [NEVER])
     return f"not {found}" if operator in ("!=", "not in") else found
-
-
-def _equals(field: str, name: str, value: object) -> str:
-    """Return the condition that a field equals a value.
-
-    - ``field``: the name of the field in Haystack.
-    - ``name``: the name of the field in the index.
-    """
-    if value is None:
-        return comparison(name, "=", "" if field == "content" else None)
-    tests = [comparison(name, "=", value)] if not isinstance(value, date) else []
-    if (moment := _moment(value)) is not None:
-        tests.append(f"{quote_field(name)} = {moment}")
-    return join("and", [comparison(name, "is not null"), join("or", tests)])
 
 
 def _moment(value: object) -> str | None:
@@ -624,18 +618,14 @@ class _Embedder:
     def __init__(self, model: str, options: dict[str, Any] | None = None) -> None:
         self.model = model
         self.options = options
-        self._encoder: Encoder | None = None
-        self._opening = Lock()
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        return open_encoder(self.model, **(self.options or {}))
 
     def warm_up(self) -> None:
         """Open the model now, instead of in the first call of :meth:`run`."""
-        self._open()
-
-    def _open(self) -> Encoder:
-        with self._opening:
-            if self._encoder is None:
-                self._encoder = open_encoder(self.model, **(self.options or {}))
-            return self._encoder
+        _ = self.encoder
 
 
 @component
@@ -651,7 +641,7 @@ class VocabtoolTextEmbedder(_Embedder):
         """Return the embedding of the query ``text``, under the key ``embedding``."""
         if not isinstance(text, str):
             raise TypeError(f"text: wanted a string, got {type(text).__name__}")
-        return {"embedding": self._open().encode_queries([text])[0].tolist()}
+        return {"embedding": self.encoder.encode_queries([text])[0].tolist()}
 
 
 @component
@@ -689,6 +679,6 @@ class VocabtoolDocumentEmbedder(_Embedder):
             values = map(each.meta.get, self.meta_fields_to_embed or ())
             parts = [*(str(value) for value in values if value is not None), each.content or ""]
             texts.append(self.embedding_separator.join(parts))
-        made = self._open().encode(texts).tolist()
+        made = self.encoder.encode(texts).tolist()
         pairs = zip(documents, made, strict=True)
         return {"documents": [replace(each, embedding=vector) for each, vector in pairs]}

@@ -166,8 +166,7 @@ class Guard:
         error: Exception
         try:
             async with asyncio.timeout(seconds) as timer:
-                request_headers = _headers_of(scope)
-                self._admit(scope, request_headers, writes=writes)
+                request_headers = self._admit(scope, writes=writes)
                 await self._read(scope, receive_piece, request_headers, body)
                 await self._app(scope, receive_body, answer)
             return
@@ -188,16 +187,24 @@ class Guard:
             await _discard(receive_piece, limits.documents_body)
         await refusal(scope, receive, answer)
 
-    def _admit(self, scope: Scope, headers: dict[bytes, str], *, writes: bool) -> None:
-        """Check host, origin and key. Raises :class:`ServeError` if a check fails."""
+    def _admit(self, scope: Scope, *, writes: bool) -> dict[bytes, str]:
+        """Check host, origin and key, and return the headers by name.
+
+        Raises :class:`ServeError` if a check fails, or if, for example, ``host`` occurs twice.
+        """
         protection, path = self._protection, scope["path"]
+        headers: dict[bytes, str] = {}
+        for header, value in scope["headers"]:
+            if header in headers and header in ONCE:
+                raise ServeError(f"the header {header.decode('latin-1')} occurs twice")
+            headers[header] = value.decode("latin-1")
         host = headers.get(b"host", "").lower()
         name = HOST.fullmatch(host)
         if name is None or (protection.hosts is not None and name[1] not in protection.hosts):
             what = f"Host {host!r:.100} is not allowed; start the server with --allowed-host NAME"
             raise ServeError(what)
         if path in ALIVE:
-            return
+            return headers
         origin = headers.get(b"origin")
         if writes or scope["method"] == "POST":
             own = origin is None or origin.lower().partition("://")[2] == host
@@ -207,6 +214,7 @@ class Guard:
         if protection.keys is not None and (path in KEYED or path.startswith("/v1/")):
             key = protection.keys.admit(headers.get(b"authorization", ""), writes=writes)
             scope.setdefault("state", {})["key"] = key.name
+        return headers
 
     async def _read(
         self, scope: Scope, receive: Receive, headers: dict[bytes, str], body: bytearray
@@ -264,16 +272,6 @@ async def _discard(receive: Receive, most: int) -> None:
                 message = await receive()
                 size += len(message.get("body", b""))
                 more_body = message.get("more_body", False)
-
-
-def _headers_of(scope: Scope) -> dict[bytes, str]:
-    """Return headers by name. Raises :class:`ServeError` if, for example, ``host`` occurs twice."""
-    headers: dict[bytes, str] = {}
-    for name, value in scope["headers"]:
-        if name in headers and name in ONCE:
-            raise ServeError(f"the header {name.decode('latin-1')} occurs twice")
-        headers[name] = value.decode("latin-1")
-    return headers
 
 
 # Checks of JSON and of conditions.

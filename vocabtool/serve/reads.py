@@ -304,22 +304,21 @@ class SortedVocabulary:
         end = bisect_right(self.order, wanted, lo=first, key=start)
         shown = self.order[first:end][offset : offset + limit].tolist()
         ids = held.id_array()
-        entries = [Entry(id=int(ids[at]), text=shown_entry(held, at)) for at in shown]
+        entries = []
+        for at in shown:
+            entry = held.stored[at]
+            text = plain(entry, held.marker)  # byte-level entries are decoded
+            shown_text = printable(text)
+            if held.marker is None or text == entry:
+                shown_text = printable(entry)
+            elif held.marker not in PREFIXES:
+                shown_text += held.marker
+            elif entry.startswith(held.marker.encode()):
+                shown_text = held.marker + shown_text
+            entries.append(Entry(id=int(ids[at]), text=shown_text))
         return VocabularyAnswer(
             total=len(held), matching=end - first, offset=offset, entries=tuple(entries)
         )
-
-
-def shown_entry(vocabulary: Vocabulary, position: int) -> str:
-    """Return the entry at a position as readable text. Byte-level entries are decoded."""
-    entry, marker = vocabulary.stored[position], vocabulary.marker
-    text = plain(entry, marker)
-    if marker is None or text == entry:
-        return printable(entry)
-    has_marker = entry.startswith(marker.encode())
-    if marker in PREFIXES:
-        return f"{marker if has_marker else ''}{printable(text)}"
-    return f"{printable(text)}{marker}"
 
 
 def model_of(index: Index) -> str:
