@@ -26,10 +26,10 @@ from vocabtool.vocabulary import decode, encode
 
 BATCH_BYTES: Final = 4 << 20  # default number of bytes of text in a batch
 MAX_ROWS: Final = 1 << 18  # texts in a batch; empty texts also need memory
-MAX_EXAMPLES: Final = 10  # invalid rows whose location and reason are kept
+EXAMPLES: Final = 10  # invalid rows whose location and reason are kept
 SKIP_IT: Final = "use --on-error skip to skip invalid rows"
 SOURCE: Final = "source"  # the field of a piece that contains the name of its file
-MAX_NAMES: Final = 20  # field names in a message
+NAMES_SHOWN: Final = 20  # field names in a message
 NOT_FINITE: Final = "contains NaN, infinity or a number too large for float32"
 
 Kind = Literal["null", "integer", "number", "boolean", "string"]
@@ -151,7 +151,7 @@ class SkipCounter:
     def add(self, place: str, reason: str) -> None:
         """Count one skipped row."""
         self.count += 1
-        if len(self.first) < MAX_EXAMPLES:
+        if len(self.first) < EXAMPLES:
             self.first.append(Skip(place, reason))
 
 
@@ -263,8 +263,8 @@ def spans(ends: NDArray[np.integer[Any]], size: int) -> Iterator[tuple[int, int]
 
 
 def names_of(fields: Sequence[str] | Mapping[str, object]) -> str:
-    shown = ", ".join(map(repr, [*fields][:MAX_NAMES]))
-    return f"{shown}, ..." if len(fields) > MAX_NAMES else shown or "none"
+    shown = ", ".join(map(repr, [*fields][:NAMES_SHOWN]))
+    return f"{shown}, ..." if len(fields) > NAMES_SHOWN else shown or "none"
 
 
 def text_column(names: Sequence[str], wanted: str | None) -> int:

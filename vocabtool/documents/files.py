@@ -54,8 +54,8 @@ ITERABLE: Final = "texts"  # name of unnamed sources in ids and messages
 STDIN: Final = "-"
 UTF_16: Final = 256  # bytes in which UTF-16 has a zero byte, at least in a line end
 MAX_READ: Final = 1 << 31  # bytes that Arrow may read at once, for example a record batch
-MAX_ENDINGS: Final = 8  # suffixes in a message
-MAX_SHOWN: Final = 80  # characters of a name that may be a text
+ENDINGS_SHOWN: Final = 8  # suffixes in a message
+NAME_SHOWN: Final = 80  # characters of a name that may be a text
 MAYBE_TEXTS: Final = ". In Python, a list of strings names files: pass texts as iter(texts)"
 DEFAULTS: Final = ReadOptions()
 EPUB: Final = ".epub"
@@ -199,7 +199,7 @@ def reading_documents(name: str) -> Iterator[None]:
             is_missing = not Path(name).exists()
         if " " not in name or not is_missing:
             raise
-        shown = name if len(name) <= MAX_SHOWN else f"{name[:MAX_SHOWN]}…"
+        shown = name if len(name) <= NAME_SHOWN else f"{name[:NAME_SHOWN]}…"
         raise NotFound(f"{str(error).replace(name, shown)}{MAYBE_TEXTS}") from error
 
 
@@ -222,7 +222,7 @@ def left_out(
         )
         ignored = whys.pop(IGNORED, 0)
         if whys:
-            most = whys.most_common(MAX_ENDINGS)
+            most = whys.most_common(ENDINGS_SHOWN)
             shown = ", ".join(f"{count:,} {ending}" for ending, count in most)
             others = len(whys) - len(most)
             more = f" and {others} other suffixes" if others else ""

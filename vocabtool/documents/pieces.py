@@ -48,7 +48,7 @@ from vocabtool.vocabulary import decode
 MAX_FILE_BYTES: Final = 64 << 20  # of a file that is read as a whole; a longer one is invalid
 READ_BYTES: Final = 1 << 20  # at a time: a larger buffer takes longer than a small file
 WORD: Final = 16  # characters that count as a word, if there are fewer blanks
-MAX_TOKENS: Final = 8  # tokens of a character; a longer text is counted
+TOKENS: Final = 8  # tokens of a character; a longer text is counted
 BOM: Final = "\ufeff"
 BETWEEN_HEADINGS: Final = " > "  # between the headings of a path
 NOT_JOINED: Final = frozenset({SOURCE, "line", "start", "end"})  # fields that change with the place
@@ -185,7 +185,7 @@ def _trim(text: str, span: Span) -> Span | None:
 def _fit(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
     found = [[section] for section in sections]
     # A word and its blank have two characters; a character may be several tokens.
-    sure = 2 * sizes.size if isinstance(sizes.measure, CountWords) else sizes.size // MAX_TOKENS
+    sure = 2 * sizes.size if isinstance(sizes.measure, CountWords) else sizes.size // TOKENS
     long = [at for at, (start, end) in enumerate(sections) if end - start > sure]
     counts = sizes.measure([text[slice(*sections[at])] for at in long])
     long = [at for at, count in zip(long, counts, strict=True) if count > sizes.size]

@@ -213,9 +213,9 @@ def byte_lengths(values: pa.Array) -> NDArray[np.int64]:
     return np.asarray(pc.binary_length(values).fill_null(0)).astype(np.int64)
 
 
-MAX_ROWS_AT_ONCE: Final = 1024
+ROWS_AT_ONCE: Final = 1024
 BUFFER: Final = 1 << 20  # bytes read ahead in a column
-MAX_LONG: Final = (64 << 20) // MAX_ROWS_AT_ONCE  # bytes; dictionaries with longer texts stay coded
+LONG_TEXT: Final = (64 << 20) // ROWS_AT_ONCE  # bytes; dictionaries with longer texts stay coded
 PARQUET_ERROR: Final = "not Parquet, or damaged"
 
 
@@ -260,12 +260,12 @@ def _parquet_batches(file: IO[bytes], request: Request) -> Iterator[Batch]:
         # Even a few rows may contain much text. The first row comes with the dictionaries.
         row = next(coded.iter_batches(1, [group], long), None)
         is_coded = row is not None and any(
-            byte_lengths(row.column(name).dictionary).max(initial=0) > MAX_LONG for name in long
+            byte_lengths(row.column(name).dictionary).max(initial=0) > LONG_TEXT for name in long
         )
         # About BUFFER bytes on average, by the sizes in the metadata.
         chunks = map(metadata.column, range(metadata.num_columns))
         size = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in wanted)
-        at_once = max(1, min(MAX_ROWS_AT_ONCE, BUFFER * count // max(size, 1)))
+        at_once = max(1, min(ROWS_AT_ONCE, BUFFER * count // max(size, 1)))
         for rows in (coded if is_coded else table).iter_batches(at_once, [group], wanted):
             for part in in_parts(rows, long) if is_coded else (rows,):
                 yield columns.batch(part, first, request)
@@ -370,9 +370,9 @@ def _arrow_batches(
 ) -> Iterator[Batch]:
     if columns.vector is not None:
         parts = (
-            rows.slice(start, MAX_ROWS_AT_ONCE)
+            rows.slice(start, ROWS_AT_ONCE)
             for rows in parts
-            for start in range(0, rows.num_rows, MAX_ROWS_AT_ONCE)
+            for start in range(0, rows.num_rows, ROWS_AT_ONCE)
         )
     for rows in parts:
         chosen = rows if request.whole else rows.select(columns.all())

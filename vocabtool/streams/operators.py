@@ -354,7 +354,7 @@ def exact_rows(sized: Sized) -> int | None:
 
 # ---- documents
 
-MAX_COUNTED: Final = 1 << 30  # bytes; larger files are sampled (counting takes 0.5 s)
+COUNTED_WHOLE: Final = 1 << 30  # bytes; larger files are sampled (counting takes 0.5 s)
 BLOCK: Final = 1 << 20
 BLOCKS: Final = 256  # blocks in which line ends of a larger file are counted
 BY_LINES: Final = frozenset({"lines", "jsonl", "csv", "tsv"})
@@ -398,7 +398,7 @@ class DocumentSource:
         kind = kind_of(file, self.options)
         if kind.codec is not None or kind.format not in BY_LINES or self.options.splits_rows:
             return Size(None, False, size)
-        step = BLOCK if size <= MAX_COUNTED else size // BLOCKS
+        step = BLOCK if size <= COUNTED_WHOLE else size // BLOCKS
         ends = looked = 0
         last = b"\n"
         with Path(file).open("rb") as opened:
