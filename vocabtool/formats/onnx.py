@@ -41,13 +41,13 @@ from vocabtool.formats.json_file import expect, show
 from vocabtool.formats.reader import HEAD, Finding, Findings, PassedOver, Reader, Source, constant
 from vocabtool.formats.static_embedding import (
     CONFIG,
-    LIBRARY,
     MODULES,
     SENTENCES,
     SUBFOLDER,
     TOKENIZER,
     find_settings,
     folders_of,
+    read_modules,
     read_settings,
 )
 from vocabtool.formats.wire import LEN, MAX_NAME, VARINT, Buffer, Span
@@ -511,13 +511,10 @@ def read_all_settings(files: OnnxFiles) -> Settings:
 
 
 def _read_modules(folder: Path) -> tuple[tuple[str, ...], tuple[Pooling, ...]]:
-    modules = read_settings(folder / MODULES, list)
+    names, modules = read_modules(folder)
+    if names not in SUPPORTED:
+        return names, ()
     with reading(str(folder / MODULES)):
-        types = [str(expect(each, dict, "a module").get("type")) for each in modules]
-        names = tuple(show(name.rpartition(".")[2]) for name in types)
-        known = all(name.startswith(LIBRARY) for name in types)
-        if not known or names not in SUPPORTED:
-            return names, ()
         path = expect(modules[1].get("path"), str, "the path of a module")
         part = named_file(folder, path.encode("utf-8", "surrogatepass"))
     return names, _pooling(read_settings(part / CONFIG, dict))

@@ -202,9 +202,9 @@ def has_graphs(model: str | Path) -> bool:
 def _read_folder(folder: Path) -> Findings:
     from vocabtool.formats import spacy_vocab
 
-    spacy = spacy_vocab.folder_in(folder)
-    if spacy is not None:
-        return spacy_vocab.read(folder, spacy)
+    pipeline = spacy_vocab.read(folder)
+    if pipeline is not None:
+        return pipeline
     paths = sorted(folder.iterdir())
     if len(paths) > MAX_FILES:
         raise UnsupportedFormat(f"a folder of more than {MAX_FILES:,} files; pass a single file")

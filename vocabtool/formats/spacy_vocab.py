@@ -49,21 +49,16 @@ _"""
 SYMBOLS: Final = {0: "", **dict(enumerate(LABELS.split(), 380))}
 
 
-def folder_in(folder: Path) -> Path | None:
-    """Return the ``vocab`` folder of a pipeline: a subfolder of ``folder``, or ``folder`` itself.
-
-    Returns ``None`` if ``folder`` is not the folder of a pipeline.
-    """
-    if (folder / FOLDER / STRINGS).is_file():
-        return folder / FOLDER
-    return folder if (folder / STRINGS).is_file() and (folder / KEYS).is_file() else None
-
-
-def read(folder: Path, vocab: Path) -> Findings:
-    """Read a pipeline's words. ``vocab``: the result of :func:`folder_in` for ``folder``.
+def read(folder: Path) -> Findings | None:
+    """Read the words of a pipeline, or of its ``vocab`` folder; ``None`` for any other folder.
 
     If the vectors cannot be read, the result has a warning.
     """
+    vocab = folder / FOLDER
+    if not (vocab / STRINGS).is_file():
+        vocab = folder
+        if not ((vocab / STRINGS).is_file() and (vocab / KEYS).is_file()):
+            return None
     within = "" if vocab == folder else f"{FOLDER}/"
     with reading(within + STRINGS):
         document = json_file.parse(_content(vocab / STRINGS))

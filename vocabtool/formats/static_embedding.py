@@ -97,7 +97,14 @@ def find(path: Path) -> EmbeddingFiles:
 def _in_folder(folder: Path) -> EmbeddingFiles:
     part, normalize = folder, False
     if (folder / MODULES).is_file():
-        part, normalize = _read_modules(folder)
+        names, modules = read_modules(folder)
+        if names not in (("StaticEmbedding",), ("StaticEmbedding", "Normalize")):
+            raise UnknownFormat(f"{folder / MODULES}: its modules are {', '.join(names) or 'none'}")
+        normalize = names[-1] == "Normalize"
+        with reading(str(folder / MODULES)):
+            path = json_file.expect(modules[0].get("path"), str, "the path of a module")
+            if path not in ("", "."):
+                part = named_file(folder, path.encode("utf-8", "surrogatepass"))
     tensors, tokenizer, config = part / WEIGHTS, part / TOKENIZER, folder / CONFIG
     has_modules, has_config = (folder / MODULES).is_file(), part == folder and config.is_file()
     wanted = (tensors, tokenizer) if has_modules else (tensors, tokenizer, config)
@@ -110,18 +117,16 @@ def _in_folder(folder: Path) -> EmbeddingFiles:
     return EmbeddingFiles("sentence-transformers", tensors, tokenizer, normalize=normalize)
 
 
-def _read_modules(folder: Path) -> tuple[Path, bool]:
+def read_modules(folder: Path) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
+    """Return the names of the modules in a folder, and their descriptions.
+
+    A module that is not part of sentence-transformers is named by its whole type.
+    """
     modules = read_settings(folder / MODULES, list)
     with reading(str(folder / MODULES)):
         types = [str(json_file.expect(each, dict, "a module").get("type")) for each in modules]
-        names = [name.rpartition(".")[2] for name in types]
-        own = all(name.startswith(LIBRARY) for name in types)
-        if not own or names not in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
-            raise UnknownFormat(f"{folder / MODULES}: its modules are {', '.join(types) or 'none'}")
-        path = json_file.expect(modules[0].get("path"), str, "the path of a module")
-        name = path.encode("utf-8", "surrogatepass")
-        part = folder if path in ("", ".") else named_file(folder, name)
-    return part, names[-1] == "Normalize"
+    names = [type_.rpartition(".")[2] if type_.startswith(LIBRARY) else type_ for type_ in types]
+    return tuple(map(json_file.show, names)), modules
 
 
 def folders_of(folder: Path) -> tuple[Path, ...]:

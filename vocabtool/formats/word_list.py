@@ -101,23 +101,20 @@ def integers(strings: ByteStrings) -> NDArray[np.int64]:
     As in TensorFlow's ``safe_strto64``, a sign and surrounding white space are allowed, and a NUL
     ends the number.
     """
-    numbers = (
-        int(text) if len(text) <= DIGITS and text.isdigit() else _integer(strings, line)
-        for line, text in enumerate(strings)
-    )
-    return np.fromiter(numbers, np.int64, len(strings))
-
-
-def _integer(strings: ByteStrings, line: int) -> int:
-    text = strings[line]
-    match = INTEGER.fullmatch(text.partition(b"\0")[0].strip())
-    number = int(b"".join(match.groups())) if match else INT64.stop
-    if number not in INT64:
-        raise InvalidFile(
-            f"line {line + 1:,} is {text[:40]!r}, wanted a whole number of 64 bits",
-            offset=int(strings.starts[line]),
-        )
-    return number
+    numbers = np.empty(len(strings), np.int64)
+    for line, text in enumerate(strings):
+        if len(text) <= DIGITS and text.isdigit():
+            numbers[line] = int(text)
+            continue
+        match = INTEGER.fullmatch(text.partition(b"\0")[0].strip())
+        number = int(b"".join(match.groups())) if match else INT64.stop
+        if number not in INT64:
+            raise InvalidFile(
+                f"line {line + 1:,} is {text[:40]!r}, wanted a whole number of 64 bits",
+                offset=int(strings.starts[line]),
+            )
+        numbers[line] = number
+    return numbers
 
 
 def _positions(data: bytes, byte: bytes) -> Offsets:
