@@ -166,7 +166,12 @@ class Tools:
                 explain=bool(query),
             )
             note_search([hits])
-            excerpts = [_excerpt(hit, characters) for hit in hits]
+            excerpts = []  # each with the place of its beginning in the text
+            for hit in hits:
+                start, end, _ = extract(hit, characters)
+                outside = {field: hit.fields[field] for field, _ in fields_outside(hit, start, end)}
+                fields, text = _short_fields(outside), hit.text[start:end]
+                excerpts.append((replace(hit, text=text, fields=fields, explanation=None), start))
             lines = _lines_of(hits, excerpts, name, offset)
             short = replace(
                 hits,
@@ -250,17 +255,6 @@ class Tools:
                 fields.append(replace(field, frequent=tuple(frequent)))
             answers.append(replace(answer, fields=tuple(fields)))
         return IndexesAnswer(indexes=tuple(answers))
-
-
-def _excerpt(hit: Hit, characters: int) -> tuple[Hit, int]:
-    """Return a hit whose text is an excerpt, and where the excerpt begins in the text.
-
-    The hit has only the fields outside the excerpt, and no explanation.
-    """
-    start, end, _ = extract(hit, characters)
-    outside = {field: hit.fields[field] for field, _ in fields_outside(hit, start, end)}
-    fields = _short_fields(outside)
-    return replace(hit, text=hit.text[start:end], fields=fields, explanation=None), start
 
 
 def _lines_of(

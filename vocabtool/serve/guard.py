@@ -88,7 +88,7 @@ class Limits:
     - ``body``: bytes of the body of a request.
     - ``documents_body``: bytes of the body of a request that adds documents.
     - ``bodies``: bytes of all bodies in memory; a single one may be larger.
-    - ``waiting``: number of requests that wait for a thread.
+    - ``waiting``: number of requests that wait for a thread, and of writes that wait for an index.
     - ``seconds``: time of a request that only reads.
     - ``writing_seconds``: time of a request that writes.
     """
