@@ -109,7 +109,7 @@ def understand(store: Store, text: str, literal: bool = False) -> Reading:
         start, end = run[0].start, run[-1].end
         if len(run) > 1:
             clauses = [[] if part.asked else _clauses(store.cutter, text, part) for part in run]
-            demands = list[Asked | None]()
+            demands: list[Asked | None] = []
             for part, of_part in zip(run, clauses, strict=True):
                 all_of = Combination("all", tuple(of_part)) if len(of_part) > 1 else None
                 demands.append(part.asked or all_of or next(iter(of_part), None))
