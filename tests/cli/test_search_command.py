@@ -69,12 +69,6 @@ def test_a_line_that_is_not_utf8_leaves_the_other_queries_be(
     ]  # fmt: skip  # one query, one list
 
 
-def asked(index: Index, monkeypatch: pytest.MonkeyPatch, queries: bytes, *options: str) -> None:
-    """Ask queries of standard input."""
-    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(queries)))
-    cli.main(["search", str(index.path), "-", *options], standalone_mode=False)
-
-
 def test_several_answers_tell_which_query_each_is_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -83,7 +77,9 @@ def test_several_answers_tell_which_query_each_is_for(
     with index.writer() as writer:
         writer.add(["xapian", "zebra"], vectors=np.ones((2, 2), np.float32))
     for options in ((), ("--explain",)):
-        asked(index, monkeypatch, b"\xef\xbb\xbfxapian\nmissing\nzebra\n", *options)
+        queries = BytesIO(b"\xef\xbb\xbfxapian\nmissing\nzebra\n")  # a mark is none of a query
+        monkeypatch.setattr(sys, "stdin", TextIOWrapper(queries))
+        cli.main(["search", str(index.path), "-", *options], standalone_mode=False)
         told = capfd.readouterr().out.splitlines()
         shown = [line[:9] for line in told if line.startswith(("query:", " 1.", "nothing"))]
         assert shown == [

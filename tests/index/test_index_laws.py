@@ -48,13 +48,8 @@ def put(index: Index, content: Content, how: str = "add", order: Sequence[int] =
     numbers = order or [*content]
     documents = [Document(f"d{number:02}", content[number][0]) for number in numbers]
     with index.writer() as writer:
-        given_vectors = vectors_of(content, numbers)
-        writer.add(documents, given_vectors, on_existing="update" if how == "update" else "error")
-
-
-def vectors_of(content: Content, numbers: Sequence[int]) -> Vectors:
-    """Shape (n, DIM)."""
-    return np.array([content[number][1] for number in numbers], np.float32).reshape(-1, DIM)
+        vectors = np.array([content[number][1] for number in numbers], np.float32).reshape(-1, DIM)
+        writer.add(documents, vectors, on_existing="update" if how == "update" else "error")
 
 
 def made(folder: str, name: str, **options: Any) -> Index:

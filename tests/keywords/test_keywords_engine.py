@@ -316,14 +316,9 @@ def test_lengths_are_rounded_as_by_tantivy(tmp_path: Path) -> None:
     assert stored_length(2_071) == 1_944
 
 
-def add_foxes(folder: Path, rows: range) -> None:
-    add(folder, rows, CUTTER.terms(["fox a-b"] * len(rows)))
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    add_foxes(tmp_path, range(300))
-    return tmp_path
+    return written(tmp_path, ["fox a-b"] * 300)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"segments": [{}]}', b"[" * 100_000])
