@@ -409,14 +409,8 @@ def _file(context: click.Context) -> Path | None:
     """Return the settings file that --config names, or else the nearest one, if there is one."""
     if config := context.find_root().params.get("config"):
         return Path(config).absolute()
-    return next(
-        (
-            f / SETTINGS_FILE
-            for f in (Path.cwd() / SETTINGS_FILE).parents
-            if (f / SETTINGS_FILE).is_file()
-        ),
-        None,
-    )
+    files = (folder / SETTINGS_FILE for folder in (Path.cwd() / SETTINGS_FILE).parents)
+    return next((file for file in files if file.is_file()), None)
 
 
 def _table(

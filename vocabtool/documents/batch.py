@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import count
 from numbers import Integral
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeGuard
 
@@ -460,8 +461,17 @@ def object_rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
 
 def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]]:
     if is_queue(source):
-        return enumerate(_take(source), 1)
-    if is_indexable(source):
+        done = getattr(source, "task_done", None)
+        for number in count(1):
+            item = source.get()
+            if done is not None:
+                done()
+            if item is END:
+                return
+            if isinstance(item, BaseException):
+                raise item
+            yield number, item
+    elif is_indexable(source):
         rows: Indexable = getattr(source, "iloc", source)  # the index of pandas contains labels
         out = min(request.ahead.left, len(source))
         at_end = min(out, len(source) - 1)
@@ -469,25 +479,13 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
             out = 0  # the ids of the skipped documents must be compared with later ones
         if not request.ahead.skip_unread(out):
             out = 0
-        return ((index + 1, rows[index]) for index in range(out, len(source)))
-    if isinstance(source, Iterable) and not isinstance(source, bytes):
-        return enumerate(source, 1)
-    wanted = "expected a file name, a table, an iterable, a sequence or a queue of documents"
-    raise ValueError(f"{request.source}: {wanted}, got {type(source).__name__}")
-
-
-def _take(queue: Queue) -> Iterator[Item]:
-    """Yield the items of a queue, and call ``task_done`` for each."""
-    done = getattr(queue, "task_done", None)
-    while True:
-        item = queue.get()
-        if done is not None:
-            done()
-        if item is END:
-            return
-        if isinstance(item, BaseException):
-            raise item
-        yield item
+        for index in range(out, len(source)):
+            yield index + 1, rows[index]
+    elif isinstance(source, Iterable) and not isinstance(source, bytes):
+        yield from enumerate(source, 1)
+    else:
+        wanted = "expected a file name, a table, an iterable, a sequence or a queue of documents"
+        raise ValueError(f"{request.source}: {wanted}, got {type(source).__name__}")
 
 
 def as_bytes(text: str | bytes) -> bytes:

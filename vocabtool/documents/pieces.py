@@ -206,7 +206,13 @@ def _atoms(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Atom]
     body = sizes.size - sizes.overlap
     done, todo = list[Atom](), sections
     for place in (*PLACES, None):
-        parts = [part for each in todo for part in pairwise(_bounds(text, each, place, body))]
+        parts: list[Span] = []
+        for start, end in todo:
+            if place is None:
+                bounds = [*range(start, end, max(body // 4, 1)), end]
+            else:
+                bounds = [start, *(found.end() for found in place.finditer(text, start, end)), end]
+            parts += pairwise(dict.fromkeys(bounds))
         counts = sizes.measure([text[a:b] for a, b in parts])
         atoms = [(a, b, count) for (a, b), count in zip(parts, counts, strict=True)]
         todo = [(a, b) for a, b, count in atoms if count > body and place]
@@ -216,14 +222,6 @@ def _atoms(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Atom]
     done.sort()
     ends = [0, *(bisect_left(done, (end,)) for _, end in sections)]
     return [done[a:b] for a, b in pairwise(ends)]
-
-
-def _bounds(text: str, span: Span, place: re.Pattern[str] | None, size: int) -> list[int]:
-    start, end = span
-    if place is None:
-        return [*range(start, end, max(size // 4, 1)), end]
-    inner = [found.end() for found in place.finditer(text, start, end)]
-    return [*dict.fromkeys((start, *inner, end))]
 
 
 def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
@@ -321,7 +319,13 @@ def read_pieces(
             "pieces. Read the file in a separate run, without --field and --id-field"
         )
     try:
-        marked = mark(read_whole(file), Path(request.source))
+        parts, left = [], MAX_FILE_BYTES + 1
+        while left and (part := file.read(min(left, READ_BYTES))):
+            parts.append(part)
+            left -= len(part)
+        if not left:
+            raise BadRow(f"the file has more than {MAX_FILE_BYTES:,} bytes")
+        marked = mark(b"".join(parts), Path(request.source))
     except (InvalidFile, UnsupportedFormat, ValueError) as bad:  # long numbers in HTML
         request.refuse(1, str(bad))
         return
@@ -373,17 +377,6 @@ def _beside_fields(sizes: Sizes, marked: MarkedText, title: str, fields: Sequenc
         left -= max(sizes.measure([f"{text}{BETWEEN}" for text in texts]), default=0)
     left = max(left, (sizes.size + 1) // 2)
     return sizes._replace(size=left, overlap=min(sizes.overlap, left - 1))
-
-
-def read_whole(file: Readable) -> bytes:
-    """Return the content of a file. Raises ``BadRow`` if it is too large."""
-    parts, left = [], MAX_FILE_BYTES + 1
-    while left and (part := file.read(min(left, READ_BYTES))):
-        parts.append(part)
-        left -= len(part)
-    if not left:
-        raise BadRow(f"the file has more than {MAX_FILE_BYTES:,} bytes")
-    return b"".join(parts)
 
 
 def _new_id(id_: str, numbers: dict[str, int]) -> str:
