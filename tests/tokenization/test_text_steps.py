@@ -23,7 +23,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tensorflow_text.python.ops import bert_tokenizer, regex_split_ops, whitespace_tokenizer
 
-from tests.builders.tensorflow_models import sentencepiece_model
 from tests.tokenization.test_sentencepiece_words import OPTIONS as MODELS
 from tests.tokenization.test_sentencepiece_words import trained
 from tests.unicode12 import AWKWARD, assigned, assigned_text
@@ -306,9 +305,9 @@ def test_flatbuffer(end_to_end: bool, detokenizes: bool, texts: Texts) -> None:
 # SentencePiece.
 
 
-def op_pieces(model: bytes, texts: Texts, **options: Any) -> list[list[tuple[bytes, int]]]:
+def op_pieces(model: bytes, texts: Texts) -> list[list[tuple[bytes, int]]]:
     """Return the op's pieces and ids."""
-    make = functools.partial(tft.SentencepieceTokenizer, model, **options)
+    make = functools.partial(tft.SentencepieceTokenizer, model)
     both = [make(out_type=out).tokenize(texts).to_list() for out in (tf.string, tf.int32)]
     return [list(zip(*row, strict=True)) for row in zip(*both, strict=True)]
 
@@ -364,8 +363,6 @@ def test_models_are_checked_before_they_are_trusted() -> None:
     ]:
         with pytest.raises(InvalidFile, match=reason):
             SentencePieces(damaged).pieces([b"alpha"])
-    with pytest.raises(InvalidFile, match="no control piece"):
-        SentencePieces(trained("without marks"), add_bos=True).pieces([b"alpha"])
 
 
 @settings(max_examples=50)
@@ -380,17 +377,6 @@ def test_any_damage_is_refused_or_harmless(data: st.DataObject) -> None:
     except VocabtoolError:
         return
     assert len(found) == 2
-
-
-@pytest.mark.parametrize("add_bos", [True, False])
-@pytest.mark.parametrize("add_eos", [True, False])
-@pytest.mark.parametrize("reverse", [True, False])
-def test_marks_and_order(add_bos: bool, add_eos: bool, reverse: bool) -> None:
-    """Control pieces stand around a text, and are reversed with it."""
-    options = {"add_bos": add_bos, "add_eos": add_eos, "reverse": reverse}
-    found = SentencePieces(sentencepiece_model(), **options).pieces(SENTENCEPIECE_TEXTS)
-    wanted = op_pieces(sentencepiece_model(), SENTENCEPIECE_TEXTS, **options)
-    assert list(map(list, found)) == wanted
 
 
 # N-grams.

@@ -265,26 +265,23 @@ class LookupPath(NamedTuple):
                 steps = (*self.rule.steps, BertSplit()) if end_to_end else self.rule.steps
                 return WordPieceTokenizer(Rule(steps), vocabulary, wordpiece)
             case "sentencepiece":
-                return SentencePieceTokenizer(self.rule, self._sentencepieces(), vocabulary)
+                maker = maker_of(self.linker, site.body, node.data_input(0))
+                if maker is None:
+                    raise VocabtoolError(
+                        f"{vocabulary.name}: its SentencePiece model was not found"
+                    )
+                nbest = TracePoint(self.linker, site.body, site.text).input(node, 2).scalar()
+                if nbest not in (0, 1):
+                    raise VocabtoolError(
+                        f"{vocabulary.name}: the model splits texts at random (nbest_size "
+                        f"{nbest!r}), so its words differ from run to run"
+                    )
+                pieces = SentencePieces(maker[1].bytes_of(b"model"))
+                return SentencePieceTokenizer(self.rule, pieces, vocabulary)
             case _:
                 raise VocabtoolError(
                     f"{vocabulary.name}: the op {printable(node.op)} is not supported; {NAME_IT}"
                 )
-
-    def _sentencepieces(self) -> SentencePieces:
-        """Raise :class:`VocabtoolError` if the op splits texts at random."""
-        site = self.sites[0]
-        maker = maker_of(self.linker, site.body, site.node.data_input(0))
-        if maker is None:
-            raise VocabtoolError(f"{self.vocabulary.name}: its SentencePiece model was not found")
-        inputs = TracePoint(self.linker, site.body, site.text)
-        nbest, bos, eos, reverse = (inputs.input(site.node, at).scalar() for at in (2, 4, 5, 6))
-        if nbest not in (0, 1):
-            raise VocabtoolError(
-                f"{self.vocabulary.name}: the model splits texts at random (nbest_size {nbest!r}), "
-                "so its words differ from run to run"
-            )
-        return SentencePieces(maker[1].bytes_of(b"model"), bool(bos), bool(eos), bool(reverse))
 
 
 def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]:

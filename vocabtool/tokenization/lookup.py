@@ -392,36 +392,34 @@ SPACE_BEHIND: Final = 24  # treat_whitespace_as_suffix of TrainerSpec
 class SentencePieces:
     """A SentencePiece tokenizer. All methods raise :class:`InvalidFile` for a damaged model.
 
-    - ``model``: A serialised ``ModelProto``.
-    - ``add_bos``, ``add_eos``: Whether :meth:`pieces` adds a control piece before or after a text.
-    - ``reverse``: Whether :meth:`pieces` returns the last piece first.
+    ``model``: A serialised ``ModelProto``.
     """
 
     model: bytes
-    add_bos: bool = False
-    add_eos: bool = False
-    reverse: bool = False
 
     @property
     def unknown_id(self) -> int:
         return int(_open(self.model)[0].unk_id())
 
     def pieces(self, texts: Sequence[bytes]) -> list[tuple[Piece, ...]]:
-        """Return the pieces of each text. An unknown piece is spelled as in the text."""
+        """Return the pieces of each text, without control pieces.
+
+        An unknown piece is spelled as in the text.
+        """
         processor, _ = _open(self.model)
-        marks = []
-        for wanted, number in (
-            (self.add_bos, processor.bos_id()),
-            (self.add_eos, processor.eos_id()),
-        ):
-            if wanted and number < 0:
-                raise InvalidFile(
-                    "the SentencePiece model has no control piece for the beginning or the end of "
-                    "a text, but the op requests such a piece"
-                )
-            marks.append([(processor.id_to_piece(number).encode(), number)] if wanted else [])
-        each = [(*marks[0], *pieces, *marks[1]) for pieces in self._cut(texts)]
-        return [pieces[::-1] for pieces in each] if self.reverse else each
+        if not texts:
+            return []
+        try:
+            spelled = processor.encode(list(texts), out_type=str)
+        except UnicodeDecodeError as error:
+            raise InvalidFile(
+                f"a piece of the SentencePiece model is not UTF-8: {error}"
+            ) from error
+        numbered = processor.encode(list(texts), out_type=int)
+        return [
+            tuple((p.encode(), i) for p, i in zip(pieces, ids, strict=True))
+            for pieces, ids in zip(spelled, numbered, strict=True)
+        ]
 
     def words(self, texts: Sequence[bytes]) -> list[tuple[SpelledWord, ...]]:
         """Return the words of each text, without control pieces."""
@@ -434,35 +432,13 @@ class SentencePieces:
                 for piece, number in pieces
             )
             known = all(number != unknown for _, number in pieces)
-            return SpelledWord(readable_word(spelled), pieces, known)
+            text = spelled.replace(SPACE, b" ")
+            return SpelledWord(text.strip(b" ") or text, pieces, known)
 
         return [
             tuple(word(each) for each in group_by_word(pieces, behind) if each)
-            for pieces in self._cut(texts)
+            for pieces in self.pieces(texts)
         ]
-
-    def _cut(self, texts: Sequence[bytes]) -> Iterator[tuple[Piece, ...]]:
-        processor, _ = _open(self.model)
-        if not texts:
-            return
-        try:
-            spelled = processor.encode(list(texts), out_type=str)
-        except UnicodeDecodeError as error:
-            raise InvalidFile(
-                f"a piece of the SentencePiece model is not UTF-8: {error}"
-            ) from error
-        numbered = processor.encode(list(texts), out_type=int)
-        for pieces, ids in zip(spelled, numbered, strict=True):
-            yield tuple((p.encode(), i) for p, i in zip(pieces, ids, strict=True))
-
-
-def readable_word(spelled: bytes) -> bytes:
-    """Replace ``▁`` by blanks, and remove the blanks at both ends.
-
-    If a word consists only of blanks, its blanks are kept.
-    """
-    text = spelled.replace(SPACE, b" ")
-    return text.strip(b" ") or text
 
 
 def group_by_word(pieces: tuple[Piece, ...], behind: bool = False) -> Iterator[tuple[Piece, ...]]:

@@ -47,7 +47,6 @@ from vocabtool.tokenization.text_arrays import (
     chunks,
     is_filled,
     list_offsets,
-    map_unless_ascii,
     starts_of,
     string_array,
     text_data,
@@ -74,9 +73,7 @@ class Rule:
 
         Raises :class:`VocabtoolError` if a step makes the texts too long.
         """
-        tokens = texts
-        if not isinstance(tokens, Tokens):
-            tokens = Tokens(texts, np.arange(len(texts) + 1, dtype=np.int64))
+        tokens = texts if isinstance(texts, Tokens) else Tokens.whole(texts)
         most = MAX_GROWTH * tokens.values.nbytes + GROWTH_ALLOWANCE
         for step in self.steps:
             tokens = step.apply(tokens)
@@ -194,8 +191,8 @@ class LowerEveryScript(ChangeStep):
     description: ClassVar[str] = "lower-case in every script"
     is_local: ClassVar[bool] = True
 
-    def change_all(self, values: pa.StringArray) -> pa.StringArray:
-        return map_unless_ascii(values, pc.ascii_lower, self.change)
+    def change_ascii(self, values: pa.StringArray) -> pa.StringArray:
+        return pc.ascii_lower(values)
 
     def change(self, text: bytes) -> bytes:
         return encode(decode(text).lower())

@@ -200,9 +200,6 @@ class Transcode(ChangeStep):
 
     description: ClassVar[str] = "repair invalid UTF-8"
 
-    def change_all(self, values: pa.StringArray) -> pa.StringArray:
-        return map_unless_ascii(values, lambda unchanged: unchanged, self.change)
-
     def change(self, text: bytes) -> bytes:
         return text.decode("utf-8", "replace").encode()
 
@@ -305,9 +302,6 @@ class NormalizeUtf8(ChangeStep):
     def __repr__(self) -> str:  # with "local", as in stored fingerprints
         return f"NormalizeUtf8(form={self.form!r}, local=True)"
 
-    def change_all(self, values: pa.StringArray) -> pa.StringArray:
-        return map_unless_ascii(values, lambda unchanged: unchanged, self.change)
-
     def change(self, text: bytes) -> bytes:
         return _encode(unicodedata.normalize(self.form, _decode(text)))
 
@@ -322,8 +316,8 @@ class CaseFold(ChangeStep):
     description: ClassVar[str] = "fold case and compatibility forms, remove ignorable characters"
     is_local: ClassVar[bool] = True
 
-    def change_all(self, values: pa.StringArray) -> pa.StringArray:
-        return map_unless_ascii(values, pc.ascii_lower, self.change)
+    def change_ascii(self, values: pa.StringArray) -> pa.StringArray:
+        return pc.ascii_lower(values)
 
     def change(self, text: bytes) -> bytes:
         return _encode(unicodedata.normalize("NFC", "".join(map(_fold, _decode(text)))))
@@ -362,12 +356,9 @@ class BertNormalize(ChangeStep):
         """Read the op's model, a flatbuffer."""
         return cls(bool(wire.flatbuffer_root(model).byte(LOWER_CASE_FIELD)))
 
-    def change_all(self, values: pa.StringArray) -> pa.StringArray:
-        def change_ascii(texts: pa.StringArray) -> pa.StringArray:
-            spaced = pc.replace_substring_regex(texts, pattern="[\x01-\x1f\x7f]", replacement=" ")
-            return pc.ascii_lower(spaced) if self.lower else spaced
-
-        return map_unless_ascii(values, change_ascii, self.change)
+    def change_ascii(self, values: pa.StringArray) -> pa.StringArray:
+        spaced = pc.replace_substring_regex(values, pattern="[\x01-\x1f\x7f]", replacement=" ")
+        return pc.ascii_lower(spaced) if self.lower else spaced
 
     def change(self, text: bytes) -> bytes:
         return _encode("".join(_bert_character(c, self.lower) for c in _decode(text)))

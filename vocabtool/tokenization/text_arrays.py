@@ -143,25 +143,20 @@ def is_filled(values: pa.StringArray) -> NDArray[np.bool_]:
     return filled
 
 
-def map_distinct(values: pa.StringArray, change: Callable[[bytes], bytes]) -> pa.StringArray:
-    """Apply ``change`` once to each distinct string."""
-    encoded = values.view(pa.binary()).dictionary_encode()
-    results = pa.array(map(change, encoded.dictionary.to_pylist()), pa.binary())
-    return results.take(encoded.indices).view(pa.string())
-
-
 def map_unless_ascii(
     values: pa.StringArray,
     change_ascii: Callable[[pa.StringArray], pa.StringArray],
     change: Callable[[bytes], bytes],
 ) -> pa.StringArray:
-    """Apply ``change_ascii`` to ASCII strings without NUL, and ``change`` to all others."""
+    """Apply ``change_ascii`` to ASCII strings without NUL, and ``change`` to others."""
     easy = pc.and_(pc.string_is_ascii(values), pc.invert(pc.match_substring(values, pattern="\0")))
     hard = pc.invert(easy)
     count = pc.sum(hard).as_py() or 0
     if not count:
         return change_ascii(values)
-    changed = map_distinct(values.filter(hard), change)
+    encoded = values.filter(hard).view(pa.binary()).dictionary_encode()
+    results = pa.array(map(change, encoded.dictionary.to_pylist()), pa.binary())
+    changed = results.take(encoded.indices).view(pa.string())
     if count == len(values):
         return changed
     binary = change_ascii(values).view(pa.binary())
@@ -235,7 +230,10 @@ class Step:
 
 
 class ChangeStep(Step):
-    """A step that changes each string. A subclass defines :meth:`change` or :meth:`change_all`."""
+    """A step that changes each string.
+
+    A subclass defines :meth:`change` and perhaps :meth:`change_ascii`, or :meth:`change_all`.
+    """
 
     __slots__ = ()
 
@@ -243,7 +241,11 @@ class ChangeStep(Step):
         return tokens._replace(values=self.change_all(tokens.values))
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
-        return map_distinct(values, self.change)
+        return map_unless_ascii(values, self.change_ascii, self.change)
+
+    def change_ascii(self, values: pa.StringArray) -> pa.StringArray:
+        """Change strings of ASCII without NUL. By default, they stay as they are."""
+        return values
 
     def change(self, text: bytes) -> bytes:
         raise NotImplementedError
