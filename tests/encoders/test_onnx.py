@@ -477,7 +477,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
     "foreign": (
         put("modules.json", '[{"type": "mine.Pooling"}]'),
         UnsupportedFormat,
-        "does not apply the modules Pooling",
+        r"does not apply the modules mine\.Pooling",
     ),
     "path": (
         put(

@@ -24,9 +24,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, UnsupportedFormat
+from vocabtool.errors import InvalidFile
 from vocabtool.formats import word_list
-from vocabtool.formats.files import MAX_FILE
+from vocabtool.formats.files import MAX_FILE, read_file
 from vocabtool.formats.json_file import (
     MAX_ID,
     expect,
@@ -88,10 +88,8 @@ def _recognise_ranks(source: Source) -> str | None:
 
 
 def _read_ranks(source: Source) -> Findings:
-    if source.size > MAX_FILE:
-        what = f"the file of ranks has {source.size:,} bytes, wanted at most {MAX_FILE:,}"
-        raise UnsupportedFormat(what)
-    data = source.file.read_bytes().rstrip(b"\r\n")
+    what = "the file of ranks has {1:,} bytes, wanted at most {0:,}"
+    data = read_file(source.file, MAX_FILE, what).rstrip(b"\r\n")
     columns = word_list.read_columns(data, 0, 1, b" ")
     encoded, written = (column for column in columns if isinstance(column, ByteStrings))
     blanks = data.count(b" ")

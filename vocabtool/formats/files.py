@@ -46,12 +46,12 @@ def read_file(file: Path, limit: int, what: str = "larger than {:,} bytes") -> b
     """Return the content of a file. Refuses Git LFS pointers.
 
     Raises :class:`UnsupportedFormat` for a file of more than ``limit`` bytes. ``what``: the message
-    of this error; ``{:,}`` in the message is replaced by the limit.
+    of this error, in which ``{0:,}`` is replaced by the limit and ``{1:,}`` by the file's size.
     """
-    with file.open("rb") as opened:
-        data = opened.read(limit + 1)
-    if len(data) > limit:
-        raise UnsupportedFormat(what.format(limit))
+    size = file.stat().st_size
+    if size > limit:
+        raise UnsupportedFormat(what.format(limit, size))
+    data = file.read_bytes()
     refuse_pointer(data[:64])
     return data
 

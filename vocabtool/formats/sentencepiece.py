@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import wire
-from vocabtool.formats.files import MAX_FILE
+from vocabtool.formats.files import MAX_FILE, read_file
 from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.wire import FIXED32, LEN, VARINT, Span
 from vocabtool.system.byte_strings import ByteStrings
@@ -203,12 +203,10 @@ def vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
 
 
 def _read(source: Source) -> Findings:
-    if source.size > MAX_FILE:
-        raise UnsupportedFormat(
-            f"a SentencePiece model of {source.size:,} bytes, wanted at most {MAX_FILE:,}"
-        )
+    what = "a SentencePiece model of {1:,} bytes, wanted at most {0:,}"
+    data = read_file(source.file, MAX_FILE, what)
     name, place = source.name.rpartition("/")[2], Place(source.name, "whole file")
-    return Findings([vocabulary(source.file.read_bytes(), name, place)])
+    return Findings([vocabulary(data, name, place)])
 
 
 READER: Final = Reader(

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, reading
 from vocabtool.formats import json_file
 from vocabtool.formats.reader import Findings, Reader, Source
-from vocabtool.formats.word_list import ESCAPE
+from vocabtool.formats.word_list import ESCAPE, INT64
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.system.own_files import from_json, whole_file
 from vocabtool.vocabulary import (
@@ -58,7 +58,6 @@ ENDINGS: Final[dict[str, FileFormat]] = {
     ".csv": "csv",
     ".parquet": "parquet",
 }
-INT64: Final = range(-(1 << 63), 1 << 63)
 MEANING: Final = {b"\\": b"\\", b"n": b"\n", b"r": b"\r"}
 CSV_HEAD: Final = b'"id","token","base64"\n'
 PARQUET_COLUMNS: Final = [("id", "int64"), ("token", "string"), ("bytes", "binary")]

@@ -22,7 +22,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, UnsupportedFormat
+from vocabtool.errors import InvalidFile
+from vocabtool.formats.files import read_file
 from vocabtool.formats.reader import HEAD, Findings, Reader, Source
 from vocabtool.system.byte_strings import CHUNK, ByteStrings, Offsets
 from vocabtool.vocabulary import (
@@ -327,11 +328,10 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None]
 
 
 def _read(source: Source) -> Findings:
-    if source.size > MAX_FILE:
-        raise UnsupportedFormat(f"a list of {source.size:,} bytes, wanted at most {MAX_FILE:,}")
+    data = read_file(source.file, MAX_FILE, "a list of {1:,} bytes, wanted at most {0:,}")
     name = source.name.rpartition("/")[2]
     place = Place(source.name, "whole lines")
-    return Findings([words(source.file.read_bytes(), name, place)])
+    return Findings([words(data, name, place)])
 
 
 READER: Final = Reader(

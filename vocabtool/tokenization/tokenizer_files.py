@@ -26,7 +26,7 @@ from typing import Any, Final
 from vocabtool.choices import TiktokenName
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import gguf, json_file, word_list
-from vocabtool.formats.files import read_file
+from vocabtool.formats.files import MAX_FILE, read_file
 from vocabtool.formats.static_embedding import TOKENIZER_CONFIG
 from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, Json
 from vocabtool.vocabulary import ALPHABET, Place, Vocabulary
@@ -298,7 +298,7 @@ def _pattern_of(file: Path) -> str | None:
 
     A pattern with ``}+`` is not used, because other regex libraries read it differently.
     """
-    if file.stat().st_size > json_file.MAX_FILE:
+    if file.stat().st_size > MAX_FILE:
         return None
     data = file.read_bytes()
     if not json_file.BEGINS.match(data):
@@ -453,7 +453,7 @@ def _bpe_folder(entries: dict[str, int], folder: Path) -> Json:
     whole = {*usual, *flags, *_special(settings), *_special(_settings(folder / SPECIAL_MAP))}
     whole.update(ids.keys() - entries.keys())
     added = [{**each, **flags.get(each["content"], {})} for each in added_tokens(ids, whole)]
-    lines = word_list.read_lines(read_file(folder / json_file.MERGES, json_file.MAX_FILE))
+    lines = word_list.read_lines(read_file(folder / json_file.MERGES, MAX_FILE))
     merges = listed_pairs(lines, ids)
     unknown = _content(settings.get("unk_token"))
     if name in GPT2_LIKE:

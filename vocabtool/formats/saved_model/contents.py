@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading, refuse_pointer
-from vocabtool.formats import sentencepiece, wire, word_list
+from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading
+from vocabtool.formats import files, sentencepiece, wire, word_list
 from vocabtool.formats.files import MAX_FILES, named_file, refuse_link
-from vocabtool.formats.reader import TOO_FEW, Findings, PassedOver
+from vocabtool.formats.reader import HEAD, MIN_ENTRIES, TOO_FEW, Findings, PassedOver
 from vocabtool.formats.saved_model.graph import (
     DT_STRING,
     INTEGERS,
@@ -46,8 +46,6 @@ from vocabtool.vocabulary import EntryType, Place, Vocabulary, is_utf8, printabl
 if TYPE_CHECKING:
     from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
-HEAD: Final = 1 << 16  # bytes read to classify a file
-MIN_LINES: Final = 10
 WHOLE: Final = "whole file"
 
 
@@ -87,11 +85,7 @@ def read_file(path: Path, file: str) -> bytes:
         refuse_link(path)
         if not path.is_file():
             raise NotFound(f"{file}: the model refers to this file, but it does not exist")
-        if path.stat().st_size > word_list.MAX_FILE:
-            raise UnsupportedFormat(f"larger than {word_list.MAX_FILE:,} bytes")
-        data = path.read_bytes()
-        refuse_pointer(data)
-        return data
+        return files.read_file(path, word_list.MAX_FILE)
 
 
 def read_asset(path: Path) -> Vocabulary | PassedOver:
@@ -115,8 +109,8 @@ def classify_asset(name: str, place: Place, data: bytes) -> Vocabulary | PassedO
     if not _is_text(head):
         return PassedOver(name, 0, place, "not a text file, and no table reads it")
     entries = word_list.read_lines(data)
-    if len(entries) < MIN_LINES:
-        why = f"a file of fewer than {MIN_LINES} lines, and no table reads it"
+    if len(entries) < MIN_ENTRIES:
+        why = f"a file of fewer than {MIN_ENTRIES} lines, and no table reads it"
         return PassedOver(name, len(entries), place, why)
     lines = place if place.place != WHOLE else Place(place.file, "whole lines")
     return Vocabulary(name, "asset", entries, places=(lines,), notes=("no table reads this file",))
@@ -138,7 +132,6 @@ DENSE: Final = b"DenseHashTable"
 
 MAX_INTEGERS: Final = 4_000_000  # decimal strings have up to 20 times their size
 MAX_RANGE: Final = 1 << 40
-INT64: Final = range(-(1 << 63), 1 << 63)
 
 CHECKPOINT_INDEX: Final = "variables/variables.index"
 KEYS: Final = b"-keys"
@@ -261,7 +254,7 @@ def _join(
     ids = None if isinstance(other.values, ByteStrings) else other.values
     if isinstance(ids, range):
         ids = ids[: len(entries)]
-        if ids and not (ids[0] in INT64 and ids[-1] in INT64):
+        if ids and not (ids[0] in word_list.INT64 and ids[-1] in word_list.INT64):
             raise InvalidFile(f"ids from {ids[0]} to {ids[-1]} do not fit into 64-bit integers")
     return TableContents(
         table=table,
