@@ -50,7 +50,7 @@ SETTINGS: Final = f"PRAGMA case_sensitive_like = ON; PRAGMA cache_size = -{CACHE
 TRANSACTION: Final = "PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = FULL; BEGIN IMMEDIATE;"
 WAIT_SECONDS: Final = 60.0
 CHECKPOINT_WAIT: Final = 500  # milliseconds; then the next commit empties the journal
-MAX_PARAMETERS: Final = 10_000  # in one statement
+PARAMETERS: Final = 10_000  # in one statement
 READ_ROWS: Final = (128, 4096)  # read at once, minimum and maximum: their texts are in memory
 READ_BYTES: Final = 1 << 20  # target size of the texts that are read at once
 SCHEMA: Final = """
@@ -168,8 +168,8 @@ class Database:
 
         ``(?...)`` in the statement stands for the values of a batch, at most 10,000.
         """
-        for start in range(0, len(values), MAX_PARAMETERS):
-            part = values[start : start + MAX_PARAMETERS]
+        for start in range(0, len(values), PARAMETERS):
+            part = values[start : start + PARAMETERS]
             marks = ",".join("?" * len(part))
             yield from self.fetch(statement.replace("(?...)", f"({marks})"), part)
 

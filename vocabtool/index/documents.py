@@ -55,7 +55,7 @@ NUMBER: Final = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
 
 ID: Final = "id"
 TEXT: Final = "text"
-MAX_BATCH_ROWS: Final = 8192
+BATCH_ROWS: Final = 8192
 MAX_ID_BYTES: Final = 1 << 15  # tantivy stores an id as one term, of at most 65,530 bytes
 MAX_TEXT_BYTES: Final = 1 << 29  # a batch plus one such text stays below Arrow's 2 GB of strings
 MAX_FIELDS: Final = 256
@@ -212,7 +212,7 @@ def _batches_of_items(
         ids.append(id_)
         texts.append(text)
         size += len(text)
-        if size >= BATCH_BYTES or len(ids) == MAX_BATCH_ROWS:
+        if size >= BATCH_BYTES or len(ids) == BATCH_ROWS:
             yield _batch_of_values(ids, texts, fields, number)
             ids, texts, fields, size = [], [], {}, 0
     if ids:
@@ -303,8 +303,8 @@ def _batches_of_table(parts: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
     for whole in parts:
         _check_columns(whole.schema)
         long = [field.name for field in whole.schema if is_long(field.type)]
-        for start in range(0, whole.num_rows, MAX_BATCH_ROWS):
-            for part in in_parts(whole.slice(start, MAX_BATCH_ROWS), long):
+        for start in range(0, whole.num_rows, BATCH_ROWS):
+            for part in in_parts(whole.slice(start, BATCH_ROWS), long):
                 columns, kinds = {}, {}
                 for name in part.schema.names:
                     if name not in (ID, TEXT):

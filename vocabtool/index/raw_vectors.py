@@ -38,7 +38,7 @@ SIGN_AND_REST: Final = np.int32(-0x70002000)  # 0x8fffe000: 1 bit, 3 zero bits, 
 
 NEAREST: Final = 10
 QUERIES: Final = 128  # of each kind
-MAX_MIXED: Final = 4096  # vectors in a mixture
+MIXED: Final = 4096  # vectors in a mixture
 TRIED: Final = 4  # times QUERIES: stored vectors among which the farthest are chosen
 LOWEST: Final = np.float32(-1e38)  # below every score
 ALIKE: Final = 1e-6  # scores that differ by less, relatively, are tied
@@ -207,7 +207,7 @@ def queries_unlike_documents(
         tenth = tenth / np.sqrt(np.maximum(squares, np.finfo(np.float32).tiny))
     far = tried[np.sort(np.argsort(tenth, kind="stable")[:QUERIES])]
     apart = vectors[tried] - vectors[near].mean(axis=1)
-    some = vectors[np.sort(random.permutation(len(rows))[:MAX_MIXED])]
+    some = vectors[np.sort(random.permutation(len(rows))[:MIXED])]
     return [
         QuerySample(vectors[far], rows[far]),
         mixtures(some, vectors, metric, random),

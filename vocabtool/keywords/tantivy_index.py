@@ -110,7 +110,7 @@ MIN_MEMORY: Final = 15_000_000  # bytes that tantivy requires for its thread
 SPARE_HITS: Final = 16  # hits fetched beyond the limit, because the mask may remove some
 ROW_IN_HITS: Final = 25  # cost of looking up one row, measured in fetched hits
 BATCH_ROWS: Final = 50_000  # ids read at a time
-MAX_TERMS_COMPARED: Final = 50_000  # the most frequent terms per first letter, for spellings
+TERMS_COMPARED: Final = 50_000  # the most frequent terms per first letter, for spellings
 
 # tantivy adds float32 values in varying order, so equal documents may differ in the last 8 bits.
 _HALF: Final = np.uint32(1 << 7)
@@ -314,7 +314,7 @@ class TantivyReader:
         """
         frequencies: dict[str, int] = {}
         for initial in set(word[:2]):
-            near = self._searcher.terms_with_prefix("words", initial, limit=MAX_TERMS_COMPARED)
+            near = self._searcher.terms_with_prefix("words", initial, limit=TERMS_COMPARED)
             frequencies.update(near)
         return nearest(word, frequencies, limit)
 

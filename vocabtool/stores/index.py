@@ -56,7 +56,7 @@ from vocabtool.system.own_files import whole_file
 if TYPE_CHECKING:
     from psycopg import Connection
 
-MAX_TRIES: Final = 5  # to read documents that others delete meanwhile
+TRIES: Final = 5  # to read documents that others delete meanwhile
 CACHE: Final = "VOCABTOOL_CACHE"  # environment variable: the folder of copies
 MAX_NAME: Final = 200  # characters of the name of an index, with BUILD
 BUILD: Final = ".new"  # ends the name of an index that will replace another one
@@ -118,7 +118,7 @@ def _again(read: Callable[..., Result]) -> Callable[..., Result]:
     @wraps(read)
     def reads(index: PostgresIndex, asked: Any, *args: Any, **named: Any) -> Result:
         asked = [*asked] if isinstance(asked, Iterator) else asked
-        for _ in range(MAX_TRIES - 1):
+        for _ in range(TRIES - 1):
             with suppress(DocumentsChanged):
                 return read(index, asked, *args, **named)
         return read(index, asked, *args, **named)

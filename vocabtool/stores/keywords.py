@@ -22,7 +22,7 @@ from vocabtool.search.store import (
 )
 from vocabtool.stores.database import FIELD_CODES, Tables, stored_term, stored_text
 
-MAX_JOINED: Final = 4  # terms of a phrase that are joined; the rest is seen in the sequence
+JOINED: Final = 4  # terms of a phrase that are joined; the rest is seen in the sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ def totals(
 def _phrase(tables: Tables, statistics: Statistics, n: int, each: WeightedClause) -> Part:
     a, b = statistics.norms
     terms = [statistics.frequencies[term] for term in each.clause.terms]
-    rarest = sorted(dict.fromkeys(terms), key=lambda term: term[1])[:MAX_JOINED]
+    rarest = sorted(dict.fromkeys(terms), key=lambda term: term[1])[:JOINED]
     joined = "".join(
         f" JOIN postings_{tables.number} p{at} ON p{at}.doc = d.doc AND p{at}.term = {number:d}"
         for at, (number, _) in enumerate(rarest)

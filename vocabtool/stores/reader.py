@@ -27,7 +27,7 @@ from vocabtool.index.model import CANDIDATES, Canaries, IndexModel, spread
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.keywords.tantivy_index import MAX_TERMS_COMPARED, nearest
+from vocabtool.keywords.tantivy_index import TERMS_COMPARED, nearest
 from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates
 from vocabtool.search.store import (
@@ -70,9 +70,9 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
-MAX_AHEAD: Final = 100  # documents of each leg; no hit of a first page of ten was beyond
+AHEAD: Final = 100  # documents of each leg; no hit of a first page of ten was beyond
 MAX_AHEAD_BYTES: Final = 1 << 15  # of a document as it is stored, which may be compressed
-MAX_IDS: Final = 1 << 16  # ids of documents that are kept
+KEPT_IDS: Final = 1 << 16  # ids of documents that are kept
 SPELLING: Final = 2  # letters by which the length of a similar word may differ
 
 
@@ -438,7 +438,7 @@ class PostgresStore:
             " UNION (SELECT doc FROM every WHERE code IS NOT NULL"
             " ORDER BY exact DESC, score DESC NULLS LAST, doc LIMIT %s)"
             f") f JOIN documents_{n} d ON d.doc = f.doc WHERE {size} <= {MAX_AHEAD_BYTES:d}",
-            (MAX_AHEAD, MAX_AHEAD, MAX_AHEAD),
+            (AHEAD, AHEAD, AHEAD),
         )
 
     def search(self, query: KeywordQuery, limit: int, among: Part) -> RankedRows:
@@ -475,7 +475,7 @@ class PostgresStore:
         )
         lengths = len(word) - SPELLING, len(word) + SPELLING
         initials = [each for each in dict.fromkeys(word[:2]) if each != "\0"]
-        asked = [Part(statement, (each, *lengths, MAX_TERMS_COMPARED)) for each in initials]
+        asked = [Part(statement, (each, *lengths, TERMS_COMPARED)) for each in initials]
         found = self._ask(*asked) if asked else []
         return nearest(word, dict(pair for answer in found for pair in answer), limit)
 
@@ -540,7 +540,7 @@ class PostgresStore:
 
     def _keep_ids(self, docs: Sequence[int], ids: Sequence[str]) -> None:
         # Another thread may still read the old dictionary, so it is replaced, never cleared.
-        if len(self._ids) + len(docs) > MAX_IDS:
+        if len(self._ids) + len(docs) > KEPT_IDS:
             self._ids = {}
         self._ids.update(zip(docs, ids, strict=True))
 
@@ -639,7 +639,16 @@ class PostgresStore:
         answers = self._ask(*statements) if statements else []
         found = dict.fromkeys(names, ValueCounts((), 0))
         for name, answer in zip(counted, answers, strict=True):
-            found[name] = _count_parts(answer, self.fields[name], limit)
+            values: list[Any] = [value_of_column(value) for value, *_ in answer]
+            counts = [count for _, count, _ in answer]
+            if not any(isinstance(value, str) and value.startswith("[") for value in values):
+                best_values = map(ValueCount, values[:limit], counts[:limit])
+                found[name] = ValueCounts((*best_values,), answer[0][2] if answer else 0)
+                continue
+            order = sorted(range(len(values)), key=values.__getitem__)
+            codes, ordered = np.arange(len(values)), [values[at] for at in order]
+            parts = FieldColumn.of(codes.astype(np.int32), ordered, self.fields[name])
+            found[name] = parts.count(np.repeat(codes, [counts[at] for at in order]), limit)
         return found
 
     def value_facts(self, name: str, limit: int) -> tuple[int, ValueCounts]:
@@ -700,17 +709,3 @@ def _rank(found: Answers, limit: int) -> RankedRows:
     # A document with none but terms that add nothing.
     scores = np.array([score or 0.0 for _, score in found], np.float32)
     return RankedRows.of(rows, scores, limit)
-
-
-def _count_parts(answer: Answers, kind: Kind, limit: int) -> ValueCounts:
-    values: list[Any] = [value_of_column(value) for value, *_ in answer]
-    counts = [count for _, count, _ in answer]
-    if not any(isinstance(value, str) and value.startswith("[") for value in values):
-        pairs = zip(values[:limit], counts[:limit], strict=True)
-        distinct = answer[0][2] if answer else 0
-        return ValueCounts(tuple(ValueCount(value, count) for value, count in pairs), distinct)
-    order = sorted(range(len(values)), key=values.__getitem__)
-    column = FieldColumn.of(
-        np.arange(len(values), dtype=np.int32), [values[at] for at in order], kind
-    )
-    return column.count(np.repeat(np.arange(len(values)), [counts[at] for at in order]), limit)

@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     import psycopg
 
 BUFFER_BYTES: Final = 256 << 20
-MAX_TRIES: Final = 5  # of a transaction whose connection is lost
-MAX_TERMS_KEPT: Final = 1 << 20
+TRIES: Final = 5  # of a transaction whose connection is lost
+KEPT_TERMS: Final = 1 << 20  # whose numbers are known
 DELETED_ROWS: Final = 1_000  # documents that one statement deletes
 VACUUM_SHARE: Final = 0.05  # of the documents changed: then vacuum at the end of a load
 VACUUM_ROWS: Final = 1000
@@ -319,7 +319,7 @@ class PostgresWriter:
             except psycopg.Error as error:
                 lost = is_lost(error, self._connection)
                 self._roll_back()
-                if not lost or tried == MAX_TRIES or (self._flushed and not was_sent):
+                if not lost or tried == TRIES or (self._flushed and not was_sent):
                     told = UNKNOWN if was_sent and lost else NOTHING
                     raise VocabtoolError(f"{self._connections.explain(error)}. {told}") from error
             except VocabtoolError as error:
@@ -488,7 +488,7 @@ class PostgresWriter:
                 return work()
             except psycopg.Error as error:
                 again = not self._is_open and is_lost(error, self._connection)
-                if not again or tried == MAX_TRIES:
+                if not again or tried == TRIES:
                     raise self._connections.explain(error) from error
             self._connection.close()
             time.sleep(pause)
@@ -632,7 +632,7 @@ class PostgresWriter:
         """Add missing terms to the index; return a dictionary from terms to their numbers."""
         kept, wanted = self._numbers[name], set(terms)
         new = sorted(wanted - kept.keys())
-        if new and len(kept) + len(new) > MAX_TERMS_KEPT:
+        if new and len(kept) + len(new) > KEPT_TERMS:
             kept.clear()
             new = sorted(wanted)
         stored, code = {stored_term(term): term for term in new}, FIELD_CODES[name]
