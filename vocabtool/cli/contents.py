@@ -20,7 +20,7 @@ from vocabtool.cli.output import (
     step_progress,
     usage_errors,
 )
-from vocabtool.cli.search import WHERE
+from vocabtool.cli.search import CONDITION
 from vocabtool.documents.options import weights_of
 from vocabtool.errors import NotFound
 from vocabtool.system.messages import plural, tell
@@ -34,7 +34,6 @@ ROWS = click.option(
     show_default=True,
     help="text, or jsonl: one JSON object per line for each document.",
 )
-CONDITION = click.option("--where", metavar="CONDITION", help=WHERE)
 
 
 @click.command("list")

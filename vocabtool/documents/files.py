@@ -319,10 +319,6 @@ def arrow_errors(what: str) -> Iterator[None]:
         raise InvalidFile(f"{what}: {error}") from error
 
 
-class Files(NamedTuple):
-    name: str
-
-
 class Container(NamedTuple):
     """A Python object that contains documents, and a unique ``name`` for it."""
 
@@ -330,12 +326,12 @@ class Container(NamedTuple):
     source: object
 
 
-def each_source(sources: Sources) -> Iterator[Files | Container]:
-    """Yield each source. Python objects get the names ``texts``, ``texts2`` and so on."""
+def each_source(sources: Sources) -> Iterator[str | Container]:
+    """Yield each source: names of files, and objects with names ``texts``, ``texts2`` and so on."""
     numbers = count(1)
     for source in _flat(sources):
         if isinstance(source, str | PathLike):
-            yield Files(fspath(source))
+            yield fspath(source)
         else:
             number = next(numbers)
             yield Container(ITERABLE if number == 1 else f"{ITERABLE}{number}", source)
@@ -350,14 +346,14 @@ def names_of(sources: Sources) -> list[str] | None:
     return None
 
 
-def can_be_read_again(source: Files | Container) -> bool:
+def can_be_read_again(source: str | Container) -> bool:
     """Return whether a source can be read twice. Pipes, iterators and queues cannot."""
     if isinstance(source, Container):
         held = source.source
         return not isinstance(held, Iterator) and (is_table(held) or not is_queue(held))
-    path = Path(source.name)
-    with reading_documents(source.name):
-        return source.name != STDIN and (path.is_file() or path.is_dir() or not path.exists())
+    path = Path(source)
+    with reading_documents(source):
+        return source != STDIN and (path.is_file() or path.is_dir() or not path.exists())
 
 
 def _flat(sources: object) -> Iterator[object]:
@@ -501,17 +497,6 @@ def _of_class(inside: str) -> str:
     return f"(?!/)[{'^' * negated}{found}]"
 
 
-class FolderFile(NamedTuple):
-    """A file in a folder.
-
-    ``why``: ``None`` if the file is read. Otherwise the reason why it is not read: its suffix,
-    ``binary`` or ``ignored``.
-    """
-
-    name: str
-    why: str | None
-
-
 class _Place(NamedTuple):
     """The patterns of a ``.gitignore``.
 
@@ -523,9 +508,10 @@ class _Place(NamedTuple):
     cut: int
 
 
-def walk(folder: str, options: ReadOptions) -> Iterator[FolderFile]:
-    """Yield the files in a folder and its subfolders, with the reason if a file is not read.
+def walk(folder: str, options: ReadOptions) -> Iterator[tuple[str, str | None]]:
+    """Yield the files in a folder and its subfolders, each with the reason if it is not read.
 
+    The reason is the suffix, ``binary`` or ``ignored``, and ``None`` for a file that is read.
     A folder that ``.gitignore`` excludes is yielded like a file. Hidden files, hidden folders and
     links to folders are not yielded.
     """
@@ -555,11 +541,11 @@ def walk(folder: str, options: ReadOptions) -> Iterator[FolderFile]:
                 for rules, add, cut in reversed(places)
             )
             if next((decided for decided in decisions if decided is not None), False):
-                yield FolderFile(name, IGNORED)
+                yield name, IGNORED
             elif is_folder:
                 pending.append((f"{path}/", places, included))
             elif included:
-                yield FolderFile(name, _why_not(entry, options))
+                yield name, _why_not(entry, options)
 
 
 def _above(folder: str) -> tuple[_Place, ...]:

@@ -45,7 +45,6 @@ from vocabtool.documents.files import (
     DEFAULTS,
     STDIN,
     Container,
-    Files,
     Sources,
     each_source,
     find,
@@ -171,29 +170,28 @@ def documents(
     options = replace(options, keep=(), on_duplicate=None)
     request = _request(options, log, size, MAX_ROWS, start, whole=True)
     for source in each_source(sources):
-        if isinstance(source, Container) and options.splits_rows:
+        if isinstance(source, str):
+            found = _in_files(source, request)
+        elif options.splits_rows:
             wanted = "works only for files in documents(); use batches() for Python objects"
             raise ValueError(f"{source.name}: split={options.split!r} {wanted}")
-        asked = replace(request, source=source.name)
-        if isinstance(source, Container) and not is_table(source.source):
-            for row, item in object_rows(source.source, asked):
-                if request.ahead.left:
-                    request.ahead.left -= 1
-                elif isinstance(item, Document):
-                    yield item
-                else:
-                    yield Document(decode(id_of_row(row, asked)), decode(row.text), row.fields)
         else:
-            found = (
-                _in_files(source.name, request)
-                if isinstance(source, Files)
-                else tables.read_table(source.source, asked)
-            )
-            for batch in _split_and_drop(found, request):
-                texts = map(decode, batch.texts.view(pa.binary()).to_pylist())
-                ids = map(decode, batch.id_array().view(pa.binary()).to_pylist())
-                fields = batch.fields or [{}] * len(batch)
-                yield from map(Document, ids, texts, fields)
+            asked = replace(request, source=source.name)
+            if not is_table(source.source):
+                for row, item in object_rows(source.source, asked):
+                    if request.ahead.left:
+                        request.ahead.left -= 1
+                    elif isinstance(item, Document):
+                        yield item
+                    else:
+                        yield Document(decode(id_of_row(row, asked)), decode(row.text), row.fields)
+                continue
+            found = tables.read_table(source.source, asked)
+        for batch in _split_and_drop(found, request):
+            texts = map(decode, batch.texts.view(pa.binary()).to_pylist())
+            ids = map(decode, batch.id_array().view(pa.binary()).to_pylist())
+            fields = batch.fields or [{}] * len(batch)
+            yield from map(Document, ids, texts, fields)
 
 
 def _request(
@@ -237,7 +235,7 @@ def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
                 rows = (row for row, _ in object_rows(source.source, asked))
                 yield from gather(rows, asked, asked.rows)
         else:
-            yield from _in_files(source.name, request)
+            yield from _in_files(source, request)
 
 
 def _in_files(name: str, request: Request) -> Iterator[Batch]:
@@ -355,9 +353,9 @@ def extent(sources: Sources, *, options: ReadOptions = DEFAULTS) -> Extent:
     """
     parts: list[Extent] = []
     for source in each_source(sources):
-        if isinstance(source, Files):
+        if isinstance(source, str):
             try:
-                parts += [_of_file(file, options) for file in find(source.name, options)]
+                parts += [_of_file(file, options) for file in find(source, options)]
             except (VocabtoolError, OSError):
                 parts.append(Extent())
         else:

@@ -17,7 +17,6 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from vocabtool.documents.batch import Document, Indexable, ReadLog, is_indexable
 from vocabtool.documents.files import (
-    Files,
     Source,
     Sources,
     each_source,
@@ -381,11 +380,11 @@ class DocumentSource:
         """Return the total size. If bad rows are skipped, it is not exact."""
         sizes: list[Size] = []
         for source in each_source(self.sources):
-            if not isinstance(source, Files):
+            if not isinstance(source, str):
                 sizes.append(Size(extent([source.source]).rows, exact=True))
                 continue
             try:
-                sizes += [self._file_size(file) for file in find(source.name, self.options)]
+                sizes += [self._file_size(file) for file in find(source, self.options)]
             except (VocabtoolError, OSError):  # missing or unreadable: reading it raises the error
                 sizes.append(Size())
         whole = together(sizes)
@@ -424,11 +423,11 @@ class DocumentSource:
         """
         cuts: list[tuple[Source, list[int] | None]] = []
         sources = list(each_source(self.sources))
-        if len(sources) > 1 and not all(isinstance(source, Files) for source in sources):
+        if len(sources) > 1 and not all(isinstance(source, str) for source in sources):
             raise ValueError(SEVERAL)  # read alone, each would give the same ids
         for source in sources:
-            if isinstance(source, Files):
-                for file in find(source.name, self.options):
+            if isinstance(source, str):
+                for file in find(source, self.options):
                     with reading(file):
                         cuts.append((file, row_counts(file, self.options)))
             elif is_indexable(source.source):
