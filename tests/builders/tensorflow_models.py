@@ -21,8 +21,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
-from unittest.mock import patch
-from zipfile import ZipFile
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
@@ -329,7 +327,6 @@ def save_v1(
     serve: Callable[[Tensor], Tensor],
     *,
     tag_sets: Sequence[Sequence[str]] = (SERVE,),
-    as_text: bool = False,
     change: Callable[[], Tensor] = tf1.no_op,
 ) -> None:
     """Save a TF1 graph of one function of strings, once per set of tags.
@@ -350,7 +347,7 @@ def save_v1(
         )
         for tags in tag_sets[1:]:
             builder.add_meta_graph(tags, signatures)  # the collections are the graph's by now
-        builder.save(as_text=as_text)
+        builder.save()
 
 
 def rewrite(model: Path, change: Callable[[Proto], None]) -> None:
@@ -700,15 +697,6 @@ def tf2_forward_and_inverse(folder: Path) -> tuple[Truth, ...]:
 
 
 @case
-@called(None, 2)
-def tf2_two_tables(folder: Path) -> tuple[Truth, ...]:
-    """Two tables with the same words: one vocabulary, two places."""
-    one, two = static(filled(WORDS)), static(filled(WORDS))
-    save(folder, lambda words: one.lookup(words) & two.lookup(words), one=one, two=two)
-    return tables(folder)
-
-
-@case
 @called("table")
 def tf2_words_to_words(folder: Path) -> tuple[Truth, ...]:
     """Values that are four times the same word: TensorFlow stores one of them."""
@@ -838,7 +826,6 @@ LAYERS: dict[str, Callable[[Library, str], Tensor]] = {
     ),
     "lookup_file": lambda layers, file: layers.StringLookup(vocabulary=file, name="words"),
 }
-ARCHIVED = ("vectorization_adapted", "vectorization_list", "lookup_integers", "lookup_file")
 
 
 def adapted(layer: Tensor) -> Tensor:
@@ -848,29 +835,22 @@ def adapted(layer: Tensor) -> Tensor:
 
 
 def build_keras(version: int, layer_name: str, path: Path) -> tuple[Truth, ...]:
-    """Save a model of one layer, as a SavedModel or as a ``.keras`` archive."""
+    """Save a model of one layer."""
     keras = importlib.import_module({2: "tf_keras", 3: "keras"}[version])
     numbers = layer_name in ("lookup_integers", "lookup_integers_buckets", "lookup_inverse")
-    with text_file(lines(KERAS_LINES if path.suffix else LINE_WORDS)) as file:
+    with text_file(lines(LINE_WORDS)) as file:
         layer = LAYERS[layer_name](keras.layers, file)
         given = keras.Input((1,), dtype="int64" if numbers else "string", name="text")
         model = keras.Model(given, layer(given))
         save_keras(version, model, path)
-    if not path.suffix:
-        truths = [with_specials(truth, layer) for truth in tables(path)]
-        name = "words" if version == 2 else None  # Keras 3 numbers its scopes
-        return tuple(replace(truth, name=name) for truth in truths)
-    if (version, layer_name) == (2, "lookup_file"):
-        return ()  # it keeps the path of the file, and no words
-    return (archive_truth(keras, path),)
+    truths = [with_specials(truth, layer) for truth in tables(path)]
+    name = "words" if version == 2 else None  # Keras 3 numbers its scopes
+    return tuple(replace(truth, name=name) for truth in truths)
 
 
 def save_keras(version: int, model: Tensor, path: Path) -> None:
-    """Save an archive where the path has a suffix, else a SavedModel."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix:
-        model.save(path)
-    elif version == 2:
+    """Save a SavedModel."""
+    if version == 2:
         model.save(path, save_format="tf")
     else:
         model.export(path, verbose=False)
@@ -914,37 +894,10 @@ def plain(word: Any) -> str | int:
     return str(word) if isinstance(word, str) else int(word)
 
 
-def load_archive(keras: Library, file: Path) -> Any:
-    """The model in a ``.keras`` archive.
-
-    tf_keras reads weights inside the archive, moving to and fro; Python 3.13.0 loses its way there.
-    """
-    in_place = ZipFile.open
-
-    def whole(archive: ZipFile, *arguments: Any, **named: Any) -> io.BytesIO:
-        with in_place(archive, *arguments, **named) as member:
-            return io.BytesIO(member.read())
-
-    with patch.object(ZipFile, "open", whole):
-        return keras.models.load_model(file)
-
-
-def archive_truth(keras: Library, file: Path) -> Truth:
-    """What the layer of a loaded ``.keras`` archive holds."""
-    model = load_archive(keras, file)
-    layer = model.get_layer("words")
-    keys, values = getattr(layer, "_lookup_layer", layer).lookup_table.export()
-    unseen = UNSEEN if keys.dtype == tf.string else UNSEEN_NUMBERS
-    unknown = span(np.asarray(model(tf.constant(unseen)[:, None])))
-    truth = with_specials(listed(keys.numpy(), values.numpy(), unknown), layer)
-    return replace(truth, name="words")
-
-
 _cases += [
-    Case(f"k{version}_{name}{suffix}", functools.partial(build_keras, version, name))
+    Case(f"k{version}_{name}", functools.partial(build_keras, version, name))
     for version in (2, 3)
-    for suffix, names in (("", tuple(LAYERS)), (".keras", ARCHIVED))
-    for name in names
+    for name in LAYERS
 ]
 _cases += [
     Case(f"k{version}_shared_input", functools.partial(build_shared_input, version))
@@ -1001,23 +954,14 @@ def tensorflow_text() -> Any:
     return importlib.import_module("tensorflow_text")
 
 
+@case
 @called("table")
-def save_bert(folder: Path, *, from_file: bool) -> tuple[Truth, ...]:
+def text_bert(folder: Path) -> tuple[Truth, ...]:
     """A table of pieces with one hash bucket, which the model itself never reaches."""
-    with text_file(lines(PIECES)) as file:
-        of_file = tf.lookup.TextFileInitializer
-        listed_in = (file, tf.string, WHOLE_LINE, tf.int64, LINE_NUMBER)
-        initializer = of_file(*listed_in) if from_file else filled(PIECES)
-        table = tf.lookup.StaticVocabularyTable(initializer, 1)
-        tokenizer = tensorflow_text().BertTokenizer(table, lower_case=True)
-        unknown = save_tokenizer(folder, tokenizer, table=table)
+    table = tf.lookup.StaticVocabularyTable(filled(PIECES), 1)
+    tokenizer = tensorflow_text().BertTokenizer(table, lower_case=True)
+    unknown = save_tokenizer(folder, tokenizer, table=table)
     return tuple(replace(truth, unknown=unknown) for truth in tables(folder))
-
-
-_cases += [
-    Case(name, functools.partial(save_bert, from_file=from_file))
-    for name, from_file in (("text_bert_table", False), ("text_bert_file", True))
-]
 
 
 # Encodings of a string tensor.
@@ -1155,14 +1099,6 @@ def save_nothing(
     """A model of one of ``NOTHING``."""
     own, serve = NOTHING[name]
     (save_as or own)(folder, serve)
-    return ()
-
-
-@case
-def none_variables(folder: Path) -> tuple[Truth, ...]:
-    """The names of variables to save are a constant of strings."""
-    numbers = [tf.Variable(number) for number in range(14)]
-    save(folder, lambda words: tf.strings.length(words) + numbers[0], numbers=numbers)
     return ()
 
 

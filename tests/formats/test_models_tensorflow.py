@@ -40,12 +40,7 @@ def test_finds_what_tensorflow_finds(name: str, built: Built) -> None:
     """
     path, truths = built[name]
     model = vocabtool.inspect(path)
-    assert (model.format == "Keras archive") == (path.suffix == ".keras")
     assert len(model.vocabularies) == len(truths)
-    if name == "k2_lookup_file.keras":
-        (warning,) = model.warnings
-        assert warning.startswith("layer words (StringLookup): its words are not in the archive")
-        return
     assert model.warnings == ()
     for truth in truths:
         vocabulary = next(v for v in model.vocabularies if tuple(v.stored) == truth.entries)
