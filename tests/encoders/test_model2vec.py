@@ -20,15 +20,8 @@ from safetensors.numpy import load_file, save_file
 from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import environment
 from tests.encoder_cases import PIECES, put, put_in_hub_cache
-from vocabtool import Index, Words, open_encoder
-from vocabtool.errors import (
-    InvalidFile,
-    NotFound,
-    OtherModel,
-    UnknownFormat,
-    UnsupportedFormat,
-    VocabtoolError,
-)
+from vocabtool import Words, open_encoder
+from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat, VocabtoolError
 
 model2vec: Any = pytest.importorskip("model2vec", reason="the oracle model2vec is missing")
 
@@ -348,19 +341,6 @@ def test_flipped(model: Path, full: bool) -> None:
         with suppress(VocabtoolError):
             fine += open_encoder(f"model2vec:{model}").encode(TEXTS[:5]).shape[0] == 5
     assert 0 < fine < most
-
-
-def test_index(model: Path, tmp_path: Path) -> None:
-    """An index opens its model again, knows its words, and notices that it changed."""
-    index = Index.create(tmp_path / "index", model)
-    with index.writer() as writer:
-        writer.add(["I love", "to use", "questions"])
-    hits = Index.open(tmp_path / "index").search("use lucene")
-    assert hits[0].text == "to use"
-    assert [each.surface for each in hits.query.words if not each.known] == ["lucene"]
-    edit(model, normalize=True)
-    with pytest.raises(OtherModel, match="encoder"):
-        Index.open(tmp_path / "index").search("use lucene")
 
 
 def test_numbers_that_are_none(model: Path) -> None:
