@@ -5,16 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.builders.file_server import files_served
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
@@ -22,23 +20,6 @@ if TYPE_CHECKING:
 
 MODULES = ("playwright", "sphinx", "furo", "myst_parser", "sphinx_click", "sphinx_copybutton")
 MODEL = "data/sentence_encoder"
-
-
-class Handler(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
-        """Print nothing."""
-
-    def do_GET(self) -> None:
-        """Answer like a host without a favicon, which browsers request by themselves."""
-        if self.path == "/favicon.ico":
-            self.send_response(204)
-            self.end_headers()
-        else:
-            super().do_GET()
-
-
-class Server(ThreadingHTTPServer):
-    request_queue_size = 64  # a browser opens many connections at once
 
 
 def run(*arguments: str | Path) -> None:
@@ -94,8 +75,5 @@ def reports(folder: Path) -> None:
 @pytest.fixture(scope="session")
 def server(folder: Path, site: None, reports: None) -> Iterator[str]:
     """The address of the pages."""
-    handler = partial(Handler, directory=str(folder))
-    with Server(("127.0.0.1", 0), handler) as serving:
-        Thread(target=serving.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{serving.server_port}/"
-        serving.shutdown()
+    with files_served(folder) as address:
+        yield f"{address}/"

@@ -9,11 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +22,7 @@ pytest.importorskip("tensorflow", reason="what is tested runs TensorFlow")
 import tensorflow as tf
 
 from tests.builders.encoder_models import WORDS, build, direct, loaded
+from tests.builders.file_server import files_served
 from tests.builders.tensorflow_models import quiet
 from tests.conftest import ROOT
 from vocabtool import Encoder, open_encoder
@@ -457,33 +454,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """A server of files that logs nothing."""
-
-    def log_message(self, *args: object) -> None:
-        """Nothing."""
-
-
-@contextmanager
-def serving(folder: Path) -> Iterator[str]:
-    """A server of a folder's files, on this machine; its address."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 def test_a_handle_is_fetched_once(built: Built, cache: Path, tmp_path: Path) -> None:
     """From a server, as an archive; then it is in the cache, where a pickle finds it, too."""
     served = tmp_path / "served"
     served.mkdir()
     with tarfile.open(served / "module", "w:gz") as archive:
         archive.add(built("hub_module"), ".")
-    with serving(served) as address:
+    with files_served(served) as address:
         handle = f"{address}/module"
         encoder = open_encoder(handle)
     assert np.array_equal(encoder.encode(TEXTS), open_encoder(built("hub_module")).encode(TEXTS))

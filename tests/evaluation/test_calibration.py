@@ -227,25 +227,18 @@ def of(text: str, seed: int = 0, **fields: Any) -> dict[str, tuple[str, str]]:
     return {query.kind: (query.text, query.copy) for query in made}
 
 
+IN_TITLE, IN_BODY = ("title^3", "body"), ("title", "body^3")
+
+
 @pytest.mark.parametrize(
     ("fields", "text", "removed", "words"),
     [
-        (
-            ("title", "body^3"),
-            "fox\n\nred cat. owl dog.",
-            "red cat. ",
-            "fox owl dog owl dog owl dog",
-        ),
-        (
-            ("title", "body^3"),
-            "fox\n\nred cat. owl dog.",
-            "owl dog.",
-            "fox red cat red cat red cat",
-        ),
-        (("title^3", "body"), "fox\n\nfox owl", "fox\n\n", "fox owl"),
-        (("title^3", "body"), "fox\n\nfox owl", "fox owl", "fox fox fox"),
-        (("title^3", "body"), "fox. cat.\n\nowl", "fox. ", "cat owl cat cat"),
-        (("title^3", "body"), "fox cat\n\nred. owl", "cat\n\nred. ", "fox owl fox fox"),
+        (IN_BODY, "fox\n\nred cat. owl dog.", "red cat. ", "fox owl dog owl dog owl dog"),
+        (IN_BODY, "fox\n\nred cat. owl dog.", "owl dog.", "fox red cat red cat red cat"),
+        (IN_TITLE, "fox\n\nfox owl", "fox\n\n", "fox owl"),
+        (IN_TITLE, "fox\n\nfox owl", "fox owl", "fox fox fox"),
+        (IN_TITLE, "fox. cat.\n\nowl", "fox. ", "cat owl cat cat"),
+        (IN_TITLE, "fox cat\n\nred. owl", "cat\n\nred. ", "fox owl fox fox"),
     ],
 )
 def test_what_is_left_of_a_field_has_its_weight(
