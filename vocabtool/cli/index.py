@@ -42,7 +42,7 @@ from vocabtool.cli.output import (
     tell_notes,
     usage_errors,
 )
-from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, OtherModel, VocabtoolError
+from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
@@ -193,21 +193,10 @@ def index_command(
                 given = options | {**shape, "memory": filling["memory"]}
                 given |= {} if is_folder else {"force": force, "in_place": False}
                 notify = None if quiet else tell
-                try:
-                    index = Index.create_for(
-                        build,
-                        list(files),
-                        model,
-                        read=read,
-                        vectors=vectors,
-                        notify=notify,
-                        **given,
-                    )
-                    opened.enter_context(_removed_if_useless(index))
-                except FolderNotEmpty:  # perhaps another process created it meanwhile
-                    index = _open(folder, files, model, options, shape, read, None)[1]
-                    if is_folder or index is None or force:
-                        raise
+                index = Index.create_for(
+                    build, list(files), model, read=read, vectors=vectors, notify=notify, **given
+                )
+                opened.enter_context(_removed_if_useless(index))
             kinds, held = index.manifest.fields, len(index)
             lost = [name for name in kinds if name not in read.kept_fields]
             if existing == "update" and lost and shards_in(files) is None:
@@ -219,7 +208,7 @@ def index_command(
                 )
             with step_progress(quiet) as progress:
                 report = index.load(
-                    list(files),
+                    [*files],
                     read,
                     on_existing=existing,
                     progress=progress,
@@ -279,10 +268,9 @@ def update_command(
     with usage_errors(), _advice_after_a_stop():
         index = open_index(folder, model)
         held = len(index)
-        sources = list(files) or None
         with step_progress(quiet) as progress:
             report = index.update(
-                sources,
+                list(files) or None,
                 sync=sync,
                 force=force,
                 progress=progress,

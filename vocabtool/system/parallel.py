@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from functools import cache
 from itertools import islice
 from math import inf
 from queue import SimpleQueue
@@ -198,7 +197,9 @@ def _pool(fn: Callable[[T], R], workers: int, kind: Workers) -> tuple[Executor, 
     return ProcessPoolExecutor(workers, context, _start_process, (sent,)), _in_process
 
 
-_sent: list[bytes] = []  # in a worker process: its function, pickled
+# In a worker process: its function, pickled, and unpickled by the first call.
+_sent: list[bytes] = []
+_functions: list[Callable[[Any], Any]] = []
 
 
 def _start_process(fn: bytes) -> None:
@@ -215,14 +216,10 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-@cache
-def _function() -> Callable[[Any], Any]:
-    fn: Callable[[Any], Any] = pickle.loads(_sent[0])  # noqa: S301 - our own parent wrote it
-    return fn
-
-
 def _in_process(item: Any) -> Any:
-    return _function()(item)
+    if not _functions:
+        _functions.append(pickle.loads(_sent[0]))  # noqa: S301 - our own parent wrote it
+    return _functions[0](item)
 
 
 class _Failure(NamedTuple):
