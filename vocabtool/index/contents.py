@@ -59,10 +59,15 @@ def blocks(snapshot: Snapshot, rows: Rows) -> Iterator[tuple[Rows, list[Document
     start, step = 0, BLOCK_ROWS[0]
     while start < len(rows):
         part = rows[start : start + step]
-        found = [
-            replace(each, fields={name: _plain(value) for name, value in each.fields.items()})
-            for each in _fetch(snapshot, snapshot.documents.fetch_documents, part)
-        ]
+        found = _fetch(snapshot, snapshot.documents.fetch_documents, part)
+        for at, each in enumerate(found):
+            others = {
+                name: text_in_utf8(value)
+                for name, value in each.fields.items()
+                if isinstance(value, str) and not value.isascii()
+            }
+            if others:
+                found[at] = replace(each, fields={**each.fields, **others})
         yield part, found
         start += len(part)
         size = sum(len(each.text) for each in found)
@@ -75,11 +80,6 @@ def _fetch(snapshot: Snapshot, fetch: Callable[[Rows], list[Fetched]], rows: Row
         return fetch(rows)
     except DocumentsChanged:
         return _fetch(snapshot, fetch, np.sort(snapshot.in_order(snapshot.only(rows))))
-
-
-def _plain(value: object) -> object:
-    is_plain = not isinstance(value, str) or value.isascii()
-    return value if is_plain else text_in_utf8(str(value))
 
 
 def as_row(document: Document) -> dict[str, object]:
