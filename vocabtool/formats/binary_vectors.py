@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import io
 import math
-import mmap
 import re
 import struct
 import sys
@@ -79,11 +78,6 @@ class VectorFile:
         for row, start in zip(rows, self.starts[positions].tolist(), strict=True):
             row[:] = self.parse(self.data, start, self.dim)
         return rows
-
-    def forget(self) -> None:
-        """Release the memory-mapped pages that were read."""
-        if isinstance(self.data, mmap.mmap):
-            self.data.madvise(mmap.MADV_DONTNEED)
 
 
 # word2vec.

@@ -101,21 +101,18 @@ def _read_ranks(source: Source) -> Findings:
     ranks = word_list.integers(written)
     if len(ranks) and not 0 <= int(ranks.min()) <= int(ranks.max()) <= MAX_ID:
         raise InvalidFile(f"ranks from {ranks.min():,} to {ranks.max():,}, wanted 0 to {MAX_ID:,}")
-    tokens = ByteStrings.of(_from_lines(encoded))
-    note = "byte-level BPE of tiktoken; special tokens are not in this file"
-    return _vocabulary(source, tokens, ranks, "whole file", note)
-
-
-def _from_lines(encoded: ByteStrings) -> Iterator[bytes]:
+    tokens = []
     for line, text in enumerate(encoded, start=1):
         if not text:
             raise InvalidFile(f"line {line:,} has no token")
         try:
             # tiktoken reads a lone ``=`` as the empty token
-            yield a2b_base64(text, strict_mode=True) if text.strip(b"=") else b""
+            tokens.append(a2b_base64(text, strict_mode=True) if text.strip(b"=") else b"")
         except ValueError as error:
             got = printable(text[:40])
             raise InvalidFile(f"line {line:,}: wanted base64, got {got!r}: {error}") from error
+    note = "byte-level BPE of tiktoken; special tokens are not in this file"
+    return _vocabulary(source, ByteStrings.of(tokens), ranks, "whole file", note)
 
 
 RANKS: Final = Reader("tiktoken ranks", _recognise_ranks, _read_ranks)

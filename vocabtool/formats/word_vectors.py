@@ -15,6 +15,7 @@ only when their vectors are read.
 from __future__ import annotations
 
 import hashlib
+import mmap
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -142,7 +143,8 @@ class WordVectors:
                     for at in range(0, len(self), step):
                         rows = self.vectors(np.arange(at, min(at + step, len(self))))
                         file.write(rows.astype("<f4", copy=False).tobytes())
-                        self._held.forget()
+                        if isinstance(self._held.data, mmap.mmap):  # release the pages
+                            self._held.data.madvise(mmap.MADV_DONTNEED)
             array = binary_vectors.open_array(converted)
             is_own = array.dtype == np.float32 and array.flags.c_contiguous
             if array.shape != (len(self.words), self.dim) or not is_own:
