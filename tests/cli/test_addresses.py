@@ -215,7 +215,7 @@ def test_commands_that_write(place: Place, tmp_path: Path) -> None:
 def test_settings_name_an_address(place: Place, tmp_path: Path) -> None:
     file = corpus(tmp_path / "corpus.jsonl")
     (tmp_path / "vocabtool.toml").write_text(
-        f'[index.named]\nfolder = "{place.address("named")}"\nfiles = "{file.name}"\n'
+        f'[index.named]\nfolder = "{place.address("named")}"\nfiles = ["{file.name}"]\n'
         f'model = "{MODEL}"\nid-field = "key"\nkeep = ["year"]\n'
     )
     config = ("--config", tmp_path / "vocabtool.toml")

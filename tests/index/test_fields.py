@@ -402,7 +402,7 @@ def test_commands(tmp_path: Path) -> None:
     assert "use 'title' instead of 'title^3'" in told("oov", "v.npy", "rows.jsonl", *fields, code=2)
     shutil.rmtree(tmp_path / "index")
     written = (
-        '[index.x]\nfolder = "index"\nfiles = "rows.jsonl"\nid-field = "id"\nlanguage = "none"\n'
+        '[index.x]\nfolder = "index"\nfiles = ["rows.jsonl"]\nid-field = "id"\nlanguage = "none"\n'
     )
     written += 'vectors = "v.npy"\nfield = ["title^3", "{}"]\n'
     (tmp_path / "vocabtool.toml").write_text(written.format("body^12"))
