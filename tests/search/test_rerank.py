@@ -53,7 +53,7 @@ def cross_encoder(folder: Path) -> tuple[Path, Scores]:
     )
     from torch.nn import Identity
 
-    from tests.builders.tiny_cross_encoder import build
+    from tests.builders.tiny_sentence_transformer import build_cross_encoder as build
 
     source = build(folder / "source")
     bare = library.CrossEncoder(str(source), local_files_only=True, device="cpu")
@@ -242,7 +242,7 @@ def test_a_model_that_is_no_cross_encoder(index: Index, tmp_path: Path) -> None:
     import torch
     from safetensors.torch import load_file
 
-    from tests.builders.tiny_cross_encoder import build
+    from tests.builders.tiny_sentence_transformer import build_cross_encoder as build
 
     three = build(tmp_path / "three", labels=3)
     bare = build(tmp_path / "bare", kind="BertModel")
