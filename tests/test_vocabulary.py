@@ -68,7 +68,6 @@ def test_entries_and_ids(case: tuple[Pairs, Vocabulary]) -> None:
     assert held.tokens == list(held)
     assert len(held) == held.size == len(pairs)
     assert held.duplicates == len(pairs) - len({entry for _, entry in pairs})
-    pairs, held = case
     table = held.to_arrow()
     assert [str(kind) for kind in table.schema.types] == ["int64", "large_binary"]
     assert table.column("id").to_pylist() == [id_ for id_, _ in pairs]

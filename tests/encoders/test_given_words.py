@@ -40,22 +40,6 @@ def bert(folder: Path) -> Any:
     return folder / "vocab.txt"
 
 
-def gguf(folder: Path) -> Any:
-    """WordPiece as llama.cpp stores it: the start of a word is marked, not what goes on."""
-    library = pytest.importorskip("gguf", reason="gguf writes the file")
-    writer = library.GGUFWriter(folder / "model.gguf", "bert")
-    writer.add_tokenizer_model("bert")
-    writer.add_token_list(
-        [p[2:] if p.startswith("##") else p if p[0] == "[" else f"▁{p}" for p in PIECES]
-    )
-    writer.add_unk_token_id(1)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return folder / "model.gguf"
-
-
 def word_list(folder: Path) -> Any:
     (folder / "words.txt").write_text("\n".join(WORDS), "utf-8")
     return folder / "words.txt"
@@ -69,7 +53,6 @@ SOURCES: dict[str, tuple[Callable[[Path], Any], str | None, list[list[str]]]] = 
     "tokenizer.json": (tokenizer_json, None, OF_PIECES),
     "vocab.txt": (bert, None, OF_PIECES),
     "vocab.txt by name": (bert, "bert-uncased", OF_PIECES),
-    "GGUF": (gguf, None, OF_PIECES),
     "word list": (word_list, "lower", OF_WORDS),
     "Words": (lambda folder: Words.of(word_list(folder), rule="lower"), None, OF_WORDS),
     "Vocabulary": (lambda folder: extract(word_list(folder)), "lower", OF_WORDS),

@@ -174,7 +174,7 @@ def test_prompts_that_a_model_leaves_out(tmp_path: Path) -> None:
     assert open_encoder(model).dim == open_encoder(model, dim=5).dim + 1 == 6
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+def test_what_is_refused() -> None:
     """More numbers than there are, none, and a prompt as long as a book."""
     with pytest.raises(VocabtoolError, match=r"--dim 4: .* only 3 numbers"):
         open_encoder(lengths, dim=4)

@@ -104,7 +104,7 @@ def test_order_of_texts_does_not_matter() -> None:
     assert same(trained(texts), trained(reversed(texts)))
 
 
-def test_a_seed_decides(tmp_path: Path) -> None:
+def test_a_seed_decides() -> None:
     """The same bytes with the same seed; another seed, other bytes."""
     texts = topics()
     first, again, other = (trained(texts, dim=20, seed=seed) for seed in (0, 0, 1))
