@@ -376,7 +376,7 @@ VECTORS = click.option(
 
 SETTINGS_FILE: Final = "vocabtool.toml"
 MAX_SETTINGS_BYTES: Final = 1 << 20
-SHARED: Final = ("model", "memory", "calibrate", "timeout")  # also of other commands
+SHARED: Final = ("model", "calibrate", "timeout")  # also of other commands
 # A file of others must not choose which secret is sent to a server, or what is replaced.
 BY_HAND: Final = ("api-key-env", "force", "help", "trust")
 
