@@ -56,7 +56,7 @@ class StaticEncoder(Encoder):
 
         ``words``: the vocabulary of ``vectors``, with the rule in ``options``. Default: created.
         """
-        self._vectors = vectors
+        self.vectors = vectors
         self._chosen = notes
         self._notes = (*notes, *vectors.notes)
         self.fitted = fitted
@@ -111,17 +111,13 @@ class StaticEncoder(Encoder):
         )
         return cls(vectors, chosen, fitted, notes)
 
-    @property
-    def vectors_fingerprint(self) -> str:
-        return self._vectors.fingerprint
-
     @cached_property
     def fingerprint(self) -> str:
         options = self.options
         fitted = self.fitted.fingerprint if self.fitted is not None else "not fitted"
         parts = (
             "vocabtool static 2",
-            self._vectors.fingerprint,
+            self.vectors.fingerprint,
             self.words.tokenizer.fingerprint,
             f"{options.weights} {fitted}",
         )
@@ -131,7 +127,7 @@ class StaticEncoder(Encoder):
         """Return the vector of each text: float32, shape (n, dim), unit length or zero."""
         if self.needs_fit:
             raise VocabtoolError(
-                f"{self._vectors.file}: the weights of words must first be fitted on a sample of "
+                f"{self.vectors.file}: the weights of words must first be fitted on a sample of "
                 "the corpus: use the encoder that encoder.fit(texts) returns"
             )
         array = texts_array(texts)
@@ -153,8 +149,8 @@ class StaticEncoder(Encoder):
         fitted = fit_weights(
             texts,
             self._known_rows,
-            len(self._vectors.matrix),
-            vectors=self._vectors.fingerprint,
+            len(self.vectors.matrix),
+            vectors=self.vectors.fingerprint,
             rule=self.words.fingerprint,
             most=most,
         )
@@ -165,10 +161,10 @@ class StaticEncoder(Encoder):
 
         Raises :class:`VocabtoolError` if other word vectors or options were used to fit them.
         """
-        return StaticEncoder(self._vectors, self.options, fitted, self._chosen, self.words)
+        return StaticEncoder(self.vectors, self.options, fitted, self._chosen, self.words)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return StaticEncoder, (self._vectors, self.options, self.fitted, self._chosen)
+        return StaticEncoder, (self.vectors, self.options, self.fitted, self._chosen)
 
     def _known_rows(self, texts: pa.StringArray) -> KnownRows:
         judged = self.words.tokenizer.look_up(texts)

@@ -394,7 +394,7 @@ class IndexModel:
             except VocabtoolError:
                 encoder = open_encoder(model, **options)  # a changed model: the fingerprint differs
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit and fitted is not None:
-            if (found := encoder.vectors_fingerprint) != fitted.vectors:
+            if (found := encoder.vectors.fingerprint) != fitted.vectors:
                 raise self._other_encoder("file of word vectors", fitted.vectors, found)
             encoder = encoder.with_weights(fitted)
         if (found := encoder.fingerprint) != held.encoder:

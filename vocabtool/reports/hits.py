@@ -149,16 +149,6 @@ def facts_of(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[s
         yield "counted like a known word, because it is a number or one character"
 
 
-def why_no_vector(found: Hits) -> str:
-    """Return why a hit has no similarity, for example because the document has no vector."""
-    from vocabtool.search.search import NO_VECTOR, ZERO_VECTOR
-
-    if found.query.fusion == "keyword":
-        return "vectors not searched"
-    lacks = NO_VECTOR in found.notes or ZERO_VECTOR in found.notes
-    return "the query has no vector" if lacks else "the document has no vector"
-
-
 def _hit_lines(number: int, hit: Hit, found: Hits) -> Iterator[str]:
     told, why = ", ".join(scores_of(hit)), hit.explanation
     start, end, spans = extract(hit, WIDTH)
@@ -261,12 +251,19 @@ def _common_length(one: str, other: str) -> int:
 def why_there(why: Explanation, found: Hits) -> str:
     """Return a line that explains a hit's rank: its rank by vectors, by keywords and so on."""
     from vocabtool.search.hits import DEEP
+    from vocabtool.search.search import NO_VECTOR, ZERO_VECTOR
 
     is_dense = found.query.fusion == "dense"
     has_keyword = why.words or why.keyword.rank is not None
     keywords = f"keywords {_rank(why.keyword)}" if has_keyword else "no keyword match"
-    has_vector = (why.dense.rank, why.dense.score) != (None, None)
-    told = [f"vectors {_rank(why.dense)}" if has_vector else why_no_vector(found)]
+    if (why.dense.rank, why.dense.score) != (None, None):
+        told = [f"vectors {_rank(why.dense)}"]
+    elif found.query.fusion == "keyword":
+        told = ["vectors not searched"]
+    elif NO_VECTOR in found.notes or ZERO_VECTOR in found.notes:
+        told = ["the query has no vector"]
+    else:
+        told = ["the document has no vector"]
     told.append("keywords not searched" if is_dense else keywords)
     if why.words and not is_dense:
         parts = {True: "", False: "parts of "}

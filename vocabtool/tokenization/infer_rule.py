@@ -7,6 +7,7 @@ supported, the search stops and reports the op.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -192,19 +193,14 @@ def find_lookup_sites(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterat
                     vocabulary = tables.get(table.key) if table else None
                 elif op in TOKENIZERS:
                     kind, text = TOKENIZERS[op]
-                    vocabulary = _own_vocabulary(linker, body, node, kind)
+                    maker: tuple[Body, Node] | None = (body, node)
+                    if kind == "sentencepiece":
+                        maker = maker_of(linker, body, node.data_input(0))
+                    if maker is not None:
+                        with suppress(VocabtoolError, KeyError):
+                            vocabulary = tokenizers.read_tokenizer(linker, *maker, {})
                 if vocabulary is not None:
                     yield LookupSite(body, node, kind, vocabulary, node.data_input(text))
-
-
-def _own_vocabulary(linker: Linker, body: Body, node: Node, kind: LookupKind) -> Vocabulary | None:
-    maker: tuple[Body, Node] | None = (body, node)
-    if kind == "sentencepiece":
-        maker = maker_of(linker, body, node.data_input(0))
-    try:
-        return tokenizers.read_tokenizer(linker, *maker, {}) if maker is not None else None
-    except (VocabtoolError, KeyError):
-        return None
 
 
 def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node] | None:

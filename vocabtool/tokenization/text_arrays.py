@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, pairwise
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,6 @@ from vocabtool.vocabulary import encode, is_utf8, printable
 SPACE, TAB, RETURN = (np.uint8(ord(blank)) for blank in " \t\r")
 Integers = NDArray[np.int64]
 WHITESPACE = b" \t\n\v\f\r"  # as isspace() of C
-EMPTY: Final = np.zeros(0, np.int64)
 
 
 class Tokens(NamedTuple):
