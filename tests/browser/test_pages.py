@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page
 
 PHONE = 390  # CSS pixels
 HEIGHT = 900
@@ -55,10 +55,12 @@ def visit(chromium: Browser, server: str) -> Iterator[Visits]:
         page.on("request", lambda request: visit.requests.append(request.url))
         page.on("websocket", lambda socket: visit.requests.append(socket.url))
         page.on("pageerror", lambda error: visit.errors.append(str(error)))
-        page.on(
-            "console",
-            lambda line: visit.errors.append(line.text) if line.type in ("error", "warning") else 0,
-        )
+
+        def note(line: ConsoleMessage) -> None:
+            if line.type in ("error", "warning"):
+                visit.errors.append(line.text)
+
+        page.on("console", note)
         page.goto(server + name)
         page.wait_for_load_state("networkidle")
         return visit

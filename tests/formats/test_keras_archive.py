@@ -101,7 +101,9 @@ def test_layers(name: str, keras: Library, tmp_path: Path) -> None:
     assert found(file) == expected(keras, file)
     if name in ("lookup_inverse", "vectorization_multi_hot"):
         return  # ids do not come out
-    unseen = models.tf.constant(models.UNSEEN_NUMBERS if numbers else models.UNSEEN)
+    import tensorflow as tf
+
+    unseen = tf.constant(models.UNSEEN_NUMBERS if numbers else models.UNSEEN)
     answers = load_archive(keras, file)(unseen[:, None])
     (vocabulary,) = vocabtool.vocabularies(file)
     assert vocabulary.unknown is not None

@@ -62,7 +62,8 @@ from vocabtool.embedding.shards import (
 )
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.open_encoder import Model, open_encoder
-from vocabtool.encoders.static import FittedWeights, StaticEncoder
+from vocabtool.encoders.static import StaticEncoder
+from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import (
     ChangedRun,
     OperatorFailed,

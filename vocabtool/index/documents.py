@@ -312,9 +312,11 @@ def _batches_of_table(parts: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
                 ids, texts = (as_strings(part.column(name), name) for name in (ID, TEXT))
                 numbers = np.arange(first, first + part.num_rows)
                 batch = Batch("", texts, numbers, ids, columns, kinds=kinds)
-                yield _check_rows(
-                    batch, lambda row, start=first: f"documents: element {start + row:,}"
-                )
+
+                def place(row: int, start: int = first) -> str:
+                    return f"documents: element {start + row:,}"
+
+                yield _check_rows(batch, place)
                 first += part.num_rows
 
 

@@ -240,9 +240,10 @@ class PostgresIndex(Index):
     def stats(
         self, *, unknown: bool = False, progress: Progress | None = None
     ) -> contents.IndexStats:
-        with self._store.at_one_commit() as held:
+        with self._store.at_one_commit() as store:
+            snapshot = cast(Any, store)  # it has the methods of a Snapshot
             sizes = self._sizes()
-            return contents.stats(self.path, held, sizes, unknown=unknown, progress=progress)
+            return contents.stats(self.path, snapshot, sizes, unknown=unknown, progress=progress)
 
     def refresh(self) -> bool:
         with self._refreshing:
