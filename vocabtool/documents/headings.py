@@ -318,7 +318,7 @@ class _Paragraphs:
         if self.length > MAX_CHARACTERS:
             raise BadRow(f"the text has more than {MAX_CHARACTERS:,} characters")
 
-    def marked(self, title: str, *, is_paged: bool = False) -> MarkedText:
+    def with_title(self, title: str, *, is_paged: bool = False) -> MarkedText:
         return MarkedText("\n\n".join(self._parts), self.headings, title, is_paged=is_paged)
 
 
@@ -344,7 +344,7 @@ def notebook(data: bytes, _: Path) -> MarkedText:
             for at, body, level, title in markdown(content).headings:
                 text.headings.append(Heading(at + text.length, body + text.length, level, title))
         text.add(content)
-    return text.marked(first_title(text.headings))
+    return text.with_title(first_title(text.headings))
 
 
 def pdf(data: bytes, _: Path) -> MarkedText:
@@ -372,7 +372,7 @@ def pdf(data: bytes, _: Path) -> MarkedText:
         raise
     except Exception as error:  # a damaged PDF makes pypdf raise almost anything
         raise BadRow(f"not a PDF, or damaged: {type(error).__name__}: {error}") from error
-    return text.marked(title, is_paged=True)
+    return text.with_title(title, is_paged=True)
 
 
 def docx(_: bytes, path: Path) -> MarkedText:
@@ -411,4 +411,4 @@ def docx(_: bytes, path: Path) -> MarkedText:
         raise
     except Exception as error:  # a damaged file makes lxml and python-docx raise almost anything
         raise BadRow(f"not a Word document, or damaged: {error}") from error
-    return text.marked(first_title(text.headings))
+    return text.with_title(first_title(text.headings))

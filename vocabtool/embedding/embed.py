@@ -534,7 +534,7 @@ class ShardMaker:
         return replace(slab, unknown=unknown)
 
     def make(self, number: int, slabs: Iterable[Slab], on_slab: OnSlab | None = None) -> Shard:
-        def encoded() -> Iterator[Rows]:
+        def encode_batches() -> Iterator[Rows]:
             threads = self._work.threads
             ahead = threads + ENCODED_AHEAD
             with closed_after(
@@ -545,7 +545,7 @@ class ShardMaker:
                     if on_slab is not None:
                         on_slab(rows.counts)
 
-        with closed_after(encoded()) as rows:
+        with closed_after(encode_batches()) as rows:
             return write_shard(
                 self._work.folder, number, self._plan.fingerprint, self._schema, rows
             )

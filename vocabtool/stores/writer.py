@@ -581,7 +581,7 @@ class PostgresWriter:
         surface = self._term_numbers("surfaces", chain.from_iterable(identifiers))
         fields = self.manifest.fields
 
-        def stored(text: str | None, kind: Kind) -> tuple[object, ...]:
+        def in_column(text: str | None, kind: Kind) -> tuple[object, ...]:
             if text is None or kind in ("string", "null"):
                 return columns_of_value(None if text is None else text.encode(), kind)
             return columns_of_value(value_of(text, kind), kind)
@@ -615,7 +615,7 @@ class PostgresWriter:
                         *columns_of_text(document.id),
                         *columns_of_text(document.text),
                         *chain.from_iterable(
-                            stored(document.values.get(name), fields[name]) for name in columns
+                            in_column(document.values.get(name), fields[name]) for name in columns
                         ),
                     )
                 )
