@@ -96,10 +96,11 @@ def ids(hits: Hits) -> str:
         ("kettle OR OR teapot", "abcd", "kettle OR OR teapot", ("", "", "")),
         ('"kettle OR teapot"', "", "kettle OR teapot", ("", "", "")),
         ('print("a OR b")', "", "print a OR b", ("", "", "")),
-        # Brackets are no operators.
+        # Brackets have no meaning.
         ("kettle OR teapot)", "abc", "kettle teapot", ("", "", "kettle OR teapot")),
-        ("((kettle OR teapot", "abc", "kettle teapot", ("", "", "((kettle OR teapot")),
-        ("kettle (-red)", "abcd", "kettle red", ("", "", "")),
+        ("((kettle OR teapot", "abc", "kettle teapot", ("", "", "kettle OR teapot")),
+        ("kettle (-red)", "bc", "kettle", ("red", "", "")),
+        ("red (lang:de OR t:tea)", "bcd", "red", ("", "", "lang:de OR t:tea")),
         ("foo() OR teapot", "cd", "foo teapot", ("", "", "foo() OR teapot")),
         ("red (kettle) :-)", "abcd", "red kettle", ("", "", "")),
         ("kettle" + " -red" * 101, "abcd", "kettle" + " red" * 101, ("", "", "")),

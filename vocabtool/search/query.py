@@ -5,8 +5,8 @@
     part      = words | "-" word | "-" phrase | [ "-" ] FIELD ":" value
     value     = phrase | the characters up to the next white space
 
-An operator stands at the start of the query or after white space. All other text is searched as
-words, so every query is valid:
+An operator stands at the start of the query, or after white space or an opening bracket. All other
+text is searched as words, so every query is valid:
 
 - ``-`` is an operator only before a phrase, a field, or a plain word. ``-5``, ``-r`` and
   ``-foo-bar`` are searched as words.
@@ -14,7 +14,7 @@ words, so every query is valid:
   number, and the value of a boolean field is ``true`` or ``false``. A value is a phrase, or begins
   with a letter, a digit or the sign of a number. ``std::vector`` and ``http://x`` are words.
 - ``OR`` is in capitals. Each of its parts must have a word that is not a stop word.
-- Brackets are no operators.
+- Brackets have no meaning.
 - A query that contains nothing but exclusions is searched as words.
 
 Operators restrict the documents of vector search and of keyword search. A document must satisfy all
@@ -53,7 +53,7 @@ MAX_VALUE: Final = 1_000  # characters of a field's value
 MIN_EXCLUDED: Final = 2  # characters: ``-r`` is more likely an option of a command
 
 CHUNK: Final = re.compile(rf"(?:{QUOTED.pattern}|\S)+")
-MAYBE: Final = re.compile(r'(?<!\S)(?:-["“”„«»\w]|OR(?!\S)|-?[^\W\d]\w*:\S)')  # quick to try
+MAYBE: Final = re.compile(r'(?<![^\s(])(?:-["“”„«»\w]|OR(?!\S)|-?[^\W\d]\w*:\S)')  # quick to try
 NAMED: Final = re.compile(r"(?P<no>-?)(?P<name>[^\W\d]\w*):")
 VALUE: Final = re.compile(r"(?:[^\W_]|[-+][0-9]).*", re.DOTALL)
 NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}(?:\.[0-9]{1,18})?")
@@ -157,7 +157,9 @@ def _runs(parts: Sequence[Part]) -> Iterator[list[Part]]:
 
 
 def _part(store: Store, text: str, start: int, end: int) -> Part:
-    end = start + (len(text[start:end].rstrip(AFTER)) or end - start)
+    bare = text[start:end].lstrip("(")
+    if bare.rstrip(AFTER):
+        start, end = end - len(bare), end - len(bare) + len(bare.rstrip(AFTER))
     if text[start:end] == "OR":
         return Part("OR", start, end)
     if text[start] == "-":
