@@ -94,6 +94,7 @@ def ids(hits: Hits) -> str:
         ("red to be OR not", "abcd", "red to be OR not", ("", "", "")),
         ("OR kettle OR", "abcd", "OR kettle OR", ("", "", "")),
         ("kettle OR OR teapot", "abcd", "kettle OR OR teapot", ("", "", "")),
+        ("tea OR OR OR red", "abcd", "tea OR OR OR red", ("", "", "")),
         ('"kettle OR teapot"', "", "kettle OR teapot", ("", "", "")),
         ('print("a OR b")', "", "print a OR b", ("", "", "")),
         # Brackets have no meaning.

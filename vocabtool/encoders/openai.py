@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import re
 from functools import cached_property
 from threading import Semaphore
@@ -55,7 +56,7 @@ REQUESTS: Final = 8  # at once
 TIMEOUT: Final = 120.0  # seconds for a whole answer; servers without a graphics card are slow
 CONNECT_TIMEOUT: Final = 10.0
 RETRIES: Final = 8
-BACKOFF: Final = 0.5  # seconds before the first retry, doubled for each further one
+BACKOFF: Final = 0.5  # seconds at most before the first retry, doubled for each further one
 MAX_BACKOFF: Final = 30.0
 MAX_WAIT: Final = 120  # seconds; longer waits that a server asks for are cut
 RETRIED: Final = (408, 429, *range(500, 600))  # status codes of failures that pass
@@ -78,13 +79,20 @@ ADVICE: Final = {
 
 
 class Retries(urllib3.Retry):
-    """Waits as ``Retry-After`` asks, or longer after each failure."""
+    """Counts the attempts. Answers are read, within limits, before a request is repeated."""
+
+    def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:
+        return False  # urllib3 would read the whole answer first
 
     def parse_retry_after(self, retry_after: str) -> float:
         try:
             return super().parse_retry_after(retry_after)
-        except exceptions.InvalidHeader:  # not a time: as if there was none
+        except (exceptions.InvalidHeader, ValueError, OverflowError):  # not a time
             return 0.0
+
+    def get_backoff_time(self) -> float:
+        delay = min(BACKOFF * 2 ** (len(self.history) - 1), MAX_BACKOFF)
+        return delay * random.uniform(0.5, 1)  # noqa: S311 - not a secret
 
 
 class ModelFacts(NamedTuple):
@@ -174,12 +182,7 @@ class OpenAIEncoder(Encoder):
             total=self._retries,
             connect=connect,
             other=connect,
-            status_forcelist=RETRIED,
             allowed_methods=None,
-            backoff_factor=BACKOFF,
-            backoff_max=MAX_BACKOFF,
-            backoff_jitter=BACKOFF,
-            raise_on_status=False,
             retry_after_max=MAX_WAIT,
         )
         with self._slots:
@@ -190,7 +193,7 @@ class OpenAIEncoder(Encoder):
         limit = MAX_FACTS + texts * (MAX_TEXT_FACTS + dim * MAX_NUMBER)
         try:
             status, answer = self._post(body, limit, retries)
-        except (exceptions.HTTPError, orjson.JSONDecodeError) as error:
+        except exceptions.HTTPError as error:
             reason = error.reason if isinstance(error, exceptions.MaxRetryError) else error
             what = self._show(f"{type(reason).__name__}: {reason}".encode())
             if self._served is None and isinstance(reason, UNREACHABLE):
@@ -213,8 +216,8 @@ class OpenAIEncoder(Encoder):
 
     def _failure(self, what: str) -> VocabtoolError:
         return VocabtoolError(
-            f"{self._url}: the last of {self._retries + 1} attempts failed: {what}. Run the same "
-            "command again later (--timeout, in Python retries)"
+            f"{self._url}: all attempts failed, the last so: {what}. Run the same command again "
+            "later (--timeout, in Python retries)"
         )
 
     def _post(self, body: bytes, limit: int, retries: urllib3.Retry) -> tuple[int, Any]:
@@ -236,19 +239,21 @@ class OpenAIEncoder(Encoder):
                 redirect=False,
                 preload_content=False,
             )
+            retries = response.retries or retries  # fewer if connections failed
             try:
                 data = self._read(response, limit if response.status == 200 else MAX_FACTS)
-                is_answer = response.status == 200 and len(data) <= limit
-                return response.status, orjson.loads(data) if is_answer else data
-            except (
-                exceptions.ProtocolError,
-                exceptions.TimeoutError,
-                orjson.JSONDecodeError,
-            ) as error:  # urllib3 repeats a request only until its answer begins
-                retries = (response.retries or retries).increment("POST", url, error=error)
+                if response.status not in RETRIED or not retries.total:
+                    is_answer = response.status == 200 and len(data) <= limit
+                    return response.status, orjson.loads(data) if is_answer else data
+                retries = retries.increment("POST", url, response=response)
+            except (exceptions.ProtocolError, exceptions.TimeoutError) as error:
+                retries = retries.increment("POST", url, error=error)
+            except orjson.JSONDecodeError as error:
+                broken = exceptions.ProtocolError(f"the answer is not JSON: {error}")
+                retries = retries.increment("POST", url, error=broken)
             finally:
                 response.close()
-            retries.sleep()
+            retries.sleep(response)
 
     def _read(self, response: urllib3.BaseHTTPResponse, limit: int) -> bytes:
         data, end = bytearray(), monotonic() + self._timeout
@@ -324,7 +329,10 @@ class OpenAIEncoder(Encoder):
             )
 
     def _show_json(self, answer: Any) -> str:
-        return self._show(orjson.dumps(answer))
+        try:
+            return self._show(orjson.dumps(answer))
+        except TypeError:  # orjson reads JSON of more levels than it writes
+            return "JSON of too many levels"
 
     def _show(self, data: bytes) -> str:
         """Return the beginning of an answer. The key is replaced by ``***``."""

@@ -142,16 +142,16 @@ def understand(store: Store, text: str, literal: bool = False) -> Reading:
 def _runs(parts: Sequence[Part]) -> Iterator[list[Part]]:
     """Yield each part that is not an ``OR``, together with the parts that an ``OR`` joins to it."""
     run: list[Part] = []
-    is_joined = False
+    ors = 0  # before a part; two and more of them join nothing
     for part in parts:
         if part.kind == "OR":
-            is_joined = not is_joined  # two of them join nothing
+            ors += 1
             continue
-        if run and not is_joined:
+        if run and ors != 1:
             yield run
             run = []
         run.append(part)
-        is_joined = False
+        ors = 0
     if run:
         yield run
 
