@@ -591,7 +591,7 @@ def test_weights_are_fitted_once(cats: Path, tmp_path: Path) -> None:
         (out / name).unlink()
     vocabtool.embed(corpus, encoder, out, shard_rows=1)
     assert files_of(out) == before
-    weights = 1e-3 / (1e-3 + np.array([4 / 5, 1 / 5]))
+    weights = np.log(4 / (1 + np.array([3, 1]))) + 1
     vector = weights / np.linalg.norm(weights)
     assert np.allclose(rows(out)["vector"].to_pylist()[0], vector, atol=1e-6)
     for model in (encoder.fit(["sat"]), encode):

@@ -418,14 +418,21 @@ def _table(
 ) -> dict[str, Any]:
     """Return the table of an index. Set the command's defaults: all options, or ``shared`` ones."""
     with reading(str(file)), file.open("rb") as opened:
+        data = opened.read(MAX_SETTINGS_BYTES + 1)
+        if len(data) > MAX_SETTINGS_BYTES:
+            raise InvalidFile(f"wanted settings of at most {MAX_SETTINGS_BYTES:,} bytes")
         try:
-            table = tomllib.loads(opened.read(MAX_SETTINGS_BYTES).decode())["index"].get(name)
+            table = tomllib.loads(data.decode())["index"].get(name)
         except (ValueError, RecursionError, LookupError, AttributeError, TypeError) as error:
             raise InvalidFile(f"wanted TOML with tables [index.NAME]: {error}") from error
         if table is None:
             raise NotFound(f"{name}: no such file or folder, and no [index.{name}] in {file}")
         if not isinstance(table, dict) or not {"folder", "files"} <= {*table}:
             raise InvalidFile(f"[index.{name}] wanted a table with `folder` and `files`")
+        folder, files = table["folder"], table["files"]
+        texts = [folder, *files] if isinstance(files, list) and files else [None]
+        if not all(isinstance(text, str) and "\0" not in text for text in texts):
+            raise InvalidFile(f"[index.{name}] wanted a text `folder`, and a list of texts `files`")
         options = {opt.lstrip("-"): o for o in context.command.params for opt in o.opts}
         context.default_map = {}
         for key in {*table} - {"files"} if shared is None else {*shared} & {*table} & {*options}:
@@ -437,8 +444,13 @@ def _table(
                     f"[index.{name}] {key}: {value} runs Python or sends texts to a server; to "
                     "allow it, pass --trust on the command line"
                 )
-            is_file = key == "model" and (file.parent / str(value)).exists()
-            context.default_map[str(option.name)] = str(file.parent / value) if is_file else value
+            if key == "model":  # paths begin at the folder of the settings file
+                from vocabtool.formats.files import split_kind
+
+                kind, path = split_kind(str(value))
+                if (file.parent / path.partition("#")[0]).exists():
+                    value = f"{kind}{file.parent / path}"
+            context.default_map[str(option.name)] = value
             try:
                 option.process_value(context, value)
             except click.BadParameter as error:

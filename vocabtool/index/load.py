@@ -40,6 +40,7 @@ from vocabtool.embedding.plan import Input, can_be_read_again, changes, facts_of
 from vocabtool.embedding.shards import ID, RUN, TEXT, VECTOR, Shards, vectors_of
 from vocabtool.encoders.encoder import Vectors, same_for_documents
 from vocabtool.errors import ChangedRun, InvalidFile, NotFound, OtherModel, VocabtoolError, reading
+from vocabtool.index.contents import DocumentsChanged
 from vocabtool.index.database import ENCODED
 from vocabtool.index.documents import of_file, union, values_of
 from vocabtool.index.folder import Load, Source, home
@@ -544,7 +545,10 @@ class Loader:
         else:
             twins = self._before.rows_of_texts(changed.texts.view(pa.binary()).to_pylist())
             made = np.empty((len(changed), self._before.manifest.configuration.dim), np.float32)
-            made[twins >= 0] = self._before.vectors.take(twins[twins >= 0])
+            try:
+                made[twins >= 0] = self._before.vectors.take(twins[twins >= 0])
+            except DocumentsChanged:  # a commit of this load has deleted some of them meanwhile
+                twins[:] = -1
             if encoded := int(np.count_nonzero(new := twins < 0)):
                 made[new], *cut = self._writer.encoder().encode_counting(changed.only(new).texts)
         return EncodedBatch(
@@ -610,7 +614,10 @@ def find_unchanged(
     if vectors is not None:
         rows, configuration = np.flatnonzero(existing >= 0), before.manifest.configuration
         stored = as_stored(prepare(vectors[rows], configuration.metric), configuration.dtype)
-        is_same[rows] &= (before.vectors.take(existing[rows]) == stored).all(axis=1)
+        try:
+            is_same[rows] &= (before.vectors.take(existing[rows]) == stored).all(axis=1)
+        except DocumentsChanged:  # a commit of this load has deleted some of them meanwhile
+            is_same[rows] = False
     return existing, is_same
 
 

@@ -116,6 +116,9 @@ class VocabtoolEmbedding(BaseEmbedding):
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
         return cast(list[list[float]], self._encoder.encode(texts).tolist())
 
+    async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        return await asyncio.to_thread(self._get_text_embeddings, texts)
+
 
 class VocabtoolVectorStore(BasePydanticVectorStore):
     """An index as a vector store, with the modes default, hybrid, sparse and text_search.
@@ -181,6 +184,9 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         """Delete all nodes whose source is the document ``ref_doc_id``."""
         self._delete(_restrict(REF, [ref_doc_id], self._fields()))
 
+    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        await asyncio.to_thread(self.delete, ref_doc_id)
+
     def delete_nodes(
         self,
         node_ids: list[str] | None = None,
@@ -204,9 +210,20 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         with self._writing:
             self._index.delete(node_ids)
 
+    async def adelete_nodes(
+        self,
+        node_ids: list[str] | None = None,
+        filters: MetadataFilters | None = None,
+        **delete_kwargs: Any,
+    ) -> None:
+        await asyncio.to_thread(self.delete_nodes, node_ids, filters)
+
     def clear(self) -> None:
         """Delete all nodes."""
         self._delete(ALWAYS)
+
+    async def aclear(self) -> None:
+        await asyncio.to_thread(self.clear)
 
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
@@ -222,6 +239,11 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         chosen = None if where is None else {*self._index.ids(where)}
         wanted = (each for each in node_ids if chosen is None or each in chosen)
         return [*map(_node_of, self._index.get_many(wanted).values())]
+
+    async def aget_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+    ) -> list[BaseNode]:
+        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Search the index; ``kwargs`` replace ``explain`` and ``settings`` of the store.

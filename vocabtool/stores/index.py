@@ -116,12 +116,15 @@ def _again(read: Callable[..., Result]) -> Callable[..., Result]:
     """Make a method that reads again if another process deletes the documents that it reads."""
 
     @wraps(read)
-    def reads(index: PostgresIndex, asked: Any, *args: Any, **named: Any) -> Result:
-        asked = [*asked] if isinstance(asked, Iterator) else asked
+    def reads(index: PostgresIndex, *args: Any, **named: Any) -> Result:
+        # An iterator is read once, so that it can be passed again.
+        args = tuple([*value] if isinstance(value, Iterator) else value for value in args)
+        for name, value in named.items():
+            named[name] = [*value] if isinstance(value, Iterator) else value
         for _ in range(TRIES - 1):
             with suppress(DocumentsChanged):
-                return read(index, asked, *args, **named)
-        return read(index, asked, *args, **named)
+                return read(index, *args, **named)
+        return read(index, *args, **named)
 
     return reads
 

@@ -341,6 +341,8 @@ class PostgresWriter:
 
         ``again``: do so even if few documents are new.
         """
+        import psycopg
+
         try:
             with self._connections.translate_errors():
                 if self._connection.closed:
@@ -350,7 +352,8 @@ class PostgresWriter:
                     for place, name in enumerate(tables):
                         if progress is not None:
                             progress("tables vacuumed", place / len(tables))
-                        self._run("VACUUM (ANALYZE) " + name)
+                        with suppress(psycopg.Error):  # it only frees space
+                            self._run("VACUUM (ANALYZE) " + name)
                     self._changed = 0
                 self._index_vectors(progress, again=again)
         except VocabtoolError as error:
