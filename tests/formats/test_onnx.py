@@ -219,6 +219,25 @@ def test_operators(
     assert vocabulary.places == (Place("m.onnx", f"node enc ({op})"),)
 
 
+@pytest.mark.parametrize("values", [{"values_floats": [0.5] * 20}, {"values_strings": ["w"] * 20}])
+def test_keys_without_ids(tmp_path: Path, values: dict[str, Any]) -> None:
+    """A LabelEncoder that gives its keys no integers is no table."""
+    keys = [f"word{number}" for number in range(20)]
+    found = read(tmp_path, node("LabelEncoder", "enc", keys_strings=keys, **values))
+    assert {vocabulary.kind for vocabulary in found.vocabularies} == {"constant"}
+    assert found.vocabularies[0].unknown is None
+
+
+def test_strings_in_another_file(tmp_path: Path) -> None:
+    """They are not read, which is a warning; numbers in another file are not missed."""
+    tensors = [onnx.TensorProto(name=name, data_type=kind) for name, kind in (("w", 8), ("f", 1))]
+    for tensor in tensors:
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+    found = read(tmp_path, initializers=tensors)
+    why = "initializer w: its strings are in another file, which is not opened"
+    assert found.warnings == (why,)
+
+
 def test_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes beyond any model's number end the walk."""
     constants = [field(4, b"C%d" % n) + attribute(b"a", field(9, b"x")) for n in range(20)]

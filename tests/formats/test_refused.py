@@ -10,9 +10,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 import vocabtool
 from tests.reader_checks import survives, written
@@ -46,6 +48,19 @@ def test_pickles(tmp_path: Path, protocol: int, value: Any) -> None:
     said = refusal(written(tmp_path, pickle.dumps(value, protocol)))
     assert said.startswith("a pickle (of Python,")
     assert "not run; pass the tokenizer's files beside it" in said
+
+
+def test_a_list_is_no_pickle(tmp_path: Path) -> None:
+    """A list of words may begin like a pickle of the protocol of text."""
+    (words,) = vocabtool.inspect(written(tmp_path, b"cat\ndog\n(\n)\nbird\n")).vocabularies
+    assert len(words) == 5
+
+
+def test_parquet_of_others(tmp_path: Path) -> None:
+    """Recognised with and without rows."""
+    for rows in (["the"], []):
+        parquet.write_table(pa.table({"word": pa.array(rows, pa.string())}), tmp_path / "t")
+        assert refusal(tmp_path / "t").startswith("a Parquet file that was not written by vocab")
 
 
 @pytest.mark.parametrize("protocol", range(6))

@@ -61,6 +61,14 @@ def test_words_with_vectors(tmp_path: Path, rows: int) -> None:
     assert vocabtool.extract(tmp_path / "m" / "vocab") == words
 
 
+def test_words_with_numbers(tmp_path: Path) -> None:
+    """Names of spaCy's features and labels are words, too."""
+    nlp = pipeline(tmp_path / "m", ("the", "X", "ID", "NOUN", "SPACE", "ORG"))
+    (words,) = vocabtool.inspect(tmp_path / "m").vocabularies
+    assert pairs(words) == of_spacy(nlp)
+    assert len(words) == 6
+
+
 def test_strings(tmp_path: Path) -> None:
     """All strings, where no words have vectors; floret's vectors are refused by name."""
     nlp = pipeline(tmp_path / "m", ())
@@ -136,7 +144,7 @@ def test_damaged(tmp_path: Path, file: str, data: bytes, why: str) -> None:
     model = vocabtool.inspect(tmp_path / "m")
     assert [found.kind for found in model.vocabularies] == ["list"]
     (warning,) = model.warnings
-    assert warning.startswith(f"vocab/key2row: {why}")
+    assert warning.startswith(f"vocab/{file}: {why}")
     assert warning.endswith(": the words with vectors are not read")
 
 

@@ -133,6 +133,9 @@ def test_side(direction: str, tmp_path: Path) -> None:
     found = limit_in(tmp_path)
     assert found is not None
     assert found.cuts_start
+    assert limit_in(tmp_path, 5) == TokenLimit(5, 0, True, "--limit")
+    (tmp_path / TOKENIZER).write_text("{")  # damaged: a given limit does not need it
+    assert limit_in(tmp_path, 5) == TokenLimit(5, 0, direction == "left", "--limit")
 
 
 def test_whole_words(tmp_path: Path) -> None:

@@ -48,10 +48,12 @@ def read_file(file: Path, limit: int, what: str = "larger than {:,} bytes") -> b
     Raises :class:`UnsupportedFormat` for a file of more than ``limit`` bytes. ``what``: the message
     of this error, in which ``{0:,}`` is replaced by the limit and ``{1:,}`` by the file's size.
     """
-    size = file.stat().st_size
+    with file.open("rb") as opened:
+        size = os.fstat(opened.fileno()).st_size
+        data = opened.read(limit + 1) if size <= limit else b""
+    size = max(size, len(data))  # a device or a file in /proc has the size 0
     if size > limit:
         raise UnsupportedFormat(what.format(limit, size))
-    data = file.read_bytes()
     refuse_pointer(data[:64])
     return data
 

@@ -83,6 +83,8 @@ class _Header:
                 what = f"a key of {length:,} bytes, wanted at most {MAX_KEYS:,}"
                 raise InvalidFile(what, offset=start)
             key = buffer[pos : pos + length]
+            if key in self.values:
+                raise InvalidFile(f"the key {printable(key[:60])!r} occurs twice", offset=start)
             value_type, pos = self._number("I", pos + length)
             if value_type == STRING:
                 length, pos = self._count(pos, 1)
@@ -231,26 +233,33 @@ def _read(source: Source) -> Findings:
         return Findings()
     if not isinstance(tokens, _Array) or tokens.item_type != STRING:
         raise InvalidFile(f"{TOKENS.decode()} is not a list of strings")
-    return Findings([_vocabulary(header, header.strings(tokens), source.name)])
+    findings = Findings()
+    entries = header.strings(tokens)
+    findings.found.append(_vocabulary(header, entries, source.name, findings.warnings))
+    return findings
 
 
 READER: Final = Reader("GGUF", _recognise, _read)
 
 
-def _vocabulary(header: _Header, entries: ByteStrings, file: str) -> Vocabulary:
+def _vocabulary(
+    header: _Header, entries: ByteStrings, file: str, warnings: list[str]
+) -> Vocabulary:
     model = header.value(b"model", bytes) or b""
     what = f"tokenizer {printable(model)!r}, which is unknown to vocabtool"
     kind, marker, what = MODELS.get(model, ("list", None, what))
     types: list[int] = header.numbers(b"token_type", INTEGERS).tolist()
     if len(types) not in (0, len(entries)):
-        raise InvalidFile(f"{len(types):,} types for {len(entries):,} tokens, wanted one per token")
+        warnings.append(f"{len(types):,} types for {len(entries):,} tokens: the types are ignored")
+        types = []
     unknown = header.value(b"unknown_token_id", int)
     if unknown is None and types.count(UNKNOWN) == 1:
         unknown = types.index(UNKNOWN)
     elif unknown is not None and not 0 <= unknown < len(entries):
-        raise InvalidFile(
+        warnings.append(
             f"the unknown token has id {unknown:,}, but there are {len(entries):,} tokens"
         )
+        unknown = None
     notes = [what]
     if merges := header.value(b"merges", _Array):
         notes.append(f"{merges.items:,} merges")

@@ -61,15 +61,17 @@ GRAPH_NODES, INITIALIZERS, FUNCTION_NODES = 1, 5, 7
 # The fields of NodeProto, AttributeProto and TensorProto.
 OUTPUT, NODE_NAME, OP, ATTRIBUTES, DOMAIN = 2, 3, 4, 5, 7
 NAME, INTEGER, STRING, TENSOR, GRAPH, FLOATS, INTEGERS, STRINGS, GRAPHS = 1, 3, 4, 5, 6, 7, 8, 9, 11
-STRING_DATA, TENSOR_NAME = 6, 8
+DATA_TYPE, STRING_DATA, TENSOR_NAME, EXTERNAL, DATA_LOCATION = 2, 6, 8, 13, 14
+STRING_TYPE, ELSEWHERE = 8, 1  # a data type, and a location of data
 
 MAX_PARTS: Final = 300_000  # nodes, attributes, graphs and initializers
 MAX_DEPTH: Final = 16  # of nested graphs
 LARGE: Final = 1 << 10  # bytes of a string that may be a whole tokenizer
 
+KEYS: Final = b"keys_strings"  # of a LabelEncoder, which may also give them numbers or strings
 # Lists in which a node looks up strings, and the list with their ids (without it: positions).
 IDS: Final = {
-    b"keys_strings": b"values_int64s",
+    KEYS: b"values_int64s",
     b"cats_strings": b"cats_int64s",
     b"classes_strings": b"",
     b"string_vocabulary": b"",
@@ -209,6 +211,7 @@ class _Model:
             with self.findings.warning(f"{scope}an initializer"):
                 tensor = _Fields(self._buffer, part, STRING_DATA)
                 name = printable(tensor.text(TENSOR_NAME)) or "initializer"
+                self._warn_external(tensor, f"{scope}initializer {name}")
                 if tensor.strings:
                     place = Place(self._file, f"{scope}initializer {name}")
                     yield constant(name, tensor.strings, place)
@@ -236,7 +239,9 @@ class _Model:
         name = fields.text(NAME)
         strings = fields.strings
         if TENSOR in fields.spans:
-            strings = _Fields(self._buffer, fields.spans[TENSOR], STRING_DATA).strings
+            tensor = _Fields(self._buffer, fields.spans[TENSOR], STRING_DATA)
+            self._warn_external(tensor, node.place)
+            strings = tensor.strings
         if strings:
             node.strings[name] = strings
         if fields.integers or INTEGER in fields.numbers:
@@ -244,6 +249,12 @@ class _Model:
         if STRING in fields.spans:
             node.texts[name] = fields.spans[STRING]
         return GRAPH in fields.spans or GRAPHS in fields.spans
+
+    def _warn_external(self, tensor: _Fields, place: str) -> None:
+        external = EXTERNAL in tensor.spans or tensor.numbers.get(DATA_LOCATION) == ELSEWHERE
+        if external and tensor.numbers.get(DATA_TYPE) == STRING_TYPE:
+            what = "its strings are in another file, which is not opened"
+            self.findings.warnings.append(f"{place}: {what}")
 
     def _of_node(self, node: _Node) -> Iterator[Finding]:
         """Yield what the attributes of a node contain."""
@@ -255,7 +266,7 @@ class _Model:
         for name, strings in node.strings.items():
             listed = node.name if name == b"value" else f"{node.name}.{printable(name)}"
             where = Place(self._file, f"{node.place}: {printable(name)}")
-            if name in IDS:
+            if name in IDS and (name != KEYS or IDS[KEYS] in node.integers):
                 yield _table(node, strings, node.integers.get(IDS[name]), place)
             elif name in NO_WORDS:
                 yield PassedOver(listed, len(strings), where, "settings of the node or stop words")
@@ -350,7 +361,7 @@ PARTS: Final[Mapping[str, Mapping[int, str]]] = {
     "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
     "sparse": {1: "tensor", 2: "tensor"},
 }
-INPUTS, EXTERNAL = 11, 13
+INPUTS: Final = 11
 MAX_FIELDS: Final = 5_000_000  # of all these messages; a graph of 1,000 nodes has 20,000
 DYNAMIC: Final = b"DynamicQuantize"  # operators that begin so quantize by all values of a batch
 

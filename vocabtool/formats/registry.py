@@ -68,13 +68,13 @@ def other_readers() -> tuple[Reader, ...]:
         gguf.READER,
         keras.ARCHIVE,
         binary_vectors.NUMPY,
+        vocabulary_files.READER,
         REFUSED,
         tflite.READER,
         binary_vectors.FASTTEXT,
         sentencepiece.READER,
         onnx.READER,
         binary_vectors.WORD2VEC,
-        vocabulary_files.READER,
         JSON,
         word_vectors.READER,
         byte_tokens.RANKS,
@@ -115,7 +115,7 @@ REFUSALS: Final = (
     ),
     (
         re.compile(
-            rb"\x80[\x02-\x05]|\((?:[ld]|V[^\n]*\n)p[01]\n|c[\w.]+\n\w+\n(?:p[01]\n|\()"
+            rb"\x80[\x02-\x05]|\((?:[ld]|V[^\n]*\n)p[01]\n|c[\w.]+\n\w+\n(?:p[01]\n|\((?!\n))"
             rb"|(?s:PK\x03\x04.*?\.pkl)|(?s:\x93NUMPY.{0,4000})\|O'"
         ),
         "a pickle (of Python, PyTorch, gensim, scikit-learn or NumPy), which is a program: it is "
@@ -133,6 +133,11 @@ REFUSALS: Final = (
         '`model.save("model.keras")` or `model.export(FOLDER)`',
     ),
     (
+        re.compile(rb"PAR1\x15"),  # the first field of any page header or footer
+        "a Parquet file that was not written by vocabtool: write its words in a text file, one on "
+        "each line",
+    ),
+    (
         re.compile(rb"(?:[0-9]{1,10} b?(?:'.*'|\".*\") [0-9]{1,9}\r?\n){3}"),
         "an RWKV vocabulary, which is not read: load it with the rwkv package, and write each "
         "token in base64, a space and its id on one line",
@@ -143,7 +148,7 @@ REFUSALS: Final = (
         "write each token in base64, a space and its rank on one line",
     ),
     (
-        re.compile(rb"### SubwordTextEncoder|'<pad>_?'\n'<EOS>_?'\n"),
+        re.compile(rb"### SubwordTextEncoder|'<pad>_?'\r?\n'<EOS>_?'\r?\n"),
         "a list of subwords of TensorFlow Datasets or Tensor2Tensor (SubwordTextEncoder), which is "
         "not read: load it there, and write its subwords in a text file, one on each line",
     ),

@@ -38,15 +38,22 @@ NUMBERS: Final = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}  # MessagePack: bytes of a
 MAPS: Final = {0xDE: 2, 0xDF: 4}  # ... and of the length of a map
 
 
-# Labels of spaCy, which have numbers instead of hashes and are not in ``strings.json``
-# (spacy/symbols.pyx). Many are words, too.
+# Features and labels of spaCy, which have numbers instead of hashes and are not in
+# ``strings.json`` (spacy/symbols.pyx). Many are words, too.
+FEATURES: Final = """ID ORTH LOWER NORM SHAPE PREFIX SUFFIX LENGTH CLUSTER LEMMA POS TAG DEP
+ENT_IOB ENT_TYPE HEAD SENT_START SPACY PROB LANG ADJ ADP ADV AUX CONJ CCONJ DET INTJ NOUN NUM PART
+PRON PROPN PUNCT SCONJ SYM VERB X EOL SPACE"""
 LABELS: Final = """PERSON NORP FACILITY ORG GPE LOC PRODUCT EVENT WORK_OF_ART LANGUAGE LAW DATE
 TIME PERCENT MONEY QUANTITY ORDINAL CARDINAL acomp advcl advmod agent amod appos attr aux auxpass
 cc ccomp complm conj cop csubj csubjpass dep det dobj expl hmod hyph infmod intj iobj mark meta
 neg nmod nn npadvmod nsubj nsubjpass num number oprd obj obl parataxis partmod pcomp pobj poss
 possessive preconj prep prt punct quantmod relcl rcmod root xcomp acl ENT_KB_ID MORPH ENT_ID IDX
 _"""
-SYMBOLS: Final = {0: "", **dict(enumerate(LABELS.split(), 380))}
+SYMBOLS: Final = {
+    0: "",
+    **dict(enumerate(FEATURES.split(), 64)),
+    **dict(enumerate(LABELS.split(), 380)),
+}
 
 
 def read(folder: Path) -> Findings | None:
@@ -87,15 +94,17 @@ def _content(file: Path) -> bytes:
 
 def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocabulary | None:
     if (vocab / SETTINGS).is_file():
-        settings = json_file.expect(json_file.parse(_content(vocab / SETTINGS)), dict, SETTINGS)
+        with reading(within + SETTINGS):
+            settings = json_file.expect(json_file.parse(_content(vocab / SETTINGS)), dict, SETTINGS)
         if settings.get("mode") == "floret":
             raise UnsupportedFormat("floret vectors, whose rows belong to parts of words")
     rows = _integer_map(_content(vocab / KEYS))
     if not rows:
         return None
-    refuse_link(vocab / VECTORS)
-    with (vocab / VECTORS).open("rb") as file:
-        shape = read_array_head(file).shape
+    with reading(within + VECTORS):
+        refuse_link(vocab / VECTORS)
+        with (vocab / VECTORS).open("rb") as file:
+            shape = read_array_head(file).shape
     last = max(rows.values())
     if len(shape) != 2 or last >= shape[0]:
         raise InvalidFile(f"{KEYS} needs row {last:,}, but the array has shape {shape}")

@@ -32,7 +32,7 @@ from vocabtool.vocabulary import Place, Unknown, Vocabulary, printable
 MODEL_CODES, MODEL_GRAPHS, MODEL_BUFFERS = 1, 2, 4
 GRAPH_TENSORS, GRAPH_OPERATORS = 0, 3
 TENSOR_TYPE, TENSOR_BUFFER, TENSOR_NAME = 1, 2, 3
-BUFFER_DATA: Final = 0
+BUFFER_DATA, BUFFER_OFFSET = 0, 1  # offset: data after the flatbuffer, in models over 2 GB
 OPERATOR_CODE, OPERATOR_INPUTS, OPERATOR_OUTPUTS = 0, 1, 2
 OPERATOR_OPTIONS, OPERATOR_CUSTOM_OPTIONS = 4, 5
 CODE_CUSTOM, CODE_BUILTIN = 1, 3
@@ -181,7 +181,12 @@ class _Model:
                     self.findings.found.append(constant(tensor.name, entries, place, (note,)))
 
     def _value(self, tensor: _Tensor) -> bytes:
-        return self._bytes(self._buffers[tensor.buffer], BUFFER_DATA)
+        holder = self._buffers[tensor.buffer]
+        if holder.has(BUFFER_OFFSET):
+            raise InvalidFile(
+                "the tensor's value was not read, because it is stored after the flatbuffer"
+            )
+        return self._bytes(holder, BUFFER_DATA)
 
     def _bytes(self, table: Table, field: int) -> bytes:
         value = table.vector(field, "u1")

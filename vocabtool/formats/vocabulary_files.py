@@ -382,7 +382,7 @@ def _read_csv(data: bytes, name: str) -> Vocabulary:
             ),
         )
         stored, ids = _columns(table)
-    except (pa.ArrowException, ValueError) as error:
+    except (pa.ArrowException, ValueError, OverflowError) as error:
         raise InvalidFile(f"invalid or damaged CSV file: {error}") from error
     first_id, uneven = numbering(ids)
     return Vocabulary(name, "asset", stored, first_id, uneven)

@@ -16,7 +16,6 @@ from vocabtool.formats.reader import Model
 from vocabtool.formats.saved_model import graph_files, tokenizers
 from vocabtool.formats.saved_model.graph import (
     DT_STRING,
-    PHRASE_OP,
     PIECE_OP,
     TABLE_OP,
     Body,
@@ -49,16 +48,13 @@ from vocabtool.tokenization.steps import BertSplit
 from vocabtool.tokenization.text_arrays import Step
 from vocabtool.vocabulary import Vocabulary, printable
 
-LookupKind = Literal[
-    "table", "wordpiece", "fast wordpiece", "sentencepiece", "fast sentencepiece", "phrase"
-]
+LookupKind = Literal["table", "wordpiece", "fast wordpiece", "sentencepiece", "fast sentencepiece"]
 # Tokenizer ops that contain their own model, with the index of their text input.
 TOKENIZERS: Final[dict[bytes, tuple[LookupKind, int]]] = {
     b"SentencepieceTokenizeOp": ("sentencepiece", 1),
     b"SentencepieceTokenizeWithOffsetsOp": ("sentencepiece", 1),
     b"FastWordpieceTokenizeWithOffsets": ("fast wordpiece", 0),
     b"FastSentencepieceTokenize": ("fast sentencepiece", 1),
-    b"PhraseTokenize": ("phrase", 0),
 }
 # These ops output subword pieces. The op itself is the site, not the lookup of its pieces.
 PIECES_OF: Final = ("WordpieceTokenizeWithOffsets",)
@@ -182,7 +178,7 @@ class LookupSite(NamedTuple):
 
 def find_lookup_sites(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[LookupSite]:
     for body in linker.graph.bodies:
-        for mark in (TABLE_OP, PIECE_OP, PHRASE_OP):
+        for mark in (TABLE_OP, PIECE_OP):
             for node in body.nodes_with(mark):
                 op = node.op.removeprefix(b"TFText>")
                 vocabulary: Vocabulary | None = None
@@ -266,7 +262,9 @@ class LookupPath(NamedTuple):
                     raise VocabtoolError(
                         f"{vocabulary.name}: its SentencePiece model was not found"
                     )
-                nbest = TracePoint(self.linker, site.body, site.text).input(node, 2).scalar()
+                nbest = None
+                with suppress(NotUnderstood):
+                    nbest = TracePoint(self.linker, site.body, site.text).input(node, 2).scalar()
                 if nbest not in (0, 1):
                     raise VocabtoolError(
                         f"{vocabulary.name}: the model splits texts at random (nbest_size "

@@ -107,6 +107,19 @@ class TokenLimit:
             if static.style != "sentence-transformers":  # the others cut the end
                 truncation = {**truncation, "direction": "right"}
         side = truncation.get("direction")
+        if static is None:
+            try:
+                file, settings = find_settings(folders, TOKENIZER_CONFIG)
+                if isinstance(tokenizer, SentencePieceTokenizer):
+                    ends = settings.get("add_bos_token"), settings.get("add_eos_token")
+                    special = sum(each is True for each in ends)
+                side = settings.get("truncation_side", side)
+                if side is not None and str(side).lower() not in ("left", "right"):
+                    what = f"truncation_side is {side!r:.40}, wanted left or right"
+                    raise InvalidFile(what, file=str(file))
+            except VocabtoolError:
+                if places is None:
+                    raise
         if places is not None:
             if places <= special:
                 added = plural(special, "special token", "special tokens")
@@ -122,14 +135,6 @@ class TokenLimit:
         elif static is not None:
             limit = _of_tokenizer(static.tokenizer, truncation)
         else:
-            file, settings = find_settings(folders, TOKENIZER_CONFIG)
-            side = settings.get("truncation_side", side)
-            if side is not None and str(side).lower() not in ("left", "right"):
-                what = f"truncation_side is {side!r:.40}, wanted left or right"
-                raise InvalidFile(what, file=str(file))
-            if isinstance(tokenizer, SentencePieceTokenizer):
-                ends = settings.get("add_bos_token"), settings.get("add_eos_token")
-                special = sum(each is True for each in ends)
             limit = _limit_in(folders, truncation)
         return (
             None if limit is None else cls(limit[0], special, str(side).lower() == "left", limit[1])
