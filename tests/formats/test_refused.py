@@ -139,6 +139,7 @@ def test_numpy(tmp_path: Path, array: Any, wanted: str) -> None:
         (b"1 'the' 3\n2 b'\\xff' 1\n3 \"it's\" 4\n", "an RWKV vocabulary"),
         (b"### SubwordTextEncoder\n### Metadata: {}\n'the_'\n", "a list of subwords of TensorFlow"),
         (b"'<pad>'\n'<EOS>'\n'the_'\n", "a list of subwords of TensorFlow"),
+        (b"'<pad>_'\r\n'<EOS>_'\r\n'the_'\r\n", "a list of subwords of TensorFlow"),
         (b'{"bpe_ranks": "! 0 IQ==", "special_tokens": {}}', "tiktoken ranks in JSON"),
     ],
 )

@@ -147,6 +147,16 @@ def test_damaged_strings(tmp_path: Path, content: bytes, message: str) -> None:
     assert re.search(message, warning)
 
 
+def test_strings_after_the_model(tmp_path: Path) -> None:
+    """In models over 2 GB: not read, which is a warning."""
+    made = schema.ModelT.InitFromPackedBuf(model([tensor("words", 1)], [b""]), 0)
+    made.buffers[1].offset, made.buffers[1].size = 1_000, 200
+    builder = flatbuffers.Builder()
+    builder.Finish(made.Pack(builder), b"TFL3")
+    (warning,) = vocabtool.inspect(write(tmp_path, bytes(builder.Output()))).warnings
+    assert "words: the tensor's value was not read, because it is stored after" in warning
+
+
 def packed(files: dict[str, bytes]) -> bytes:
     """Files as tflite-support packs them: a zip archive, appended to the model."""
     out = io.BytesIO()

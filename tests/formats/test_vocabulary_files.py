@@ -34,13 +34,13 @@ from vocabtool import (
     InvalidFile,
     NotFound,
     Place,
-    Special,
     Unknown,
     UnknownFormat,
     Vocabulary,
     read,
     save,
 )
+from vocabtool.vocabulary import Special
 
 Format = Literal["text", "json", "csv", "parquet"]
 FORMATS: tuple[Format, ...] = ("text", "json", "csv", "parquet")
