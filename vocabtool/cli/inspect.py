@@ -18,11 +18,12 @@ from vocabtool.cli.options import (
     gather,
     split_model,
 )
-from vocabtool.cli.output import check_ending, check_files, deliver_report
+from vocabtool.cli.output import check_ending, check_files, show_report, standard_output, width
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.formats.vocabulary_files import FileFormat
+    from vocabtool.reports.report import Report
     from vocabtool.tokenization.words import Words
 
 EXTRACT_FORMATS = ("text", "json", "csv", "parquet")
@@ -61,7 +62,7 @@ def inspect_command(model: str, show_all: bool, report_format: Literal["table", 
     if name is not None:
         found = found._replace(vocabularies=(choose(found, name),))
     report = model_report(found, passed_over=show_all)
-    deliver_report(report, "-", None, report_format)
+    _show(report, report_format)
     if report_format != "json" and not found.vocabularies:
         passed = f"{len(found.passed_over)} lists skipped"
         tell(f"{found.path}: no vocabulary found ({found.format}; {passed})")
@@ -165,7 +166,18 @@ def words_command(
     own_rule = {**options, "name": None, "rule": None}
     others = [(other, open_words(other, own_rule)) for other in beside]
     report = words_report(open_words(model, options), texts, model, others)
-    deliver_report(report, "-", None, report_format)
+    _show(report, report_format)
+
+
+def _show(report: Report, report_format: Literal["table", "json"]) -> None:
+    """Print a report; a table in the encoding of standard output, JSON in UTF-8."""
+    from vocabtool.reports.render import render_text
+
+    if report_format == "json":
+        show_report(report, report_format)
+        return
+    with standard_output():
+        sys.stdout.writelines(render_text(report, width()))
 
 
 def open_words(model: str, options: dict[str, Any]) -> Words:
