@@ -51,6 +51,7 @@ def visit(chromium: Browser, server: str) -> Iterator[Visits]:
     def opened(name: str, width: int = 1280, scheme: Any = "light") -> Visit:
         size: Any = {"width": width, "height": HEIGHT}
         page = chromium.new_page(viewport=size, is_mobile=width < 600, color_scheme=scheme)
+        page.set_default_timeout(120_000)  # large pages on busy machines
         visits.append(visit := Visit(page, [], []))
         page.on("request", lambda request: visit.requests.append(request.url))
         page.on("websocket", lambda socket: visit.requests.append(socket.url))

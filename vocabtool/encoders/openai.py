@@ -86,12 +86,12 @@ class Retries(urllib3.Retry):
 
     def parse_retry_after(self, retry_after: str) -> float:
         try:
-            return super().parse_retry_after(retry_after)
+            return float(super().parse_retry_after(retry_after))
         except (exceptions.InvalidHeader, ValueError, OverflowError):  # not a time
             return 0.0
 
     def get_backoff_time(self) -> float:
-        delay = min(BACKOFF * 2 ** (len(self.history) - 1), MAX_BACKOFF)
+        delay = min(BACKOFF * 2.0 ** (len(self.history) - 1), MAX_BACKOFF)
         return delay * random.uniform(0.5, 1)  # noqa: S311 - not a secret
 
 
