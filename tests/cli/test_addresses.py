@@ -219,14 +219,14 @@ def test_settings_name_an_address(place: Place, tmp_path: Path) -> None:
         f'model = "{MODEL}"\nid-field = "key"\nkeep = ["year"]\n'
     )
     config = ("--config", tmp_path / "vocabtool.toml")
-    place.run("index", "named", *config)
-    assert place.run("get", "named", "d4", *config) == place.run(
+    place.run(*config, "index", "named")
+    assert place.run(*config, "get", "named", "d4") == place.run(
         "get", place.address("named"), "d4"
     )
-    place.run("update", "named", *config)
-    place.run("verify", "named", *config)
+    place.run(*config, "update", "named")
+    place.run(*config, "verify", "named")
     for unknown in ("other", "named/"):
-        place.run("list", unknown, *config, code=3)
+        place.run(*config, "list", unknown, code=3)
 
 
 def test_served(place: Place, both: tuple[Path, str, Path], tmp_path: Path) -> None:

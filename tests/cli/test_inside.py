@@ -69,7 +69,7 @@ def test_the_report_of_one_document(index: str) -> None:
     assert lines(index_report(Index.open(index), report, 2.5, 0.0)) == [
         f"{index}: 1 document",
         "  done now    1 added, 2 unchanged in 2.5 s",
-        "  resumed     1 document indexed before, by an interrupted load or by other processes",
+        "  resumed     1 document indexed before, by an interrupted load",
         "  skipped     1 invalid row",
         "  dropped     1 document with a repeated id",
         "  zero        1 vector: found by keywords only",
