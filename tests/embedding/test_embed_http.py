@@ -47,13 +47,11 @@ class Runs:
         embed(str(self.corpus), encoder, self.folder / out, **rows)
         return self.folder / out
 
-    def start(
-        self, server: Server, workers: str = "1", out: str = "out"
-    ) -> subprocess.Popen[bytes]:
+    def start(self, server: Server, out: str = "out") -> subprocess.Popen[bytes]:
         """The same as a person does it."""
         command = [sys.executable, "-m", "vocabtool", "embed", str(self.corpus), "--quiet"]
         command += ["--model", server.model, "--id-field", "id", "--shard-rows", str(SHARD)]
-        command += ["--batch-size", str(BATCH), "--workers", workers]
+        command += ["--batch-size", str(BATCH)]
         command += ["-o", str(self.folder / out)]
         return subprocess.Popen(command, cwd=ROOT, env=os.environ, start_new_session=True)
 
@@ -167,19 +165,16 @@ def wait_for(server: Server, texts: int, process: subprocess.Popen[bytes]) -> No
         time.sleep(0.001)
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_run_that_is_killed(workers: str, runs: Runs, server: Server, full: bool) -> None:
-    """What is committed is never asked again; of the rest, at most a shard a worker and kill."""
-    if workers != "1" and not full:
-        pytest.skip("takes more than a minute: only with --full")
-    generator = random.Random(int(workers))
+def test_a_run_that_is_killed(runs: Runs, server: Server, full: bool) -> None:
+    """What is committed is never asked again; of the rest, at most a shard a kill."""
+    generator = random.Random(1)
     for number in range(20 if full else 1):
         out = f"out-{number}"
         server.asked.clear()
         kills, kept = 0, dict[str, int]()  # how often each text was asked when it was committed
         while True:
-            process = runs.start(server, workers, out)
-            wait_for(server, generator.randrange(SHARD, (1 + int(workers)) * SHARD), process)
+            process = runs.start(server, out)
+            wait_for(server, generator.randrange(SHARD, 2 * SHARD), process)
             if process.poll() is not None:
                 break
             os.killpg(process.pid, signal.SIGKILL)
@@ -190,5 +185,5 @@ def test_a_run_that_is_killed(workers: str, runs: Runs, server: Server, full: bo
         assert process.returncode == 0
         assert kills > 1
         assert {text: server.asked[text] for text in kept} == kept
-        assert again(server, runs.texts) <= kills * int(workers) * SHARD
+        assert again(server, runs.texts) <= kills * SHARD
         runs.check(server, out)
