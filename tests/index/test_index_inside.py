@@ -23,7 +23,7 @@ from tests.builders.small_indexes import (
 )
 from vocabtool import Index
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
-from vocabtool.index import folder, generation
+from vocabtool.index import folder, maintenance
 from vocabtool.index import index as index_module
 from vocabtool.index.database import DatabaseWriter
 from vocabtool.index.folder import Commit, Manifest, read_commit
@@ -221,11 +221,13 @@ def test_a_copy_closes_the_generation_that_it_leaves(
 
     def read(path: Path, earlier: Commit | None = None) -> Commit:
         if len(found) == 1:
-            Index.open(path).compact()
+            with monkeypatch.context() as plain:
+                plain.setattr(maintenance, "read_commit", read_commit)
+                Index.open(path).compact()
         found.append(read_commit(path, earlier))
         return found[-1]
 
-    monkeypatch.setattr(generation, "read_commit", read)
+    monkeypatch.setattr(maintenance, "read_commit", read)
     assert len(index.copy(tmp_path / "new")) == 28
     assert [commit.folder == found[0].folder for commit in found[:4]] == [True, *[False] * 3]
     for commit in found:
