@@ -180,7 +180,7 @@ def tell_story(folder: Path) -> None:
     documents = documentation()
     texts = [document.text for document in documents]
     corpus = folder / "documents.jsonl"
-    rows = (json.dumps({"id": each.id, "text": each.text}) for each in documents)
+    rows = (json.dumps({"id": row.id, "text": row.text}) for row in documents)
     corpus.write_text("\n".join(rows) + "\n", "utf-8")
     _tell("Documents are collected", f"{len(texts):,} texts of Python's documentation, in {corpus}")
     path = save_encoder(folder, texts)
@@ -193,7 +193,7 @@ def tell_story(folder: Path) -> None:
     counter.count([string_array(texts)])
     report = counter.report(model=str(path), sources=(str(corpus),))
     rate = f"{report.tokens_unknown:,} of {report.tokens:,} words, {report.token_rate:.1%}"
-    some = ", ".join(printable(each.word) for each in report.commonest(6))
+    some = ", ".join(printable(row.word) for row in report.commonest(6))
     command = f"$ vocabtool oov {model} {source}"
     _tell("The words that it does not know are counted", f"{rate}; among them {some}", command)
     index = Index.create(folder / "index", path, sample=texts)
