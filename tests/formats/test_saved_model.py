@@ -208,14 +208,14 @@ def test_what_may_not_be_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (folder / "keras_metadata.pb").write_bytes(b"")
     (folder / "assets" / "a.txt").write_bytes(ASSET)
     (folder / "assets" / "b.txt").write_bytes(ASSET)
-    read_bytes = Path.read_bytes
+    open_path = Path.open
 
-    def refuse(path: Path) -> bytes:
+    def refuse(path: Path, *arguments: Any, **options: Any) -> Any:
         if path.name in ("keras_metadata.pb", "a.txt"):
             raise PermissionError(13, "Permission denied")
-        return read_bytes(path)
+        return open_path(path, *arguments, **options)
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     found = vocabtool.inspect(folder)
     assert found.warnings == (
         "keras_metadata.pb: Permission denied",
