@@ -1,6 +1,7 @@
 """Translate a condition on fields, such as ``year >= 2020``, to SQL.
 
-``Compiler`` is the same for all databases; ``Sqlite`` writes the SQL for an index in a folder.
+``Compiler`` writes the SQL of SQLite, for an index in a folder. A subclass for another database
+replaces the methods that test one column.
 
 As in SQL, a comparison with null is null, and so is its negation (ISO/IEC 9075-2, 8.1 and 6.39).
 Strings are compared by their UTF-8 bytes. No user input becomes SQL: values are parameters, and
@@ -10,7 +11,6 @@ columns are named by number.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NoReturn, assert_never, cast
@@ -53,96 +53,32 @@ INSIDE: Final = {"=": "({0} >= {1} AND {0} < {2})", "!=": "({0} < {1} OR {0} >= 
 BESIDE: Final = {"<": ("<", 0), "<=": ("<", 1), ">": (">=", 1), ">=": (">=", 0)}
 
 
-class Dialect(ABC):
-    """Writes SQL that tests one column, for one kind of database.
+class Compiler:
+    """Translates conditions on the fields of an index.
 
-    ``values``: the parameters, in the order of their placeholders. The methods have an argument
-    ``name``, the name of the column: ``id``, ``text``, or ``field_`` and a number. If the value of
-    the column is null, the test is null.
+    ``values``: the parameters, in the order of their placeholders. The methods that test one column
+    have an argument ``name``, the name of the column: ``id``, ``text``, or ``field_`` and a number.
+    If the value of the column is null, the test is null. The SQL may call ``FUNCTIONS``.
     """
 
     mark = "?"
 
-    def __init__(self) -> None:
+    def __init__(self, database: Database, rows: int, fields: Fields, text: str) -> None:
+        self._database, self._rows = database, rows
+        self._fields, self._text = fields, text
         self.values: list[object] = []
 
-    def put(self, *values: object) -> str:
-        """Add parameters; return their placeholders, separated by commas."""
-        self.values += values
-        return ", ".join([self.mark] * len(values))
-
-    @abstractmethod
-    def negation(self, test: str) -> str: ...
-
-    @abstractmethod
-    def of_document(self, test: str, has_null: bool) -> str:
-        """Return ``test`` as SQL that can be combined with tests of fields.
-
-        ``test``: SQL that tests the id or text. ``has_null``: whether ``test`` may be null.
-        """
-
-    def comparison(self, name: str, sign: Comparison, value: Value) -> str:
-        return f"{name} {sign} {self.put(value)}"
-
-    def any_of(self, name: str, values: Sequence[Value]) -> str:
-        return f"{name} IN ({self.put(*values)})"
-
-    @abstractmethod
-    def instant(self, name: str) -> str:
-        """Return SQL that converts a date to microseconds since year 1; null for other strings."""
-
-    @abstractmethod
-    def like(self, name: str, pattern: str) -> str: ...
-
-    @abstractmethod
-    def folded_like(self, name: str, pattern: str) -> str:
-        """Return SQL that compares the case-folded string with a case-folded pattern."""
-
-    @abstractmethod
-    def starts_with(self, name: str, start: str) -> str: ...
-
-    @abstractmethod
-    def has_substring(self, name: str, part: str) -> str: ...
-
-    @abstractmethod
-    def has_word(self, name: str, word: str) -> str: ...
-
-    @abstractmethod
-    def has_lists(self, name: str, value: Value) -> bool:
-        """Return whether a value of the column may be a list."""
-
-    @abstractmethod
-    def has_element(self, name: str, values: Sequence[Value]) -> str:
-        """Return SQL that tests whether the column has a list with at least one of the values."""
-
-    @abstractmethod
-    def contains(self, name: str, value: Value) -> str:
-        """Return SQL that searches a list for an element, and a plain string for a substring."""
-
-    @abstractmethod
-    def first_non_number(self, name: str) -> tuple[str, str] | None:
-        """Return (id, value) of the first document whose value is not a number, or ``None``."""
-
-
-class Compiler:
-    """Translates conditions on the fields of an index."""
-
-    def __init__(self, dialect: Dialect, fields: Fields, text: str) -> None:
-        self._dialect = dialect
-        self._fields = fields
-        self._text = text
-
     def of(self, asked: Condition) -> str:
-        """Return the SQL of a condition; its parameters are added to ``dialect.values``."""
+        """Return the SQL of a condition; its parameters are added to ``values``."""
         match asked:
             case Not(condition):
-                return self._dialect.negation(self.of(condition))
+                return self.negation(self.of(condition))
             case Junction(word, conditions):
                 return _join_balanced([self.of(each) for each in conditions], word)
             case Test():
                 if asked.field in (ID, TEXT):
                     has_null = any(isinstance(each, Moment) for each in asked.values)
-                    return self._dialect.of_document(self._test(asked), has_null)
+                    return self.of_document(self._test(asked), has_null)
                 return self._test(asked)
             case _:
                 assert_never(asked)
@@ -170,28 +106,28 @@ class Compiler:
         others = [each for each in asked.values if not isinstance(each, Moment)]
         match asked.operator:
             case "in":
-                tests = [self._dialect.any_of(name, others)] if others else []
+                tests = [self.any_of(name, others)] if others else []
                 tests += [self._moment(name, "=", each) for each in moments]
                 return _join_balanced(tests, "or")
             case "startswith":
-                return self._dialect.starts_with(name, str(others[0]))
+                return self.starts_with(name, str(others[0]))
             case "has word":
-                return self._dialect.has_word(name, str(others[0]))
+                return self.has_word(name, str(others[0]))
             case "ilike":
                 pattern = str(others[0]).casefold()
                 if len(pattern.encode()) > MAX_PATTERN:
                     self._refuse(f"the pattern has more than {MAX_PATTERN:,} bytes", asked.position)
-                return self._dialect.folded_like(name, pattern)
+                return self.folded_like(name, pattern)
             case "like":
-                return self._dialect.like(name, str(others[0]))
+                return self.like(name, str(others[0]))
             case comparison:
                 sign = cast(Comparison, comparison)
                 if moments:
                     return self._moment(name, sign, moments[0])
-                return self._dialect.comparison(name, sign, others[0])
+                return self.comparison(name, sign, others[0])
 
     def _moment(self, name: str, comparison: Comparison, moment: Moment) -> str:
-        at, put = self._dialect.instant(name), self._dialect.put
+        at, put = self.instant(name), self.put
         if comparison in ("=", "!="):
             return INSIDE[comparison].format(at, put(moment.start), put(moment.end))
         sign, bound = BESIDE[comparison]
@@ -216,11 +152,11 @@ class Compiler:
                     f"{operator!r} compares texts: write the date in single quotes", position
                 )
         if operator == "has":
-            return self._dialect.has_element(name, asked.values)
-        if is_own or not self._dialect.has_lists(name, asked.values[0]):
+            return self.has_element(name, asked.values)
+        if is_own or not self.has_lists(name, asked.values[0]):
             self._check(asked, kind, name)
-            return self._dialect.has_substring(name, str(asked.values[0]))
-        return self._dialect.contains(name, asked.values[0])
+            return self.has_substring(name, str(asked.values[0]))
+        return self.contains(name, asked.values[0])
 
     def _check(self, asked: Test, kind: Kind, name: str) -> None:
         numbers = kind in ("integer", "number")
@@ -235,59 +171,45 @@ class Compiler:
             content = PLAIN[kind] + HINTS.get(kind, "")
             if kind == "string" and not isinstance(value, bool):
                 content = NO_NUMBERS
-                if (first := self._dialect.first_non_number(name)) is not None:
+                if (first := self.first_non_number(name)) is not None:
                     content += f". Document {first[0]!r} has {first[1][:50]!r}"
             self._refuse(f"the field {asked.field!r} contains {content}", position)
 
     def _refuse(self, what: str, position: int) -> NoReturn:
         raise InvalidCondition(f"where: {what}", self._text, position)
 
-
-def _join_balanced(parts: list[str], word: str) -> str:
-    """Join SQL conditions as a balanced tree, because databases limit their depth."""
-    if len(parts) == 1:
-        return parts[0]
-    half = len(parts) // 2
-    return f"({_join_balanced(parts[:half], word)} {word} {_join_balanced(parts[half:], word)})"
-
-
-def rows_where(database: Database, rows: int, fields: Fields, condition: Where) -> Mask:
-    """Return a mask of the rows that satisfy a condition. Raises :class:`InvalidCondition`."""
-    dialect = Sqlite(database, rows)
-    where = Compiler(dialect, fields, condition.text).of(condition.tree)
-    with database.statements() as connection:
-        for name, count, function in FUNCTIONS:
-            connection.create_function(name, count, function, deterministic=True)
-    found = database.fetch_rows(f"SELECT row FROM fields WHERE {where}", dialect.values)
-    mask = np.zeros(rows, np.bool_)
-    mask[found[found < rows]] = True
-    mask.flags.writeable = False
-    return mask
-
-
-class Sqlite(Dialect):
-    """Writes SQL for SQLite. The SQL may call the Python functions in ``FUNCTIONS``."""
-
-    def __init__(self, database: Database, rows: int) -> None:
-        super().__init__()
-        self._database = database
-        self._rows = rows
+    def put(self, *values: object) -> str:
+        """Add parameters; return their placeholders, separated by commas."""
+        self.values += values
+        return ", ".join([self.mark] * len(values))
 
     def negation(self, test: str) -> str:
         return f"({test}) = 0"  # "NOT" takes more of SQLite's parser stack
 
     def of_document(self, test: str, has_null: bool) -> str:
+        """Return ``test``, SQL that tests the id or text, as SQL to combine with tests of fields.
+
+        ``has_null``: whether ``test`` may be null.
+        """
         if has_null:
             return f"(SELECT {test} FROM documents WHERE documents.row = fields.row)"
         return f"row IN (SELECT row FROM documents WHERE {test})"
 
+    def comparison(self, name: str, sign: Comparison, value: Value) -> str:
+        return f"{name} {sign} {self.put(value)}"
+
+    def any_of(self, name: str, values: Sequence[Value]) -> str:
+        return f"{name} IN ({self.put(*values)})"
+
     def instant(self, name: str) -> str:
+        """Return SQL that converts a date to microseconds since year 1; null for other strings."""
         return f"instant({BYTES.format(name)})"
 
     def like(self, name: str, pattern: str) -> str:
         return f"{name} LIKE {self.put(pattern)}"
 
     def folded_like(self, name: str, pattern: str) -> str:
+        """Return SQL that compares the case-folded string with a case-folded pattern."""
         return f"CAST(fold({BYTES.format(name)}) AS TEXT) LIKE {self.put(pattern)}"
 
     def starts_with(self, name: str, start: str) -> str:
@@ -300,13 +222,16 @@ class Sqlite(Dialect):
         return f"has_word({BYTES.format(name)}, {self.put(word)})"
 
     def has_lists(self, name: str, value: Value) -> bool:
+        """Return whether a value of the column may be a list."""
         return bool(self._database.fetch(f"{LISTS.format(name, self._rows)} LIMIT 1"))
 
     def has_element(self, name: str, values: Sequence[Value]) -> str:
+        """Return SQL that tests whether the column has a list with at least one of the values."""
         having = self._lists_having(name, values)
         return f"CASE WHEN {name} IS NULL THEN NULL ELSE {name} IN ({having}) END"
 
     def contains(self, name: str, value: Value) -> str:
+        """Return SQL that searches a list for an element, and a plain string for a substring."""
         having = self._lists_having(name, [value])
         otherwise = self.has_substring(name, value) if isinstance(value, str) else "0"
         return (
@@ -329,6 +254,7 @@ class Sqlite(Dialect):
         return f"SELECT list FROM (SELECT {name} AS list FROM ({lists})) WHERE {element}"
 
     def first_non_number(self, name: str) -> tuple[str, str] | None:
+        """Return (id, value) of the first document whose value is not a number, or ``None``."""
         table = "documents" if name in (ID, TEXT) else "fields"
         statement = f"SELECT row, {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY row"
         with self._database.statements() as connection:
@@ -338,6 +264,28 @@ class Sqlite(Dialect):
             return None
         (id_,) = Documents(self._database, {}).ids(np.array(first[:1]))
         return id_, first[1]
+
+
+def _join_balanced(parts: list[str], word: str) -> str:
+    """Join SQL conditions as a balanced tree, because databases limit their depth."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return f"({_join_balanced(parts[:half], word)} {word} {_join_balanced(parts[half:], word)})"
+
+
+def rows_where(database: Database, rows: int, fields: Fields, condition: Where) -> Mask:
+    """Return a mask of the rows that satisfy a condition. Raises :class:`InvalidCondition`."""
+    compiler = Compiler(database, rows, fields, condition.text)
+    where = compiler.of(condition.tree)
+    with database.statements() as connection:
+        for name, count, function in FUNCTIONS:
+            connection.create_function(name, count, function, deterministic=True)
+    found = database.fetch_rows(f"SELECT row FROM fields WHERE {where}", compiler.values)
+    mask = np.zeros(rows, np.bool_)
+    mask[found[found < rows]] = True
+    mask.flags.writeable = False
+    return mask
 
 
 @lru_cache(1 << 16)

@@ -33,7 +33,7 @@ from typing import Any, Final
 
 from vocabtool.documents.batch import Kind
 from vocabtool.errors import InvalidCondition
-from vocabtool.index.condition_sql import Compiler, Dialect, instant, may_touch, plain_form
+from vocabtool.index.condition_sql import Compiler, instant, may_touch, plain_form
 from vocabtool.index.database import Fields
 from vocabtool.index.documents import ID, NUMBER, TEXT
 from vocabtool.search.conditions import LEAST, MOST, Comparison, Moment, Value, Where
@@ -192,19 +192,19 @@ def sql_of(where: Where, fields: Fields, table: str, fetch: Fetch) -> tuple[str,
     if NUL in where.text:
         what = "where: no document has U+0000, because PostgreSQL cannot store it: leave it out"
         raise InvalidCondition(what, where.text, where.text.index(NUL))
-    dialect = Postgres(table, fetch)
-    return Compiler(dialect, fields, where.text).of(where.tree), dialect.values
+    compiler = PostgresCompiler(table, fetch, fields, where.text)
+    return compiler.of(where.tree), compiler.values
 
 
-class Postgres(Dialect):
+class PostgresCompiler(Compiler):
     """Translates conditions to SQL for a table with the columns of :func:`columns_of`."""
 
     mark = "%s"
 
-    def __init__(self, table: str, fetch: Fetch) -> None:
-        super().__init__()
-        self._table = table
-        self._fetch = fetch
+    def __init__(self, table: str, fetch: Fetch, fields: Fields, text: str) -> None:
+        self._table, self._fetch = table, fetch
+        self._fields, self._text = fields, text
+        self.values = []
 
     def put(self, *values: object) -> str:
         given: list[object] = []
