@@ -45,9 +45,8 @@ from results import Table, at_least, at_most, goals, report
 from vocabtool.choices import Fusion
 from vocabtool.documents.reading import Document
 from vocabtool.encoders.train import train
-from vocabtool.evaluation.calibrate import calibrate
+from vocabtool.evaluation.calibrate import calibrate, tune
 from vocabtool.evaluation.judgements import JudgedQuery, Qrels, ndcg, read_qrels, read_queries
-from vocabtool.evaluation.tune import tune
 from vocabtool.index.index import Index
 from vocabtool.search.settings import Settings
 
@@ -335,7 +334,7 @@ def calibration(work: Path) -> Iterator[Table]:
             estimate = calibrate(index)
             assert estimate is not None  # there are enough documents
             judged = tune(index, searched.queries, searched.qrels, vectors=searched.asked(encoder))
-            best = max(point.ndcg for point in judged.curve)
+            best = max(judged.curve.values())
             for name, a in zip(losses, (estimate.a, 0.5), strict=True):
                 losses[name].append(best - measured(index, searched, encoder, a=a).values.mean())
             found = f"{judged.a:.2f}", NDCG.format(best), f"{estimate.a:.2f}"

@@ -25,7 +25,7 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter, Terms
 from vocabtool.search.conditions import Where
-from vocabtool.search.store import Exactness, MaskStore, ValueCount, ValueCounts, WordStatus
+from vocabtool.search.store import MaskStore, ValueCount, ValueCounts, WordStatus
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
 
 K1: Final = 1.2
@@ -149,7 +149,6 @@ class SmallCorpus(MaskStore):
     - ``length_of``: see :class:`PlainBM25`.
     """
 
-    exactness = Exactness(lengths=True, frequencies=True, similarities=True)
     version = ("small", 1)
 
     def __init__(

@@ -20,13 +20,15 @@ from tests.builders.small_corpus import Doc, SmallCorpus, Whole
 from vocabtool import Document, Index, Settings, calibrate, errors
 from vocabtool.evaluation.calibrate import (
     RUNS,
+    WEIGHTS,
     PseudoQuery,
+    ShortenedCopy,
     pseudo_queries,
     reads_like_language,
+    score_legs,
     sentences,
     terms_of_copies,
 )
-from vocabtool.evaluation.tune import WEIGHTS, ShortenedCopy, score_legs
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.search import search
 
@@ -39,9 +41,9 @@ def test_an_estimate_repeats_with_its_seed(index: Index, capsysbinary: Output) -
     assert found is not None and found == calibrate(index, sample=12)
     other = calibrate(index, sample=12, seed=1)
     assert other is not None and other.curve != found.curve
-    assert [point.a for point in found.curve] == [step / 20 for step in range(21)]
-    lowest = min(point.loss for point in found.curve)
-    nearly_best = [point.a for point in found.curve if point.loss <= lowest + 0.02]
+    assert [*found.curve] == [step / 20 for step in range(21)]
+    lowest = min(found.curve.values())
+    nearly_best = [a for a, loss in found.curve.items() if loss <= lowest + 0.02]
     assert found.a == pytest.approx(sum(nearly_best) / len(nearly_best))
     assert (found.sample, found.seed) == (12, 0)
     (note,) = found.notes
@@ -51,7 +53,7 @@ def test_an_estimate_repeats_with_its_seed(index: Index, capsysbinary: Output) -
     ]  # fmt: skip
     assert all(0 <= each.first <= each.first_ten <= 1 for each in found.rates)
     told = found.to_dict()
-    assert told["curve"][3] == {"a": 0.15, "loss": found.curve[3].loss}
+    assert told["curve"][3] == {"a": 0.15, "loss": found.curve[0.15]}
     kept = found.calibration
     assert (kept.a, kept.judged, kept.sample, kept.seed) == (found.a, 0, 12, 0)
     command = ("calibrate", index.path, "--sample", 12)

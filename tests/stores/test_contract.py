@@ -284,15 +284,14 @@ class StoreContract:
         assert [by_words[id_] for id_ in without] == [None] * len(without)
 
     def test_long_texts(self, address: str) -> None:
-        """Scores are those of exact lengths, or of lengths that are rounded as in a folder."""
+        """Scores are those of lengths that are rounded as tantivy rounds them."""
         index = _create(address)
         draw = np.random.default_rng(3)
         docs = [
             Doc(f"l{n:02}", " ".join(draw.choice(WORDS, 30 + 37 * n).tolist())) for n in range(30)
         ]
         _put(index, docs)
-        rounded = not index.snapshot().exactness.lengths
-        small = _small(docs, **({"length_of": stored_length} if rounded else {}))
+        small = _small(docs, length_of=stored_length)
         for text in QUERIES[:5]:
             wanted = _expect(small, text, None, fusion="keyword", k=30)
             scores = {hit.id: hit.score for hit in wanted}

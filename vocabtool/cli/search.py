@@ -355,8 +355,7 @@ def calibrate_command(
     Without judgements, the weight is estimated with queries made from the documents. With
     --queries and --qrels, it is tuned on judged queries by cross-validation.
     """
-    from vocabtool.evaluation.calibrate import MIN_SAMPLE, calibrate
-    from vocabtool.evaluation.tune import tune
+    from vocabtool.evaluation.calibrate import MIN_SAMPLE, calibrate, tune
     from vocabtool.reports.evaluation import calibration_report, tuning_report
 
     with usage_errors():

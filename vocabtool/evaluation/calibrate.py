@@ -1,36 +1,54 @@
-"""Estimate the weight of keyword search in hybrid search, without relevance judgements.
+"""Choose the weight of keyword search in hybrid search.
 
-Queries are made from a sample of documents. For the search, the text of the query is removed from
-its document. The best weight ranks these documents highest.
+- :func:`calibrate` estimates it without relevance judgements. Queries are made from a sample of
+  documents. For the search, the text of the query is removed from its document. The best weight
+  ranks these documents highest.
+- :func:`tune` needs judged queries. The weight with the highest mean nDCG@10 is chosen.
+  Cross-validation estimates its nDCG@10 on new queries.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from math import log
+from shlex import quote
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vocabtool.choices import CALIBRATION_SAMPLE
+from vocabtool.choices import CALIBRATION_SAMPLE, Metric
 from vocabtool.documents.batch import Document
+from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.evaluation.tune import DEFAULTS, WEIGHTS, LegScores, ShortenedCopy, score_legs
-from vocabtool.index.raw_vectors import prepare
+from vocabtool.evaluation.judgements import NDCG_DEPTH, JudgedQuery, Qrels, ndcg, with_judgements
+from vocabtool.index.raw_vectors import prepare, similarities
+from vocabtool.keywords.bm25 import Clause, Field, Term, idf, stored_length, term_score
 from vocabtool.keywords.cutter import Cutter, Terms, weighted_terms
 from vocabtool.keywords.tokens import SHAPES
-from vocabtool.search.settings import Calibration
-from vocabtool.system.ranking import Rows
+from vocabtool.search.fusion import Candidates, best_places, fuse
+from vocabtool.search.query import Query, parse_query
+from vocabtool.search.settings import Calibration, Settings
+from vocabtool.search.store import Store
+from vocabtool.system.own_files import to_json
+from vocabtool.system.ranking import Near, RankedRows, Rows
 
 if TYPE_CHECKING:
     from vocabtool.index.generation import Progress, Snapshot
     from vocabtool.index.index import Index
 
 Kind = Literal["title", "hard"]
+
+STEPS: Final = 20
+FOLDS: Final = 5
+MIN_QUERIES: Final = 10
+DEFAULTS: Final = Settings(literal=True)  # judged queries are texts, without operators
+WEIGHTS: Final = tuple(step / STEPS for step in range(STEPS + 1))  # 0, 0.05, .. 1
 
 MIN_WORDS: Final = 15
 DROP_RATE: Final = 0.5
@@ -178,15 +196,141 @@ def reads_like_language(sentence: str) -> bool:
     return enough and not sentence.rstrip().endswith(CODE_ENDS)
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """The loss with the weight ``a`` for keyword search.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShortenedCopy:
+    """A document without the text of a query. In a search it takes the place of the document.
 
-    ``loss``: the mean of ln(rank), where rank is the rank of a query's own document.
+    - ``row``: the row of the document.
+    - ``terms``, ``vector``: those of the copy; the vector is zero if the copy has none.
+    - ``mean_length``: the mean length of the field ``words``.
+
+    Document frequencies stay those of the index. The copy matches no phrase.
     """
 
-    a: float
-    loss: float
+    row: int
+    terms: Terms
+    vector: Vectors
+    metric: Metric
+    mean_length: float
+
+    def legs(
+        self, store: Store, query: Query, vector: Vectors | None, limit: int
+    ) -> tuple[Candidates, NDArray[np.int8]]:
+        """Return the result of ``store.legs`` with the copy in the place of its document."""
+        candidates, tiers = store.legs(query, vector, limit, store.select([], self.row))
+        similarity = np.float32(np.nan)
+        nearest = RankedRows(
+            candidates.rows[: candidates.dense], candidates.similarities[: candidates.dense]
+        )
+        if vector is not None and self.vector.any():
+            (similarity,) = similarities(vector, self.vector[np.newaxis], self.metric)
+            nearest = self._insert(nearest, similarity, limit)
+        tier_of = dict(zip(candidates.rows.tolist(), tiers.tolist(), strict=True))
+        of_words = (
+            self._scores(store, query, query.codes),
+            self._scores(store, query, query.unstemmed),
+        )
+        tier_of[self.row] = sum(any(scores) for scores in of_words)
+        rows = candidates.rows[candidates.keyword]
+        keyword = RankedRows(rows, candidates.bm25[candidates.keyword])
+        others = candidates.similarities[candidates.keyword]
+        listed = candidates.listed
+        if score := sum(self._scores(store, query, query.should)):
+            ranked = self._insert(
+                RankedRows(rows[:listed], keyword.scores[:listed]), np.float32(score), listed + 1
+            )
+            similarity_of = dict(zip(rows.tolist(), others.tolist(), strict=True))
+            similarity_of[self.row] = float(similarity)
+            # A document without an identifier is no candidate if it has no rank.
+            has_place = [
+                place < limit or bool(tier_of[row])
+                for place, row in enumerate(ranked.rows.tolist())
+            ]
+            keyword = RankedRows(
+                np.append(ranked.rows[has_place], rows[listed:]),
+                np.append(ranked.scores[has_place], keyword.scores[listed:]),
+            )
+            others = np.array([similarity_of[row] for row in keyword.rows.tolist()], np.float32)
+            listed = min(len(ranked.rows), limit)
+        candidates = Candidates.union(Near(nearest, others), keyword, listed)
+        tiers = np.array([tier_of[row] for row in candidates.rows.tolist()], np.int8)
+        return candidates, tiers
+
+    def _insert(self, ranked: RankedRows, score: np.float32, limit: int) -> RankedRows:
+        rows, scores = np.append(ranked.rows, self.row), np.append(ranked.scores, score)
+        return RankedRows.of(rows, scores, limit)
+
+    def _scores(self, store: Store, query: Query, clauses: Sequence[Clause]) -> list[float]:
+        """Return the BM25 score of the copy for each clause."""
+        counts: dict[Field, Counter[str]] = {
+            "words": Counter(" ".join((self.terms.words, *self.terms.repeated)).split()),
+            "surfaces": Counter(self.terms.surfaces.split()),
+        }
+        of_terms = dict[tuple[Term, ...], float]()
+        for clause in clauses:
+            term, *more = clause.terms
+            count = 0 if more else counts[term.field][term.text]
+            score = clause.boost * idf(store.rows, query.frequencies[term]) if count else 0.0
+            if score and term.field == "words":  # of an identifier, only the idf counts
+                score = term_score(score, count, stored_length(self.terms.count), self.mean_length)
+            of_terms[clause.terms] = score
+        return [
+            max(
+                of_terms[clause.terms] - sum(of_terms.get((part,), 0.0) for part in clause.parts),
+                0.0,
+            )
+            for clause in clauses
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LegScores:
+    """The documents that vector search and keyword search found for a query, with their scores."""
+
+    store: Store
+    candidates: Candidates
+    tiers: NDArray[np.int8]
+    m: float
+
+    def ranking(self, a: float, k: int | None = None) -> Rows:
+        """Return the best rows when keyword search has the weight ``a``.
+
+        ``k``: number of rows; ``None`` for all.
+        """
+        rows = self.candidates.rows
+        scores, _, weight = fuse(self.candidates, replace(DEFAULTS, a=a), self.m, False)
+        most, ids, alone = len(rows) if k is None else k, self.store.documents.ids, weight == 1
+        places, _ = best_places(rows, scores, self.tiers, most, ids, keywords_alone=alone)
+        return rows[places]
+
+    @property
+    def nearest(self) -> Rows:
+        return self.candidates.rows[: self.candidates.dense]
+
+    @property
+    def keyword_rows(self) -> Rows:
+        return self.candidates.rows[self.candidates.keyword]
+
+
+def score_legs(
+    store: Store,
+    text: str,
+    vector: Vectors | None,
+    settings: Settings = DEFAULTS,
+    copy: ShortenedCopy | None = None,
+) -> LegScores:
+    """Search by vector and by keywords. Return the scores of both, not fused.
+
+    ``copy``: takes the place of its document.
+    """
+    query = parse_query(store, text, settings)
+    used = vector if vector is not None and vector.any() else None
+    limit = settings.limit(store.rows)
+    if copy is None:
+        candidates, tiers = store.legs(query, used, limit, store.live)
+    else:
+        candidates, tiers = copy.legs(store, query, used, limit)
+    return LegScores(store=store, candidates=candidates, tiers=tiers, m=query.m)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,14 +354,15 @@ class WeightEstimate:
 
     - ``a``: the weight, 0 to 1. It is the mean of the weights in ``curve`` whose loss is nearly the
       lowest.
-    - ``curve``: the loss with each weight that was tried.
+    - ``curve``: for each weight that was tried the loss: the mean of ln(rank), where rank is the
+      rank of a query's own document.
     - ``rates``: how often each kind of search alone finds the documents.
     - ``sample``: the number of documents that queries were made from.
     - ``seed``: the seed of the random sample.
     """
 
     a: float
-    curve: tuple[Loss, ...]
+    curve: Mapping[float, float]
     rates: tuple[LegRate, ...]
     sample: int
     seed: int
@@ -230,9 +375,9 @@ class WeightEstimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate for JSON."""
-        facts = asdict(self)
-        facts["found"] = list(facts.pop("rates"))
-        return {**facts, "curve": list(facts["curve"]), "notes": list(self.notes)}
+        curve = [{"a": a, "loss": loss} for a, loss in self.curve.items()]
+        facts = {**to_json(self), "curve": curve}
+        return {**facts, "found": facts.pop("rates")}
 
 
 def calibrate(
@@ -291,15 +436,15 @@ def calibrate(
         legs.append(score_legs(snapshot, query.text, vector, deep, copy))
         words.append(score_legs(snapshot, query.text, None, ten, copy))
         show("queries searched to calibrate", len(legs) / len(queries))
-    curve = []
+    curve = {}
     for a in WEIGHTS:  # both kinds of query have the same weight, because they are equally many
         ranks = [
             rank_of(query.row, scores.ranking(a))
             for query, scores in zip(queries, legs, strict=True)
         ]
-        curve.append(Loss(a, fmean(map(log, ranks))))
-    lowest = min(point.loss for point in curve)
-    best = fmean(point.a for point in curve if point.loss <= lowest + NEARLY_BEST)
+        curve[a] = fmean(map(log, ranks))
+    nearly_best = min(curve.values()) + NEARLY_BEST
+    best = fmean(a for a, loss in curve.items() if loss <= nearly_best)
     rates: list[LegRate] = []
     for kind in get_args(Kind):
         of_kind = [place for place, query in enumerate(queries) if query.kind == kind]
@@ -312,7 +457,7 @@ def calibrate(
             ranks = [rank_of(row, ranking) for row, ranking in zip(rows, lists, strict=True)]
             first, first_ten = (fmean(rank <= most for rank in ranks) for most in (1, 10))
             rates.append(LegRate(kind, leg, first, first_ten))
-    return WeightEstimate(best, tuple(curve), tuple(rates), len(queries) // 2, seed, (ESTIMATE,))
+    return WeightEstimate(best, curve, tuple(rates), len(queries) // 2, seed, (ESTIMATE,))
 
 
 def terms_of_copies(snapshot: Snapshot, queries: Sequence[PseudoQuery]) -> list[Terms]:
@@ -346,3 +491,91 @@ def rank_of(row: int, ranking: Rows) -> int:
     """Return the rank of a row, 1 to 1,000. A row that is absent has rank 1,000."""
     places = np.flatnonzero(ranking[: ABSENT - 1] == row)
     return int(places[0]) + 1 if len(places) else ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class TunedWeight:
+    """The weight of keyword search with the highest mean nDCG@10.
+
+    - ``a``: the weight, 0 to 1. If several are best, the middle one.
+    - ``curve``: the mean nDCG@10 with each weight.
+    - ``held_out``: the mean nDCG@10 in five-fold cross-validation.
+    - ``fixed``: the mean nDCG@10 with the default weight.
+    """
+
+    a: float
+    curve: Mapping[float, float]
+    held_out: float
+    fixed: float
+    queries: int
+    seed: int
+    notes: tuple[str, ...]
+
+    @property
+    def calibration(self) -> Calibration:
+        return Calibration(self.a, self.queries, 0, self.seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        curve = [{"a": a, "ndcg": gain} for a, gain in self.curve.items()]
+        return {**to_json(self), "curve": curve}
+
+
+def tune(
+    index: Index,
+    queries: Sequence[JudgedQuery],
+    qrels: Qrels,
+    *,
+    vectors: NDArray[Any] | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> TunedWeight:
+    """Choose the weight ``a`` of keyword search with judged queries. It is not stored.
+
+    ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
+    ``seed``: seed of the random folds. Raises :class:`VocabtoolError` if fewer than ten queries
+    have a relevant document, or if there is neither an encoder nor ``vectors``.
+    """
+    chosen = with_judgements(queries, qrels)
+    if len(chosen.queries) < MIN_QUERIES:
+        raise VocabtoolError(
+            f"tuning needs {MIN_QUERIES} queries with a relevant document, got "
+            f"{len(chosen.queries)}; calibrate without judgements instead: `vocabtool calibrate "
+            f"{quote(index.name)}`"
+        )
+    made = chosen.vectors(index, vectors)
+    if made is None:
+        raise VocabtoolError(
+            f"{index.name}: the index has no encoder; pass the vectors of the queries"
+        )
+    snapshot = index.snapshot()
+    gains = np.empty((len(chosen.queries), len(WEIGHTS)))
+    asked = zip(chosen.queries, prepare(made, index.configuration.metric), strict=True)
+    for place, (query, vector) in enumerate(asked):
+        legs = score_legs(snapshot, query.text, vector)
+        for column, a in enumerate(WEIGHTS):
+            ids = snapshot.documents.ids(legs.ranking(a, NDCG_DEPTH))
+            gains[place, column] = ndcg(ids, chosen.judged[place])
+        if progress is not None:
+            progress("queries searched", (place + 1) / len(gains))
+    # Score each query with the weight that is best for the queries of the other folds.
+    fold = np.random.default_rng(seed).permutation(len(gains)) % FOLDS
+    held_out = [gains[fold == each][:, _best(gains[fold != each])] for each in range(FOLDS)]
+    means = gains.mean(axis=0)
+    known_words = snapshot.known_words
+    fixed = DEFAULTS.weight(known_words is not None and known_words.subword)
+    return TunedWeight(
+        WEIGHTS[_best(gains)],
+        dict(zip(WEIGHTS, means.tolist(), strict=True)),
+        float(np.concatenate(held_out).mean()),
+        float(means[WEIGHTS.index(fixed)]),
+        len(gains),
+        seed,
+        tuple(chosen.notes),
+    )
+
+
+def _best(gains: NDArray[np.float64]) -> int:
+    """Return the column with the highest mean. If several are best, return the middle one."""
+    means = gains.mean(axis=0)
+    best = np.flatnonzero(means >= means.max() - 1e-9)
+    return int(best[len(best) // 2])

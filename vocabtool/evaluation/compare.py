@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from operator import itemgetter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -30,6 +30,7 @@ from vocabtool.index.vector_codes import Block, merge_best
 from vocabtool.search.hits import Hits
 from vocabtool.search.query import is_word, weigh_words
 from vocabtool.search.settings import Settings
+from vocabtool.system.own_files import to_json
 from vocabtool.system.ranking import RankedRows
 
 if TYPE_CHECKING:
@@ -96,9 +97,7 @@ class Evaluation:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        facts = asdict(self)
-        rows, notes = list(facts.pop("rows")), list(facts.pop("notes"))
-        return {**facts, "rows": rows, "notes": notes}
+        return dict(to_json(self))
 
 
 def evaluate(
@@ -200,8 +199,7 @@ class SelfCheck:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        facts = asdict(self)
-        return {**facts, "rates": list(facts["rates"]), "notes": list(self.notes)}
+        return dict(to_json(self))
 
 
 def self_check(

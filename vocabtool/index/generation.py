@@ -47,7 +47,6 @@ from vocabtool.keywords.cutter import Cutter, Terms, weighted_terms
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
 from vocabtool.search.conditions import Where
 from vocabtool.search.store import (
-    Exactness,
     FieldColumn,
     KnownWords,
     MaskStore,
@@ -79,8 +78,6 @@ class Snapshot(MaskStore):
     ``rows``: number of rows, including deleted rows. ``live``: a mask of the rows that are not
     deleted, shape (rows,). ``number``: the number of the generation.
     """
-
-    exactness = Exactness(lengths=False, frequencies=False, similarities=True)
 
     def __init__(
         self,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from vocabtool.reports.report import Cell, Column, Report, Section, Table, notes_of
 
 if TYPE_CHECKING:
-    from vocabtool.evaluation.calibrate import WeightEstimate
+    from vocabtool.evaluation.calibrate import TunedWeight, WeightEstimate
     from vocabtool.evaluation.compare import Evaluation, SelfCheck
-    from vocabtool.evaluation.tune import TunedWeight
 
 WEIGHT: Final = "The weight of keywords"
 BAR: Final = 30  # length of the longest bar of a curve, in characters
@@ -97,7 +96,7 @@ def calibration_report(found: WeightEstimate) -> Report:
         title=WEIGHT,
         sections=lambda: [
             Section(text=text),
-            Section("", _curve(loss, [(point.a, point.loss) for point in found.curve])),
+            Section("", _curve(loss, found.curve)),
             Section("", Table(columns, rows), [kinds], notes_of(found.notes)),
         ],
         data=found.to_dict,
@@ -113,7 +112,7 @@ def tuning_report(found: TunedWeight) -> Report:
     ]
     if found.held_out <= found.fixed:
         text.append("tuning does not help here: the default weight is as good on held-out queries")
-    curve = _curve("nDCG@10", [(point.a, point.ndcg) for point in found.curve])
+    curve = _curve("nDCG@10", found.curve)
     return Report(
         title=WEIGHT,
         sections=lambda: [Section(text=text), Section("", curve, (), notes_of(found.notes))],
@@ -121,15 +120,14 @@ def tuning_report(found: TunedWeight) -> Report:
     )
 
 
-def _curve(name: str, points: Sequence[tuple[float, float]]) -> Table:
+def _curve(name: str, values: Mapping[float, float]) -> Table:
     """Return a table of weights ``a`` and their values.
 
     A bar of # shows how far a value is above the lowest value.
     """
-    values = [value for _, value in points]
-    low, spread = min(values), (max(values) - min(values)) or 1.0
+    low, high = min(values.values()), max(values.values())
     rows = [
-        (f"{a:.2f}", f"{value:.3f} {'#' * round(BAR * (value - low) / spread)}")
-        for a, value in points
+        (f"{a:.2f}", f"{value:.3f} {'#' * round(BAR * (value - low) / (high - low or 1))}")
+        for a, value in values.items()
     ]
     return Table((Column("a"), Column(name)), rows)

@@ -183,21 +183,6 @@ Asked: TypeAlias = "Clause | Where | Exclusion | Combination"
 Selection: TypeAlias = Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exactness:
-    """Which numbers of a store are exact.
-
-    - ``lengths``: whether BM25 uses the exact lengths of texts. If not, it uses those of
-      :func:`~vocabtool.keywords.bm25.stored_length`, as in a folder.
-    - ``frequencies``: whether document frequencies are exact; some stores count deleted documents.
-    - ``similarities``: whether the similarities of all candidates to the query's vector are exact.
-    """
-
-    lengths: bool
-    frequencies: bool
-    similarities: bool
-
-
 class JoinedWord(NamedTuple):
     """A word such as ``input/output``, whose score replaces the scores of its parts."""
 
@@ -295,8 +280,6 @@ class Store(Protocol):
     def rows(self) -> int: ...
     @property
     def live(self) -> Selection: ...
-    @property
-    def exactness(self) -> Exactness: ...
     @property
     def fields(self) -> Mapping[str, Kind]: ...
     @property

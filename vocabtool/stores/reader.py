@@ -33,7 +33,6 @@ from vocabtool.search.fusion import Candidates
 from vocabtool.search.store import (
     Asked,
     Combination,
-    Exactness,
     Exclusion,
     FieldColumn,
     FieldValue,
@@ -127,7 +126,6 @@ class PostgresStore:
     """
 
     number = 0  # there are no generations
-    exactness = Exactness(lengths=False, frequencies=True, similarities=True)
     live = TRUE
 
     def __init__(
