@@ -1,4 +1,4 @@
-"""Read binary files of word vectors: word2vec's format, NumPy arrays and fastText models.
+"""Read binary files of word vectors: of word2vec, NumPy, fastText and spaCy.
 
 word2vec: a header line ``n dim``, then ``n`` records. A record is a word, a space and ``dim``
 little-endian 32-bit floats. word2vec.c (tmikolov/word2vec) ends each record with a newline; gensim
@@ -39,10 +39,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.choices import NAMED
-from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
-from vocabtool.formats import files, word_list
+from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError, reading
+from vocabtool.formats import files, json_file, word_list
 from vocabtool.formats.files import ZipArchive, map_file
-from vocabtool.formats.reader import Findings, Reader, Source
+from vocabtool.formats.reader import Findings, PassedOver, Reader, Source
 from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary, decode
@@ -469,3 +469,147 @@ def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteS
         ends.append(len(data))
         start = behind
     return ByteStrings.contiguous(bytes(data), np.frombuffer(ends, np.int64)), start
+
+
+# spaCy: the folder ``vocab`` of a pipeline (explosion/spaCy, spacy/vocab.pyx and vectors.pyx).
+
+STRINGS: Final = "strings.json"  # all strings of the pipeline, including labels and shapes of words
+KEYS: Final = (
+    "key2row"  # a MessagePack map from keys (hashes of words) to rows, which may be shared
+)
+MULTIPLIER: Final = np.uint64(0xC6A4_A793_5BD1_E995)
+SHIFT: Final = np.uint64(47)
+BLOCK: Final = 8  # bytes hashed at a time
+# Features and labels of spaCy, which have numbers instead of hashes and are not in
+# ``strings.json`` (spacy/symbols.pyx). Many are words, too.
+FEATURES: Final = """ID ORTH LOWER NORM SHAPE PREFIX SUFFIX LENGTH CLUSTER LEMMA POS TAG DEP
+ENT_IOB ENT_TYPE HEAD SENT_START SPACY PROB LANG ADJ ADP ADV AUX CONJ CCONJ DET INTJ NOUN NUM PART
+PRON PROPN PUNCT SCONJ SYM VERB X EOL SPACE"""
+LABELS: Final = """PERSON NORP FACILITY ORG GPE LOC PRODUCT EVENT WORK_OF_ART LANGUAGE LAW DATE
+TIME PERCENT MONEY QUANTITY ORDINAL CARDINAL acomp advcl advmod agent amod appos attr aux auxpass
+cc ccomp complm conj cop csubj csubjpass dep det dobj expl hmod hyph infmod intj iobj mark meta
+neg nmod nn npadvmod nsubj nsubjpass num number oprd obj obl parataxis partmod pcomp pobj poss
+possessive preconj prep prt punct quantmod relcl rcmod root xcomp acl ENT_KB_ID MORPH ENT_ID IDX
+_"""
+SYMBOLS: Final = {
+    0: "",
+    **dict(enumerate(FEATURES.split(), 64)),
+    **dict(enumerate(LABELS.split(), 380)),
+}
+
+
+def read_spacy(folder: Path) -> Findings | None:
+    """Read the words of a pipeline, or of its ``vocab`` folder; ``None`` for any other folder.
+
+    If the vectors cannot be read, the result has a warning and all strings instead of the words.
+    """
+    vocab, within = folder / "vocab", "vocab/"
+    if not (vocab / STRINGS).is_file():
+        vocab, within = folder, ""
+        if not ((vocab / STRINGS).is_file() and (vocab / KEYS).is_file()):
+            return None
+    with reading(within + STRINGS):
+        document = json_file.parse(files.read_linkless(vocab / STRINGS))
+        if document != [] and (reason := json_file.why_no_texts(document)):
+            raise InvalidFile(reason)
+        strings = json_file.strings(document, "text")
+    place = Place(within + STRINGS, "whole list")
+    pipes = [path.name for path in sorted(folder.glob("*transformer")) if path.is_dir()]
+    findings = Findings(format="spaCy vocab")
+    findings.warnings += (f"{pipe}/: the pieces of its tokenizer are not read" for pipe in pipes)
+    if (vocab / KEYS).is_file():
+        with findings.warning(effect="the words with vectors are not read"):
+            if (words := _words_with_vectors(strings, vocab, within)) is not None:
+                why = "all strings of the pipeline, including labels and shapes of words"
+                findings.found += [words, PassedOver(STRINGS, len(strings), place, why)]
+    if not findings.found:
+        notes = (json_file.POSITIONS,)
+        findings.found.append(Vocabulary(STRINGS, "list", strings, places=(place,), notes=notes))
+    return findings
+
+
+def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocabulary | None:
+    settings = {}
+    if (vocab / "vectors.cfg").is_file():
+        with reading(within + "vectors.cfg"):
+            parsed = json_file.parse(files.read_linkless(vocab / "vectors.cfg"))
+            settings = json_file.expect(parsed, dict, "vectors.cfg")
+    with reading(within + KEYS):
+        if settings.get("mode") == "floret":
+            raise UnsupportedFormat("floret vectors, whose rows belong to parts of words")
+        rows = _integer_map(files.read_linkless(vocab / KEYS))
+    if not rows:
+        return None
+    with reading(within + "vectors"):
+        files.refuse_link(vocab / "vectors")
+        with (vocab / "vectors").open("rb") as file:
+            shape = read_array_head(file).shape
+    last = max(rows.values())
+    if len(shape) != 2 or last >= shape[0]:
+        what = f"{KEYS} needs row {last:,}, but the array has shape {shape}"
+        raise InvalidFile(what, file=within + KEYS)
+    position = dict(zip(_hashes(strings).tolist(), range(len(strings)), strict=True))
+    at = [position[key] for key in rows if key in position]
+    ids = [row for key, row in rows.items() if key in position]
+    ids += [row for key, row in rows.items() if key in SYMBOLS]
+    labels = [SYMBOLS[key].encode() for key in rows if key in SYMBOLS]
+    notes = [f"{shape[1]:,} dimensions; the id of a word is the row of its vector"]
+    if missing := len(rows) - len(ids):
+        notes.append(f"{missing:,} vectors belong to words that are not in {STRINGS}")
+    return Vocabulary.from_ids(
+        *("words", "vectors", ByteStrings.of([*(strings[i] for i in at), *labels])),
+        np.array(ids, np.int64),
+        places=(Place(within + KEYS, "words with a vector"),),
+        notes=tuple(notes),
+    )
+
+
+def _hashes(strings: ByteStrings) -> NDArray[np.uint64]:
+    """Return the key that spaCy gives each string: uint64, shape (n,).
+
+    The key is MurmurHash64A (Austin Appleby). The keys of strings longer than ``MAX_WORD`` bytes
+    are wrong, because only their beginning is hashed.
+    """
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.frombuffer(strings.data + bytes(BLOCK), np.uint8), BLOCK
+    )
+
+    def numbers(positions: NDArray[np.int64]) -> NDArray[np.uint64]:
+        eight: NDArray[np.uint64] = windows[positions].view("<u8").ravel()
+        return eight
+
+    starts, lengths = strings.starts.astype(np.int64), strings.lengths.astype(np.int64)
+    keys = np.uint64(1) ^ (lengths.astype(np.uint64) * MULTIPLIER)
+    left = np.arange(len(strings))
+    for block in range(min(int(lengths.max(initial=0)), MAX_WORD) // BLOCK):
+        left = left[lengths[left] >= (block + 1) * BLOCK]
+        mixed = numbers(starts[left] + block * BLOCK) * MULTIPLIER
+        keys[left] = (keys[left] ^ (mixed ^ (mixed >> SHIFT)) * MULTIPLIER) * MULTIPLIER
+    over = np.flatnonzero(lengths % BLOCK)
+    unused = ((BLOCK - lengths[over] % BLOCK) * 8).astype(np.uint64)
+    tail = numbers(starts[over] + lengths[over] // BLOCK * BLOCK) << unused >> unused
+    keys[over] = (keys[over] ^ tail) * MULTIPLIER
+    keys = (keys ^ (keys >> SHIFT)) * MULTIPLIER
+    return np.asarray(keys ^ (keys >> SHIFT), np.uint64)
+
+
+def _integer_map(data: bytes) -> dict[int, int]:
+    """Parse a MessagePack map of non-negative integers (msgpack/msgpack, spec.md)."""
+    width = {0xDE: 2, 0xDF: 4}.get(data[0], 0) if data else 0
+    if not width and (not data or data[0] & 0xF0 != 0x80):
+        raise InvalidFile(f"it begins with {data[:1].hex()}, wanted a MessagePack map", offset=0)
+    pos = 1 + width
+    count = 2 * (int.from_bytes(data[1:pos]) if width else data[0] & 0x0F)
+    if count > len(data) - pos:
+        raise InvalidFile(f"{count:,} numbers do not fit in {len(data):,} bytes", offset=0)
+    sizes, values = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}, []
+    for _ in range(count):
+        kind = data[pos] if pos < len(data) else 0xFF
+        end = pos + 1 + sizes.get(kind, 0)
+        if (kind not in sizes and kind >= 0x80) or end > len(data):
+            raise InvalidFile("wanted a non-negative integer as a key or row", offset=pos)
+        values.append(int.from_bytes(data[pos + 1 : end]) if kind in sizes else kind)
+        pos = end
+    if pos != len(data):
+        raise InvalidFile(f"{len(data) - pos:,} bytes follow the map", offset=pos)
+    return dict(zip(values[::2], values[1::2], strict=True))

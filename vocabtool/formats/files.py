@@ -81,6 +81,12 @@ def refuse_link(path: Path) -> None:
         raise InvalidFile("a symbolic link: it is not opened; replace it with its target")
 
 
+def read_linkless(path: Path) -> bytes:
+    """Return the content of a file of the model that is no link."""
+    refuse_link(path)
+    return read_file(path, MAX_FILE)
+
+
 # Zip archives.
 
 ZIP: Final = b"PK\x03\x04"  # at the beginning of a member

@@ -12,7 +12,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats.files import MAX_FILE, map_file
 from vocabtool.formats.reader import Findings, Reader, Source
-from vocabtool.formats.wire import MAX_NAME, Buffer
+from vocabtool.formats.wire import MAX_NAME, Buffer, Cursor
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, printable
 
@@ -30,131 +30,23 @@ VERSIONS: Final = (2, 3)
 STRING: Final = 8
 ARRAY: Final = 9
 NUMBERS: Final = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
-INTEGERS: Final = "BbHhIiQq"
-T = TypeVar("T")
 
 MAX_KEYS: Final = 1 << 16  # keys, and bytes of a key; llama.cpp writes fewer than 100
-LENGTH: Final = 8  # bytes of a count or length
+LENGTH: Final = struct.Struct("<Q")
 
 PREFIX: Final = b"tokenizer.ggml."
-TOKENS: Final = b"tokenizer.ggml.tokens"
+TOKENS: Final = "tokenizer.ggml.tokens"
 # llama.cpp's names of tokenizers.
-MODELS: Final[dict[bytes, tuple[Kind, Marker | None, str]]] = {
-    b"llama": ("bpe", "▁", "SentencePiece pieces, which llama.cpp merges by their scores"),
-    b"gpt2": ("bpe", "Ġ", "byte-level BPE"),
-    b"bert": (
-        "wordpiece",
-        "▁",
-        "WordPiece; llama.cpp marks starts of words, not continuations",
-    ),
-    b"t5": ("unigram", "▁", "SentencePiece unigram pieces"),
+MODELS: Final[dict[str, tuple[Kind, Marker | None, str]]] = {
+    "llama": ("bpe", "▁", "SentencePiece pieces, which llama.cpp merges by their scores"),
+    "gpt2": ("bpe", "Ġ", "byte-level BPE"),
+    "bert": ("wordpiece", "▁", "WordPiece; llama.cpp marks starts of words, not continuations"),
+    "t5": ("unigram", "▁", "SentencePiece unigram pieces"),
 }
 TYPE_NAMES: Final = {2: "unknown", 3: "control", 4: "user-defined", 5: "unused", 6: "byte"}
 UNKNOWN: Final = 2
 BYTE: Final = 6
-
-
-@dataclass(frozen=True, slots=True)
-class _Array:
-    item_type: int
-    items: int
-    start: int
-    end: int
-
-
-class _Header:
-    def __init__(self, buffer: Buffer) -> None:
-        self._buffer = buffer
-        self.values: dict[bytes, int | float | bytes | _Array] = {}
-        version, pos = self._number("I", len(MAGIC))
-        if version not in VERSIONS:
-            raise UnsupportedFormat(
-                f"GGUF version {version:,}, wanted 2 or 3 (little-endian): convert the model again "
-                "with llama.cpp"
-            )
-        _, pos = self._number("Q", pos)  # number of tensors
-        count, pos = self._count(pos, 4 + LENGTH)
-        if count > MAX_KEYS:
-            raise UnsupportedFormat(f"a GGUF header of {count:,} keys, wanted at most {MAX_KEYS:,}")
-        for _ in range(count):
-            start = pos
-            length, pos = self._count(start, 1)
-            if length > MAX_KEYS:
-                what = f"a key of {length:,} bytes, wanted at most {MAX_KEYS:,}"
-                raise InvalidFile(what, offset=start)
-            key = buffer[pos : pos + length]
-            if key in self.values:
-                raise InvalidFile(f"the key {printable(key[:60])!r} occurs twice", offset=start)
-            value_type, pos = self._number("I", pos + length)
-            if value_type == STRING:
-                length, pos = self._count(pos, 1)
-                # only the beginning: chat templates are long
-                self.values[key] = buffer[pos : pos + min(length, MAX_NAME)]
-                pos += length
-            elif value_type == ARRAY:
-                self.values[key] = held = self._array(pos)
-                pos = held.end
-            else:
-                self.values[key], pos = self._number(_letter(value_type, pos), pos)
-
-    def _number(self, letter: str, pos: int) -> tuple[int, int]:
-        """Return a number and its end position. ``letter``: the number's ``struct`` format."""
-        end = pos + struct.calcsize("<" + letter)
-        if end > len(self._buffer):
-            raise InvalidFile("the GGUF header is truncated", offset=pos)
-        return struct.unpack_from("<" + letter, self._buffer, pos)[0], end
-
-    def _count(self, pos: int, item_bytes: int) -> tuple[int, int]:
-        count, behind = self._number("Q", pos)
-        left = len(self._buffer) - behind
-        if count * item_bytes > left:
-            raise InvalidFile(
-                f"{count:,} items need {count * item_bytes:,} bytes, but only {left:,} are left",
-                offset=pos,
-            )
-        return count, behind
-
-    def _array(self, pos: int) -> _Array:
-        item_type, pos = self._number("I", pos)
-        if item_type == STRING:
-            count, start = self._count(pos, LENGTH)
-            return _Array(item_type, count, start, self._strings_at(count, start)[1])
-        width = struct.calcsize("<" + _letter(item_type, pos))
-        count, start = self._count(pos, width)
-        return _Array(item_type, count, start, start + count * width)
-
-    def _strings_at(self, count: int, pos: int) -> tuple[array[int], int]:
-        buffer, length_at, heads = self._buffer, struct.Struct("<Q").unpack_from, array("q")
-        try:
-            for _ in range(count):
-                heads.append(pos)
-                pos += LENGTH + length_at(buffer, pos)[0]
-        except (struct.error, OverflowError):
-            pos = len(buffer) + 1
-        if pos > len(buffer):
-            raise InvalidFile("a string runs past the end of the file", offset=heads[-1])
-        return heads, pos
-
-    def strings(self, found: _Array) -> ByteStrings:
-        taken = found.end - found.start
-        if taken > MAX_FILE:
-            raise UnsupportedFormat(f"the tokens take {taken:,} bytes, wanted at most {MAX_FILE:,}")
-        heads, _ = self._strings_at(found.items, found.start)
-        bounds = np.append(np.frombuffer(heads, np.int64) - found.start, taken).astype(np.int32)
-        text = self._buffer[found.start : found.end]
-        return ByteStrings(text, bounds[:-1] + np.int32(LENGTH), bounds[1:])
-
-    def value(self, name: bytes, wanted: type[T]) -> T | None:
-        value = self.values.get(PREFIX + name)
-        return value if isinstance(value, wanted) else None
-
-    def numbers(self, name: bytes, letters: str) -> NDArray[np.generic]:
-        """Return an array of numbers, if it is of one of these ``struct`` types."""
-        found = self.value(name, _Array)
-        letter = "" if found is None else NUMBERS.get(found.item_type, "")
-        if found is None or not letter or letter not in letters:
-            return np.zeros(0, np.int32)
-        return np.frombuffer(self._buffer[found.start : found.end], "<" + letter)
+NO_STRINGS: Final = ByteStrings.of(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,100 +76,160 @@ def read_tokenizer(file: Path) -> GGUFTokenizer | None:
     with file.open("rb") as opened:
         if opened.read(len(MAGIC)) != MAGIC:
             return None
-    header = _Header(map_file(file))
-    found = header.value(b"tokens", _Array)
-    if found is None or found.item_type != STRING:
+    fields = _read_fields(map_file(file))
+    if not isinstance(fields.get("tokens"), ByteStrings):
         return None
-    merges = header.value(b"merges", _Array)
-    types: list[int] = header.numbers(b"token_type", INTEGERS).tolist()
-    scores = header.numbers(b"scores", "f").astype(np.float32)
-    for what, count in (("types", len(types)), ("scores", len(scores))):
-        if count not in (0, found.items):
-            raise InvalidFile(f"{found.items:,} tokens, but {count:,} {what}, wanted one per token")
-    if not np.isfinite(scores).all():
+    tokenizer = _tokenizer(fields)
+    tokens = len(tokenizer.tokens)
+    for what, count in (("types", len(tokenizer.types)), ("scores", len(tokenizer.scores))):
+        if count not in (0, tokens):
+            raise InvalidFile(f"{tokens:,} tokens, but {count:,} {what}, wanted one per token")
+    if not np.isfinite(tokenizer.scores).all():
         raise InvalidFile("a score of a token is not a number")
+    return tokenizer
+
+
+def _tokenizer(fields: dict[str, Any]) -> GGUFTokenizer:
+    """Make a tokenizer from fields that include ``tokens``. Fields of a wrong type are ignored."""
+
+    def value(name: str, wanted: type, default: Any) -> Any:
+        return fields[name] if type(fields.get(name)) is wanted else default
+
+    def numbers(name: str, kinds: str) -> NDArray[Any]:
+        stored = value(name, np.ndarray, np.zeros(0, np.int32))
+        return stored if stored.dtype.kind in kinds else stored[:0]
+
     return GGUFTokenizer(
-        model=printable(header.value(b"model", bytes) or b""),
-        pre=printable(header.value(b"pre", bytes) or b""),
-        tokens=header.strings(found),
-        types=types,
-        scores=scores,
-        merges=header.strings(merges)
-        if merges is not None and merges.item_type == STRING
-        else ByteStrings.of(()),
-        charsmap=header.numbers(b"precompiled_charsmap", "Bb").tobytes(),
-        unknown=header.value(b"unknown_token_id", int),
-        flags={
-            printable(key.removeprefix(PREFIX)): value
-            for key, value in header.values.items()
-            if isinstance(value, bool) and key.startswith(PREFIX)
-        },
+        model=printable(value("model", bytes, b"")),
+        pre=printable(value("pre", bytes, b"")),
+        tokens=fields["tokens"],
+        types=numbers("token_type", "iu").tolist(),
+        scores=numbers("scores", "f").astype(np.float32),
+        merges=value("merges", ByteStrings, NO_STRINGS),
+        charsmap=numbers("precompiled_charsmap", "iu").astype(np.uint8).tobytes(),
+        unknown=value("unknown_token_id", int, None),
+        flags={name: flag for name, flag in fields.items() if isinstance(flag, bool)},
     )
 
 
-def _letter(value_type: int, pos: int) -> str:
-    letter = NUMBERS.get(value_type)
-    if letter is None:
-        raise InvalidFile(f"a value of type {value_type} is not supported", offset=pos - 4)
-    return letter
+def _read_fields(buffer: Buffer) -> dict[str, Any]:
+    """Return the values of the keys ``tokenizer.ggml.*``, without this prefix."""
+    header = Cursor(buffer, len(MAGIC), "the GGUF header")
+    version = header.number("<I")
+    if version not in VERSIONS:
+        raise UnsupportedFormat(
+            f"GGUF version {version:,}, wanted 2 or 3 (little-endian): convert the model again "
+            "with llama.cpp"
+        )
+    header.number("<Q")  # number of tensors
+    count = header.count("<Q", 4 + LENGTH.size)
+    if count > MAX_KEYS:
+        raise UnsupportedFormat(f"a GGUF header of {count:,} keys, wanted at most {MAX_KEYS:,}")
+    fields: dict[bytes, Any] = {}
+    for _ in range(count):
+        start = header.position
+        length = header.count("<Q")
+        if length > MAX_KEYS:
+            what = f"a key of {length:,} bytes, wanted at most {MAX_KEYS:,}"
+            raise InvalidFile(what, offset=start)
+        key = header.take(length)
+        if key in fields:
+            raise InvalidFile(f"the key {printable(key[:60])!r} occurs twice", offset=start)
+        fields[key] = _read_value(header, header.number("<I"), key.startswith(PREFIX))
+    return {
+        printable(key.removeprefix(PREFIX)): value
+        for key, value in fields.items()
+        if key.startswith(PREFIX)
+    }
 
 
-def _recognise(source: Source) -> str | None:
-    return None if source.head.startswith(MAGIC) else "does not begin with 'GGUF'"
+def _read_value(header: Cursor, value_type: int, wanted: bool) -> Any:
+    """Read a value, or only pass over it; of texts, only the beginning: chat templates are long."""
+    if value_type == STRING:
+        start = header.skip(header.count("<Q"))
+        return header.buffer[start : min(header.position, start + MAX_NAME)]
+    item_type = header.number("<I") if value_type == ARRAY else value_type
+    if value_type == ARRAY and item_type == STRING:
+        return _read_strings(header, wanted)
+    if item_type not in NUMBERS:
+        what = f"a value of type {item_type} is not supported"
+        raise InvalidFile(what, offset=header.position - 4)
+    layout = "<" + NUMBERS[item_type]
+    if value_type != ARRAY:
+        return header.number(layout)
+    count = header.count("<Q", struct.calcsize(layout))
+    start = header.skip(count * struct.calcsize(layout))
+    return np.frombuffer(header.buffer, layout, count, start) if wanted else None
+
+
+def _read_strings(header: Cursor, wanted: bool) -> ByteStrings | None:
+    count = header.count("<Q", LENGTH.size)
+    buffer, length_at, heads = header.buffer, LENGTH.unpack_from, array("q")
+    start = end = header.position
+    try:
+        for _ in range(count):
+            heads.append(end)
+            end += LENGTH.size + length_at(buffer, end)[0]
+    except (struct.error, OverflowError):
+        end = len(buffer) + 1
+    if end > len(buffer):
+        raise InvalidFile("a string runs past the end of the file", offset=heads[-1])
+    header.position = end
+    if not wanted:
+        return None
+    if end - start > MAX_FILE:
+        what = f"the tokens take {end - start:,} bytes, wanted at most {MAX_FILE:,}"
+        raise UnsupportedFormat(what)
+    bounds = np.append(np.frombuffer(heads, np.int64) - start, end - start).astype(np.int32)
+    return ByteStrings(buffer[start:end], bounds[:-1] + np.int32(LENGTH.size), bounds[1:])
 
 
 def _read(source: Source) -> Findings:
-    header = _Header(map_file(source.file))
-    tokens = header.values.get(TOKENS)
-    if tokens is None:
-        return Findings()
-    if not isinstance(tokens, _Array) or tokens.item_type != STRING:
-        raise InvalidFile(f"{TOKENS.decode()} is not a list of strings")
-    findings = Findings()
-    entries = header.strings(tokens)
-    findings.found.append(_vocabulary(header, entries, source.name, findings.warnings))
-    return findings
-
-
-READER: Final = Reader("GGUF", _recognise, _read)
-
-
-def _vocabulary(
-    header: _Header, entries: ByteStrings, file: str, warnings: list[str]
-) -> Vocabulary:
-    model = header.value(b"model", bytes) or b""
-    what = f"tokenizer {printable(model)!r}, which is unknown to vocabtool"
-    kind, marker, what = MODELS.get(model, ("list", None, what))
-    types: list[int] = header.numbers(b"token_type", INTEGERS).tolist()
-    if len(types) not in (0, len(entries)):
-        warnings.append(f"{len(types):,} types for {len(entries):,} tokens: the types are ignored")
+    fields, findings = _read_fields(map_file(source.file)), Findings()
+    if "tokens" not in fields:
+        return findings
+    if not isinstance(fields["tokens"], ByteStrings):
+        raise InvalidFile(f"{TOKENS} is not a list of strings")
+    tokenizer = _tokenizer(fields)
+    tokens, types, unknown = tokenizer.tokens, tokenizer.types, tokenizer.unknown
+    if len(types) not in (0, len(tokens)):
+        what = f"{len(types):,} types for {len(tokens):,} tokens: the types are ignored"
+        findings.warnings.append(what)
         types = []
-    unknown = header.value(b"unknown_token_id", int)
     if unknown is None and types.count(UNKNOWN) == 1:
         unknown = types.index(UNKNOWN)
-    elif unknown is not None and not 0 <= unknown < len(entries):
-        warnings.append(
-            f"the unknown token has id {unknown:,}, but there are {len(entries):,} tokens"
-        )
+    elif unknown is not None and not 0 <= unknown < len(tokens):
+        what = f"the unknown token has id {unknown:,}, but there are {len(tokens):,} tokens"
+        findings.warnings.append(what)
         unknown = None
+    what = f"tokenizer {tokenizer.model!r}, which is unknown to vocabtool"
+    kind, marker, what = MODELS.get(tokenizer.model, ("list", None, what))
     notes = [what]
-    if merges := header.value(b"merges", _Array):
-        notes.append(f"{merges.items:,} merges")
-    if pretokenizer := header.value(b"pre", bytes):
-        notes.append(f"pre-tokenizer: {printable(pretokenizer)!r}")
+    if "merges" in fields:
+        notes.append(f"{len(tokenizer.merges):,} merges")
+    if tokenizer.pre:
+        notes.append(f"pre-tokenizer: {tokenizer.pre!r}")
     counts = Counter(types)
     named = [f"{counts[number]:,} {name}" for number, name in TYPE_NAMES.items() if counts[number]]
     if named:
         notes.append(f"besides normal tokens: {', '.join(named)}")
     if counts[BYTE] == 256:
         notes.append("byte fallback: text that no token covers becomes bytes, never unknown")
-    name = TOKENS.decode()
-    return Vocabulary(
-        name=name,
+    vocabulary = Vocabulary(
+        name=TOKENS,
         kind=kind,
-        stored=entries,
+        stored=tokens,
         unknown=None if unknown is None else Unknown(unknown),
-        places=(Place(file, name),),
+        places=(Place(source.name, TOKENS),),
         notes=tuple(notes),
         marker=marker,
     )
+    findings.found.append(vocabulary)
+    return findings
+
+
+READER: Final = Reader(
+    "GGUF",
+    lambda source: None if source.head.startswith(MAGIC) else "does not begin with 'GGUF'",
+    _read,
+)

@@ -205,9 +205,9 @@ def has_graphs(model: str | Path) -> bool:
 
 
 def _read_folder(folder: Path) -> Findings:
-    from vocabtool.formats import spacy_vocab
+    from vocabtool.formats import binary_vectors
 
-    pipeline = spacy_vocab.read(folder)
+    pipeline = binary_vectors.read_spacy(folder)
     if pipeline is not None:
         return pipeline
     paths = sorted(folder.iterdir())

@@ -23,7 +23,6 @@ import re
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
@@ -60,11 +59,26 @@ ENDINGS: Final[dict[str, FileFormat]] = {
 }
 MEANING: Final = {b"\\": b"\\", b"n": b"\n", b"r": b"\r"}
 CSV_HEAD: Final = b'"id","token","base64"\n'
-PARQUET_COLUMNS: Final = [("id", "int64"), ("token", "string"), ("bytes", "binary")]
 PARQUET_KEY: Final = b"vocabtool"
-
 JSON_BEGINS: Final = re.compile(rb'\s*\{\s*"name":[^\n]*?"?,?\s*"kind":[^\n]*\s*"entry_type":')
 FOOTER: Final = 1 << 20  # bytes at the end of a Parquet file that contain its key
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """A vocabulary without its entries and ids. The fields are in the order of the file."""
+
+    name: str
+    kind: Kind
+    entry_type: EntryType
+    size: int
+    sha256: str
+    first_id: int
+    unknown: Unknown | None
+    specials: tuple[Special, ...]
+    places: tuple[Place, ...]
+    notes: tuple[str, ...]
+    marker: Marker | None = None
 
 
 def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  # noqa: A002 - the name of the option
@@ -119,66 +133,6 @@ def _format_of(path: str | Path, given: FileFormat | None, plain: str = "") -> F
     raise UnknownFormat(f"{path}: unknown extension or format {given or ending!r} ({expected})")
 
 
-# Recognised as models.
-
-
-def _written_as(source: Source) -> FileFormat | None:
-    if source.head.startswith(CSV_HEAD):
-        return "csv"
-    if source.head.startswith(b"PAR1"):
-        with source.file.open("rb") as file:
-            file.seek(max(source.size - FOOTER, 0))
-            return "parquet" if PARQUET_KEY in file.read(FOOTER) else None
-    return "json" if JSON_BEGINS.match(source.head) else None
-
-
-def _recognise(source: Source) -> str | None:
-    is_ours = _written_as(source) is not None
-    return None if is_ours else "not a JSON, CSV or Parquet file written by extract"
-
-
-def _read_model(source: Source) -> Findings:
-    vocabulary = read(source.file, _written_as(source))
-    place = Place(source.name, "written by vocabtool extract")
-    return Findings([replace(vocabulary, places=(place, *vocabulary.places))])
-
-
-READER: Final = Reader("file of vocabtool extract", _recognise, _read_model)
-
-
-# Facts: everything in a vocabulary except its entries and ids.
-
-
-@dataclass(frozen=True, slots=True)
-class _Special:
-    id: int
-    entry: str
-    role: Literal["mask", "unknown"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    file: str
-    place: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """A vocabulary without its entries and ids. The fields are in the order of the file."""
-
-    name: str
-    kind: Kind
-    entry_type: EntryType
-    size: int
-    sha256: str
-    first_id: int
-    unknown: Unknown | None
-    specials: tuple[_Special, ...]
-    places: tuple[_Place, ...]
-    notes: tuple[str, ...]
-    marker: Marker | None = None
-
-
 def _facts(vocabulary: Vocabulary) -> dict[str, Any]:
     facts = {each.name: getattr(vocabulary, each.name) for each in fields(_Facts)}
     if len(vocabulary):
@@ -192,54 +146,42 @@ def _facts(vocabulary: Vocabulary) -> dict[str, Any]:
     return facts
 
 
-def _vocabulary(facts: object, stored: ByteStrings, ids: NDArray[np.int64] | None) -> Vocabulary:
-    held: _Facts = from_json(_Facts, facts, "facts")
-    if (held.size, held.sha256) != (len(stored), stored.sha256):
+def _vocabulary(document: object, stored: ByteStrings, ids: NDArray[np.int64] | None) -> Vocabulary:
+    facts: _Facts = from_json(_Facts, document, "facts")
+    if (facts.size, facts.sha256) != (len(stored), stored.sha256):
         raise InvalidFile("'size' or 'sha256' does not match the entries; the file was changed")
-    first_id, uneven = held.first_id, ids
-    if ids is not None:
-        if len(ids) != len(stored) or bool((ids[1:] < ids[:-1]).any()):
-            raise InvalidFile(f"ids: expected {len(stored):,} ascending ids, got {len(ids):,}")
-        first_id, uneven = numbering(ids)
-    numbers = [first_id, *(special.id for special in held.specials)]
-    if uneven is None:
-        numbers.append(first_id + max(len(stored) - 1, 0))
-    if held.unknown is not None:
-        numbers += [held.unknown.id, held.unknown.count]
-        if held.unknown.count < 1:
-            raise InvalidFile(f"'count' of 'unknown' must be at least 1, got {held.unknown.count}")
+    first_id, uneven = (facts.first_id, None) if ids is None else _numbering(ids, len(stored))
+    numbers = [first_id, first_id + len(stored) * (uneven is None)]
+    numbers += [special.id for special in facts.specials]
+    if facts.unknown is not None:
+        numbers.append(facts.unknown.id)
+        if not 1 <= facts.unknown.count < INT64.stop:
+            raise InvalidFile(f"'count' of 'unknown' must be at least 1, got {facts.unknown.count}")
     if any(number not in INT64 for number in numbers):
         raise InvalidFile("an id does not fit in 64 bits")
     return Vocabulary(
-        name=held.name,
-        kind=held.kind,
-        stored=stored,
-        first_id=first_id,
-        ids=uneven,
-        unknown=held.unknown,
-        specials=tuple(Special(each.id, each.entry, each.role) for each in held.specials),
-        places=tuple(Place(each.file, each.place) for each in held.places),
-        entry_type=held.entry_type,
-        notes=held.notes,
-        marker=held.marker,
+        *(facts.name, facts.kind, stored, first_id, uneven, facts.unknown, facts.specials),
+        *(facts.places, facts.entry_type, facts.notes, facts.marker),
     )
+
+
+def _numbering(ids: NDArray[np.int64], count: int) -> tuple[int, NDArray[np.int64] | None]:
+    if len(ids) != count or bool((ids[1:] < ids[:-1]).any()):
+        raise InvalidFile(f"expected {count:,} ids in ascending order, got {len(ids):,} ids")
+    return numbering(ids)
 
 
 # Text.
 
 
 def _write_text(vocabulary: Vocabulary, file: BinaryIO) -> int:
-    escaped = 0
-    for number, piece in enumerate(vocabulary.stored.pieces()):
-        at = number * CHUNK
-        count = min(CHUNK, len(vocabulary) - at)
+    escaped, stored = 0, vocabulary.stored
+    for number, piece in enumerate(stored.pieces()):
+        some = range(number * CHUNK, min((number + 1) * CHUNK, len(stored)))
         # NumPy counts frequent bytes faster than bytes.count
         breaks = int(np.count_nonzero(np.frombuffer(piece, np.uint8) == ord("\n")))
-        plain = breaks == count and b"\r" not in piece and b"\\" not in piece
-        if not plain or not (piece.isascii() or is_utf8(piece)):
-            entries = piece.split(b"\n")[:-1]
-            if breaks != count:  # some entries contain line breaks
-                entries = [vocabulary.stored[i] for i in range(at, at + count)]
+        if breaks != len(some) or b"\r" in piece or b"\\" in piece or not is_utf8(piece):
+            entries = [stored[i] for i in some]
             lines = [*map(_escape, entries), b""]
             escaped += sum(map(bytes.__ne__, entries, lines))
             piece = b"\n".join(lines)  # noqa: PLW2901 - escaped lines
@@ -272,26 +214,24 @@ def _read_text(data: bytes, name: str) -> Vocabulary:
 
 def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> None:
     stored = vocabulary.stored
-    facts = json.dumps(_facts(vocabulary), ensure_ascii=False, indent=1, separators=(",", ": "))
+    facts = json.dumps(_facts(vocabulary), ensure_ascii=False, indent=1)
     # Lone surrogates (from ``vocabulary.decode``) stay escaped.
     file.write(facts[:-2].encode("utf-8", "backslashreplace") + b',\n "tokens": [')
-    tokens = (entry.decode("utf-8", "backslashreplace") for entry in stored)
-    separator = "\n"
-    while part := list(islice(tokens, CHUNK)):
-        text = json.dumps(part, ensure_ascii=False, separators=(",\n", ": "))
-        file.write((separator + text[1:-1]).encode())
-        separator = ",\n"
+    for at in range(0, len(stored), CHUNK):
+        some = range(at, min(at + CHUNK, len(stored)))
+        tokens = [stored[i].decode("utf-8", "backslashreplace") for i in some]
+        text = json.dumps(tokens, ensure_ascii=False, separators=(",\n", ": "))
+        file.write(("," * bool(at) + "\n" + text[1:-1]).encode())
     file.write(b"\n]")
     if vocabulary.ids is not None and (ids := numbering(vocabulary.ids)[1]) is not None:
         file.write(b',\n "ids": ' + json.dumps(ids.tolist()).encode())
-    if len(stored.not_utf8):
-        strange, before = iter(stored.not_utf8.tolist()), b',\n "base64": {'
-        while some := list(islice(strange, CHUNK)):
-            encoded = {at: b2a_base64(stored[at], newline=False).decode() for at in some}
-            file.write(before + json.dumps(encoded).encode()[1:-1])
-            before = b", "
-        file.write(b"}")
-    file.write(b"\n}\n")
+    strange = stored.not_utf8.tolist()
+    for at in range(0, len(strange), CHUNK):
+        some = strange[at : at + CHUNK]
+        encoded = {i: b2a_base64(stored[i], newline=False).decode() for i in some}
+        file.write(b", " if at else b',\n "base64": {')
+        file.write(json.dumps(encoded).encode()[1:-1])
+    file.write(b"}" * bool(strange) + b"\n}\n")
 
 
 def _read_json(data: bytes, _: str) -> Vocabulary:
@@ -315,13 +255,12 @@ def _read_json(data: bytes, _: str) -> Vocabulary:
     return _vocabulary(document, ByteStrings.of(entries), numbers)
 
 
-# CSV and Parquet.
+# CSV and Parquet: the columns ``id`` and ``token``, and one for entries that are not UTF-8.
 
 
 def _batches(
     vocabulary: Vocabulary, schema: pa.Schema, pack: Callable[[bytes], object]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield ids, entries that are UTF-8, and other entries. ``pack`` is applied to the latter."""
     import pyarrow as pa
 
     strange = set(vocabulary.stored.not_utf8.tolist())
@@ -346,10 +285,7 @@ def _columns(table: pa.Table) -> tuple[ByteStrings, NDArray[np.int64]]:
             entries.append(a2b_base64(other, strict_mode=True) if isinstance(other, str) else other)
     if numbers.null_count:
         raise InvalidFile("every row must have an 'id'")
-    ids = np.asarray(numbers.to_numpy(), np.int64)
-    if bool((ids[1:] < ids[:-1]).any()):
-        raise InvalidFile("the ids must be in ascending order")
-    return ByteStrings.of(entries), ids
+    return ByteStrings.of(entries), np.asarray(numbers.to_numpy(), np.int64)
 
 
 def _write_csv(vocabulary: Vocabulary, file: BinaryIO) -> None:
@@ -384,8 +320,7 @@ def _read_csv(data: bytes, name: str) -> Vocabulary:
         stored, ids = _columns(table)
     except (pa.ArrowException, ValueError, OverflowError) as error:
         raise InvalidFile(f"invalid or damaged CSV file: {error}") from error
-    first_id, uneven = numbering(ids)
-    return Vocabulary(name, "asset", stored, first_id, uneven)
+    return Vocabulary(name, "asset", stored, *_numbering(ids, len(stored)))
 
 
 def _write_parquet(vocabulary: Vocabulary, file: BinaryIO) -> None:
@@ -409,18 +344,43 @@ def _read_parquet(data: bytes, _: str) -> Vocabulary:
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InvalidFile(f"invalid or damaged Parquet file: {error}") from error
-    columns = [(field.name, str(field.type)) for field in table.schema]
-    if columns != PARQUET_COLUMNS:
-        raise InvalidFile(f"expected the columns {PARQUET_COLUMNS}, got {columns}")
+    columns = pa.schema({"id": pa.int64(), "token": pa.string(), "bytes": pa.binary()})
+    if not table.schema.equals(columns):
+        raise InvalidFile(f"expected the columns {columns}, got {table.schema}")
     facts = json_file.parse((table.schema.metadata or {}).get(PARQUET_KEY, b""))
     return _vocabulary(facts, *_columns(table))
 
 
-_Writer = Callable[[Vocabulary, BinaryIO], int | None]
-_Reader = Callable[[bytes, str], Vocabulary]
-_FORMATS: Final[dict[FileFormat, tuple[_Writer, _Reader]]] = {
+_FORMATS: Final[dict[FileFormat, tuple[Callable[..., int | None], Callable[..., Vocabulary]]]] = {
     "text": (_write_text, _read_text),
     "json": (_write_json, _read_json),
     "csv": (_write_csv, _read_csv),
     "parquet": (_write_parquet, _read_parquet),
 }
+
+
+# Recognised as models.
+
+
+def _written_as(source: Source) -> FileFormat | None:
+    if source.head.startswith(CSV_HEAD):
+        return "csv"
+    if source.head.startswith(b"PAR1"):
+        with source.file.open("rb") as file:
+            file.seek(max(source.size - FOOTER, 0))
+            return "parquet" if PARQUET_KEY in file.read(FOOTER) else None
+    return "json" if JSON_BEGINS.match(source.head) else None
+
+
+def _recognise(source: Source) -> str | None:
+    is_ours = _written_as(source) is not None
+    return None if is_ours else "not a JSON, CSV or Parquet file written by extract"
+
+
+def _read_model(source: Source) -> Findings:
+    vocabulary = read(source.file, _written_as(source))
+    place = Place(source.name, "written by vocabtool extract")
+    return Findings([replace(vocabulary, places=(place, *vocabulary.places))])
+
+
+READER: Final = Reader("file of vocabtool extract", _recognise, _read_model)

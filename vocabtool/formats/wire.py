@@ -132,6 +132,58 @@ def integers(buffer: Buffer, span: Span, wire_type: int) -> Iterator[int]:
         yield to_signed(value)
 
 
+class Cursor:
+    """A position in a buffer, for reading one value after another.
+
+    Each read is checked against the end of the buffer, and moves ``position`` behind the value.
+    ``name``: what is read, in messages. ``base``: what is added to positions in messages, if the
+    buffer is a part of a file.
+    """
+
+    def __init__(self, buffer: Buffer, position: int = 0, name: str = "it", base: int = 0) -> None:
+        self.buffer = buffer
+        self.position = position
+        self.name = name
+        self.base = base
+
+    @property
+    def left(self) -> int:
+        return len(self.buffer) - self.position
+
+    def skip(self, size: int) -> int:
+        """Pass over ``size`` bytes; return the position of the first."""
+        start = self.position
+        if not 0 <= size <= len(self.buffer) - start:
+            what = f"wanted {size:,} bytes, but only {self.left:,} are left"
+            raise InvalidFile(f"{self.name} is truncated: {what}", offset=self.base + start)
+        self.position = start + size
+        return start
+
+    def take(self, size: int) -> bytes:
+        start = self.skip(size)
+        return self.buffer[start : self.position]
+
+    def number(self, layout: str) -> Any:
+        """Read a number. ``layout``: its ``struct`` format, such as ``"<I"``."""
+        start = self.skip(struct.calcsize(layout))
+        return struct.unpack_from(layout, self.buffer, start)[0]
+
+    def varint(self) -> int:
+        value, self.position = varint(self.buffer, self.position, len(self.buffer))
+        return value
+
+    def count(self, layout: str, item_size: int = 1) -> int:
+        """Read the number of items that follow. Each takes at least ``item_size`` bytes."""
+        start = self.position
+        count: int = self.number(layout)
+        if count * item_size > self.left:
+            what = f"{count:,} items need {count * item_size:,} bytes"
+            raise InvalidFile(
+                f"{self.name}: {what}, but only {self.left:,} are left", offset=self.base + start
+            )
+        return count
+
+
 WINDOW: Final = 1 << 16  # bytes examined at a time: larger arrays would allocate new pages
 MAX_NAME: Final = 256  # bytes of a name in a message or table that are kept
 LENGTH_BYTES: Final = 5  # a longer varint is a length of 2^35 or more, larger than any file

@@ -192,15 +192,24 @@ def from_json(kind: Any, value: Any, name: str) -> Any:
     for values of a wrong type.
     """
     origin, arguments = get_origin(kind), get_args(kind)
-    if is_dataclass(kind) and isinstance(value, dict):
+    is_tuple = hasattr(kind, "_fields")  # of a NamedTuple
+    if isinstance(value, dict) and (is_tuple or is_dataclass(kind)):
         hints = _hints(cast(type, kind))
         for key in value:
             if key not in hints:
                 raise InvalidFile(f"{name}.{key}: unknown entry")
-        for each in fields(kind):
-            has_default = each.default is not MISSING or each.default_factory is not MISSING
-            if each.name not in value and not has_default:
-                raise InvalidFile(f"{name}.{each.name} is missing")
+        wanted = (
+            kind._fields
+            if is_tuple
+            else [
+                each.name
+                for each in fields(kind)
+                if each.default is MISSING and each.default_factory is MISSING
+            ]
+        )
+        for key in wanted:
+            if key not in value:
+                raise InvalidFile(f"{name}.{key} is missing")
         parts = {key: from_json(hints[key], part, f"{name}.{key}") for key, part in value.items()}
         return cast(type, kind)(**parts)
     if origin in (Union, UnionType):
