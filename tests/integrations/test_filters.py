@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.integrations.metadata import comparison, quote_value
+from vocabtool.integrations.shared import comparison, quote_value
 from vocabtool.search import conditions
 from vocabtool.search.conditions import Moment, parse
 

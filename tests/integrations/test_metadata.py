@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.builders.postgres_server import PostgresServer
 from vocabtool import Index
-from vocabtool.integrations.metadata import field_of, name_of
+from vocabtool.integrations.shared import field_of, name_of
 
 pytest.importorskip("langchain_core")
 pytest.importorskip("haystack")

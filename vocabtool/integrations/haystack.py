@@ -10,17 +10,15 @@ is in UTC.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from functools import cached_property, wraps
-from itertools import groupby
+from functools import cached_property
 from threading import Lock
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Final
 
 import numpy as np
 from haystack import Document, component, default_from_dict, default_to_dict
@@ -33,31 +31,11 @@ from vocabtool.documents.batch import Document as Stored
 from vocabtool.documents.batch import Kind
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.open_encoder import open_encoder
-from vocabtool.errors import InvalidCondition, NotFound, VocabtoolError
+from vocabtool.errors import InvalidCondition, NotFound
 from vocabtool.index.index import Index
 from vocabtool.index.writer import Writer
-from vocabtool.integrations.metadata import (
-    ALWAYS,
-    EXACT,
-    EXPLAINED,
-    HAYSTACK,
-    NEVER,
-    RECORDS,
-    Operator,
-    as_json,
-    check_depth,
-    check_operator,
-    comparison,
-    explanation,
-    field_of,
-    fields_of,
-    join,
-    metadata_of,
-    name_of,
-    quote_field,
-    refuse,
-    refuse_where,
-)
+from vocabtool.integrations import shared
+from vocabtool.integrations.shared import ALWAYS, NEVER, comparison, in_thread, join, refuse
 
 POLICIES: Final[dict[DuplicatePolicy, OnExisting]] = {
     DuplicatePolicy.SKIP: "skip",
@@ -67,32 +45,17 @@ NAMES: Final[dict[Kind, str]] = {  # as Haystack's own store calls them
     **{"string": "keyword", "boolean": "boolean", "integer": "int", "number": "float"},
 }
 LENGTH_ONE: Final = 1e-6  # vectors whose length differs less from 1 are as long as they were
-
-Filters = dict[str, Any]
-Meta = dict[str, Any]
 META: Final = "meta."
 OWN: Final = {"id": "id", "content": "text"}  # fields of a document, as an index calls them
 NOT_KEPT: Final = ("blob", "score", "embedding", "sparse_embedding", "meta")
-EQUAL: Final[dict[str, Operator]] = {"==": "=", "!=": "="}
-ORDERED: Final[dict[str, Operator]] = {">": ">", ">=": ">=", "<": "<", "<=": "<="}
+EQUAL: Final = ("==", "!=")
+ORDERED: Final[dict[str, shared.Operator]] = {">": ">", ">=": ">=", "<": "<", "<=": "<="}
 LISTS: Final = ("in", "not in")
 OPERATORS: Final = (*EQUAL, *ORDERED, *LISTS)
-JUNCTIONS: Final = ("AND", "OR", "NOT")
 DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ].*)?")
 
-P = ParamSpec("P")
-Self = TypeVar("Self")
-Result = TypeVar("Result")
-
-
-def _in_thread(
-    method: Callable[Concatenate[Self, P], Result],
-) -> Callable[Concatenate[Self, P], Coroutine[Any, Any, Result]]:
-    @wraps(method)
-    async def run(self: Self, /, *args: P.args, **kwargs: P.kwargs) -> Result:
-        return await asyncio.to_thread(method, self, *args, **kwargs)
-
-    return run
+Filters = dict[str, Any]
+Meta = dict[str, Any]
 
 
 class VocabtoolDocumentStore:
@@ -133,7 +96,6 @@ class VocabtoolDocumentStore:
         self.options = options
         self._index: Index | None = None
         self._opening = Lock()
-        self._writing = Lock()  # threads of this process wait for each other
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.path!r}>"
@@ -156,33 +118,24 @@ class VocabtoolDocumentStore:
         vectors of the index do not have ``embedding_dim`` values.
         """
         with self._opening:
-            if self._index is None:
-                self._index = self._open()
-            else:
+            if self._index is not None:
                 self._index.refresh()
-            return self._index
-
-    def _open(self) -> Index:
-        options, dim = self.options or {}, self.embedding_dim
-        try:
-            index = Index.open(self.path, self.model, **options)
-        except NotFound:
-            if self.model is None and dim is None:
-                raise
-            if dim is not None:
-                options = {**options, "dim": dim}
-            return Index.create(
-                self.path,
-                self.model,
-                metric=self.metric,
-                language=self.language,
-                dtype="float32",
-                **options,
-            )
-        if dim not in (None, index.configuration.dim):
-            what = f"vectors have {index.configuration.dim} numbers, but embedding_dim is {dim}"
-            raise ValueError(f"{self.path}: {what}")
-        return index
+                return self._index
+            options, wanted = self.options or {}, self.embedding_dim
+            try:
+                index = Index.open(self.path, self.model, **options)
+            except NotFound:
+                if self.model is None and wanted is None:
+                    raise
+                options = options if wanted is None else {**options, "dim": wanted}
+                own: dict[str, Any] = {"metric": self.metric, "language": self.language}
+                index = Index.create(self.path, self.model, dtype="float32", **own, **options)
+            dim = index.configuration.dim
+            if wanted not in (None, dim):
+                what = f"vectors have {dim} numbers, but embedding_dim is {wanted}"
+                raise ValueError(f"{self.path}: {what}")
+            self._index = index
+            return index
 
     def count_documents(self) -> int:
         """Return the number of documents."""
@@ -194,11 +147,9 @@ class VocabtoolDocumentStore:
         Raises ``FilterError`` for a filter that is invalid or that compares a field with a value
         of another type.
         """
-        index = self.index
-        with filter_errors():
-            found = [*index.documents(condition(filters, index.manifest.fields))]
-        vectors = index.vectors(each.id for each in found)
-        return [as_document(each, vectors.get(each.id)) for each in found]
+        documents = self._matching(filters)
+        vectors = self.index.vectors(document.id for document in documents)
+        return [as_document(document, vectors.get(document.id)) for document in documents]
 
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
@@ -219,56 +170,39 @@ class VocabtoolDocumentStore:
         """
         if not isinstance(documents, list):
             raise ValueError(f"documents: wanted a list, got {type(documents).__name__}")
-        for place, each in enumerate(documents):
-            _check(each, place)
-        existing = POLICIES.get(policy, "error")
-        try:
-            with self._writing, self.index.writer() as writer:
-                added = self._add(writer, documents, existing)
-        except VocabtoolError as error:
-            if existing != "error":
-                raise
-            seen = {*self.index.get_many(each.id for each in documents)}
-            for each in documents:
-                if each.id in seen:
-                    what = f"{self.path}: the document {each.id!r} already exists, or occurs twice"
-                    raise DuplicateDocumentError(f"{what}: use another policy") from error
-                seen.add(each.id)
-            raise
-        return len(documents) if existing == "update" else added
+        on_existing = POLICIES.get(policy, "error")
+        with shared.writing(self.index) as writer:
+            added = self._write(writer, documents, on_existing)
+        return len(documents) if on_existing == "update" else added
 
     def delete_documents(self, document_ids: list[str]) -> None:
         """Delete documents in one commit. Unknown ids are ignored."""
         if document_ids:
-            with self._writing:
-                self.index.delete(document_ids)
+            shared.delete(self.index, document_ids)
 
     def delete_all_documents(self) -> None:
         """Delete all documents in one commit. The index keeps the types of the fields."""
-        self.delete_by_filter({})
+        shared.delete(self.index)
 
     def delete_by_filter(self, filters: Filters) -> int:
         """Delete the documents that match the filters, in one commit; return their number."""
-        with self._writing, filter_errors():
-            index = self.index
-            where = condition(filters, index.manifest.fields) or ALWAYS
-            return index.delete(where=where, force=True)
+        index = self.index
+        with filter_errors():
+            return shared.delete(index, where=condition(filters, index.manifest.fields))
 
     def update_by_filter(self, filters: Filters, meta: Meta) -> int:
         """Set the keys of ``meta`` in matching documents, in one commit; return their number."""
-        with self._writing, self.index.writer() as writer:
-            found = self.filter_documents(filters)
-            changed = [replace(each, meta={**each.meta, **meta}) for each in found]
-            for place, each in enumerate(changed):
-                _check(each, place)
-            self._add(writer, changed, "update")
-        return len(found)
+        with shared.writing(self.index) as writer:
+            documents = [
+                replace(document, meta={**document.meta, **meta})
+                for document in self.filter_documents(filters)
+            ]
+            self._write(writer, documents, "update")
+        return len(documents)
 
     def count_documents_by_filter(self, filters: Filters) -> int:
         """Return the number of documents that match the filters."""
-        index = self.index
-        with filter_errors():
-            return sum(1 for _ in index.ids(condition(filters, index.manifest.fields)))
+        return len(self._matching(filters))
 
     def count_unique_metadata_by_filter(
         self, filters: Filters, metadata_fields: list[str]
@@ -282,9 +216,9 @@ class VocabtoolDocumentStore:
         A type is ``keyword``, ``int``, ``float`` or ``boolean``.
         """
         return {
-            name_of(name): {"type": NAMES[kind]}
+            shared.name_of(name): {"type": NAMES[kind]}
             for name, kind in self.index.manifest.fields.items()
-            if name != EXACT and name not in RECORDS and kind in NAMES
+            if name not in (shared.EXACT, *shared.RECORDS) and kind in NAMES
         }
 
     def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
@@ -294,7 +228,7 @@ class VocabtoolDocumentStore:
         if the values have types that cannot be compared.
         """
         values = [
-            each for each in self._values(metadata_field) if not isinstance(each, list | dict)
+            value for value in self._values(metadata_field) if not isinstance(value, list | dict)
         ]
         try:
             return {"min": min(values, default=None), "max": max(values, default=None)}
@@ -317,94 +251,104 @@ class VocabtoolDocumentStore:
         - ``from_``: the number of values to skip at the beginning.
         - ``filters``: return only values of documents that match these filters.
         """
-        term = (search_term or "").lower()
-        found = [
-            each for each in self._values(metadata_field, filters) if term in str(each).lower()
-        ]
-        found.sort(key=lambda each: (str(each), type(each).__name__))
-        return found[from_ : from_ + size], len(found)
+        term, values = (search_term or "").lower(), self._values(metadata_field, filters)
+        values = [value for value in values if term in str(value).lower()]
+        values.sort(key=lambda value: (str(value), type(value).__name__))
+        return values[from_ : from_ + size], len(values)
 
-    count_documents_async = _in_thread(count_documents)
-    filter_documents_async = _in_thread(filter_documents)
-    write_documents_async = _in_thread(write_documents)
-    delete_documents_async = _in_thread(delete_documents)
-    delete_all_documents_async = _in_thread(delete_all_documents)
-    delete_by_filter_async = _in_thread(delete_by_filter)
-    update_by_filter_async = _in_thread(update_by_filter)
-    count_documents_by_filter_async = _in_thread(count_documents_by_filter)
-    count_unique_metadata_by_filter_async = _in_thread(count_unique_metadata_by_filter)
-    get_metadata_fields_info_async = _in_thread(get_metadata_fields_info)
-    get_metadata_field_min_max_async = _in_thread(get_metadata_field_min_max)
-    get_metadata_field_unique_values_async = _in_thread(get_metadata_field_unique_values)
+    count_documents_async = in_thread(count_documents)
+    filter_documents_async = in_thread(filter_documents)
+    write_documents_async = in_thread(write_documents)
+    delete_documents_async = in_thread(delete_documents)
+    delete_all_documents_async = in_thread(delete_all_documents)
+    delete_by_filter_async = in_thread(delete_by_filter)
+    update_by_filter_async = in_thread(update_by_filter)
+    count_documents_by_filter_async = in_thread(count_documents_by_filter)
+    count_unique_metadata_by_filter_async = in_thread(count_unique_metadata_by_filter)
+    get_metadata_fields_info_async = in_thread(get_metadata_fields_info)
+    get_metadata_field_min_max_async = in_thread(get_metadata_field_min_max)
+    get_metadata_field_unique_values_async = in_thread(get_metadata_field_unique_values)
+
+    def _matching(self, filters: Filters | None) -> list[Stored]:
+        """Return the documents of the newest commit that match the filters."""
+        index = self.index
+        with filter_errors():
+            return [*index.documents(condition(filters, index.manifest.fields))]
 
     def _values(self, name: str, filters: Filters | None = None) -> list[Any]:
         """Return the different values of a key of ``meta``. ``1`` and ``1.0`` are different."""
-        index, path = self.index, name.removeprefix(META)
+        path = name.removeprefix(META)
         different = {}
-        with filter_errors():
-            found = index.documents(condition(filters, index.manifest.fields))
-        for each in found:
-            value: Any = as_document(each).meta
+        for document in self._matching(filters):
+            value: Any = shared.metadata_of(document.fields)
             for key in [path] if path in value else path.split("."):
                 value = value.get(key) if isinstance(value, dict) else None
             if value is not None:
                 different[type(value), json.dumps(value, sort_keys=True)] = value
         return [*different.values()]
 
-    def _add(self, writer: Writer, documents: list[Document], existing: OnExisting) -> int:
-        """Add documents; return the number added. The caller must hold the lock ``_writing``."""
-        index = self.index
-        metas = [each.meta for each in documents]
-        columns = fields_of(metas, index.manifest.fields, nested=True)
-        dim, encodes, added = index.configuration.dim, index.can_encode, 0
-        # The field `_haystack` keeps what an index does not: that a content is missing, and the
-        # length of a vector that the index scales to 1.
-        scales = index.configuration.metric == "cosine"
-        pairs = zip(documents, columns, strict=True)
-        for alone, group in groupby(pairs, lambda pair: encodes and pair[0].embedding is None):
-            items, matrix = [], []
-            for each, held in group:
-                vector = np.zeros(dim) if each.embedding is None else np.array(each.embedding)
-                if vector.shape != (dim,):
-                    what = f"wanted an embedding of {dim} numbers, got shape {vector.shape}"
-                    raise ValueError(f"document {each.id!r}: {what}")
-                record: dict[str, float | None] = {}
-                if each.content is None:
-                    record["content"] = None
-                length = float(np.linalg.norm(vector)) if scales else 1.0
+    def _write(self, writer: Writer, documents: list[Document], on_existing: OnExisting) -> int:
+        """Add documents, see :meth:`write_documents`; return the number added."""
+        held = writer.manifest.configuration
+        for place, document in enumerate(documents):
+            check_kind(document, f"documents[{place}]", ValueError)
+            for name in ("blob", "sparse_embedding"):
+                if getattr(document, name) is not None:
+                    what = f"an index cannot store {name}: write it to a file, and put the path"
+                    raise ValueError(f"document {document.id!r}: {what} in meta")
+            shared.as_json(document.meta, document.id)
+        if on_existing == "error":
+            existing = {*writer.find_existing([document.id for document in documents])}
+            for document in documents:
+                if document.id in existing:
+                    what = f"{self.path}: the document {document.id!r} already exists"
+                    raise DuplicateDocumentError(f"{what}, or occurs twice: use another policy")
+                existing.add(document.id)
+        metas = [document.meta for document in documents]
+        columns = shared.fields_of(metas, writer.manifest.fields, nested=True)
+        rows, without = [], []
+        matrix = np.zeros((len(documents), held.dim))
+        for place, (document, fields) in enumerate(zip(documents, columns, strict=True)):
+            # The record keeps what an index does not: that a content is missing, and the length of
+            # a vector that the index scales to 1.
+            record: dict[str, float | None] = (
+                {} if document.content is not None else {"content": None}
+            )
+            if document.embedding is None:
+                without.append(place)
+            else:
+                vector = np.array(document.embedding)
+                if vector.shape != (held.dim,):
+                    what = f"wanted an embedding of {held.dim} numbers, got shape {vector.shape}"
+                    raise ValueError(f"document {document.id!r}: {what}")
+                matrix[place] = vector
+                length = float(np.linalg.norm(vector)) if held.metric == "cosine" else 1.0
                 if abs(length - 1) > LENGTH_ONE and length:
                     record["length"] = length
-                kept = {HAYSTACK: json.dumps(record)} if record else {}
-                items.append({"id": each.id, "text": each.content or "", **held, **kept})
-                matrix.append(vector)
-            added += writer.add(items, None if alone else np.stack(matrix), on_existing=existing)
-        return added
+            kept = {shared.HAYSTACK: json.dumps(record)} if record else {}
+            rows.append(Stored(document.id, document.content or "", {**fields, **kept}))
+        if without and self.index.can_encode:
+            encoder = self.index.encoder
+            matrix[without] = encoder.encode([rows[place].text for place in without])
+        return writer.add(rows, matrix, on_existing=on_existing)
 
 
-def _check(document: object, place: int) -> None:
-    """Raise an error if an index cannot store the document.
-
-    ``place``: the position of the document in the list.
-    """
+def check_kind(document: object, place: str, error: type[Exception]) -> None:
+    """Raise ``error`` if an argument is not a document."""
     if not isinstance(document, Document):
-        raise ValueError(f"documents[{place}]: wanted a Document, got {type(document).__name__}")
-    for name in ("blob", "sparse_embedding"):
-        if getattr(document, name) is not None:
-            what = f"an index cannot store {name}: write it to a file, and put the path in meta"
-            raise ValueError(f"document {document.id!r}: {what}")
-    as_json(document.meta, document.id)
+        raise error(f"{place}: wanted a Document, got {type(document).__name__}")
 
 
 def as_document(stored: Stored, vector: Vectors | None = None, **more: Any) -> Document:
     """Convert a document of an index to Haystack. A ``vector`` of zeros means no embedding."""
-    record = json.loads(str(stored.fields.get(HAYSTACK, "{}")))
+    record = json.loads(str(stored.fields.get(shared.HAYSTACK, "{}")))
     embedding = None
     if vector is not None and vector.any():
         embedding = (vector * np.float32(record.get("length", 1))).tolist()
     return Document(
         id=stored.id,
         content=None if "content" in record else stored.text,
-        meta=metadata_of(stored.fields),
+        meta=shared.metadata_of(stored.fields),
         embedding=embedding,
         **more,
     )
@@ -422,81 +366,81 @@ def filter_errors() -> Iterator[None]:
         raise FilterError(str(error)) from error
 
 
-def condition(filters: Mapping[str, Any] | None, fields: Mapping[str, Kind]) -> str | None:
+def condition(
+    filters: Mapping[str, Any] | None, fields: Mapping[str, Kind], depth: int = 0
+) -> str | None:
     """Return filters as a condition, or ``None`` if there are no filters.
 
-    ``fields``: the fields of the index. Raises :class:`InvalidCondition` for an invalid filter.
+    - ``fields``: the fields of the index.
+    - ``depth``: how deep the filters are nested.
+
+    Raises :class:`InvalidCondition` for an invalid filter.
     """
-    return _condition(filters, fields, 0) if filters else None
-
-
-def _condition(asked: Any, fields: Mapping[str, Kind], depth: int) -> str:
-    if not isinstance(asked, Mapping):
-        refuse("wanted a dictionary", asked)
-    check_depth(depth, asked)
-    for name in ("operator", "value") if "field" in asked else ("operator", "conditions"):
-        if name not in asked:
-            refuse(f"no {name!r}", asked)
-    if "field" in asked:
-        return _comparison(asked, fields)
-    word, conditions = asked["operator"], asked["conditions"]
-    check_operator(word, JUNCTIONS, asked)
+    if not filters and depth == 0:
+        return None
+    if not isinstance(filters, Mapping):
+        refuse("wanted a dictionary", filters)
+    shared.check_depth(depth, filters)
+    for name in ("operator", "value") if "field" in filters else ("operator", "conditions"):
+        if name not in filters:
+            refuse(f"no {name!r}", filters)
+    if "field" in filters:
+        return _comparison(filters, fields)
+    word, conditions = filters["operator"], filters["conditions"]
+    shared.check_operator(word, ("AND", "OR", "NOT"), filters)
     if not isinstance(conditions, list):
-        refuse("'conditions' needs a list of filters", asked)
-    parts = [_condition(each, fields, depth + 1) for each in conditions]
+        refuse("'conditions' needs a list of filters", filters)
+    tests = [str(condition(part, fields, depth + 1)) for part in conditions]
     if word == "OR":
-        return join("or", parts or [NEVER])
-    every = join("and", parts or [ALWAYS])
+        return join("or", tests or [NEVER])
+    every = join("and", tests or [ALWAYS])
     return f"not {every}" if word == "NOT" else every
 
 
-def _comparison(asked: Mapping[str, Any], fields: Mapping[str, Kind]) -> str:
-    field, operator, value = asked["field"], asked["operator"], asked["value"]
-    check_operator(operator, OPERATORS, asked)
+def _comparison(given: Mapping[str, Any], fields: Mapping[str, Kind]) -> str:
+    field, operator, value = given["field"], given["operator"], given["value"]
+    shared.check_operator(operator, OPERATORS, given)
     if not isinstance(field, str) or field in NOT_KEPT:
-        refuse(f"no filter can ask for the field {field!r}: use 'id', 'content', 'meta.…'", asked)
+        refuse(f"no filter can ask for the field {field!r}: use 'id', 'content', 'meta.…'", given)
     if operator in LISTS and not isinstance(value, list):
-        refuse(f"{operator!r} of the field {field!r} needs a list of values", asked)
+        refuse(f"{operator!r} of the field {field!r} needs a list of values", given)
     moment = _moment(value)
     if operator in ORDERED and moment is None and isinstance(value, str | list | dict):
-        refuse(f"{operator!r} compares numbers and dates in ISO 8601", asked)
-    name = OWN.get(field) or field_of(field.removeprefix(META))
+        refuse(f"{operator!r} compares numbers and dates in ISO 8601", given)
+    name = OWN.get(field) or shared.field_of(field.removeprefix(META))
+    values = value if operator in LISTS else [value]
     if name not in fields and field not in OWN:
-        is_none = value is None if operator in EQUAL else operator in LISTS and None in value
-        found = ALWAYS if is_none else NEVER
+        test = ALWAYS if operator not in ORDERED and None in values else NEVER
     elif operator in ORDERED:
-        tested = f"{quote_field(name)} {operator} {moment}"
+        test = f"{shared.quote_field(name)} {operator} {moment}"
         if moment is None:
-            tested = NEVER if value is None else comparison(name, ORDERED[operator], value)
-        found = join("and", [comparison(name, "is not null"), tested])
+            test = NEVER if value is None else comparison(name, ORDERED[operator], value)
+        test = join("and", [comparison(name, "is not null"), test])
     else:
         tests = []
-        for wanted in value if operator in LISTS else [value]:
+        for wanted in values:
             if wanted is None:
                 tests.append(comparison(name, "=", "" if field == "content" else None))
                 continue
             equal = [comparison(name, "=", wanted)] if not isinstance(wanted, date) else []
             if (moment := _moment(wanted)) is not None:
-                equal.append(f"{quote_field(name)} = {moment}")
+                equal.append(f"{shared.quote_field(name)} = {moment}")
             tests.append(join("and", [comparison(name, "is not null"), join("or", equal)]))
-        found = join("or", tests or [NEVER])
-    return f"not {found}" if operator in ("!=", "not in") else found
+        test = join("or", tests or [NEVER])
+    return f"not {test}" if operator in ("!=", "not in") else test
 
 
 def _moment(value: object) -> str | None:
     """Return a date or time in the syntax of conditions, or ``None`` if ``value`` is neither."""
-    if type(value) is date:
-        value = datetime(value.year, value.month, value.day)
-    if isinstance(value, str) and DATE.fullmatch(value):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            return None
-    if not isinstance(value, datetime):
-        return None
     try:
+        if type(value) is date:
+            value = datetime(value.year, value.month, value.day)
+        elif isinstance(value, str) and DATE.fullmatch(value):
+            value = datetime.fromisoformat(value)
+        if not isinstance(value, datetime):
+            return None
         value = value if value.tzinfo is None else value.astimezone(UTC)
-    except OverflowError:
+    except (ValueError, OverflowError):
         return None
     return value.isoformat(timespec="microseconds")
 
@@ -513,7 +457,7 @@ class VocabtoolHybridRetriever:
     - ``filter_policy``: whether the filters of a run replace ``filters`` or are added to them.
     - ``top_k``: the number of documents.
     - ``explain``: whether to add the key ``_vocabtool`` to the ``meta`` of each document. Its value
-      is described at :func:`~vocabtool.integrations.metadata.explanation`.
+      is described at :func:`~vocabtool.integrations.shared.explanation`.
     - ``return_embedding``: whether to return the documents with their embeddings.
     - ``settings``: fields of :class:`~vocabtool.search.settings.Settings`, such as
       ``{"fusion": "rrf"}``.
@@ -535,7 +479,7 @@ class VocabtoolHybridRetriever:
             raise TypeError(f"document_store: {wanted}")
         if isinstance(filter_policy, str):
             filter_policy = FilterPolicy.from_str(filter_policy)
-        refuse_where(settings or (), "filters")
+        shared.refuse_where(settings or (), "filters")
         self.document_store = document_store
         self.filters = filters
         self.top_k = top_k
@@ -578,14 +522,14 @@ class VocabtoolHybridRetriever:
             return {"documents": []}
         index = self.document_store.index
         chosen = apply_filter_policy(self.filter_policy, self.filters, filters)
-        explains = self.explain if explain is None else explain
+        explain = self.explain if explain is None else explain
         with filter_errors():
             hits = index.search(
                 query,
                 vector=query_embedding,
                 k=k,
                 where=condition(chosen, index.manifest.fields),
-                explain=explains,
+                explain=explain,
                 **(self.settings or {}),
             )
         vectors = index.vectors(hit.id for hit in hits) if self.return_embedding else {}
@@ -593,23 +537,12 @@ class VocabtoolHybridRetriever:
         for hit in hits:
             stored = Stored(hit.id, hit.text, hit.fields)
             document = as_document(stored, vectors.get(hit.id), score=hit.score)
-            if explains:
-                told = {EXPLAINED: explanation(hits, hit)}
-                document = replace(document, meta={**document.meta, **told})
+            if explain:
+                document.meta[shared.EXPLAINED] = shared.explanation(hits, hit)
             documents.append(document)
         return {"documents": documents}
 
-    @component.output_types(documents=list[Document])
-    async def run_async(
-        self,
-        query: str | None = None,
-        query_embedding: list[float] | None = None,
-        filters: Filters | None = None,
-        top_k: int | None = None,
-        explain: bool | None = None,
-    ) -> dict[str, list[Document]]:
-        """Call :meth:`run` in another thread."""
-        return await asyncio.to_thread(self.run, query, query_embedding, filters, top_k, explain)
+    run_async = in_thread(run)
 
 
 class _Embedder:
@@ -669,16 +602,14 @@ class VocabtoolDocumentEmbedder(_Embedder):
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
         """Return copies of the documents with embeddings, under the key ``documents``."""
-        for place, each in enumerate(documents):
-            if not isinstance(each, Document):
-                raise TypeError(f"documents[{place}]: wanted a Document, got {type(each).__name__}")
+        texts = []
+        for place, document in enumerate(documents):
+            check_kind(document, f"documents[{place}]", TypeError)
+            values = map(document.meta.get, self.meta_fields_to_embed or ())
+            parts = [str(value) for value in values if value is not None]
+            texts.append(self.embedding_separator.join([*parts, document.content or ""]))
         if not documents:
             return {"documents": []}
-        texts = []
-        for each in documents:
-            values = map(each.meta.get, self.meta_fields_to_embed or ())
-            parts = [*(str(value) for value in values if value is not None), each.content or ""]
-            texts.append(self.embedding_separator.join(parts))
-        made = self.encoder.encode(texts).tolist()
-        pairs = zip(documents, made, strict=True)
-        return {"documents": [replace(each, embedding=vector) for each, vector in pairs]}
+        vectors = self.encoder.encode(texts).tolist()
+        pairs = zip(documents, vectors, strict=True)
+        return {"documents": [replace(document, embedding=vector) for document, vector in pairs]}

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from math import tanh
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import numpy as np
@@ -24,27 +23,13 @@ from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from pydantic import ConfigDict, Field, PrivateAttr
 
+from vocabtool.documents.batch import Document as Stored
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.index.index import Index
-from vocabtool.integrations.metadata import (
-    ALWAYS,
-    EXPLAINED,
-    WANTED,
-    Operator,
-    as_json,
-    check_depth,
-    check_operator,
-    comparison,
-    explanation,
-    field_of,
-    fields_of,
-    join,
-    metadata_of,
-    refuse,
-    refuse_where,
-)
+from vocabtool.integrations import shared
+from vocabtool.integrations.shared import check_depth, comparison, join, refuse
 from vocabtool.search.hits import Hit, Hits
 
 if TYPE_CHECKING:
@@ -55,7 +40,7 @@ if TYPE_CHECKING:
 
 K: Final = 4  # documents, as in other vector stores of LangChain
 FETCH_K: Final = 20
-OPERATORS: Final[dict[str, Operator]] = {
+OPERATORS: Final[dict[str, shared.Operator]] = {
     **{"$eq": "=", "$ne": "!=", "$lt": "<", "$lte": "<=", "$gt": ">", "$gte": ">="},
     **{"$in": "in", "$nin": "not in", "$between": "between"},
     **{"$like": "like", "$ilike": "ilike", "$contains": "contains"},
@@ -101,7 +86,7 @@ class VocabtoolVectorStore(VectorStore):
     The search methods take ``k``, ``filter``, ``explain`` and other arguments of
     :meth:`vocabtool.Index.search`, such as ``fusion="dense"``. ``filter`` is a condition or a
     dictionary, see :func:`condition`. If ``explain`` is true, the metadata of each document have
-    the key ``_vocabtool``, see :func:`documents_of`.
+    the key ``_vocabtool``, see :func:`~vocabtool.integrations.shared.explanation`.
 
     Each call sees the newest commit of the index. Several threads may use one store.
     """
@@ -109,15 +94,14 @@ class VocabtoolVectorStore(VectorStore):
     def __init__(
         self, index: Index | str | Path, embedding: Embeddings | Model | None = None
     ) -> None:
-        given = _embeddings(embedding)
+        own = _embeddings(embedding)
         if isinstance(index, str | Path):
-            if isinstance(given, VocabtoolEmbeddings):
-                index, given = Index.open(index, given.model, **given.options), None
+            if isinstance(own, VocabtoolEmbeddings):
+                index, own = Index.open(index, own.model, **own.options), None
             else:
                 index = Index.open(index)
         self.index = index
-        self._embedding = given
-        self._writing = Lock()
+        self._embedding = own
 
     @property
     def embeddings(self) -> Embeddings | None:
@@ -146,21 +130,21 @@ class VocabtoolVectorStore(VectorStore):
         Raises the errors of :meth:`vocabtool.Index.create`, :meth:`vocabtool.Index.open` and
         :meth:`add_texts`, and ``ValueError`` if ``path`` or ``embedding`` is ``None``.
         """
-        given, vectors = _embeddings(embedding), None
-        if path is None or given is None:
+        own = _embeddings(embedding)
+        if path is None or own is None:
             missing = "path" if path is None else "embedding"
             raise ValueError(f"{missing} is missing: pass path=FOLDER and embedding=MODEL")
         try:
-            store = cls(path, given)
+            store = cls(path, own)
         except NotFound:
-            if isinstance(given, VocabtoolEmbeddings):
-                options = {"sample": texts, **given.options, **options}
-                store = cls(Index.create(path, given.model, **options))
+            if isinstance(own, VocabtoolEmbeddings):
+                options = {"sample": texts, **own.options, **options}
+                store = cls(Index.create(path, own.model, **options))
             else:
-                vectors = given.embed_documents(texts)
-                dim = len(vectors[0] if vectors else given.embed_query("dimension"))
-                store = cls(Index.create(path, dim=dim, **options), given)
-        store._add(texts, metadatas, ids, vectors)
+                store = cls(
+                    Index.create(path, dim=len(own.embed_query("dimension")), **options), own
+                )
+        store.add_texts(texts, metadatas, ids=ids)
         return store
 
     def add_texts(
@@ -185,43 +169,27 @@ class VocabtoolVectorStore(VectorStore):
         """
         if unknown := others.keys() - {"batch_size"}:
             raise TypeError(f"add_texts has no argument {min(unknown)!r}")
-        return self._add([*texts], metadatas, ids, None)
-
-    def _add(
-        self,
-        texts: list[str],
-        metadatas: list[dict[str, Any]] | None,
-        given: Sequence[str | None] | None,
-        vectors: list[list[float]] | None,
-    ) -> list[str]:
+        texts = [*texts]
         metadatas = metadatas or [{}] * len(texts)
-        given = [None] * len(texts) if given is None else given
-        for name, values in (("metadatas", metadatas), ("ids", given)):
+        wanted: Sequence[str | None] = [None] * len(texts) if ids is None else ids
+        for name, values in (("metadatas", metadatas), ("ids", wanted)):
             if len(values) != len(texts):
                 raise ValueError(f"{len(values):,} {name} for {len(texts):,} texts")
-        ids = [id_ or str(uuid.uuid4()) for id_ in given]
+        ids = [id_ or str(uuid.uuid4()) for id_ in wanted]
         for metadata, id_ in zip(metadatas, ids, strict=True):
-            if json.loads(as_json(metadata, id_)) != metadata:
+            if json.loads(shared.as_json(metadata, id_)) != metadata:
                 what = f"document {id_!r}: its metadata cannot be stored exactly as JSON"
-                raise VocabtoolError(f"{what}: {WANTED}, got {reprlib.repr(metadata)}")
-        if vectors is None and self._embedding is not None:
-            vectors = self._embedding.embed_documents(texts)
-        with self._writing, self.index.writer() as writer:
-            fields = fields_of(metadatas, writer.manifest.fields)
-            documents = [
-                {**each, "id": id_, "text": text}
-                for each, id_, text in zip(fields, ids, texts, strict=True)
-            ]
-            # A value of another kind than its field is in the exact metadata.
-            writer.add(documents, vectors or None, on_existing="update", on_error="skip")
+                raise VocabtoolError(f"{what}: {shared.WANTED}, got {reprlib.repr(metadata)}")
+        vectors = None if self._embedding is None else self._embedding.embed_documents(texts)
+        shared.add(self.index, [*map(Stored, ids, texts, metadatas)], vectors)
         return ids
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents with these ids, in the order of ``ids``. Unknown ids are ignored."""
         self.index.refresh()
         return [
-            Document(id=each.id, page_content=each.text, metadata=metadata_of(each.fields))
-            for each in self.index.get_many(ids).values()
+            Document(id=one.id, page_content=one.text, metadata=shared.metadata_of(one.fields))
+            for one in self.index.get_many(ids).values()
         ]
 
     def delete(self, ids: list[str] | None = None, *, filter: Filter = None, **others: Any) -> bool:  # noqa: A002 - as in LangChain
@@ -235,11 +203,7 @@ class VocabtoolVectorStore(VectorStore):
         where = condition(filter)
         if ids is not None and where is not None:
             raise ValueError("pass ids or filter, not both")
-        with self._writing:
-            if ids is not None:
-                self.index.delete(ids)
-            else:
-                self.index.delete(where=where or ALWAYS, force=True)
+        shared.delete(self.index, ids, where)
         return True
 
     def search_index(
@@ -248,52 +212,60 @@ class VocabtoolVectorStore(VectorStore):
         k: int = K,
         filter: Filter = None,  # noqa: A002 - as in LangChain
         vector: list[float] | None = None,
+        explained: bool | None = None,
         **arguments: Any,
-    ) -> Hits:
-        """Return the result of :meth:`vocabtool.Index.search` for arguments of LangChain."""
-        refuse_where(arguments, "filter, for example filter='year >= 2020'")
+    ) -> tuple[Hits, list[Document]]:
+        """Search with arguments of LangChain. Return the hits, and the documents for LangChain.
+
+        - ``arguments``: as in :meth:`vocabtool.Index.search`.
+        - ``explained``: whether the metadata of documents have the key ``_vocabtool``. Default:
+          as ``explain``.
+        """
+        shared.refuse_where(arguments, "filter, for example filter='year >= 2020'")
         where = condition(filter)
         self.index.refresh()
         if not len(self.index):
             where = None  # there are no fields yet
         if vector is None and self._embedding is not None and arguments.get("fusion") != "keyword":
             vector = self._embedding.embed_query(query or "")
-        return self.index.search(query, k=k, vector=vector, where=where, **arguments)
+        hits = self.index.search(query, k=k, vector=vector, where=where, **arguments)
+        explained = arguments.get("explain", False) if explained is None else explained
+        documents = []
+        for hit in hits:
+            metadata = shared.metadata_of(hit.fields)
+            if explained:
+                metadata[shared.EXPLAINED] = shared.explanation(hits, hit)
+            documents.append(Document(id=hit.id, page_content=hit.text, metadata=metadata))
+        return hits, documents
 
     def similarity_search(self, query: str, k: int = K, **kwargs: Any) -> list[Document]:
         """Return the best ``k`` documents for a query."""
-        return documents_of(self.search_index(query, k, **kwargs), bool(kwargs.get("explain")))
+        return self.search_index(query, k, **kwargs)[1]
 
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = K, **kwargs: Any
     ) -> list[Document]:
         """Return the ``k`` documents whose vectors are nearest to ``embedding``, shape (dim,)."""
-        hits = self.search_index(None, k, vector=embedding, **kwargs)
-        return documents_of(hits, bool(kwargs.get("explain")))
+        return self.search_index(None, k, vector=embedding, **kwargs)[1]
 
     def similarity_search_with_score(
         self, query: str, k: int = K, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """Return documents with their :attr:`Hit.score`. Compare scores only within one result."""
-        hits = self.search_index(query, k, **kwargs)
-        documents = documents_of(hits, bool(kwargs.get("explain")))
-        return [(each, hit.score) for each, hit in zip(documents, hits, strict=True)]
+        hits, documents = self.search_index(query, k, **kwargs)
+        return [(document, hit.score) for document, hit in zip(documents, hits, strict=True)]
 
     def _similarity_search_with_relevance_scores(
         self, query: str, k: int = K, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """Return documents, each with its relevance from 0 to 1, see :func:`relevance`."""
-        hits = self.search_index(query, k, **kwargs)
-        documents = documents_of(hits, bool(kwargs.get("explain")))
+        hits, documents = self.search_index(query, k, **kwargs)
         metric = self.index.configuration.metric
-        return [(each, relevance(hit, metric)) for each, hit in zip(documents, hits, strict=True)]
+        return [(one, relevance(hit, metric)) for one, hit in zip(documents, hits, strict=True)]
 
-    async def _asimilarity_search_with_relevance_scores(
-        self, query: str, k: int = K, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        return await run_in_executor(
-            None, self._similarity_search_with_relevance_scores, query, k, **kwargs
-        )
+    _asimilarity_search_with_relevance_scores = shared.in_thread(
+        _similarity_search_with_relevance_scores
+    )
 
     def max_marginal_relevance_search(
         self,
@@ -312,9 +284,9 @@ class VocabtoolVectorStore(VectorStore):
                 f"{self.index.name}: there is no model for the vector of the query; "
                 "call max_marginal_relevance_search_by_vector"
             )
-        embedding = self.embeddings.embed_query(query)
+        vector = self.embeddings.embed_query(query)
         return self.max_marginal_relevance_search_by_vector(
-            embedding, k, fetch_k, lambda_mult, **kwargs
+            vector, k, fetch_k, lambda_mult, **kwargs
         )
 
     def max_marginal_relevance_search_by_vector(
@@ -326,13 +298,11 @@ class VocabtoolVectorStore(VectorStore):
         **kwargs: Any,
     ) -> list[Document]:
         """Search as :meth:`max_marginal_relevance_search`, with a vector of shape (dim,)."""
-        hits = self.search_index(None, max(k, fetch_k), vector=embedding, **kwargs)
+        hits, documents = self.search_index(None, max(k, fetch_k), vector=embedding, **kwargs)
         vectors = self.index.vectors(hit.id for hit in hits)
-        chosen = maximal_marginal_relevance(
-            np.array(embedding), [vectors[hit.id].tolist() for hit in hits], lambda_mult, k
-        )
-        documents = documents_of(hits, bool(kwargs.get("explain")))
-        return [documents[place] for place in chosen]
+        candidates = [vectors[hit.id].tolist() for hit in hits]
+        order = maximal_marginal_relevance(np.array(embedding), candidates, lambda_mult, k)
+        return [documents[place] for place in order]
 
 
 class VocabtoolRetriever(BaseRetriever):
@@ -345,7 +315,8 @@ class VocabtoolRetriever(BaseRetriever):
     If the model knows no word of a query, and no document contains a word of the query, the result
     is empty.
 
-    The metadata of each document have the key ``_vocabtool``, see :func:`documents_of`.
+    The metadata of each document have the key ``_vocabtool``, see
+    :func:`~vocabtool.integrations.shared.explanation`.
     """
 
     # A misspelt filter must not be ignored: it may say what a user is allowed to see.
@@ -368,7 +339,7 @@ class VocabtoolRetriever(BaseRetriever):
     ) -> list[Document]:
         own = {"k": self.k, "filter": self.filter, "explain": self.explain}
         arguments = {**own, **self.search_kwargs, **kwargs}
-        return documents_of(self._store.search_index(query, **arguments), explained=True)
+        return self._store.search_index(query, explained=True, **arguments)[1]
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
@@ -398,52 +369,37 @@ def condition(given: Filter, depth: int = 0) -> str | None:
     if not isinstance(given, Mapping):
         refuse("a filter must be a condition or a dictionary", given)
     check_depth(depth, given)
-    parts = [part for name, value in given.items() for part in _parts(name, value, depth)]
-    return join("and", parts) if parts else None
+    tests = [_test(name, value, depth) for name, value in given.items()]
+    return join("and", tests) if tests else None
 
 
-def _parts(name: str, value: object, depth: int) -> list[str]:
-    """Return the conditions for one key of a filter. All of them must be true."""
+def _test(name: str, value: object, depth: int) -> str:
+    """Return the condition for one key of a filter."""
     if name in JUNCTIONS:
-        several = [value] if isinstance(value, Mapping) and name == "$not" else value
-        if not isinstance(several, list | tuple):
+        filters = [value] if isinstance(value, Mapping) and name == "$not" else value
+        if not isinstance(filters, list | tuple):
             refuse(f"{name!r} needs a list of filters", value)
-        inner = [part for each in several if (part := condition(each, depth + 1)) is not None]
+        inner = [test for one in filters if (test := condition(one, depth + 1)) is not None]
         whole = join("or" if name == "$or" else "and", inner)
-        return [f"not {whole}" if name == "$not" else whole]
+        return f"not {whole}" if name == "$not" else whole
     if not isinstance(name, str) or name.startswith("$"):
-        check_operator(name, JUNCTIONS, value)
-    field = field_of(name)
+        shared.check_operator(name, JUNCTIONS, value)
+    field = shared.field_of(name)
     if not isinstance(value, Mapping):
-        return [comparison(field, "=", value)]
-    parts = []
+        return comparison(field, "=", value)
+    if not value:
+        refuse(f"field {name!r} needs a value or an operator", value)
+    tests = []
     for operator, operand in value.items():
         if operator == "$exists":
-            parts.append(comparison(field, "is not null" if operand else "is null"))
+            tests.append(comparison(field, "is not null" if operand else "is null"))
         elif operator == "$not":
             check_depth(depth, name)
-            parts.append(f"not {join('and', _parts(name, operand, depth + 1))}")
+            tests.append(f"not {_test(name, operand, depth + 1)}")
         else:
-            check_operator(operator, OF_FIELDS, {name: value})
-            parts.append(comparison(field, OPERATORS[operator], operand))
-    if not parts:
-        refuse(f"field {name!r} needs a value or an operator", value)
-    return parts
-
-
-def documents_of(hits: Hits, explained: bool) -> list[Document]:
-    """Return hits as documents of LangChain.
-
-    ``explained``: whether to add the key ``_vocabtool`` to the metadata of each document. Its value
-    is described at :func:`~vocabtool.integrations.metadata.explanation`.
-    """
-    found = []
-    for hit in hits:
-        metadata = metadata_of(hit.fields)
-        if explained:
-            metadata[EXPLAINED] = explanation(hits, hit)
-        found.append(Document(id=hit.id, page_content=hit.text, metadata=metadata))
-    return found
+            shared.check_operator(operator, OF_FIELDS, {name: value})
+            tests.append(comparison(field, OPERATORS[operator], operand))
+    return join("and", tests)
 
 
 def relevance(hit: Hit, metric: str) -> float:
@@ -461,10 +417,8 @@ def relevance(hit: Hit, metric: str) -> float:
     if hit.tier:
         return 1.0
     s = hit.similarity
-    if s is None:
-        return min(max(hit.score, 0.0), 1.0)
-    if metric == "cosine":
-        return min(max(s, 0.0), 1.0)
+    if s is None or metric == "cosine":
+        return min(max(hit.score if s is None else s, 0.0), 1.0)
     if metric == "inner-product":
         return 0.5 + 0.5 * tanh(s / 2)  # the same without overflow
     return 1 / (1 + max(-s, 0.0))

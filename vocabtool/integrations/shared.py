@@ -1,4 +1,4 @@
-"""Metadata of frameworks as fields of documents, and filters of frameworks as conditions on them.
+"""What the stores of all frameworks share: metadata as fields, filters as conditions, changes.
 
 All values of a field must have one type. Metadata that do not fit are also stored as JSON in the
 field ``_metadata``. Every framework can read the metadata that another framework has written.
@@ -10,18 +10,26 @@ true.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import re
 import reprlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import date
-from typing import Any, Final, Literal, NoReturn
+from functools import wraps
+from itertools import repeat
+from threading import Lock
+from typing import Any, Concatenate, Final, Literal, NoReturn, ParamSpec, TypeVar
 
-from vocabtool.documents.batch import Kind
+from vocabtool.documents.batch import Document, Kind
 from vocabtool.errors import InvalidCondition, VocabtoolError
 from vocabtool.index.documents import ID, MAX_NAME_BYTES, TEXT
+from vocabtool.index.index import Index
+from vocabtool.index.writer import Writer
 from vocabtool.search.conditions import LEAST, MAX_DEPTH, MOST
 from vocabtool.search.hits import Hit, Hits
 
@@ -39,6 +47,70 @@ WANTED: Final = (
     "wanted strings as keys, and strings, numbers, booleans, None, lists and dictionaries; write "
     "dates as texts, with isoformat()"
 )
+# By the name of the index: threads of this process wait for each other.
+WRITING: Final[defaultdict[str, Lock]] = defaultdict(Lock)
+
+P = ParamSpec("P")
+Self = TypeVar("Self")
+Result = TypeVar("Result")
+
+
+# Changes.
+
+
+@contextmanager
+def writing(index: Index) -> Iterator[Writer]:
+    """Open the writer of an index when no other thread of this process changes the index."""
+    with WRITING[index.name], index.writer() as writer:
+        yield writer
+
+
+def add(
+    index: Index,
+    documents: Sequence[Document],
+    vectors: Sequence[Any] | None,
+    records: Iterable[Mapping[str, Any]] | None = None,
+) -> None:
+    """Add documents in one commit, each in place of the document with the same id.
+
+    - ``documents``: documents whose fields are metadata.
+    - ``vectors``: the vectors of the documents; if empty, the model of the index makes them.
+    - ``records``: further fields of each document, which are no metadata.
+    """
+    with writing(index) as writer:
+        fields = fields_of([document.fields for document in documents], writer.manifest.fields)
+        rows = [
+            replace(document, fields={**own, **record})
+            for document, own, record in zip(documents, fields, records or repeat({}), strict=False)
+        ]
+        # A value of another kind than its field is in the exact metadata.
+        writer.add(rows, vectors or None, on_existing="update", on_error="skip")
+
+
+def delete(index: Index, ids: Iterable[str] | None = None, where: str | None = None) -> int:
+    """Delete documents in one commit; return how many were deleted.
+
+    Without ``ids``, delete those that satisfy ``where``; without both, all documents.
+    """
+    with WRITING[index.name]:
+        if ids is not None:
+            return index.delete(ids)
+        return index.delete(where=where or ALWAYS, force=True)
+
+
+def in_thread(
+    method: Callable[Concatenate[Self, P], Result],
+) -> Callable[Concatenate[Self, P], Coroutine[Any, Any, Result]]:
+    """Return an asynchronous method that calls ``method`` in another thread."""
+
+    @wraps(method)
+    async def run(self: Self, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        return await asyncio.to_thread(method, self, *args, **kwargs)
+
+    return run
+
+
+# Metadata.
 
 
 def field_of(name: str) -> str:
@@ -73,7 +145,7 @@ def fields_of(
     - ``nested``: whether keys of nested dictionaries become fields such as ``author.name``. If so,
       all values except NaN and infinity become fields.
     """
-    columns = [dict(_columns(each, nested)) for each in metadatas]
+    columns = [dict(_columns(metadata, nested)) for metadata in metadatas]
     kinds: dict[str, set[Kind | None]] = {
         name: {"number" if kind == "integer" else kind}
         for name, kind in known.items()
@@ -83,18 +155,15 @@ def fields_of(
         for name, value in column.items():
             kinds.setdefault(name, set()).add(_kind(value))
     whole = {name for name, seen in kinds.items() if len(seen) == 1 and None not in seen}
+
+    def fits(value: object) -> bool:
+        if nested:
+            return not isinstance(value, float) or math.isfinite(value)
+        return all(map(_kind, value if isinstance(value, list) else [value]))
+
     documents = []
     for metadata, column in zip(metadatas, columns, strict=True):
-        fields = {}
-        for name, value in column.items():
-            if nested:
-                fits = not isinstance(value, float) or math.isfinite(value)
-            elif isinstance(value, list):
-                fits = all(map(_kind, value))
-            else:
-                fits = _kind(value) is not None
-            if fits:
-                fields[name] = value
+        fields = {name: value for name, value in column.items() if fits(value)}
         if any(
             _kind(value) is None or field_of(str(name)) not in whole
             for name, value in metadata.items()
@@ -159,10 +228,10 @@ def _kind(value: object) -> Kind | None:
 
 # Filters.
 
-OfOne = Literal["=", "!=", "<", "<=", ">", ">=", "like", "ilike", "contains"]
-Operator = OfOne | Literal["in", "not in", "between", "is null", "is not null"]
 NEVER: Final = "id is null"  # every document has an id
 ALWAYS: Final = "id is not null"
+OfOne = Literal["=", "!=", "<", "<=", ">", ">=", "like", "ilike", "contains"]
+Operator = OfOne | Literal["in", "not in", "between", "is null", "is not null"]
 
 
 def comparison(field: str, operator: Operator, value: object = None) -> str:
@@ -194,7 +263,7 @@ def comparison(field: str, operator: Operator, value: object = None) -> str:
         return f"{name} between {' and '.join(map(quote_value, value))}"
     if not value:
         return ALWAYS if operator == "not in" else NEVER
-    listed = [quote_value(each) for each in value if each is not None]
+    listed = [quote_value(item) for item in value if item is not None]
     parts = [f"{name} {operator} ({', '.join(listed)})"] if listed else []
     if len(listed) < len(value):
         parts.append(f"{name} is null" if operator == "in" else f"{name} is not null")
