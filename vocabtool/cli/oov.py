@@ -307,10 +307,10 @@ def _print_masked(
         shown = file == "-" and width() is not None  # escape control characters on a terminal
         for batch in batches:
             texts = [decode(text) for text in as_bytes(batch.texts)]
-            for masked in masks.mask(texts, words.look_up, mode):
-                line = encode(masked.text.replace("\r\n", " ").replace("\n", " "))
+            for text, missing in masks.mask(texts, words.look_up, mode):
+                line = encode(text.replace("\r\n", " ").replace("\n", " "))
                 out.write((printable(line).encode() if shown else line) + b"\n")
-                unaligned += masked.unaligned
+                unaligned += missing
             lines += len(texts)
         refuse_nothing(lines, sources, skipped=log.skipped.first)
     if unaligned:

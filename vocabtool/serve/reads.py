@@ -54,8 +54,7 @@ from vocabtool.serve.schemas import (
     WordsRequest,
     json_answer,
 )
-from vocabtool.tokenization.lookup import without_blanks
-from vocabtool.tokenization.mask import find_in_order
+from vocabtool.tokenization.lookup import find_in_order, without_blanks
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import PREFIXES, Vocabulary, decode, plain, plain_strings, printable
@@ -259,8 +258,8 @@ def words_of(words: Words, text: str) -> WordsAnswer:
     answers = [
         ModelWord(
             surface=printable(distinct[code]),
-            start=None if place is None else place.start,
-            end=None if place is None else place.end,
+            start=None if place is None else place[0],
+            end=None if place is None else place[1],
             known=bool(lookup.known[code]),
             pieces=pieces[code],
         )

@@ -15,10 +15,11 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
-from bisect import bisect_right
+import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import accumulate, chain, repeat
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
@@ -46,6 +47,8 @@ from vocabtool.tokenization.text_arrays import (
 )
 from vocabtool.vocabulary import Vocabulary, encode
 
+AHEAD: Final = 1000  # letters within which a word must begin in a text
+TRIED: Final = 32  # candidate places of a word in a text
 PYTHON_LOOKUPS: Final = 4_096  # for fewer words, Python is faster than Arrow
 MAX_BYTES: Final = 4  # flatbuffer fields, as in saved_model/tokenizers.py
 INDICATOR: Final = 5
@@ -61,6 +64,7 @@ CHARACTER: Final = re.compile(
 )
 
 Piece = tuple[bytes, int]
+Span = tuple[int, int]  # start and end in a text, in characters
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +195,50 @@ def without_blanks(lookup: WordLookup) -> WordLookup:
     trimmed = pc.binary_length(pc.ascii_trim(lookup.distinct, " ")).to_numpy()
     kept = ((lengths == 0) | (trimmed > 0))[lookup.codes]
     return lookup._replace(codes=lookup.codes[kept], offsets=starts_of(kept)[lookup.offsets])
+
+
+def find_in_order(line: str, words: Sequence[str]) -> list[Span | None]:
+    """Return the place of each word in a line, in order; ``None`` for a word that is not found.
+
+    Words are found by their letters and digits, without regard to case and accents.
+    """
+    folded = list(map(_fold, line))
+    text, places = "".join(folded), [at for at, letters in enumerate(folded) for _ in letters]
+    keys = ["".join(map(_fold, word)) for word in words]
+    spans: list[Span | None] = []
+    read = 0  # characters
+    for word, key, following in zip(words, keys, [*keys[1:], ""], strict=True):
+        done = bisect_left(places, read)  # letters
+        start = line.find(word, read, read + AHEAD + len(word)) if word and not key else -1
+        at, end = bisect_left(places, start), start + len(word)
+        if key:
+            at = first = text.find(key, done, done + AHEAD + len(key))
+            for _ in range(TRIED):  # the start of a word is preferred
+                if at <= done or not folded[places[at] - 1]:
+                    break
+                at = text.find(key, at + 1, done + AHEAD + len(key))
+            at = first if at < 0 else at
+            if at >= 0:
+                start, end = places[at], places[at + len(key) - 1] + 1
+                # The marks around the word's letters belong to it if the line has them, too.
+                lettered = [i for i, character in enumerate(word) if _fold(character)]
+                before, behind = word[: lettered[0]], word[lettered[-1] + 1 :]
+                start -= len(before) if line.endswith(before, read, start) else 0
+                end += len(behind) if line.startswith(behind, end) else 0
+        # A place at which it would skip the next word is none.
+        if start < 0 or (at > done and following and text.startswith(following, done)):
+            spans.append(None)
+        else:
+            spans.append((start, end))
+            read = end
+    return spans
+
+
+@cache
+def _fold(character: str) -> str:
+    """Return the letters and digits of a character, in lower case and without accents."""
+    plain = unicodedata.normalize("NFKD", character).casefold()
+    return "".join(c for c in unicodedata.normalize("NFKD", plain) if c.isalnum())
 
 
 class SpelledWord(NamedTuple):

@@ -9,23 +9,21 @@ words are masked together. Where an unknown word is not found, the surface words
 
 from __future__ import annotations
 
-import unicodedata
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from itertools import chain, groupby, pairwise
-from typing import Final, NamedTuple
+from itertools import chain, pairwise
+from typing import Final
 
 import regex
 
 from vocabtool.choices import MaskMode
-from vocabtool.tokenization.lookup import WordLookup, without_blanks
+from vocabtool.tokenization.lookup import Span, WordLookup, find_in_order, without_blanks
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.vocabulary import decode
 
 UNKNOWN: Final = "[UNK]"
-AHEAD: Final = 1000  # letters within which a word must begin
-TRIED: Final = 32  # candidate places of a word
+BLANKS: Final = re.compile(r"([ \t-\r]+)")
 
 PART: Final = r"\p{Latin}\p{Greek}\p{Cyrillic}\p{Nd}\p{M}_"
 JOINT: Final = r"\-.:@#+/&=%?~\\"
@@ -39,108 +37,64 @@ SURFACE: Final = (
 )
 
 
-class Span(NamedTuple):
-    start: int
-    end: int
-
-
-class MaskedLine(NamedTuple):
-    """The text to print, and how many unknown words have no place in the line."""
-
-    text: str
-    unaligned: int
-
-
 def mask(
     lines: Sequence[str], look_up: Callable[[Sequence[str]], WordLookup], mode: MaskMode
-) -> Iterator[MaskedLine]:
-    """Mask the known or the unknown words of each line.
+) -> Iterator[tuple[str, int]]:
+    """Yield each line with masks, and how many of its unknown words have no place in it.
 
     ``mode``: ``known`` leaves only the unknown words, ``unknown`` replaces them by ``[UNK]``.
     """
-    found = without_blanks(look_up(lines))
-    words, known = [decode(word) for word in as_bytes(found.distinct)], found.known.tolist()
-    for line, (start, end) in zip(lines, pairwise(found.offsets.tolist()), strict=True):
-        codes = found.codes[start:end].tolist()
-        if all(known[code] for code in codes):
-            yield MaskedLine("" if mode == "known" else line, 0)
-            continue
-        parts, lost = _unknown(line, [words[code] for code in codes], [known[c] for c in codes])
+    splits = [BLANKS.split(line) for line in lines]
+    chunks = list(dict.fromkeys(chain.from_iterable(split[::2] for split in splits)))
+    lookup = without_blanks(look_up([*lines, *chunks]))
+    distinct = list(zip(map(decode, as_bytes(lookup.distinct)), lookup.known.tolist(), strict=True))
+    words = [distinct[code] for code in lookup.codes.tolist()]
+    of_texts = [words[start:end] for start, end in pairwise(lookup.offsets.tolist())]
+    of_chunks = dict(zip(chunks, of_texts[len(lines) :], strict=True))
+    unknown = {chunk: _unknown(chunk, of_chunks[chunk]) for chunk in chunks}
+    for line, split, own in zip(lines, splits, of_texts, strict=False):
+        spans, lost = list[Span](), 0
+        if own == [word for chunk in split[::2] for word in of_chunks[chunk]]:
+            at = 0
+            for text in split:  # most chunks occur in many lines
+                places, missing = unknown.get(text, ((), 0))
+                spans += [(at + start, at + end) for start, end in places]
+                lost, at = lost + missing, at + len(text)
+        else:  # the words of a chunk depend on the other chunks
+            spans, lost = _unknown(line, own)
+        bounds = [0, *chain.from_iterable(spans), len(line)]
         if mode == "known":
-            yield MaskedLine(" ".join(line[slice(*part)] for part in parts), lost)
-            continue
-        bounds = [0, *chain.from_iterable(parts), len(line)]
-        kept = (line[start:end] for start, end in zip(bounds[::2], bounds[1::2], strict=True))
-        yield MaskedLine(UNKNOWN.join(kept), lost)
+            yield " ".join(line[start:end] for start, end in spans), lost
+        else:
+            kept = zip(bounds[::2], bounds[1::2], strict=True)
+            yield UNKNOWN.join(line[start:end] for start, end in kept), lost
 
 
-def _unknown(line: str, words: list[str], known: list[bool]) -> tuple[list[Span], int]:
-    """Return the unknown parts of a line, and how many unknown words have no place in it."""
-    surface = [Span(*match.span()) for match in regex.finditer(SURFACE, line)]
-    starts, ends = [span.start for span in surface], [span.end for span in surface]
-    group = list(range(len(surface)))  # equal for surface words that share a word of the model
-    unknown: set[int] = set()
-    missing = lost = done = 0
-    places = [*find_in_order(line, words), Span(len(line), len(line))]
-    for is_known, place in zip([*known, True], places, strict=True):
+def _unknown(line: str, words: list[tuple[str, bool]]) -> tuple[list[Span], int]:
+    """Return the unknown parts of a line, and how many unknown words have no place in it.
+
+    ``words``: The model's words, and whether each is known.
+    """
+    if all(known for _, known in words):
+        return [], 0
+    spans = [match.span() for match in regex.finditer(SURFACE, line)]
+    starts, ends = [start for start, _ in spans], [end for _, end in spans]
+    parts: list[tuple[int, int, bool]] = []  # first surface word, the one behind the last, known
+    missing = lost = 0
+    places = [*find_in_order(line, [word for word, _ in words]), (len(line), len(line))]
+    for (_, known), place in zip([*words, ("", True)], places, strict=True):
         if place is None:
-            missing += not is_known
+            missing += not known
             continue
-        first, behind = bisect_right(ends, place.start), bisect_left(starts, place.end)
+        first, behind = bisect_right(ends, place[0]), bisect_left(starts, place[1])
+        done = parts[-1][1] if parts else 0
         if missing:
             between = range(done, first)
-            unknown.update([at for at in between if letters(line[slice(*surface[at])])] or between)
+            wordy = [at for at in between if any(map(str.isalnum, line[slice(*spans[at])]))]
+            parts += [(at, at + 1, False) for at in wordy or between]
             missing, lost = 0, lost + (0 if between else missing)
-        group[first:behind] = group[first : first + 1] * (behind - first)
-        unknown.update(() if is_known else range(first, behind))
-        done = max(behind, done)
-    groups = (list(members) for _, members in groupby(range(len(group)), group.__getitem__))
-    return [Span(starts[g[0]], ends[g[-1]]) for g in groups if not unknown.isdisjoint(g)], lost
-
-
-def find_in_order(line: str, words: Sequence[str]) -> list[Span | None]:
-    """Return the place of each word in a line, in order; ``None`` for a word that is not found."""
-    folded = list(map(_fold, line))
-    text, places = "".join(folded), [at for at, part in enumerate(folded) for _ in part]
-    keys = [*map(letters, words), ""]
-    found: list[Span | None] = []
-    read = 0  # characters
-    for word, (key, following) in zip(words, pairwise(keys), strict=True):
-        done = bisect_left(places, read)  # letters
-        span: Span | None = None
-        if key:
-            first = at = text.find(key, done, done + AHEAD + len(key))
-            for _ in range(TRIED):  # the start of a word is preferred
-                if at <= done or not folded[places[at] - 1]:
-                    break
-                at = text.find(key, at + 1, done + AHEAD + len(key))
-            at = first if at < 0 else at
-            if at >= 0:
-                span = _with_marks(line, word, read, places[at], places[at + len(key) - 1] + 1)
-        elif word and (start := line.find(word, read, read + AHEAD + len(word))) >= 0:
-            at = bisect_left(places, start)
-            span = Span(start, start + len(word))
-        if span is not None and at > done and following and text.startswith(following, done):
-            span = None  # it would skip the next word
-        found.append(span)
-        read = read if span is None else span.end
-    return found
-
-
-def _with_marks(line: str, word: str, read: int, start: int, end: int) -> Span:
-    """Return a span, extended by the marks around the word's letters if the line has them, too."""
-    lettered = [at for at, character in enumerate(word) if _fold(character)]
-    before, behind = word[: lettered[0]], word[lettered[-1] + 1 :]
-    start -= len(before) if line.endswith(before, read, start) else 0
-    return Span(start, end + (len(behind) if line.startswith(behind, end) else 0))
-
-
-def letters(text: str) -> str:
-    """Return the letters and digits of a text, in lower case and without accents."""
-    return "".join(map(_fold, text))
-
-
-@cache
-def _fold(character: str) -> str:
-    plain = unicodedata.normalize("NFKD", character).casefold()
-    return "".join(c for c in unicodedata.normalize("NFKD", plain) if c.isalnum())
+        before = known
+        if first < done:  # it shares a surface word with the word before
+            first, _, before = parts.pop()
+        parts.append((first, max(behind, done), known and before))
+    return [(starts[a], ends[b - 1]) for a, b, known in parts if a < b and not known], lost
