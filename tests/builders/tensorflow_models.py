@@ -479,15 +479,6 @@ def tf1_tags(folder: Path) -> tuple[Truth, ...]:
 
 
 @case
-@called("words", 2)
-def tf1_hub_module(folder: Path) -> tuple[Truth, ...]:
-    """What hub's TF1 exporter leaves: one set of tags is empty, and a file says the version."""
-    save_v1(folder, serve_table_v1, tag_sets=((), ("train",)))
-    (folder / "tfhub_module.pb").write_bytes(b"\x08\x03")
-    return tables(folder, tags=())
-
-
-@case
 @called("known")
 def tf1_string_variable_changed(folder: Path) -> tuple[Truth, ...]:
     """The checkpoint holds other words than the constant that the variable began with."""
@@ -623,16 +614,6 @@ def save_table(folder: Path, name: str) -> tuple[Truth, ...]:
     return tables(folder)
 
 
-@case
-@called("table")
-def tf2_one_entry(folder: Path) -> tuple[Truth, ...]:
-    """A vocabulary of one entry, looked up after lower-casing, in a function of a function."""
-    table = static(filled(["one"], [1]), 0)
-    inner = tf.function(table.lookup, autograph=False)
-    save(folder, lambda words: inner(tf.strings.lower(words)), table=table)
-    return tables(folder)
-
-
 def save_file(folder: Path, content: str, key_type: Tensor, **options: Any) -> tuple[Truth, ...]:
     """A model with one table that is filled from a file."""
     value_type = tf.int64 if key_type == tf.string else tf.string
@@ -717,30 +698,6 @@ def tf2_string_variable(folder: Path) -> tuple[Truth, ...]:
     return bare(variable(folder), "variable")
 
 
-def save_several(folder: Path, make: Callable[[], dict[str, Tensor]]) -> tuple[Truth, ...]:
-    """A model that asks several tables about the same words; an output is called as its table."""
-    asked = make()
-    save(folder, lambda words: {name: asked[name].lookup(words) for name in asked}, **asked)
-    truths = tables_by_output(folder).items()
-    return tuple(replace(truth, name=name, places=1) for name, truth in truths)
-
-
-SEVERAL: dict[str, Callable[[], dict[str, Tensor]]] = {
-    # Different words with the same ids: two vocabularies.
-    "tf2_two_vocabularies": lambda: {
-        "one": static(filled(WORDS)),
-        "two": static(filled([f"{word} {word}" for word in WORDS])),
-    },
-    # Each has its own ids for the unknown.
-    "tf2_shared_input": lambda: {
-        "plain": static(filled(KERAS_WORDS), -7),
-        "few": tf.lookup.StaticVocabularyTable(filled([f"few {n}" for n in range(30)]), 5),
-        "many": tf.lookup.StaticVocabularyTable(filled([f"many {n}" for n in range(31)]), 9),
-    },
-}
-_cases += [Case(name, functools.partial(save_several, make=make)) for name, make in SEVERAL.items()]
-
-
 @case
 @called("lookup_table")
 def tf2_lookup_table_attribute(folder: Path) -> tuple[Truth, ...]:
@@ -778,16 +735,6 @@ def tf2_nested(folder: Path) -> tuple[Truth, ...]:
         save(folder, lambda words: ask(words)["output_0"], inner=inner)
     (stored,) = captured(folder)
     return looked_up(folder, stored)
-
-
-@case
-@called("outer.inner.table")
-def tf2_submodule(folder: Path) -> tuple[Truth, ...]:
-    """The table belongs to a module of a module."""
-    outer, inner = tf.Module(), tf.Module()
-    inner.table, outer.inner = static(filled(WORDS)), inner
-    save(folder, inner.table.lookup, outer=outer)
-    return tables(folder)
 
 
 @case
@@ -1066,12 +1013,6 @@ FEATURES = {f"feature {number}": tf.io.VarLenFeature(tf.int64) for number in ran
 DENSE = {f"dense {number}": tf.io.FixedLenFeature([], tf.float32) for number in range(12)}
 
 
-def add_numbers_v1(words: Tensor) -> Tensor:
-    """The names of variables to save are a constant of strings."""
-    total = tf.add_n([tf1.get_variable(f"number{n}", initializer=n) for n in range(14)])
-    return tf.strings.length(words) + total
-
-
 def assert_much(words: Tensor, *numbers: float) -> Tensor:
     """Check lengths, with a list of words and many messages to show; floats make a branch."""
     lengths = tf.strings.length(words)
@@ -1085,8 +1026,6 @@ NOTHING: dict[str, tuple[Callable[..., None], Callable[[Tensor], Tensor]]] = {
     "at_all": (save, tf.strings.length),
     # The names of features to parse are a constant of strings.
     "features": (save, lambda texts: tf.io.parse_example(texts, FEATURES | DENSE)["dense 0"]),
-    "features_v1": (save_v1, lambda t: tf1.parse_example(t, FEATURES)["feature 0"].values),
-    "variables_v1": (save_v1, add_numbers_v1),
     "messages": (save, assert_much),
     # The assertion is in a branch: the list goes through an ``If`` into another function.
     "messages_guarded": (save, lambda words: assert_much(words, 0.5)),
@@ -1120,16 +1059,6 @@ def none_returned_names(folder: Path) -> tuple[Truth, ...]:
 
     save(folder, serve)
     return ()
-
-
-@case
-def none_messages_v1(folder: Path) -> tuple[Truth, ...]:
-    """The list goes through a ``Switch``, as in graphs of TF1's days."""
-    tf1.disable_control_flow_v2()
-    try:
-        return save_nothing(folder, "messages_guarded", save_v1)
-    finally:
-        tf1.enable_control_flow_v2()
 
 
 CASES: tuple[Case, ...] = tuple(_cases)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import json
 import random
 import re
-import shutil
 import struct
 import tempfile
 import tracemalloc
@@ -506,16 +504,6 @@ def test_bit_flips(tmp_path: Path) -> None:
         assert len(vocabtool.inspect(tmp_path).warnings) <= 1
 
 
-@given(value=st.binary(max_size=40), tail=st.binary(max_size=40), data=st.binary(max_size=40))
-def test_arbitrary_bytes(value: bytes, tail: bytes, data: bytes) -> None:
-    """Arbitrary bytes for an entry, for the rest of its block and for the data are survived."""
-    drawn = pair(b"words", entry(STRING, [3], 0, len(data), 0))
-    with tempfile.TemporaryDirectory() as folder:
-        for body in (HEADER + pair(b"a", value), HEADER + tail, HEADER + drawn):
-            model = inspected(Path(folder), table([body + ONE_RESTART]), data)
-            assert len(model.vocabularies) <= 1
-
-
 # TensorFlow's own writers.
 
 
@@ -536,32 +524,6 @@ def save(folder: Path, **tensors: Any) -> None:
         shape_and_slices=[""] * len(tensors),
         tensors=list(tensors.values()),
     )
-
-
-def shared_names(shared: Path) -> list[str]:
-    truth = json.loads((shared / "models" / "truth.json").read_bytes())
-    names = [model["short"] for model in truth]
-    return [name for name in names if (shared / "models" / name / "variables").is_dir()]
-
-
-def test_shared_models(shared: Path, tmp_path: Path) -> None:
-    """Of strangers' checkpoints the same string tensors are found as TensorFlow lists; the indexes
-    of two, written inside Google, are compressed."""
-    names, tf = shared_names(shared), tensorflow()
-    assert len(names) > 5
-    for name in names:
-        prefix = shared / "models" / name / "variables" / "variables"
-        types = tf.train.load_checkpoint(str(prefix)).get_variable_to_dtype_map()
-        wanted = {key for key, dtype in types.items() if dtype == tf.string}
-        (tmp_path / name / "variables").mkdir(parents=True)
-        for file in prefix.parent.iterdir():
-            if file.name.endswith(".index") or file.stat().st_size < 1 << 20:
-                shutil.copy(file, tmp_path / name / "variables")
-        model = inspected(tmp_path / name, None)
-        assert model.warnings == ()
-        places = [item.place for item in model.passed_over]
-        places += [place for vocabulary in model.vocabularies for place in vocabulary.places]
-        assert {place.place for place in places} == wanted, name
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,10 @@ import pytest
 import vocabtool
 from tests.builders import saved_model_bytes as b
 from tests.conftest import ROOT
+from tests.fuzzing import show
 from tests.reader_checks import written
-from vocabtool import InvalidFile, NoVocabulary, UnknownFormat, UnsupportedFormat
+from vocabtool import InvalidFile, NoVocabulary, UnknownFormat, UnsupportedFormat, VocabtoolError
+from vocabtool.formats import wire
 
 WORDS = tuple(b"word%d" % number for number in range(12))
 GOOD = b.saved_model(b.graph(*b.table_nodes(WORDS)))
@@ -429,3 +431,82 @@ def test_fuzz_models_of_tensorflow(tmp_path_factory: pytest.TempPathFactory, ful
     names = [case.name for case in CASES[:: 1 if full else 10]]
     built = build_all(tmp_path_factory.mktemp("fuzzed"), names)
     check(fuzz([path for path, _ in built.values()], full, part=30))
+
+
+# Well framed and ill connected: of a message's fields some are dropped, doubled, exchanged or
+# replaced, at any depth, so that what is read behind the framing is tried.
+EDGES = (0, 1, 2, 3, 7, -1, -2, 12, 1 << 31, 1 << 40, 1 << 62, (1 << 63) - 1, -(1 << 63))
+TEXTS = (b"", b"a", b"\xff", b"words.txt", b"../x", b"##", b"\x1b[2J", b"x", b"fill", b"creator")
+OPS = (
+    *(b"Const", b"Identity", b"HashTableV2", b"MutableHashTableV2", b"MutableDenseHashTableV2"),
+    *(b"LookupTableImportV2", b"InitializeTableFromTextFileV2", b"LookupTableFindV2", b"Range"),
+    *(b"PartitionedCall", b"If", b"Switch", b"Assert", b"SaveV2", b"RestoreV2", b"VarHandleOp"),
+    *(b"SelectV2", b"Equal", b"StringToHashBucketFast", b"FloorMod", b"AddV2", b"creator"),
+    *(b"SentencepieceOp", b"WordpieceTokenizeWithOffsets", b"TFText>FastSentencepieceTokenize"),
+)
+
+
+def mutated(message: bytes, chance: random.Random) -> bytes:
+    """A message with one field changed, in itself or in a message inside it."""
+    try:
+        fields = list(wire.fields(message, 0, len(message)))
+    except InvalidFile:
+        fields = []
+    if not fields:
+        return chance.choice(OPS if message in OPS else TEXTS)
+    ends = [end for *_, end in fields]
+    parts = [message[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    at, other = chance.randrange(len(parts)), chance.randrange(len(parts))
+    number, wire_type, start, end = fields[at]
+    if wire_type == wire.LEN and chance.random() < 0.9:
+        parts[at] = b.field(number, mutated(message[start:end], chance))
+    elif wire_type == wire.VARINT and chance.random() < 0.5:
+        parts[at] = b.number(number, chance.choice(EDGES))
+    elif chance.random() < 0.3:
+        del parts[at]
+    elif chance.random() < 0.5:
+        parts.insert(other, parts[at])
+    else:
+        parts[at], parts[other] = parts[other], parts[at]
+    return b"".join(parts)
+
+
+def connected() -> bytes:
+    """A model with tables, a call, captures and a tokenizer, all of them right."""
+    handle = b.node(b"h", b"HashTableV2", shared_name=b.field(2, b"shared"))
+    creator = b.function(b"creator", [b"a"], handle, returns=[b"h:table_handle:0"])
+    captures = b.field(1, b"creator") + b.field(2, b.number(2, 1))
+    unknown = {"use_unknown_token": b.number(5, 1), "unknown_token": b.field(2, WORDS[0])}
+    nodes = (
+        *b.table_nodes(WORDS),
+        b.node(b"pieces", b"WordpieceTokenizeWithOffsets", b"x", b"hash_table", **unknown),
+        b.node(b"bucket", b"StringToHashBucketFast", b"x", num_buckets=b.number(3, 3)),
+        b.node(b"hit", b"Equal", b"find", b"default"),
+        b.node(b"id", b"SelectV2", b"hit", b"bucket", b"find"),
+        b.node(b"call", b"PartitionedCall", b"words", f=b.field(10, b.field(1, b"creator"))),
+        *b.file_table(b"words.txt")[::2],
+    )
+    return graph(*nodes, functions=[creator], tail=resource(b"lookup_table", captures))
+
+
+def test_any_connections(model: Writer, full: bool) -> None:
+    """Whatever is changed between nodes, functions and objects: a model or our own error."""
+    chance, start = random.Random(7), connected()
+    folder = model(start)
+    (folder / "assets").mkdir()
+    (folder / "assets" / "words.txt").write_bytes(b"a\t1\nb\t2\n" * 8)
+    assert any(v.kind == "table" for v in vocabtool.vocabularies(folder))
+    for _ in range(20_000 if full else 400):
+        data = start
+        for _ in range(chance.choice((1, 2, 4, 8))):
+            data = mutated(data, chance)
+        model(data)
+        try:
+            found = vocabtool.inspect(folder, small=True)
+            show(folder, ("json", "table"))
+        except VocabtoolError:
+            continue
+        for vocabulary in found.vocabularies:
+            assert len(vocabulary.id_array()) == len(vocabulary.stored)
+            assert vocabulary.fingerprint
+            vocabulary.entries()

@@ -274,19 +274,6 @@ def tekken(version: str = "v13", **more: Any) -> dict[str, Any]:
     return {"config": config, "vocab": vocab, "special_tokens": special, **more}
 
 
-@pytest.mark.parametrize("version", ["v3", "v13"])
-def test_tekken_as_mistral_reads_it(version: str, tmp_path: Path) -> None:
-    """Id for id what mistral-common reads."""
-    library = pytest.importorskip(
-        "mistral_common.tokens.tokenizers.tekken", reason="the oracle is mistral-common itself"
-    )
-    vocabulary = only(tekken(version), tmp_path)
-    read = library.Tekkenizer.from_file(tmp_path / "file.json")
-    keep = library.SpecialTokenPolicy.KEEP
-    pieces = [read.id_to_byte_piece(number, keep) for number in range(read.n_words)]
-    assert list(vocabulary.stored) == pieces
-
-
 @pytest.mark.parametrize("version", ["v3", "v7", "v11", "v13", "v15"])
 def test_tekken(version: str, tmp_path: Path) -> None:
     """Special tokens, those that have no name yet, and as many others as the model has."""

@@ -75,15 +75,6 @@ def test_nothing_is_unpickled(tmp_path: Path, protocol: int) -> None:
     Trap.loaded = False
 
 
-def test_gensim(tmp_path: Path) -> None:
-    """Its models and vectors are pickles."""
-    models = pytest.importorskip("gensim.models", reason="gensim writes the files")
-    vectors = models.KeyedVectors(4)
-    vectors.add_vectors(["the", "of"], np.ones((2, 4), np.float32))
-    vectors.save(str(tmp_path / "kv"))
-    assert refusal(tmp_path / "kv").startswith("a pickle (of Python,")
-
-
 def torch_zip(names: list[str]) -> bytes:
     """A file laid out as torch.save does (torch/serialization.py): members stored, a pickle."""
     out = io.BytesIO()
@@ -148,11 +139,6 @@ def test_lists_of_other_libraries(tmp_path: Path, data: bytes, wanted: str) -> N
     assert refusal(written(tmp_path, data, "vocab.txt")).startswith(wanted)
     with pytest.raises(VocabtoolError, match=wanted):
         vocabtool.extract(tmp_path)
-
-
-def test_real_lists(shared: Path) -> None:
-    """RWKV's own file is not taken for words."""
-    assert refusal(shared / "files" / "rwkv" / "rwkv_vocab_v20230424.txt").startswith("an RWKV")
 
 
 def is_taken(folder: Path, data: bytes) -> bool:

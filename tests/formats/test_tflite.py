@@ -196,24 +196,6 @@ def test_packed_files(tmp_path: Path) -> None:
     assert found.warnings == ()
 
 
-def test_names_are_no_paths(tmp_path: Path) -> None:
-    """A packed file whose name leads out of the archive is not opened, and nothing is written."""
-    path = write(tmp_path, MODEL + packed({"../evil": b"cat\n"}))
-    found = vocabtool.inspect(path)
-    assert [v.name for v in found.vocabularies] == ["words"]
-    assert "leads out of the archive" in found.warnings[0]
-    assert (list(tmp_path.iterdir()), list(tmp_path.parent.glob("evil"))) == ([path], [])
-
-
-def test_a_zip_bomb(tmp_path: Path) -> None:
-    """A file that unpacks to far more than it has is a warning."""
-    bomb = MODEL + packed({"zeros": bytes(100 << 20)})
-    found = vocabtool.inspect(write(tmp_path, bomb))
-    assert [v.name for v in found.vocabularies] == ["words"]
-    assert len(found.warnings) == 1
-    assert found.warnings[0].startswith("appended file zeros is not read: ")
-
-
 # Tokenizers.
 
 
@@ -352,14 +334,6 @@ def test_real_tokenizers(shared: Path) -> None:
         (pieces,) = model.vocabularies
         assert (model.complete, len(pieces)) == (True, size)
         assert list(pieces) == [oracle.id_to_piece(i) for i in range(oracle.get_piece_size())]
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_damage(tmp_path: Path, converted: bytes) -> None:
-    """Cut short and with bits flipped, with tables or packed files: a result or our own error."""
-    data = MODEL + packed({"labels.txt": b"cat\ndog\n", "v": b"a 1\nb 2\n"})
-    assert survives(data, tmp_path, every=7, flips=1_000) > 0
-    assert survives(converted, tmp_path, every=43, flips=700) > 0
 
 
 def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,15 +85,6 @@ def test_words_and_vectors(opened: WordVectors) -> None:
             opened.vectors(wrong)
 
 
-def test_arrays_without_words(tmp_path: Path) -> None:
-    """Nothing of an array or an archive is taken for words that is not named so."""
-    np.savez(tmp_path / "other.npz", words=np.array(WORDS), weights=MATRIX)
-    np.save(tmp_path / "alone.npy", MATRIX)
-    for name in ("other.npz", "alone.npy"):
-        with pytest.raises(UnsupportedFormat, match="NumPy arrays other than words with their vec"):
-            vocabtool.inspect(tmp_path / name)
-
-
 def test_matrix(opened: WordVectors, tmp_path: Path) -> None:
     """All rows as one memory map that cannot be written to."""
     matrix = opened.matrix()
@@ -590,18 +581,6 @@ def test_fasttext(tmp_path: Path) -> None:
         else:
             assert labels[0].tokens == loaded.labels
             assert set(loaded.labels) == {"__label__0", "__label__1", "__label__2"}
-
-
-def test_gensim_in_fasttexts_format(tmp_path: Path) -> None:
-    """What gensim writes in fastText's format."""
-    gensim = pytest.importorskip("gensim.models.fasttext", reason="gensim writes the files")
-    text = [["the", "naïve", "日本"], ["the", "287.9"]] * 5
-    trained = gensim.FastText(text, vector_size=4, min_count=1, epochs=1, bucket=20)
-    path = tmp_path / "gensim.bin"
-    gensim.save_facebook_model(trained, str(path))
-    found = vocabtool.inspect(path)
-    assert found.vocabularies[0].tokens == trained.wv.index_to_key
-    assert found.warnings == ()
 
 
 GOOD = fast_text()
