@@ -57,6 +57,7 @@ def test_the_nightly_command(project: Path) -> None:
     assert "1 added, 2 unchanged, 1 removed" in told("update", "notes", "--sync", cwd=here)[0]
     assert told("list", "notes", cwd=here)[0] == "a\nb\nd\n"
     told("search", "notes", "error", cwd=here)
+    assert "encoded again" not in told("verify", "notes", cwd=here)[0]  # --model asks for it
     told("copy", "notes", "copied", cwd=here)
     assert [*Index.open(here / "copied").ids()] == ["a", "b", "d"]
     told("index", "notes", "--keep", "year", "-o", "elsewhere", "--quiet", cwd=here)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.judged_collection import STRANGE, documents, printed_json, write_judgements
+from tests.html_page import check_inert
 from vocabtool import Index, errors
 from vocabtool.evaluation.compare import self_check
 from vocabtool.evaluation.judgements import intervals, ndcg, recall, reciprocal_rank
@@ -309,3 +312,42 @@ def test_intervals() -> None:
             intervals(np.zeros((1, 1)), level=level)
     (flat,) = intervals(np.full((20, 1), 0.25))
     assert (flat.mean, flat.low, flat.high) == (0.25, 0.25, 0.25)
+
+
+# Pages.
+
+
+def tables_of(file: Path) -> list[Element]:
+    text = file.read_text().removeprefix("<!DOCTYPE html>\n")
+    return [*ElementTree.fromstring(text).iter("table")]
+
+
+def numbers(element: Element) -> list[float]:
+    return [float(each.attrib["value"]) for each in element.iter("data")]
+
+
+def test_the_page_has_the_figures_of_the_json(
+    index: Index, tmp_path: Path, capsysbinary: Output
+) -> None:
+    """Every mean with bars."""
+    write_judgements(tmp_path)
+    file = tmp_path / "eval.html"
+    judged = ("--queries", tmp_path / "queries", "--qrels", tmp_path / "qrels")
+    found = printed_json(capsysbinary, "eval", index.path, *judged, "--html", file)
+    check_inert(file.read_text())
+    for table, split in zip(tables_of(file), ("all", "unknown", "known"), strict=True):
+        rows = [row for row in found["rows"] if row["split"] == split]
+        assert numbers(table) == [each for row in rows for each in row["measures"].values()]
+        bars = [each.attrib["style"] for each in table.iter("span")]
+        means = [row["measures"]["ndcg@10"] for row in rows]
+        assert bars == [f"width:{100 * mean / max(means):.1f}%" for mean in means]
+
+
+def test_the_self_check_has_a_page(index: Index, tmp_path: Path, capsysbinary: Output) -> None:
+    """Its rates, as in the JSON."""
+    file = tmp_path / "page.html"
+    sample = ("--sample", 12, "--html", file)
+    found = printed_json(capsysbinary, "eval", index.path, "--self-check", *sample)
+    (table,) = tables_of(file)
+    names = ("queries", "first", "first_ten")
+    assert numbers(table) == [each[name] for each in found["rates"] for name in names]

@@ -227,32 +227,6 @@ def test_an_empty_index_has_none(tmp_path: Path) -> None:
     assert add(index, ["one"]) == 1
 
 
-def test_a_load_that_stopped_is_not_finished_by_another_model(tmp_path: Path) -> None:
-    """Its commits hold canaries already."""
-    more = {f"e{number}": "y" * (1 + number % 50) + " z" * 500 for number in range(3000)}
-    more["e2500"] = "stop"
-    index = Index.create(tmp_path / "index", stopping)
-    file = rows(tmp_path / "x.jsonl", more)
-    with pytest.raises(RuntimeError):
-        index.load(file, id_field="id", commit_rows=1, threads=1)
-    held = len(Index.open(index.path))
-    assert 0 < held < 3000
-    turn(0.9)
-    with pytest.raises(OtherModel):
-        Index.open(index.path, turning).load(file, id_field="id", commit_rows=1)
-    assert len(Index.open(index.path)) == held
-
-
-def stopping(texts: Sequence[str]) -> NDArray[np.float64]:
-    """The same model; it fails at one text."""
-    if "stop" in texts:
-        raise RuntimeError("stop")
-    return turning(texts)
-
-
-stopping.fingerprint = "turning"  # type: ignore[attr-defined]  # the same model
-
-
 @pytest.fixture
 def server() -> Iterator[Server]:
     """A server of embeddings."""

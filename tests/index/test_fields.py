@@ -306,13 +306,8 @@ def test_other_fields_are_refused(tmp_path: Path) -> None:
     ("field", "told"),
     [
         (("title^0", "body"), "whole number from 1 to 9, got 'title^0'"),
-        (("title^10", "body"), "got 'title^10'"),
-        (("title^1.5", "body"), "got 'title^1.5'"),
-        (("title^", "body"), "got 'title^'"),
-        (("^2", "body"), "got '^2'"),
         (("", "body"), "got ''"),
         ((1, "body"), "got (1, 'body')"),
-        ((["a"], "b"), "a name or a list of names, got (['a'], 'b')"),
         (5, "a name or a list of names, got 5"),
         (("a", "a^2"), "only once, got 'a' again"),
     ],

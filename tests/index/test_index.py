@@ -55,9 +55,7 @@ def index(tmp_path: Path) -> Index:
         ({"dim": 4, "metric": "hamming"}, "metric"),
         ({"dim": 4, "dtype": "int8"}, "dtype"),
         ({"dim": 4, "recall": 0.0}, "recall"),
-        ({"dim": 4, "exact_below": -1}, "exact_below"),
         ({"dim": 4, "exact_below": 1e4}, "exact_below"),
-        ({"dim": 4, "memory": 1e9}, "memory"),
         ({"dim": 4, "rule": "keras"}, "rule"),
         ({"dim": 4, "weights": "idf"}, "weights"),
     ],
@@ -274,11 +272,8 @@ def test_what_is_no_id_is_not_deleted(tmp_path: Path, wrong: Any) -> None:
     ("given", "told"),
     [
         (np.ones((2, 3)), r"shape \(n, 4\), got \(2, 3\)"),
-        (np.ones(4), r"shape \(n, 4\), got \(4,\)"),
-        (np.ones((1, 4)), "1 vector for 2 documents"),
         (np.ones((3, 4)), "3 vectors for 2 documents"),
         ([[1, 2, 3, 4], [1, np.nan, 3, 4]], "vector 1 contains NaN"),
-        ([[1, 2, 3, 4], [1, 2, 3, np.inf]], "vector 1 contains NaN or infinity"),
         ([[1, 2, 3, 4], [1, 2, 3, 1e300]], "vector 1 contains NaN or infinity"),
         ([[1, 2, 3, 4], [1, 2, 3, 70000]], "vector 1 .* too large for float16"),
         ([[1, 2, 3, 4], [1, 2]], "inhomogeneous"),
@@ -510,6 +505,17 @@ def test_an_index_made_anew_is_opened_anew(tmp_path: Path, act: str) -> None:
         writer.add(["good"])
 
 
+def test_a_closed_index_says_so(tmp_path: Path) -> None:
+    """Whatever is asked of it; closing it twice is no error."""
+    index = made(tmp_path / "index", range(3))
+    with index:
+        assert "d1" in index
+    index.close()
+    for ask in (lambda: index.get("d1"), lambda: index.search("amber"), index.refresh):
+        with pytest.raises(VocabtoolError, match="the index is closed; open it again"):
+            ask()
+
+
 # Searching
 
 
@@ -545,8 +551,6 @@ def test_a_vector_is_searched_alone(tmp_path: Path) -> None:
         ({}, "search needs a text, a vector, 'where', 'sort' or 'facets'; got none"),
         ({"vector": np.ones(3)}, r"vector must have 4 numbers, got shape \(3,\)"),
         ({"vector": np.ones((2, 4))}, r"vector must have 4 numbers, got shape \(2, 4\)"),
-        ({"vector": [1, 2, 3, np.nan]}, "finite numbers"),
-        ({"vector": np.ones(4), "fusion": "keyword"}, "'keyword' needs a text"),
         ({"text": "amber", "where": {"n": 3}}, r"where must be one text.* got \{'n': 3\}"),
     ],
 )

@@ -29,7 +29,7 @@ from tests.builders.small_indexes import (
     vectors,
 )
 from tests.conftest import ROOT
-from vocabtool import Document, Index, VocabtoolError
+from vocabtool import Document, Index, InvalidFile, VocabtoolError
 
 ROWS: Final = 200
 FLIPS, ALL_FLIPS = 4, 200  # of each file
@@ -233,6 +233,14 @@ def test_what_a_killed_writer_leaves_is_removed(path: Path, tmp_path: Path) -> N
     assert of_kind(path, "vectors.bin").stat().st_size == 2 * 4 * (ROWS + 1)
     assert whole(path).manifest.rows == ROWS + 1
     assert not [file for file in files_of(path) if file.name == "codes-000099.faiss"]
+
+
+def test_an_index_of_an_older_version(path: Path) -> None:
+    """It had no database: nobody reads it, and it is told what to do."""
+    (path / "generation-000000" / DATABASE).unlink()
+    with pytest.raises(InvalidFile, match="not an index of this version; index the documents aga"):
+        Index.open(path)
+    assert len(Index.create(path, dim=2, force=True)) == 0
 
 
 @pytest.mark.parametrize("column", ["id", "text"])

@@ -1,37 +1,43 @@
-"""What nobody may see of an index that is opened and written to at once, and flushed in order."""
+"""What nobody may see of an index that is opened, written to and searched at once."""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import pytest
 
 from tests.builders.small_indexes import (
+    FUSIONS,
+    QUERIES,
+    Scored,
     answers,
     contents,
     delete,
     documents,
-    ids,
     made,
+    scored,
     snapshot_of,
+    temporary_folder,
     vector,
     vectors,
 )
-from vocabtool import Index
+from vocabtool import Document, Index
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
-from vocabtool.index import folder, maintenance
+from vocabtool.index import folder
 from vocabtool.index import index as index_module
 from vocabtool.index.database import DatabaseWriter
-from vocabtool.index.folder import Commit, Manifest, read_commit
+from vocabtool.index.folder import Manifest
 from vocabtool.index.generation import Snapshot, open_snapshot
 from vocabtool.index.maintenance import VerifyReport
 from vocabtool.index.maintenance import verify as verified
 from vocabtool.keywords.tantivy_index import TantivyReader
-from vocabtool.search.search import search
 from vocabtool.search.settings import Calibration
 
 CALIBRATION = Calibration(a=0.25, judged=0, sample=100, seed=1)
@@ -85,23 +91,6 @@ def test_no_thread_puts_back_an_earlier_commit(
     overtaken.set()
     first.join()
     assert {*contents(index)} == {"d2"}
-
-
-def test_several_queries_are_answered_by_one_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where another one is seen before the last of them is answered."""
-    index = made(tmp_path / "index", range(3))
-
-    def searched(*given: Any, **more: Any) -> Any:
-        if "d2" in index:
-            delete(index, ["d2"])
-        return search(*given, **more)
-
-    monkeypatch.setattr(index_module, "search", searched)
-    found = index.search_many(["only00002"] * 3, threads=1)
-    assert [ids(each) for each in found] == [["d2"]] * 3
-    assert ids(index.search("only00002")) == []
 
 
 def test_names_are_flushed_before_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +158,7 @@ def test_verify_begins_again_where_a_writer_took_files_away(
             other.compact()
         return verified(path, snapshot, *more)
 
-    monkeypatch.setattr(index_module, "verify", while_compacting)
+    monkeypatch.setattr("vocabtool.index.maintenance.verify", while_compacting)
     assert (index.verify().documents, snapshot_of(index).commit.folder.name[-1]) == (4, "1")
     (index.path / "generation-000001" / "vectors.bin").unlink()
     with pytest.raises(NotFound, match=r"vectors\.bin"):
@@ -211,26 +200,71 @@ def test_another_keyword_rule_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     assert caught.value.wanted == ours.configuration.cutter
 
 
-def test_a_copy_closes_the_generation_that_it_leaves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A writer compacts while a copy begins: the transaction in the old database ends."""
-    index = made(tmp_path / "index", range(40))
-    index.delete([f"d{row}" for row in range(12)])
-    found: list[Commit] = []
+# One ``Index`` object in several threads, as its docstring allows.
 
-    def read(path: Path, earlier: Commit | None = None) -> Commit:
-        if len(found) == 1:
-            with monkeypatch.context() as plain:
-                plain.setattr(maintenance, "read_commit", read_commit)
-                Index.open(path).compact()
-        found.append(read_commit(path, earlier))
-        return found[-1]
 
-    monkeypatch.setattr(maintenance, "read_commit", read)
-    assert len(index.copy(tmp_path / "new")) == 28
-    assert [commit.folder == found[0].folder for commit in found[:4]] == [True, *[False] * 3]
-    for commit in found:
-        with pytest.raises(VocabtoolError) as caught:
-            commit.database.fetch("SELECT 1")
-        assert "closed" in str(caught.value.__cause__)
+COMMITS: Final = 8
+NUMBERS: Final = range(30)
+VECTORS: Final = np.stack([vector(-at - 1 & 0xFF) for at in range(len(QUERIES))])
+Asked = tuple[str, str]  # what is asked, and by which fusion
+
+
+def ask(index: Index, kind: str, fusion: Any) -> Sequence[Scored | Document]:
+    """What a call answers; everything in it must be of one commit."""
+    if kind == "documents":
+        return [*index.documents()]
+    if kind == "many":
+        return [*map(scored, index.search_many(QUERIES, vectors=VECTORS, fusion=fusion))]
+    at = QUERIES.index(kind)
+    return [scored(index.search(kind, vector=VECTORS[at], fusion=fusion, explain=True))]
+
+
+ASKED: Final[list[Asked]] = [
+    ("documents", ""),
+    *((kind, fusion) for kind in ("many", *QUERIES) for fusion in FUSIONS),
+]
+
+
+def test_searches_refreshes_and_changes_at_once() -> None:
+    """Every answer is that of one commit, as an object used by one thread gives it, in order."""
+    done = threading.Event()
+
+    def read(index: Index, seed: int) -> list[tuple[Asked, object]]:
+        draw = np.random.default_rng(seed)
+        found: list[tuple[Asked, object]] = []
+        while not done.is_set() or len(found) < len(ASKED):
+            asked = ASKED[draw.integers(len(ASKED))]
+            found.append((asked, ask(index, *asked)))
+        return found
+
+    def refresh(index: Index) -> int:
+        newer = 0
+        while not done.is_set():
+            newer += index.refresh()
+        return newer
+
+    with temporary_folder() as there:
+        folder = Path(there) / "index"
+        index, other = made(folder, NUMBERS), Index.open(folder)
+        expected = [{asked: ask(Index.open(folder), *asked) for asked in ASKED}]
+        with ThreadPoolExecutor(6) as pool:
+            readers = [pool.submit(read, index, seed) for seed in range(4)]
+            refreshing = pool.submit(refresh, index)
+            for version in range(1, COMMITS):
+                changed = NUMBERS[version::3]
+                with (index, other)[version % 2].writer() as writer:
+                    writer.update(documents(changed, version), vectors(changed, version))
+                alone = Index.open(folder)
+                expected.append({asked: ask(alone, *asked) for asked in ASKED})
+            done.set()
+            seen = [each.result() for each in readers]
+            refreshing.result()
+    for read_by_one in seen:
+        commit = 0
+        for asked, answer in read_by_one:
+            while expected[commit][asked] != answer:
+                commit += 1
+                assert commit < COMMITS, (
+                    f"{asked}: the answer is of no commit, or of an earlier one"
+                )
+    assert len({answer for each in expected for answer in map(str, each.values())}) > COMMITS

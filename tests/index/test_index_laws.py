@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +43,11 @@ metrics = st.sampled_from(["inner-product", "l2", "cosine"])
 seeds = st.integers(0, 99)
 
 
-def put(index: Index, content: Content, how: str = "add", order: Sequence[int] = ()) -> None:
+def put(index: Index, content: Content, how: str = "add") -> None:
     """Add these documents in one commit."""
-    numbers = order or [*content]
-    documents = [Document(f"d{number:02}", content[number][0]) for number in numbers]
+    documents = [Document(f"d{number:02}", text) for number, (text, _) in content.items()]
     with index.writer() as writer:
-        vectors = np.array([content[number][1] for number in numbers], np.float32).reshape(-1, DIM)
+        vectors = np.array([each for _, each in content.values()], np.float32).reshape(-1, DIM)
         writer.add(documents, vectors, on_existing="update" if how == "update" else "error")
 
 
@@ -111,61 +110,13 @@ def test_deleted_added_and_compacted_is_as_if_nothing_had_happened(
 
 
 @law(corpora, metrics, seeds)
-def test_the_order_of_adding_does_not_matter(content: Content, metric: Any, seed: int) -> None:
+def test_neither_the_order_nor_commits_matter(content: Content, metric: Any, seed: int) -> None:
     """Ties are broken by the id, and nothing else tells documents of equal score apart."""
     shuffled = random.Random(seed).sample([*content], len(content))
     with temporary_folder() as folder:
         one, other = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
         put(one, content)
-        put(other, content, order=shuffled)
-        same(one, other)
-
-
-@law(corpora, st.sampled_from([2.0**-20, 0.5, 3.0, 1e6]))
-def test_lengths_of_vectors_mean_nothing_under_cosine(content: Content, factor: float) -> None:
-    """Those of documents and those of queries."""
-    longer = {
-        number: (text, tuple(factor * each for each in vector))
-        for number, (text, vector) in content.items()
-    }
-    with temporary_folder() as folder:
-        one, other = made(folder, "a"), made(folder, "b")
-        put(one, content)
-        put(other, longer)
-        for text in QUERIES:
-            for fusion in FUSIONS:
-                wanted = scored(one.search(text, vector=[1, 0.5], k=50, fusion=fusion))
-                vector = [2.0, 1.0]
-                found = scored(other.search(text, vector=vector, k=50, fusion=fusion))
-                assert [id_ for id_, _ in found] == [id_ for id_, _ in wanted]
-                assert [score for _, score in found] == pytest.approx(
-                    [score for _, score in wanted], abs=1e-6
-                )
-
-
-@law(corpora, corpora, metrics)
-def test_an_update_is_a_deletion_and_an_addition(
-    content: Content, newer: Content, metric: Any
-) -> None:
-    """In one commit or in two: the same documents, the same answers."""
-    with temporary_folder() as folder:
-        updated, replaced = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
-        for index in (updated, replaced):
-            put(index, content)
-        put(updated, newer, "update")
-        delete(replaced, [f"d{number:02}" for number in newer])
-        put(replaced, newer)
-        same(updated, replaced)
-        assert len(updated) == len({*content, *newer})
-
-
-@law(corpora, metrics)
-def test_commits_do_not_matter(content: Content, metric: Any) -> None:
-    """A corpus added in one commit, or document by document, answers the same."""
-    with temporary_folder() as folder:
-        one, other = made(folder, "a", metric=metric), made(folder, "b", metric=metric)
-        put(one, content)
-        for number in content:
+        for number in shuffled:
             put(other, {number: content[number]})
         same(one, other)
 

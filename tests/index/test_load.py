@@ -1,20 +1,21 @@
-"""Documents loaded from files: each is there once, whatever happens on the way."""
+"""Documents loaded from files, each there once, and kept up to date; nothing is done in vain."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests import counted_letters
-from tests.builders.small_indexes import contents, ids, texts
-from tests.index.noting import LONG, asked_of, fails_at, nothing_noted, noting  # noqa: F401 - a fixture
+from tests.builders.small_indexes import add, contents, counts, delete, ids, texts
 from vocabtool import (
     ChangedRun,
     Document,
@@ -30,6 +31,30 @@ from vocabtool.documents import ReadOptions, batches
 
 DIM: Final = counted_letters.DIM
 DOCUMENTS: Final = 5000
+
+
+LONG = " x" * 500  # behind texts of which a thousand are to be read together
+asked_of: list[str] = []
+fails_at: list[str] = []
+
+
+def noting(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Counts letters and notes each text, but for the one that asks how long a vector is."""
+    for text in texts:
+        if text in fails_at:
+            raise RuntimeError(f"failed at {text}")
+    asked_of.extend(text for text in texts if text != "How long is a vector?")
+    return counted_letters.encode(texts)
+
+
+noting.fingerprint = "counted letters"  # type: ignore[attr-defined]  # how a callable tells its version
+
+
+@pytest.fixture(autouse=True)
+def nothing_noted() -> None:
+    """Each test starts with a sound encoder."""
+    asked_of.clear()
+    fails_at.clear()
 
 
 def of_file(documents: Sequence[tuple[str, str]], path: Path) -> Path:
@@ -300,3 +325,359 @@ def test_shards_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidFile, match=shard.name):
         own.load(shards)
     assert len(Index.open(tmp_path / "own")) == 0
+
+
+# An index kept up to date with the files that it was made of.
+
+
+def write(path: Path, rows: Mapping[str, str], **fields: object) -> Path:
+    """JSON lines of ids and texts."""
+    lines = (json.dumps({"id": id_, "text": text, **fields}) for id_, text in rows.items())
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def rows(count: int, prefix: str = "d", end: str = "") -> dict[str, str]:
+    """Documents of different texts."""
+    return {f"{prefix}{number}": f"{prefix} number {number}{end}" for number in range(count)}
+
+
+def made(tmp_path: Path, *files: Path, **options: Any) -> Index:
+    """An index of files; the texts that were encoded for it are forgotten."""
+    index = Index.create(tmp_path / "index", noting)
+    index.load([*files], **{"id_field": "id", **options})
+    asked_of.clear()
+    return index
+
+
+def test_only_what_changed_is_encoded(tmp_path: Path) -> None:
+    """Of a file with a changed row, a new one and one that is gone; the index is whole."""
+    held = rows(50)
+    file = write(tmp_path / "x.jsonl", held)
+    index = made(tmp_path, file)
+    del held["d7"]
+    write(file, held | {"d3": "another text", "new": "a new text"})
+    report = index.update()
+    assert counts(report) == (1, 1, 48, 0)
+    assert asked_of[8:] == ["another text", "a new text"]  # after the canaries
+    assert texts(index) == rows(50) | {"d3": "another text", "new": "a new text"}
+    assert counts(index.update(sync=True)) == (0, 0, 50, 1)
+    assert texts(index) == held | {"d3": "another text", "new": "a new text"}
+    assert index.verify().deleted == 2
+    commit = index.manifest.commit
+    assert counts(index.update(sync=True)) == (0, 0, 50, 0)  # nothing changed since
+    assert index.manifest.commit == commit
+    asked_of.clear()
+    write(file, held | {"d3": "once more", "new": "a new text"})
+    assert counts(index.load(file, id_field="id", on_existing="update")) == (0, 1, 49, 0)
+    assert asked_of[8:] == ["once more"]
+    write(file, rows(51))
+    assert counts(index.load(file, id_field="id", on_existing="skip")) == (2, 0, 49, 0)
+    assert texts(index)["d3"] == "once more"
+
+
+def test_of_a_changed_field_the_vector_stays(tmp_path: Path) -> None:
+    """The text is not encoded again; the new value is there, in conditions too."""
+    file = write(tmp_path / "x.jsonl", rows(5), year=2020)
+    index = made(tmp_path, file, keep=["year"])
+    before = index.search("d number 3", where="id = 'd3'")[0].score
+    asked_of.clear()
+    write(file, rows(5), year=2021)
+    assert counts(index.update()) == (0, 5, 0, 0)
+    assert asked_of == []
+    assert [hit.id for hit in index.search("d number 3", where="year = 2021", k=1)] == ["d3"]
+    asked_of.clear()
+    assert index.search("d number 3", where="id = 'd3'")[0].score == pytest.approx(before, abs=1e-4)
+    write(file, rows(5))
+    assert counts(index.update()) == (0, 5, 0, 0)
+    assert contents(index)["d1"] == Document("d1", "d number 1", {})
+
+
+def test_rows_that_are_called_by_their_places_keep_their_vectors(tmp_path: Path) -> None:
+    """A line put in front moves all others; only its text is encoded."""
+    file = tmp_path / "x.txt"
+    file.write_text("aaa\nab\nzz\n")
+    index = made(tmp_path, file, id_field=None)
+    file.write_text("b\naaa\nab\nzz\n")
+    report = index.update()
+    assert (report.added, report.updated, asked_of[3:]) == (1, 3, ["b"])  # after three canaries
+    assert texts(index)[f"{file}:4"] == "zz"
+    assert [hit.id for hit in index.search("zz", fusion="dense", k=1)] == [f"{file}:4"]
+
+
+def test_an_index_remembers_how_each_file_was_read(tmp_path: Path) -> None:
+    """Fields, formats and ids, of two loads; a further file is read as the last."""
+    one = write(tmp_path / "one.jsonl", rows(4), lang="en")
+    two = tmp_path / "two.csv"
+    two.write_text("key,body,year\na,amber,2020\nb,birch,2021\n")
+    index = made(tmp_path, one, keep=["lang"])
+    index.load(two, field="body", id_field="key", keep=["year"])
+    write(one, rows(5), lang="de")
+    two.write_text("key,body,year\na,amber,2020\nb,birch,2022\n")
+    asked_of.clear()
+    assert counts(Index.open(index.path, noting).update()) == (1, 5, 1, 0)
+    assert asked_of[6:] == ["d number 4"]  # after six canaries
+    index.refresh()
+    found = contents(index)
+    assert found["d4"].fields == {"lang": "de"}
+    assert found["b"].fields == {"year": 2022}
+    three = tmp_path / "three.csv"
+    three.write_text("key,body,year\nc,cedar,2023\n")
+    assert counts(index.update(three)) == (1, 0, 0, 0)
+    assert contents(index)["c"] == Document("c", "cedar", {"year": 2023})
+    assert counts(index.update(three, sync=True)) == (0, 0, 1, 0)
+
+
+def test_names_are_kept_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids that are places stay; files are found from another folder, and where all was moved."""
+    project = tmp_path / "project"
+    (project / "docs").mkdir(parents=True)
+    (project / "docs" / "a.txt").write_text("one\n")
+    monkeypatch.chdir(project)
+    index = Index.create("index", noting)
+    index.load(["docs"])
+    assert [*texts(index)] == ["docs/a.txt:1"]
+    monkeypatch.chdir(tmp_path)
+    (project / "docs" / "a.txt").write_text("one\ntwo\n")
+    opened = Index.open(project / "index", noting)
+    assert counts(opened.update()) == (1, 0, 1, 0)
+    assert {*texts(opened)} == {"docs/a.txt:1", "docs/a.txt:2"}
+    shutil.move(project, tmp_path / "moved")
+    (tmp_path / "moved" / "docs" / "b.txt").write_text("three\n")
+    moved = Index.open(tmp_path / "moved" / "index", noting)
+    assert counts(moved.update(sync=True)) == (1, 0, 2, 0)
+    assert {*texts(moved)} == {"docs/a.txt:1", "docs/a.txt:2", "docs/b.txt:1"}
+    assert counts(moved.update(tmp_path / "moved" / "docs", sync=True)) == (0, 0, 3, 0)
+
+
+@pytest.mark.parametrize("name", ["docs", "docs/*.jsonl"])
+def test_a_file_that_is_deleted_from_a_folder_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Its documents came from the folder or glob; what is elsewhere, or has another name, stays."""
+    monkeypatch.chdir(tmp_path)
+    for part in ("a", "b", "c"):
+        write(Path("docs") / f"{part}.jsonl", rows(10, part))
+    write(Path("other.jsonl"), rows(3, "o"))
+    index = Index.create("index", noting)
+    index.load([name], id_field="id")
+    index.load("other.jsonl", id_field="id")
+    add(index, [Document("mine", "of Python")])
+    Path("docs/c.jsonl").rename("docs/d.jsonl")
+    assert counts(index.update([name], sync=True)) == (0, 0, 30, 0)
+    Path("docs/b.jsonl").unlink()
+    Path("other.jsonl").unlink()
+    assert counts(index.update([name], sync=True)) == (0, 0, 20, 10)
+    wanted = {"mine": "of Python", **rows(10, "a"), **rows(10, "c"), **rows(3, "o")}
+    assert texts(index) == wanted
+    with pytest.raises(NotFound, match=r"other\.jsonl: does not exist"):
+        index.update(sync=True)
+    assert texts(index) == wanted
+
+
+def test_a_row_that_moves_is_of_the_file_that_has_it_now(tmp_path: Path) -> None:
+    """It is not removed with what its first file no longer holds."""
+    one, two = write(tmp_path / "1.jsonl", rows(10)), write(tmp_path / "2.jsonl", rows(10, "e"))
+    index = made(tmp_path, one, two)
+    held = rows(10)
+    moved = held.pop("d4")
+    write(one, held)
+    write(two, rows(10, "e") | {"d4": moved})
+    assert counts(index.update(two)) == (0, 0, 11, 0)
+    assert counts(index.update(one, sync=True)) == (0, 0, 9, 0)
+    assert index.compact() == 0
+    assert "d4" in texts(index)
+    with two.open("a") as file:  # an id twice in one file is still an error
+        file.write('{"id": "e1", "text": "again"}\n')
+    with pytest.raises(InvalidFile, match=r"2\.jsonl:12: .*'e1'.*2\.jsonl:2 "):
+        index.update(two)
+    write(two, rows(10, "e"))
+    assert counts(index.update(two, sync=True)) == (0, 0, 10, 1)
+    assert {*texts(index)} == {*held, *rows(10, "e")}
+    assert index.verify().documents == 19
+
+
+def test_more_than_a_third_is_removed_only_by_force(tmp_path: Path) -> None:
+    """A third is; nothing of a refused update is kept."""
+    file = write(tmp_path / "x.jsonl", rows(12))
+    index = made(tmp_path, file)
+    write(file, {"new": "new", **rows(7)})
+    with pytest.raises(
+        VocabtoolError, match="5 of the 12 documents from these FILEs are no longer"
+    ):
+        index.update(sync=True)
+    assert texts(index) == rows(12)
+    write(file, rows(8))
+    assert counts(index.update(sync=True)) == (0, 0, 8, 4)
+    write(file, {})
+    with pytest.raises(VocabtoolError, match="8 of the 8 documents"):
+        index.update(sync=True)
+    assert counts(index.update(sync=True, force=True)) == (0, 0, 0, 8)
+    assert len(index) == 0
+
+
+def test_a_sync_wants_whole_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No stream, no missing or unreadable file, no bad row, no part of a folder."""
+    folder = tmp_path / "docs"
+    one, two = write(folder / "1.jsonl", rows(10)), write(folder / "2.jsonl", rows(10, "e"))
+    index = made(tmp_path, folder, on_error="skip")
+    write(one, rows(9))
+    for stream in ("-", iter(["text"])):
+        with pytest.raises(
+            VocabtoolError, match="a stream cannot be synced: pass the names of files"
+        ):
+            index.update(stream, sync=True)
+    with pytest.raises(NotFound, match=r"nothing\.jsonl: does not exist"):
+        index.update([folder, tmp_path / "nothing.jsonl"], sync=True)
+    with pytest.raises(VocabtoolError, match=r"part of .*docs and cannot .* sync .*docs, or"):
+        index.update(one, sync=True)
+    two.rename(folder / "2.csv.gz")
+    with pytest.raises(InvalidFile, match="not gzip"):
+        index.update(sync=True)
+    (folder / "2.csv.gz").rename(two)
+    with two.open("a") as file:
+        file.write("no json\n")
+    with pytest.raises(
+        VocabtoolError,
+        match=r"rows that were skipped as invalid .*2\.jsonl:11.*--force \(force=True",
+    ):
+        index.update(sync=True)
+    assert texts(index) == rows(10) | rows(10, "e")
+    assert counts(index.update(sync=True, force=True)) == (0, 0, 19, 1)
+
+
+def test_what_stops_half_way_removes_nothing(tmp_path: Path) -> None:
+    """The same call reads all again, and encodes what is left."""
+    file = write(tmp_path / "x.jsonl", rows(3000, end=LONG))
+    index = made(tmp_path, file)
+    new = {f"d{number}": f"changed {number}{LONG}" for number in range(2500)}
+    write(file, new)
+    fails_at.append(f"changed 2400{LONG}")
+    with pytest.raises(RuntimeError, match="failed at"):
+        index.update(sync=True, commit_rows=1000)
+    index = Index.open(index.path, noting)
+    assert len(index) == 3000
+    done = sum(text.startswith("changed") for text in texts(index).values())
+    assert 1000 <= done < 2400
+    fails_at.clear()
+    asked_of.clear()
+    report = index.update(sync=True)
+    assert counts(report) == (0, 2500 - done, done, 500)
+    assert len(asked_of) == 8 + 2500 - done  # after the canaries
+    assert texts(index) == new
+
+
+def test_an_update_finishes_a_load_that_was_stopped(tmp_path: Path) -> None:
+    """Of the same files; a load of others is refused as before."""
+    file = write(tmp_path / "x.jsonl", rows(3000, end=LONG))
+    index = Index.create(tmp_path / "index", noting)
+    fails_at.append(f"d number 2900{LONG}")
+    with pytest.raises(RuntimeError, match="failed at"):
+        index.load(file, id_field="id", commit_rows=1000, threads=1)
+    fails_at.clear()
+    index.refresh()
+    assert 0 < len(index) < 3000
+    report = index.update()
+    assert report.added + report.unchanged == 3000
+    assert texts(index) == rows(3000, end=LONG)
+    assert not index.verify().loading
+
+
+def test_shards_are_compared_with_their_vectors(tmp_path: Path) -> None:
+    """A vector may change where the text does not, in an index of own vectors."""
+    file = write(tmp_path / "x.jsonl", rows(10))
+    shards = tmp_path / "shards"
+    embed(file, open_encoder(counted_letters.encode, fingerprint="1"), shards, id_field="id")
+    index = Index.create(tmp_path / "index", dim=counted_letters.DIM)
+    index.load(shards)
+    write(file, rows(10) | {"d3": "another text"})
+
+    def doubled(texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors = counted_letters.encode(texts)
+        vectors[[text == "d number 5" for text in texts]] *= [1, 2, 3, 4]
+        return vectors
+
+    embed(file, open_encoder(doubled, fingerprint="2"), shards, id_field="id", force=True)
+    assert counts(index.update(sync=True)) == (0, 2, 8, 0)
+    assert index.verify().documents == 10
+
+
+def test_of_an_id_in_two_files_the_last_counts(tmp_path: Path) -> None:
+    """However they are read; nothing changes where nothing changed, and no id is there twice."""
+    for on_error in ("raise", "skip"):
+        one = write(tmp_path / "1.jsonl", {"X": "one", "a": "first"})
+        two = write(tmp_path / "2.jsonl", {"X": "two", "b": "second"})
+        index = Index.create(tmp_path / on_error, noting)
+        index.load(one, id_field="id")
+        index.load(two, id_field="id", on_error=on_error, on_existing="update")
+        for number in range(3):
+            write(one, {"X": "one", "a": "first", **rows(number + 1)})
+            report = index.update()
+            assert (*counts(report), report.dropped) == (1, 0, 3 + number, 0, 1)
+            assert texts(index)["X"] == "two"
+        write(two, {"X": "too", "b": "second"})
+        assert counts(index.update(sync=True)) == (0, 1, 5, 0)
+        assert texts(index)["X"] == "too"
+        delete(index, [*texts(index)])
+        index.compact()
+        write(two, {"X": "two", "b": "second"})
+        assert counts(index.update()) == (6, 0, 0, 0)
+        assert index.verify().documents == len(texts(index)) == 6
+        assert texts(index)["X"] == "two"
+
+
+def test_a_load_does_not_go_on_where_an_update_stopped(tmp_path: Path) -> None:
+    """An update reads files in another order: the load reads all."""
+    one = write(tmp_path / "1.jsonl", rows(2000, end=LONG))
+    two = write(tmp_path / "2.jsonl", rows(2000, "e", LONG))
+    index = made(tmp_path, one, two)
+    write(one, new := {id_: f"{text} anew" for id_, text in rows(2000, end=LONG).items()})
+    write(two, rows(1999, "e", LONG))
+    fails_at.append(f"d number 1500{LONG} anew")
+    with pytest.raises(RuntimeError, match="failed at"):
+        index.update(commit_rows=1000)
+    fails_at.clear()
+    index = Index.open(index.path, noting)
+    report = index.load([one, two], id_field="id", on_existing="update")
+    assert (report.read, report.resumed) == (3999, 0)
+    assert texts(index) == new | rows(2000, "e", LONG)
+
+
+def test_a_file_that_two_names_hold_is_of_the_first(tmp_path: Path) -> None:
+    """When it is indexed, and when it is updated: a sync of the other finds nothing to remove."""
+    folder = tmp_path / "docs"
+    one, two = write(folder / "1.jsonl", rows(9)), write(folder / "2.jsonl", rows(9, "e"))
+    index = made(tmp_path, folder, one, on_duplicate="first")
+    write(two, rows(10, "e"))
+    index.update()
+    assert counts(index.update(one, sync=True)) == (0, 0, 9, 0)
+    (folder / "1.jsonl").write_text("")
+    assert counts(index.update(folder, sync=True, force=True)) == (0, 0, 10, 9)
+
+
+def test_a_vector_that_a_caller_gave_is_of_its_document_alone(tmp_path: Path) -> None:
+    """A document of the same text is encoded."""
+    file = write(tmp_path / "x.jsonl", rows(3))
+    index = made(tmp_path, file)
+    add(index, [Document("own", "aab")], np.ones((1, counted_letters.DIM)))
+    write(file, rows(3) | {"new": "aab"})
+    index.update()
+    assert asked_of == [*rows(3).values(), "aab"]
+    (hit,) = index.search("aab", k=1, fusion="dense")
+    assert hit.id == "new"
+    assert hit.similarity == pytest.approx(1, abs=1e-3)
+
+
+def test_a_glob_is_found_in_a_folder_of_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From elsewhere too; a file whose name looks like a glob is that file."""
+    folder = tmp_path / "[2024] x"
+    write(folder / "a1.jsonl", rows(3))
+    write(folder / "b[1].jsonl", rows(3, "e"))
+    monkeypatch.chdir(folder)
+    index = made(tmp_path, Path("a*.jsonl"), Path("b[1].jsonl"))
+    write(folder / "a2.jsonl", {"new": "new"})
+    monkeypatch.chdir(tmp_path)
+    assert counts(index.update(sync=True)) == (1, 0, 6, 0)

@@ -29,10 +29,7 @@ UNSTEMMED = Cutter("none")
 # What stands in a text, its words (unstemmed) and its surfaces.
 IDENTIFIERS = [
     ("SKU-48007-H", "sku 48007 h", "sku-48007-h"),
-    ("CVE-2024-1234", "cve 2024 1234", "cve-2024-1234"),
     ("C++", "c", "c++"),
-    ("C++11", "c 11", "c++11"),
-    ("C#", "c", "c#"),
     (".NET", "net", ".net"),
     ("std::vector", "std vector", "std::vector"),
     ("0x80070005", "0x80070005", ""),
@@ -42,15 +39,11 @@ IDENTIFIERS = [
      "/usr/lib/python3.11/os.py usr/lib/python3.11/os.py python3.11 os.py"),
     (r"C:\Windows\system32", "c windows system32", r"c:\windows\system32 windows\system32"),
     ("#hashtag", "hashtag", "#hashtag"),
-    ("@name", "name", "@name"),
     ("snake_case_name", "snake case name", "snake_case_name"),
     ("__init__", "init", "__init__"),
     ("$HOME", "home", "$home"),
     ("foo.bar", "foo bar", "foo.bar"),
-    ("IL-6", "il 6", "il-6"),
-    ("quick-brown", "quick brown", "quick-brown"),
     ("U.S.A", "u s a", "u.s.a"),
-    ("R&D", "r d", "r&d"),
     ("#SKU-48007-H", "sku 48007 h", "#sku-48007-h sku-48007-h"),
     ("SKU-48007-H/SKU-48008-A", "sku 48007 h sku 48008 a", "sku-48007-h/sku-48008-a sku-48007-h"
      " sku-48008-a"),

@@ -76,22 +76,6 @@ def test_an_unknown_word() -> None:
 M = idf(1) / (idf(1) + idf(2))  # of "love xapian"
 
 
-@pytest.mark.parametrize(
-    ("text", "settings", "expected"),
-    [
-        # single legs stay as they are, and have nothing of the other
-        ("xapian", {"fusion": "dense"}, [0.9, 0.8, 0.5, 0.1]),
-        ("xapian", {"fusion": "keyword"}, [-1, -1, -1, bm25(DOCS, "xapian", 3)]),
-    ],
-)
-def test_each_leg_alone_equals_its_formula(
-    text: str, settings: dict[str, Any], expected: list[float]
-) -> None:
-    """Of the textbook; those of fusions are computed in test_search_laws.py."""
-    told = {hit.id: hit.score for hit in ask(text, **settings)}
-    assert [told.get(doc.id, -1) for doc in DOCS] == pytest.approx(expected, rel=1e-4)
-
-
 CODES = (
     Doc("manual", "love to use search engines love to use search engines", (1, 0)),
     Doc("part", "a box", (0, 1)),
@@ -328,10 +312,8 @@ def test_hits() -> None:
         ({"k": 0}, "k must be at least 1, got 0"),
         ({"identifier": "["}, "not a valid regular expression"),
         ({"vector": None, "fusion": "dense"}, "fusion='dense' needs the query's vector"),
-        ({"vector": [1, 0, 0]}, "2 numbers, got shape"),
         ({"vector": np.array([np.nan, 0], np.float32)}, "vector must contain finite numbers"),
         ({"fusion": "best"}, "fusion must be one of coverage, convex, .*, got 'best'"),
-        ({"phrases": "no"}, "phrases must be one of required, preferred, got 'no'"),
         ({"a": 1.5}, r"^the weight a must be from 0 to 1, got 1\.5"),
         *(({name: 0}, f"{name} .*1, got 0") for name in ("depth", "k_rrf")),
         *(

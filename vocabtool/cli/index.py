@@ -482,5 +482,8 @@ def verify_command(
     with usage_errors():
         index = open_index(folder, model)
         with step_progress(False) as progress:
-            found = index.verify(progress, model=model["model"] is not None)
+            # A settings file names the model, but only the command line asks to compare it.
+            source = click.get_current_context().get_parameter_source("model")
+            compares = source is ParameterSource.COMMANDLINE
+            found = index.verify(progress, model=compares)
     show_report(verify_report(index.name, found), report_format)

@@ -24,7 +24,7 @@ from vocabtool.index.folder import CODE_FILE, KEYWORDS, MODEL_FILE, VECTORS
 from vocabtool.index.generation import Progress, Snapshot
 from vocabtool.index.maintenance import Verification, read_verification
 from vocabtool.keywords.cutter import places_of, text_in_utf8
-from vocabtool.search.hits_table import TYPES
+from vocabtool.search.hits import TYPES
 from vocabtool.search.settings import Calibration
 from vocabtool.search.store import ValueCount
 from vocabtool.system.own_files import whole_file

@@ -25,7 +25,7 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -98,6 +98,7 @@ class Database:
     def __init__(self, folder: Path) -> None:
         self.file = folder / NAME
         self._connection: sqlite3.Connection | None = None
+        self._is_closed = False
         self._inode = 0
         self._lock = Lock()
         _OPEN.add(self)
@@ -109,6 +110,8 @@ class Database:
         """Yield the connection, locked against other threads."""
         try:
             with self._lock:
+                if self._is_closed:
+                    raise VocabtoolError(f"{self.file}: the index is closed; open it again")
                 if self._connection is None:
                     if not self.file.is_file():
                         raise NotFound(f"{self.file}: no such file")
@@ -217,8 +220,10 @@ class Database:
 
     def close(self) -> None:
         with self._lock:
+            self._is_closed = True
             if self._connection is not None:
                 self._connection.close()
+                self._connection = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,10 +385,9 @@ def _before_fork() -> None:
     for database in [*_OPEN]:
         database._lock.acquire()
         _LOCKED.append(database)
-        with suppress(sqlite3.ProgrammingError):  # already closed
-            if database._connection is not None and not database._connection.in_transaction:
-                database._connection.close()
-                database._connection = None
+        if database._connection is not None and not database._connection.in_transaction:
+            database._connection.close()
+            database._connection = None
 
 
 def _after_fork_in_parent() -> None:

@@ -37,7 +37,6 @@ from vocabtool.documents.batch import (
     strings,
 )
 from vocabtool.documents.tables import as_strings, byte_lengths, in_parts, is_long, is_strings
-from vocabtool.embedding.shards import as_utf8
 from vocabtool.errors import InvalidFile
 from vocabtool.search.conditions import LEAST, MOST
 
@@ -139,10 +138,6 @@ def id_in_utf8(id_: str) -> str:
     if not isinstance(id_, str):
         raise ValueError(f"an id must be a string, got {type(id_).__name__}")
     return as_bytes(id_).decode("utf-8", "replace")
-
-
-def batch_in_utf8(batch: Batch) -> Batch:
-    return replace(batch, ids=as_utf8(batch.id_array())[0], texts=as_utf8(batch.texts)[0])
 
 
 def of_file(

@@ -41,7 +41,7 @@ from vocabtool.documents.files import find
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.vectors import Given
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, UnsupportedFormat, reading
-from vocabtool.index.database import Database
+from vocabtool.index.database import NAME, Database
 from vocabtool.index.vector_codes import CodeFacts
 from vocabtool.search.settings import Calibration
 from vocabtool.system.own_files import decode_record, encode_record, lock_folder, sync_folder
@@ -308,9 +308,13 @@ def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
                         f"damaged: the bitmap of deleted rows must mark {manifest.deleted:,} rows"
                     )
             return Commit(generation, database, manifest, bits.astype(np.bool_))
-        except (NotFound, InvalidFile):
-            if current_generation(path) == generation:
-                raise
+        except (NotFound, InvalidFile) as error:
+            if current_generation(path) != generation:  # compacted meanwhile
+                continue
+            if isinstance(error, NotFound):
+                what = f"contains no {NAME}, so it is not an index of this version"
+                raise InvalidFile(f"{generation}: {what}; {ADVICE}") from error
+            raise
 
 
 def read_manifest(path: Path) -> Manifest:

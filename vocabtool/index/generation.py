@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import google_crc32c
 import numpy as np
@@ -68,6 +68,7 @@ KEYWORD_MEMORY: Final = 512 << 20
 KEYWORD_SHARE: Final = 8  # keywords may use one eighth of the memory for building
 
 Progress = Callable[[str, float], None]
+Result = TypeVar("Result")
 
 
 class Snapshot(MaskStore):
@@ -253,33 +254,45 @@ def open_snapshot(
     ``given``, ``options``: the model that the caller passed, and its options. Raises
     :class:`NotFound` and :class:`InvalidFile`.
     """
-    shared = earlier.commit if earlier is not None else None
-    commit = read_commit(path, shared)
-    while True:
+
+    def open_commit(commit: Commit) -> Snapshot:
         cutter = earlier.cutter if earlier is not None else None
         if cutter is None or cutter.fingerprint != commit.manifest.configuration.cutter:
             cutter = cutter_of(path, commit)
-        before = read_version(commit)
+        if earlier is not None:
+            model = earlier.model
+        else:
+            among = partial(canaries_of, commit)
+            model = IndexModel(path, commit.manifest, among, given, options)
+        return Snapshot(path, commit, model, cutter, earlier)
+
+    return read_again(path, open_commit, earlier and earlier.commit)
+
+
+def read_again(
+    path: Path, read: Callable[[Commit], Result], earlier: Commit | None = None
+) -> Result:
+    """Call ``read`` with the last commit, and again if a writer removed its files meanwhile.
+
+    ``earlier``: as in :func:`read_commit`.
+    """
+    while True:
+        commit = read_commit(path, earlier)
+        before = _version(commit)
         try:
-            if earlier is not None:
-                model = earlier.model
-            else:
-                among = partial(canaries_of, commit)
-                model = IndexModel(path, commit.manifest, among, given, options)
-            return Snapshot(path, commit, model, cutter, earlier)
+            return read(commit)
         except (InvalidFile, OSError):
-            commit = read_commit(path, shared)
-            if read_version(commit) == before:
+            if _version(read_commit(path, earlier)) == before:
                 raise
 
 
-def read_version(commit: Commit) -> tuple[str, int, int, int]:
+def _version(commit: Commit) -> tuple[str, int, int, int]:
     """Return a value that differs after each commit and after each change of keyword files."""
     try:
-        found = (commit.folder / KEYWORDS / tantivy_index.META).stat()
+        meta = (commit.folder / KEYWORDS / tantivy_index.META).stat()
     except OSError:  # gone, with its generation
         return (commit.folder.name, commit.manifest.commit, 0, 0)
-    return (commit.folder.name, commit.manifest.commit, found.st_ino, found.st_mtime_ns)
+    return (commit.folder.name, commit.manifest.commit, meta.st_ino, meta.st_mtime_ns)
 
 
 def cutter_of(path: Path, commit: Commit) -> Cutter:

@@ -38,7 +38,7 @@ from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError, reading
-from vocabtool.index import contents, folder
+from vocabtool.index import contents, folder, maintenance
 from vocabtool.index.contents import IndexStats
 from vocabtool.index.documents import id_in_utf8
 from vocabtool.index.folder import Commit, Configuration, Manifest, index_class, is_address
@@ -47,18 +47,10 @@ from vocabtool.index.generation import (
     Progress,
     Snapshot,
     open_snapshot,
-    read_version,
+    read_again,
 )
 from vocabtool.index.load import MAX_REMOVED, Loader, LoadReport, LoadRequest, shards_in
-from vocabtool.index.maintenance import (
-    Verification,
-    VerifyReport,
-    compact,
-    copy,
-    keep_verification,
-    read_verification,
-    verify,
-)
+from vocabtool.index.maintenance import Verification, VerifyReport
 from vocabtool.index.model import open_model, vocabulary_alone
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
@@ -468,7 +460,7 @@ class Index:
                 "this file"
             )
         self._last()  # raises if the index was replaced
-        copy(self.path, Path(new), progress)
+        maintenance.copy(self.path, Path(new), progress)
         return Index.open(new)
 
     def delete(
@@ -804,7 +796,7 @@ class Index:
         Raises :class:`FolderInUse` if another process is writing.
         """
         self._last()  # raises if the index was replaced
-        removed = compact(self.path, progress)
+        removed = maintenance.compact(self.path, progress)
         self.refresh()
         return removed
 
@@ -816,26 +808,23 @@ class Index:
         :class:`OtherModel` if the model makes different vectors than before.
         """
         encoder = self.encoder if model else None
-        while True:
+
+        def check(_: Commit) -> VerifyReport:
             self.refresh()
-            snapshot = self._snapshot
-            before = read_version(snapshot.commit)
-            try:
-                found = verify(self.path, snapshot, progress, encoder)
-            except (VocabtoolError, OSError) as error:
-                may_pass = isinstance(error, InvalidFile | OSError)
-                if may_pass and read_version(self._last()) != before:
-                    continue
-                if isinstance(error, InvalidFile | OtherModel):  # else nothing is wrong with it
-                    keep_verification(self.path, snapshot, problem=str(error))
-                raise
-            keep_verification(self.path, snapshot, recall=found.recall)
-            return found
+            return maintenance.verify(self.path, self._snapshot, progress, encoder)
+
+        try:
+            report = read_again(self.path, check, self._snapshot.commit)
+        except (InvalidFile, OtherModel) as error:  # after other errors, nothing is wrong with it
+            maintenance.keep_verification(self.path, self._snapshot, problem=str(error))
+            raise
+        maintenance.keep_verification(self.path, self._snapshot, recall=report.recall)
+        return report
 
     @property
     def verified(self) -> Verification | None:
         """The result of the last :meth:`verify` in any process; ``None`` if there was none."""
-        return read_verification(self.path, self.manifest.index)
+        return maintenance.read_verification(self.path, self.manifest.index)
 
     @property
     def is_build(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -38,7 +39,7 @@ from vocabtool.index.generation import (
     cutter_of,
     open_snapshot,
     raw_vectors,
-    read_version,
+    read_again,
 )
 from vocabtool.index.model import Agreement, compare_canaries
 from vocabtool.index.raw_vectors import measure_recall
@@ -130,7 +131,8 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
                 each.unlink()
         try:
             with ExitStack() as opened:
-                _copy_files(path, part, *_open_commit(path, opened), progress)
+                commit, files = read_again(path, partial(_open_files, path, opened))
+                _copy_files(path, part, commit, files, progress)
             open_snapshot(part).commit.database.close()  # compares what opening an index compares
             with reading(str(new)):
                 part.rename(new)
@@ -144,43 +146,38 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
 OpenedFile = tuple[BinaryIO, int | None, int | None]
 
 
-def _open_commit(path: Path, opened: ExitStack) -> tuple[Commit, dict[Path, OpenedFile]]:
-    """Open all files of the last commit, and register them with ``opened``.
+def _open_files(
+    path: Path, opened: ExitStack, first: Commit
+) -> tuple[Commit, dict[Path, OpenedFile]]:
+    """Open all files of a commit, and register them with ``opened``.
 
-    If a writer removes a file meanwhile, the next commit is tried.
+    Raises :class:`NotFound` if a writer removes a file meanwhile. The connection stays in a
+    transaction, which never sees a later commit.
     """
-    while True:
-        # A connection of its own, in a transaction that never sees a later commit.
-        first = read_commit(path)
+    with ExitStack() as tried:
+        tried.callback(first.database.close)
         first.database.fetch("BEGIN")
         commit = read_commit(path, first)
         if commit.database is not first.database:
-            first.database.close()
             commit.database.close()
-            continue
+            raise NotFound(f"{first.folder}: was replaced by {commit.folder.name}")
         manifest, keywords = commit.manifest, commit.folder / KEYWORDS
-        try:
-            with ExitStack() as tried:
-                tried.callback(commit.database.close)
-                meta = tried.enter_context((keywords / META).open("rb"))
-                facts: dict[Path, tuple[int | None, int | None]] = {
-                    commit.folder / name: (written.size, written.crc32c)
-                    for name, written in {VECTORS: manifest.vectors, **manifest.code_files}.items()
-                }
-                facts |= {path / name: (None, crc) for name, crc in manifest.model_files.items()}
-                for name in tantivy_index.file_names(keywords):
-                    facts[keywords / name] = (None, manifest.keywords.get(name))
-                files = {
-                    file: (tried.enter_context(file.open("rb")), *fact)
-                    for file, fact in facts.items()
-                }
-                # tantivy replaces its list of segments. If it is the same, all of them are open.
-                if os.fstat(meta.fileno()).st_ino == (keywords / META).stat().st_ino:
-                    opened.enter_context(tried.pop_all())
-                    return commit, {**files, keywords / META: (meta, None, None)}
-        except OSError:
-            if read_version(read_commit(path)) == read_version(commit):
-                raise
+        meta = tried.enter_context((keywords / META).open("rb"))
+        facts: dict[Path, tuple[int | None, int | None]] = {
+            commit.folder / name: (written.size, written.crc32c)
+            for name, written in {VECTORS: manifest.vectors, **manifest.code_files}.items()
+        }
+        facts |= {path / name: (None, crc) for name, crc in manifest.model_files.items()}
+        for name in tantivy_index.file_names(keywords):
+            facts[keywords / name] = (None, manifest.keywords.get(name))
+        files = {
+            file: (tried.enter_context(file.open("rb")), *fact) for file, fact in facts.items()
+        }
+        # tantivy replaces its list of segments. If it is the same, all of them are open.
+        if os.fstat(meta.fileno()).st_ino != (keywords / META).stat().st_ino:
+            raise NotFound(f"{keywords / META}: was replaced")
+        opened.enter_context(tried.pop_all())
+        return commit, {**files, keywords / META: (meta, None, None)}
 
 
 def _copy_files(

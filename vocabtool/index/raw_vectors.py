@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -179,12 +178,8 @@ def _refuse(bad: NDArray[np.bool_] | np.bool_, what: str) -> None:
         raise ValueError(f"vector {first:,} {what}")
 
 
-@dataclass(frozen=True, slots=True)
-class QuerySample:
-    """Synthetic queries, shape (n, dim). ``rows``: the row that each query copies, or -1."""
-
-    queries: Vectors
-    rows: Rows
+# Synthetic queries, shape (n, dim), and the row that each query copies, or -1.
+QuerySample: TypeAlias = tuple[Vectors, Rows]
 
 
 def queries_unlike_documents(
@@ -209,7 +204,7 @@ def queries_unlike_documents(
     apart = vectors[tried] - vectors[near].mean(axis=1)
     some = vectors[np.sort(random.permutation(len(rows))[:MIXED])]
     return [
-        QuerySample(vectors[far], rows[far]),
+        (vectors[far], rows[far]),
         mixtures(some, vectors, metric, random),
         mixtures(apart, vectors, metric, random),
     ]
@@ -228,7 +223,7 @@ def mixtures(
     mixed = weights @ parts / np.float32(np.sqrt(len(parts)))
     ready = prepare(mixed + vectors.mean(axis=0) if metric == "l2" else mixed, metric)
     ready = ready[ready.any(axis=1)]
-    return QuerySample(ready, np.full(len(ready), -1))
+    return ready, np.full(len(ready), -1)
 
 
 def nearest_rows(
@@ -239,14 +234,15 @@ def nearest_rows(
     Both arrays have shape (n, 10); missing rows are -1. The mask is ``False`` for missing rows, and
     for rows that tie with the eleventh nearest row.
     """
-    count = len(sample.queries)
+    queries, own_rows = sample
+    count = len(queries)
     best: Scores = np.full((count, NEAREST + 1), -np.inf, np.float32)
     rows = np.full((count, NEAREST + 1), -1)
     for first, vectors in raw.blocks():
-        scores = products(sample.queries, vectors, metric)
+        scores = products(queries, vectors, metric)
         scores[:, ~vectors.any(axis=1)] = -np.inf
-        own = np.flatnonzero((sample.rows >= first) & (sample.rows < first + len(vectors)))
-        scores[own, sample.rows[own] - first] = -np.inf
+        own = np.flatnonzero((own_rows >= first) & (own_rows < first + len(vectors)))
+        scores[own, own_rows[own] - first] = -np.inf
         better = np.flatnonzero((scores > best[:, NEAREST:]).any(axis=0))
         both = np.concatenate([best, scores[:, better]], axis=1)
         numbers = np.broadcast_to(better + first, (count, len(better)))
@@ -303,8 +299,9 @@ def measure_recall(
         return 1.0
     recalls = []
     for kind in queries_unlike_documents(sample[there], rows[there], metric, random):
-        found = np.full((len(kind.queries), NEAREST), -1)
-        for place, (query, own) in enumerate(zip(kind.queries, kind.rows.tolist(), strict=True)):
+        queries, own_rows = kind
+        found = np.full((len(queries), NEAREST), -1)
+        for place, (query, own) in enumerate(zip(queries, own_rows.tolist(), strict=True)):
             near = search(query, NEAREST + 1)
             near = near[near != own][:NEAREST]  # as in the truth
             found[place, : len(near)] = near
@@ -333,7 +330,7 @@ def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> floa
     half = len(sample) // 2
     with np.errstate(over="ignore", invalid="ignore"):
         pairs = _similarities(sample[:half], sample[half:], metric)
-        queries = mixtures(sample, sample, metric, random).queries[:CHANCE_MIXTURES]
+        queries = mixtures(sample, sample, metric, random)[0][:CHANCE_MIXTURES]
         nearest = np.full(len(queries), -np.inf, np.float32)
         for _, vectors in raw.blocks():
             there = vectors[vectors.any(axis=1)]

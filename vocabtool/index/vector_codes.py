@@ -29,17 +29,8 @@ import numpy as np
 from vocabtool.choices import Metric
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import UnsupportedFormat, VocabtoolError
-from vocabtool.index.raw_vectors import (
-    MAX_LENGTH,
-    READ_BYTES,
-    QuerySample,
-    RawVectors,
-    nearest_rows,
-    prepare,
-    queries_unlike_documents,
-    recall_by_count,
-    similarities,
-)
+from vocabtool.index import raw_vectors
+from vocabtool.index.raw_vectors import QuerySample, RawVectors
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, Scores
 
 CENTROIDS: Final = 16  # of each sub-quantiser, for codes of 4 bits
@@ -205,7 +196,7 @@ def build_codes(
     if there.any() and not there.all():
         rows, sample = rows[there], sample[there]
     codes = VectorCodes.train(sample, lists, metric, seed)
-    kinds = queries_unlike_documents(sample, rows, metric, random)
+    kinds = raw_vectors.queries_unlike_documents(sample, rows, metric, random)
     wanted = 1 - (1 - recall) / EASIER
     codes.add_rows(raw, progress)
     probes, candidates, reached = _choose_setting(raw, codes, kinds, metric, wanted)
@@ -216,7 +207,7 @@ def build_codes(
         candidates=candidates,
         recall_asked=recall,
         recall=reached,
-        queries=sum(len(kind.queries) for kind in kinds),
+        queries=sum(len(queries) for queries, _ in kinds),
         sample=size,
         coded=raw.count,
         seed=seed,
@@ -229,7 +220,7 @@ def _sample_size(raw: RawVectors, lists: int, memory: int | None) -> int:
     if memory is None:
         return wanted
     row_bytes = 3 * raw.dim * 4  # copies: differences and FAISS's, or mixtures
-    blocks = 6 * READ_BYTES
+    blocks = 6 * raw_vectors.READ_BYTES
     codes = int(raw.count * (-(-raw.dim // WIDTH) + 42))  # with row numbers, while lists grow
     fits = (memory - blocks) // row_bytes
     least = min(wanted, max(MIN_SAMPLE, lists))
@@ -247,7 +238,7 @@ def _choose_setting(
     raw: RawVectors, codes: VectorCodes, kinds: list[QuerySample], metric: Metric, recall: float
 ) -> tuple[int, int, float]:
     """Return how many lists to visit, how many rows to score exactly, and the recall."""
-    truths = [nearest_rows(raw, kind, metric) for kind in kinds]
+    truths = [raw_vectors.nearest_rows(raw, kind, metric) for kind in kinds]
     counts = _steps(32, min(codes.rows, MAX_CANDIDATES))
     best, enough, cost = (1, 0, -1.0), None, math.inf
     for probes in _steps(1, codes.lists):
@@ -255,8 +246,10 @@ def _choose_setting(
         if codes.cost(share, 0, raw.dim) >= cost:
             break
         measured = [
-            recall_by_count(truth, codes.candidates(kind.queries, counts[-1], probes), counts)
-            for kind, truth in zip(kinds, truths, strict=True)
+            raw_vectors.recall_by_count(
+                truth, codes.candidates(queries, counts[-1], probes), counts
+            )
+            for (queries, _), truth in zip(kinds, truths, strict=True)
         ]
         for count, values in zip(counts, zip(*measured, strict=True), strict=True):
             setting = (probes, count, round(min(mean for mean, _ in values), 4))
@@ -331,8 +324,8 @@ class VectorLeg:
         raw, metric = self.raw, self._metric
         exact = np.asarray(vector, np.float64)  # as `prepare` does, in a third of the time
         length = math.sqrt(exact @ exact)
-        if not math.isfinite(length) or (metric != "cosine" and length > MAX_LENGTH):
-            prepare(exact[np.newaxis], metric)  # raises the error
+        if not math.isfinite(length) or (metric != "cosine" and length > raw_vectors.MAX_LENGTH):
+            raw_vectors.prepare(exact[np.newaxis], metric)  # raises the error
         if metric == "cosine" and length:
             exact = exact / length
         query: Vectors = exact.astype(np.float32)
@@ -408,7 +401,7 @@ class VectorLeg:
         parts = []
         for part in self._parts(rows):
             vectors = self.raw.take(part)
-            scores = similarities(query, vectors, self._metric)
+            scores = raw_vectors.similarities(query, vectors, self._metric)
             if self._metric == "l2":
                 scores[~vectors.any(axis=1)] = np.nan
             elif np.count_nonzero(scores) < len(scores):  # only these may be zero vectors
@@ -448,7 +441,9 @@ class Block:
 
     def best(self, query: Vectors, limit: int, metric: Metric) -> RankedRows:
         if metric == "cosine" or len(self.rows) <= limit:
-            return best_of_scores(self.rows, similarities(query, self.vectors, metric), limit)
+            return best_of_scores(
+                self.rows, raw_vectors.similarities(query, self.vectors, metric), limit
+            )
         # Choose the rows that may be among the best, given the rounding errors.
         rough = np.einsum("ij,j->i", self.vectors, query)
         length, longest = float(np.sqrt(query @ query)), float(np.sqrt(self.squares.max()))
@@ -458,7 +453,7 @@ class Block:
             error = 2 * error + (len(query) + 8) * SINGLE * longest**2
         near = np.flatnonzero(rough >= _nth(rough, limit) - 2 * error)
         parts = (near[start : start + BATCH_ROWS] for start in range(0, len(near), BATCH_ROWS))
-        exact = [similarities(query, self.vectors[part], metric) for part in parts]
+        exact = [raw_vectors.similarities(query, self.vectors[part], metric) for part in parts]
         return best_of_scores(self.rows[near], np.concatenate(exact), limit)
 
 

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Batch, SkipCounter
 from vocabtool.documents.options import PATH_FIRST, OnError
+from vocabtool.embedding.shards import as_utf8
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.database import ENCODED
 from vocabtool.index.documents import (
     PLAIN,
     Items,
-    batch_in_utf8,
     batches_of,
     fit_to_kind,
     id_in_utf8,
@@ -115,12 +115,9 @@ class Writer:
                     break
                 self.add_batch(batch, part, on_existing=on_existing, on_error=on_error)
             if matrix is not None and taken != len(matrix):
-                more = " or more" if taken > len(matrix) else ""  # the iterator may go on
-                count = (
-                    f"{len(documents):,}" if isinstance(documents, Sized) else f"{taken:,}{more}"
-                )
-                told = plural(len(matrix), "vector", "vectors")
-                raise ValueError(f"{told} for {count} documents")
+                count = len(documents) if isinstance(documents, Sized) else taken
+                given = plural(len(matrix), "vector", "vectors")
+                raise ValueError(f"{given} for {count:,} documents")
         return self.rows - before
 
     def update(
@@ -240,7 +237,8 @@ class Writer:
                 if on_error == "raise":
                     raise VocabtoolError(f"{place}: {reason}. {WHAT_NEXT}")
                 self.left_out.add(place, reason)
-        return batch_in_utf8(batch)
+        ids, texts = as_utf8(batch.id_array())[0], as_utf8(batch.texts)[0]
+        return replace(batch, ids=ids, texts=texts)
 
     def commit(self, load: Load | None = None, *, codes: bool = True) -> None:
         """Commit all changes so far: write them to disk and show them to readers.

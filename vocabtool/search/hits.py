@@ -3,32 +3,61 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from math import isfinite, isnan
+from math import isnan
 from typing import TYPE_CHECKING, Any, Final, cast, overload
 
 import numpy as np
+import pyarrow as pa
 
 from vocabtool.choices import Fusion
 from vocabtool.documents.batch import Kind
 from vocabtool.documents.options import PATH_FIRST, TEXT
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf
-from vocabtool.keywords.cutter import FieldPlace, highlights, places_of
+from vocabtool.keywords.cutter import FieldPlace, highlights, places_of, text_in_utf8
 from vocabtool.keywords.tokens import Span
 from vocabtool.search.fusion import Candidates, Fused, shared_ranks
 from vocabtool.search.query import Query, term_clauses
 from vocabtool.search.store import Selection, Store, ValueCount
 from vocabtool.system.native_import import import_data_frames
+from vocabtool.system.own_files import to_json
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
-    import pyarrow as pa
 
     from vocabtool.search.rerank import BestHits
+
+# The types of Arrow: of fields, and of the columns of Hits.to_arrow.
+TYPES: Final[dict[Kind, pa.DataType]] = {
+    **{"null": pa.string(), "integer": pa.int64(), "number": pa.float64()},
+    **{"boolean": pa.bool_(), "string": pa.string()},
+}
+PLACE: Final = pa.struct({"rank": pa.int64(), "score": pa.float64(), "part": pa.float64()})
+WORD: Final = pa.struct({"surface": pa.string(), "score": pa.float64(), "whole": pa.bool_()})
+EXPLANATION: Final = pa.struct(
+    {
+        "dense": PLACE,
+        "keyword": PLACE,
+        "words": pa.list_(WORD),
+        "rank_without_keywords": pa.int64(),
+        "highlights": pa.list_(pa.struct({"start": pa.int64(), "end": pa.int64()})),
+        "fused_rank": pa.int64(),
+        "highlight_fields": pa.list_(pa.string()),
+    }
+)
+COLUMNS: Final = {
+    "id": pa.string(),
+    "score": pa.float64(),
+    "tier": pa.int64(),
+    "similarity": pa.float64(),
+    "bm25": pa.float64(),
+    "text": pa.string(),
+}
+IF_KNOWN: Final = {"rerank": pa.float64(), "further": pa.int64(), "explanation": EXPLANATION}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +208,7 @@ class Hit:
         names = ["id", "score", "tier", "similarity", "bm25", "text", "fields"]
         shown = ("rerank", "explanation", "further")
         names += [each for each in shown if getattr(self, each) is not None]
-        return {name: _as_json(getattr(self, name)) for name in names}
+        return {name: to_json(getattr(self, name)) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +275,20 @@ class Hits(Sequence[Hit]):
         columns ``rerank``, ``further`` and ``explanation`` (a struct) exist only if at least one
         hit has a value for them. Invalid UTF-8 in a field becomes U+FFFD.
         """
-        from vocabtool.search.hits_table import table_of
-
-        return table_of(self.hits, self.kinds)
+        columns = {
+            name: _column([getattr(hit, name) for hit in self.hits], type_)
+            for name, type_ in COLUMNS.items()
+        }
+        for name, kind in self.kinds.items():
+            own = name
+            while own in columns or own in IF_KNOWN:
+                own = f"fields.{own}"
+            columns[own] = _column([hit.fields.get(name) for hit in self.hits], TYPES[kind])
+        for name, type_ in IF_KNOWN.items():
+            values = [getattr(hit, name) for hit in self.hits]
+            if any(value is not None for value in values):
+                columns[name] = _column(values, type_)
+        return pa.table(columns)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the table of :meth:`to_arrow` as a pandas data frame.
@@ -257,8 +297,6 @@ class Hits(Sequence[Hit]):
         :class:`VocabtoolError` if pandas is not installed.
         """
         pandas = import_data_frames("pandas")
-        import pyarrow as pa
-
         nullable = {pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
         frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=nullable.get)
         return frame
@@ -273,31 +311,26 @@ class Hits(Sequence[Hit]):
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary for JSON."""
         return {
-            "query": _as_json(asdict(self.query)),
+            "query": to_json(self.query),
             "hits": [hit.to_dict() for hit in self.hits],
             "notes": list(self.notes),
-            "suggestions": [_as_json(asdict(each)) for each in self.suggestions],
-            "facets": {
-                name: [_as_json(asdict(each)) for each in counts]
-                for name, counts in self.facets.items()
-            },
+            "suggestions": to_json(self.suggestions),
+            "facets": to_json(self.facets),
             "total": self.total,
         }
 
 
-def _as_json(value: Any) -> Any:
-    """Convert a value for JSON: times become strings, NaN and infinity become null."""
-    if isinstance(value, Mapping):
-        return {str(key): _as_json(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_as_json(each) for each in value]
-    if isinstance(value, float) and not isfinite(value):
-        return None
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, Explanation):
-        return _as_json(asdict(value))
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+def _column(values: Iterable[Any], type_: pa.DataType) -> pa.Array:
+    cells: list[object] = []
+    for value in values:
+        if isinstance(value, Explanation):
+            marked = [span._asdict() for span in value.highlights]
+            cells.append(asdict(value) | {"highlights": marked})
+        elif isinstance(value, str) and not value.isascii():
+            cells.append(text_in_utf8(value))
+        else:  # Arrow refuses integers that are not exactly a float
+            cells.append(float(value) if type_ == pa.float64() and value is not None else value)
+    return pa.array(cells, type_)
 
 
 DEEP: Final = 10_000  # ranks of the dense leg among which a document is searched

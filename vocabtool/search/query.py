@@ -39,7 +39,6 @@ from vocabtool.search.settings import Predicate, Settings
 from vocabtool.search.store import (
     Asked,
     Combination,
-    Exclusion,
     JoinedWord,
     KnownWords,
     LegQuery,
@@ -165,7 +164,7 @@ def _part(store: Store, text: str, start: int, end: int) -> Part:
     if text[start] == "-":
         clause = _exclusion(store.cutter, text, start + 1, end)
         if clause is not None:
-            return Part("without", start, end, Exclusion(clause))
+            return Part("without", start, end, Combination("none", (clause,)))
     named = NAMED.match(text, start, end)
     if named is not None and (kind := store.fields.get(named["name"])) is not None:
         quoted = QUOTED.fullmatch(text, named.end(), end)
@@ -173,7 +172,7 @@ def _part(store: Store, text: str, start: int, end: int) -> Part:
         span = value.span(1 if value is quoted else 0) if value is not None else (0, 0)
         condition = _condition(named["name"], kind, " ".join(text[slice(*span)].split()))
         if condition is not None and named["no"]:
-            return Part("without", start, end, Exclusion(condition))
+            return Part("without", start, end, Combination("none", (condition,)))
         if condition is not None:
             return Part("with", start, end, condition)
     return Part("words", start, end)

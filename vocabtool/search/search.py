@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import isnan
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,35 +45,15 @@ from vocabtool.system.ranking import Rows
 MAX_VALUES: Final = 20  # of a field in a facet
 
 
-class SortKey(NamedTuple):
-    field: str
-    falling: bool
-
-
-class Page(NamedTuple):
-    """A page of hits, in order.
-
-    - ``places``: the place of each hit among the candidates.
-    - ``further``: for each hit, the number of other candidates in its group; ``None`` without
-      groups.
-    - ``total``: the number of hits on all pages.
-    - ``is_last``: whether the page is a later one than the first, and no page follows.
-    """
-
-    places: Places
-    further: list[int] | list[None]
-    total: int
-    is_last: bool
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arrangement:
     """The arguments of ``Index.search`` for sorting, facets, pages and groups, parsed.
 
-    ``sort``: the keys, the most important one first. ``offset``: number of hits before the page.
+    ``sort``: the keys, the most important one first: (field, whether its values fall). ``offset``:
+    number of hits before the page.
     """
 
-    sort: tuple[SortKey, ...] = ()
+    sort: tuple[tuple[str, bool], ...] = ()
     facets: tuple[str, ...] = ()
     offset: int = 0
     group_by: str | None = None
@@ -98,14 +78,14 @@ class Arrangement:
         for text in [sort] if isinstance(sort, str) else sort:
             name = text.removesuffix(":desc")
             falling = name != text
-            keys.append(SortKey(name if falling else text.removesuffix(":asc"), falling))
+            keys.append((name if falling else text.removesuffix(":asc"), falling))
         names = facets.split(",") if isinstance(facets, str) else facets
         counted = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
         return cls(sort=tuple(keys), facets=counted, offset=offset, group_by=group_by)
 
     def check_fields(self, store: Store) -> None:
         """Raise ``ValueError`` if the arrangement names a field that the index does not keep."""
-        fields = [("sort", key.field) for key in self.sort]
+        fields = [("sort", name) for name, _ in self.sort]
         fields += [("facets", name) for name in self.facets]
         if self.group_by is not None:
             fields.append(("group_by", self.group_by))
@@ -118,20 +98,25 @@ class Arrangement:
         """Return how many of the best candidates a page of ``k`` hits needs."""
         return candidates if self.sort or self.group_by is not None else self.offset + k
 
-    def page(self, store: Store, rows: Rows, k: int, total: int) -> Page:
+    def page(
+        self, store: Store, rows: Rows, k: int, total: int
+    ) -> tuple[Places, Sequence[int | None], int]:
         """Return a page of at most ``k`` candidates or groups.
 
         ``rows``: the best candidates, best first. ``total``: the number of all candidates.
+
+        Returns the place of each hit in ``rows``; for each hit, the number of other candidates in
+        its group (``None`` without groups); and the number of hits on all pages.
         """
         order = np.arange(len(rows))
-        for key in reversed(self.sort):
-            codes = store.value_ranks(key.field, rows[order])
-            ranks = -codes if key.falling else codes.view(np.uint64)  # -1, a missing value, is last
+        for field, falling in reversed(self.sort):
+            codes = store.value_ranks(field, rows[order])
+            ranks = -codes if falling else codes.view(np.uint64)  # -1, a missing value, is last
             order = order[ranks.argsort(kind="stable")]
         end = self.offset + k
         if self.group_by is None:
             places = order[self.offset : end]
-            further: list[int] | list[None] = [None] * len(places)
+            further: Sequence[int | None] = [None] * len(places)
         else:
             groups = store.value_ranks(self.group_by, rows[order])
             alone = np.flatnonzero(groups < 0)  # a document without the field is its own group
@@ -141,7 +126,20 @@ class Arrangement:
             total = len(by_place)
             places = order[first[by_place]][self.offset : end]
             further = (counts[by_place] - 1)[self.offset : end].tolist()
-        return Page(places, further, total, self.offset > 0 and end >= total)
+        return places, further, total
+
+    def last_page(self, k: int, total: int, limit: int | None = None) -> list[str]:
+        """Return a note if a page of ``k`` hits is a later one than the first, and none follows.
+
+        ``limit``: how many candidates each leg returned, if it had more.
+        """
+        if self.offset == 0 or self.offset + k < total:
+            return []
+        what = "hits" if self.group_by is None else "groups"
+        note = f"the last page: there are {total:,} {what}"
+        if limit is not None:
+            note += f" among {limit:,} candidates of each leg; a larger depth finds more"
+        return [note]
 
 
 BY_SCORE: Final = Arrangement()
@@ -279,18 +277,17 @@ def search(
         keywords_alone=weight == 1,
     )
     total = int(np.count_nonzero(scores > 0)) if weight == 1 else len(scores)
-    page = arrangement.page(store, candidates.rows[best.places], k, total)
-    if page.is_last:
-        is_cut = limit <= max(candidates.dense, candidates.listed) < store.rows
-        notes.append(_last_page(page, arrangement, limit if is_cut else None))
-    best = best.take(page.places)
-    hits = _make_hits(store, query, candidates, tiers, best, page.further)
+    places, further, total = arrangement.page(store, candidates.rows[best.places], k, total)
+    is_cut = limit <= max(candidates.dense, candidates.listed) < store.rows
+    notes += arrangement.last_page(k, total, limit if is_cut else None)
+    best = best.take(places)
+    hits = _make_hits(store, query, candidates, tiers, best, further)
     if explain:
         parts = leg_parts(candidates, settings, weight)
         hits = explain_hits(store, query, used, allowed, candidates, parts, best, hits)
     m = query.m if settings.fusion == "coverage" else None
     understood = summarise(query, settings.fusion, a, m, weight, store if explain else None)
-    return Hits(hits, understood, tuple(notes), facets=facets, total=page.total, kinds=store.fields)
+    return Hits(hits, understood, tuple(notes), facets=facets, total=total, kinds=store.fields)
 
 
 def _list_documents(
@@ -304,31 +301,21 @@ def _list_documents(
     notes: Sequence[str],
 ) -> Hits:
     rows = store.in_order(allowed)
-    page = arrangement.page(store, rows, k, len(rows))
+    places, further, total = arrangement.page(store, rows, k, len(rows))
+    documents = store.documents.fetch_documents(rows[places])
     hits = tuple(
-        Hit(document.id, document.text, document.fields, 0.0, 0, further=further)
-        for document, further in zip(
-            store.documents.fetch_documents(rows[page.places]), page.further, strict=True
-        )
+        Hit(document.id, document.text, document.fields, 0.0, 0, further=more)
+        for document, more in zip(documents, further, strict=True)
     )
     if query.operators:
         notes = [_operators_note(query), *notes]
     if not len(rows):
         nothing = NO_FULFILMENT if query.operators else NO_MATCH
         notes = [NO_DOCUMENTS if store.is_empty(store.live) else nothing, *notes]
-    elif page.is_last:
-        notes = [*notes, _last_page(page, arrangement)]
+    else:
+        notes = [*notes, *arrangement.last_page(k, total)]
     understood = summarise(query, settings.fusion)
-    return Hits(hits, understood, (*notes,), facets=facets, total=page.total, kinds=store.fields)
-
-
-def _last_page(page: Page, arrangement: Arrangement, limit: int | None = None) -> str:
-    """Return a note; with ``limit``, each leg had more candidates than it returned."""
-    what = "hits" if arrangement.group_by is None else "groups"
-    note = f"the last page: there are {page.total:,} {what}"
-    if limit is not None:
-        note += f" among {limit:,} candidates of each leg; a larger depth finds more"
-    return note
+    return Hits(hits, understood, (*notes,), facets=facets, total=total, kinds=store.fields)
 
 
 def _operators_note(query: Query) -> str:

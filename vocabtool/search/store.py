@@ -167,18 +167,15 @@ def _elements(value: FieldValue) -> list[FieldValue]:
 
 
 @dataclass(frozen=True, slots=True)
-class Exclusion:
-    part: Asked
-
-
-@dataclass(frozen=True, slots=True)
 class Combination:
-    word: Literal["all", "any"]
+    """Asks for all or any of its parts, or that a document satisfies none of them."""
+
+    word: Literal["all", "any", "none"]
     parts: tuple[Asked, ...]
 
 
 # What a query asks of a row: terms in a row, a condition on fields, or a combination.
-Asked: TypeAlias = "Clause | Where | Exclusion | Combination"
+Asked: TypeAlias = "Clause | Where | Combination"
 # The rows that may be found, as only the store can read it: a mask, or a part of a statement.
 Selection: TypeAlias = Any
 
@@ -465,8 +462,8 @@ class MaskStore:
                 return self._rows_with((asked,))
             case Where():
                 return self.where(asked)
-            case Exclusion(part):
-                return ~self._rows_of(part)
+            case Combination("none", parts):
+                return ~self._rows_of(Combination("any", parts))
             case Combination(word, parts):
                 clauses = tuple(part for part in parts if isinstance(part, Clause))
                 if word == "all" and len(clauses) == len(parts):

@@ -16,7 +16,6 @@ from vocabtool.search.store import (
     MAX_COMPARED,
     Asked,
     Combination,
-    Exclusion,
     JoinedWord,
     LegQuery,
 )
@@ -82,8 +81,9 @@ def select_part(tables: Tables, asked: Asked, where: Mapping[Where, Part]) -> Pa
             return _holds(tables, asked)
         case Where():
             return Part("(").then(where[asked], ")")  # or null, as false
-        case Exclusion(part):
-            return Part("NOT coalesce(").then(select_part(tables, part, where), ", FALSE)")
+        case Combination("none", parts):
+            any_of = select_part(tables, Combination("any", parts), where)
+            return Part("NOT coalesce(").then(any_of, ", FALSE)")
         case Combination(word, parts):
             joined = Part("TRUE" if word == "all" else "FALSE")
             sign = " AND " if word == "all" else " OR "

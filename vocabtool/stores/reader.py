@@ -33,7 +33,6 @@ from vocabtool.search.fusion import Candidates
 from vocabtool.search.store import (
     Asked,
     Combination,
-    Exclusion,
     FieldColumn,
     FieldValue,
     JoinedWord,
@@ -695,8 +694,6 @@ def _conditions(asked: Asked) -> Iterable[Where]:
     match asked:
         case Where():
             yield asked
-        case Exclusion(part):
-            yield from _conditions(part)
         case Combination(_, parts):
             for part in parts:
                 yield from _conditions(part)

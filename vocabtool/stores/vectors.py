@@ -309,7 +309,7 @@ def build_vectors(
                 if min(mean - error for mean, error in measured) >= wanted:
                     best = found
                     break
-        asked = sum(len(kind.queries) for kind in kinds)
+        asked = sum(len(queries) for queries, _ in kinds)
         seconds = round(perf_counter() - began, 3)
         facts = VectorFacts(method, best[0], recall, best[1], asked, count, seconds)
     add = f"INSERT INTO facts_{sql.tables.number:d} VALUES (%s, %s) ON CONFLICT (name) DO UPDATE"
@@ -320,11 +320,12 @@ def build_vectors(
 def _find(
     connection: Connection, sql: VectorSql, facts: VectorFacts, kind: QuerySample, docs: Rows
 ) -> Rows:
-    found = np.full((len(kind.queries), NEAREST), -1)
+    queries, own_rows = kind
+    found = np.full((len(queries), NEAREST), -1)
     with connection.transaction():
         for setting in sql.settings(facts, NEAREST + 1):
             _do(connection, f"SET LOCAL {setting}")
-        for place, (query, own) in enumerate(zip(kind.queries, kind.rows.tolist(), strict=True)):
+        for place, (query, own) in enumerate(zip(queries, own_rows.tolist(), strict=True)):
             part = sql.near(as_text(query), NEAREST + 1, TRUE, facts, len(docs))
             near = [doc for doc, _ in _rows(connection, part.text, *part.values)]
             rows = np.searchsorted(docs, near)

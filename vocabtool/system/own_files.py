@@ -176,6 +176,9 @@ def decode_record(
 
 
 def to_json(value: object) -> Any:
+    """Convert dataclasses and tuples for JSON; NaN and infinity become null."""
+    if isinstance(value, float) and not isfinite(value):
+        return None
     if is_dataclass(value):
         return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
