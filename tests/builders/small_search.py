@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from math import log
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
+from tests.builders.small_corpus import Doc, PlainBM25
 from vocabtool import Document, Index
-
-K1, B = 1.2, 0.75
-
-
-class Doc(NamedTuple):
-    """``vector``: ``()`` for none."""
-
-    id: str
-    text: str
-    vector: tuple[float, ...] = ()
-    fields: Mapping[str, Any] = {}
+from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
+from vocabtool.keywords.cutter import Cutter
 
 
 def index_of(
@@ -51,8 +41,5 @@ def idf(frequency: int, documents: int = 4) -> float:
 
 def bm25(docs: Sequence[Doc], word: str, row: int) -> float:
     """The textbook's score of one unstemmed word."""
-    texts = [re.findall(r"\w+", doc.text.lower()) for doc in docs]
-    count, frequency = texts[row].count(word), sum(word in text for text in texts)
-    mean = sum(map(len, texts)) / len(texts)
-    norm = K1 * (1 - B + B * len(texts[row]) / mean)
-    return idf(frequency, len(docs)) * count * (K1 + 1) / (count + norm)
+    terms = Cutter("none").terms([doc.text for doc in docs])
+    return PlainBM25(terms).score(row, KeywordQuery((Clause((Term("words", word),)),)))

@@ -53,6 +53,7 @@ def test_an_estimate_repeats_with_its_seed(index: Index, capsysbinary: Output) -
     ]  # fmt: skip
     assert all(0 <= each.first <= each.first_ten <= 1 for each in found.rates)
     told = found.to_dict()
+    assert "rates" not in told and len(told["found"]) == 4
     assert told["curve"][3] == {"a": 0.15, "loss": found.curve[0.15]}
     kept = found.calibration
     assert (kept.a, kept.judged, kept.sample, kept.seed) == (found.a, 0, 12, 0)
@@ -372,7 +373,7 @@ def test_a_copy_takes_the_place_of_its_document_in_both_legs() -> None:
     query, two = np.array([1, 0.1], np.float32), Settings(depth=2)
     legs = score_legs(CORPUS, "red green", query, two, copy_of("nothing", (0, 0)))
     assert legs.nearest.tolist() == [2, 1]
-    assert legs.keyword_rows.tolist() == [1, 2]
+    assert legs.candidates.rows[legs.candidates.keyword].tolist() == [1, 2]
     legs = score_legs(CORPUS, "red", query, two, copy_of("red", (0.6, 0)))
     assert legs.nearest.tolist() == [0, 2]
-    assert legs.keyword_rows.tolist() == [0, 1]
+    assert legs.candidates.rows[legs.candidates.keyword].tolist() == [0, 1]

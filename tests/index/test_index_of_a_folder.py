@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,6 @@ from tests import counted_letters
 from tests.builders.small_indexes import contents, counts, texts
 from vocabtool import ChangedRun, Index, LoadReport, embed, open_encoder
 from vocabtool.documents import ReadOptions
-from vocabtool.errors import InvalidFile
-from vocabtool.system.own_files import from_json, to_json
 
 KEEP = ("title", "path", "source", "line")
 
@@ -128,16 +125,6 @@ def test_a_run_of_embed_records_how_it_split(docs: Path) -> None:
     embed("docs", counted_letters.encode, "split", split="tokens", overlap=4)
     with pytest.raises(ChangedRun, match="--split: was tokens, is paragraph"):
         embed("docs", counted_letters.encode, "split", split="paragraph", overlap=4)
-
-
-def test_records(tmp_path: Path) -> None:
-    """Several fields come back from a file of ours; one is stored as it always was."""
-    for field in ("a", None, ("a^2", "b")):
-        options = ReadOptions(field=field)
-        assert from_json(ReadOptions, json.loads(json.dumps(to_json(options))), "x") == options
-    assert to_json(ReadOptions(field="a"))["field"] == "a"
-    with pytest.raises(InvalidFile, match=r"x.field\[0\] must be str, got '1'"):
-        from_json(ReadOptions, {"field": [1, 2]}, "x")
 
 
 def test_the_path_is_searched(docs: Path) -> None:

@@ -307,10 +307,6 @@ class LegScores:
     def nearest(self) -> Rows:
         return self.candidates.rows[: self.candidates.dense]
 
-    @property
-    def keyword_rows(self) -> Rows:
-        return self.candidates.rows[self.candidates.keyword]
-
 
 def score_legs(
     store: Store,
@@ -376,8 +372,9 @@ class WeightEstimate:
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate for JSON."""
         curve = [{"a": a, "loss": loss} for a, loss in self.curve.items()]
-        facts = {**to_json(self), "curve": curve}
-        return {**facts, "found": facts.pop("rates")}
+        facts: dict[str, Any] = {**to_json(self), "curve": curve}
+        facts["found"] = facts.pop("rates")
+        return facts
 
 
 def calibrate(
@@ -423,7 +420,7 @@ def calibrate(
     deep = replace(DEFAULTS, depth=max(ABSENT, DEFAULTS.limit(snapshot.rows)))
     ten = replace(DEFAULTS, fusion="keyword", depth=10)
     legs: list[LegScores] = []
-    words: list[LegScores] = []
+    words: list[Rows] = []
     cut = terms_of_copies(snapshot, queries)
     for query, terms, vector, of_copy in zip(queries, cut, vectors, copied, strict=True):
         copy = ShortenedCopy(
@@ -434,7 +431,8 @@ def calibrate(
             mean_length=snapshot.mean_lengths[0],
         )
         legs.append(score_legs(snapshot, query.text, vector, deep, copy))
-        words.append(score_legs(snapshot, query.text, None, ten, copy))
+        by_words = score_legs(snapshot, query.text, None, ten, copy).candidates
+        words.append(by_words.rows[by_words.keyword])
         show("queries searched to calibrate", len(legs) / len(queries))
     curve = {}
     for a in WEIGHTS:  # both kinds of query have the same weight, because they are equally many
@@ -450,7 +448,7 @@ def calibrate(
         of_kind = [place for place, query in enumerate(queries) if query.kind == kind]
         found = {
             "dense": [legs[place].nearest[:10] for place in of_kind],
-            "keyword": [words[place].keyword_rows for place in of_kind],
+            "keyword": [words[place] for place in of_kind],
         }
         for leg, lists in found.items():
             rows = [queries[place].row for place in of_kind]

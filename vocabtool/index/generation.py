@@ -266,7 +266,7 @@ def open_snapshot(
             model = IndexModel(path, commit.manifest, among, given, options)
         return Snapshot(path, commit, model, cutter, earlier)
 
-    return read_again(path, open_commit, earlier and earlier.commit)
+    return read_again(path, open_commit, None if earlier is None else earlier.commit)
 
 
 def read_again(

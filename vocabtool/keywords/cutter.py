@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from string import punctuation
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import Final
 
 import unicodedataplus
 
@@ -189,22 +189,22 @@ class Cutter:
     def spans(self, text: str) -> list[QueryWord]:
         """Return the words of a text. Quotation marks have no effect."""
         found = []
-        for token in tokens(text):
-            start, end = token.whole
-            surface = text[start:end]
-            runs = [text[run.start : min(run.end, run.start + MAX_TERM)] for run in token.runs]
+        for whole, spans in tokens(text):
+            start, end = whole
+            surface, is_compound = text[start:end], spans != (whole,)
+            runs = [text[run.start : min(run.end, run.start + MAX_TERM)] for run in spans]
             if surface.isascii():  # equivalent to the general case, but faster
                 words = tuple(self._stemmed(run.lower()) for run in runs)
             else:
-                words = tuple(word for run in token.runs for word, _ in self._places(text, run))
+                words = tuple(word for run in spans for word, _ in self._places(text, run))
             if not words:
                 continue
             parts: list[str] = []
             unstemmed: list[str] = []
             for run in () if surface[1:].islower() else runs:  # lower case has no humps
-                stems, whole = self._cut_mixed(run)
+                stems, in_lower_case = self._cut_mixed(run)
                 parts += stems
-                unstemmed += whole
+                unstemmed += in_lower_case
             found.append(
                 QueryWord(
                     surface=surface,
@@ -213,16 +213,16 @@ class Cutter:
                     words=words,
                     humps=tuple(parts),
                     unstemmed=tuple(unstemmed),
-                    surfaces=surfaces_of(surface) if token.is_compound else (),
-                    stop=not token.is_compound and self._is_stop_word(case_folded(surface)),
+                    surfaces=surfaces_of(surface) if is_compound else (),
+                    stop=not is_compound and self._is_stop_word(case_folded(surface)),
                 )
             )
         return found
 
     def places(self, text: str) -> Iterator[tuple[str, Span]]:
         """Yield every term of the field "words" with its position in the text."""
-        for token in tokens(text):
-            for run in token.runs:
+        for _, runs in tokens(text):
+            for run in runs:
                 yield from self._places(text, run)
                 written = text[run.start : min(run.end, run.start + MAX_TERM)]
                 stems, whole = self._cut_mixed(written)
@@ -370,18 +370,10 @@ def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Sp
     return united
 
 
-class FieldPlace(NamedTuple):
-    """The place of a field in the text of a document, in characters; ``end`` is exclusive."""
-
-    field: str
-    start: int
-    end: int
-
-
 def places_of(
     text: str, values: Mapping[str, object], searched: tuple[str, ...]
-) -> list[FieldPlace]:
-    """Return the places of the ``searched`` fields in the text of a document.
+) -> list[tuple[str, int, int]]:
+    """Return (field, start, exclusive end) of the ``searched`` fields in the text of a document.
 
     ``text``: the text of the document, normally the joined values of its fields.
     ``values``: the values of the document's fields, by name.
@@ -401,12 +393,12 @@ def places_of(
             for some in (names[:at], names[at + 1 :])
         )
         held[TEXT] = text[before : max(before, len(text) - after)]
-    found, start = list[FieldPlace](), 0
+    found, start = list[tuple[str, int, int]](), 0
     for name in names:
         if value := held.get(name):
-            found.append(FieldPlace(name, start, start + len(value)))
+            found.append((name, start, start + len(value)))
             start += len(value) + len(BETWEEN)
-    joined = BETWEEN.join(held[each.field] for each in found)
+    joined = BETWEEN.join(held[name] for name, *_ in found)
     return found if joined == text else []
 
 

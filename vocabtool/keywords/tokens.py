@@ -57,7 +57,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -136,28 +135,15 @@ class Span(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A token of a text.
-
-    ``whole``: the span of the token. ``runs``: the spans of its runs. ``is_compound``: whether the
-    token is more than a single run.
-    """
-
-    whole: Span
-    runs: tuple[Span, ...]
-    is_compound: bool
-
-
-def tokens(text: str) -> Iterator[Token]:
+def tokens(text: str) -> Iterator[tuple[Span, tuple[Span, ...]]]:
+    """Yield the span of each token, and the spans of its runs: itself, unless it is compound."""
     shape = text.translate(SHAPES)
     for found in _TOKEN.finditer(shape):
         whole = Span(*found.span())
         if found[0].isalnum():  # fast path: a single run, like most tokens
-            yield Token(whole, (whole,), False)
+            yield whole, (whole,)
         else:
-            runs = tuple(Span(*run.span()) for run in _RUNS.finditer(shape, *whole))
-            yield Token(whole, runs, runs != (whole,))
+            yield whole, tuple(Span(*run.span()) for run in _RUNS.finditer(shape, *whole))
 
 
 def runs_of(text: str) -> list[str]:

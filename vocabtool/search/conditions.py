@@ -147,12 +147,7 @@ class Where:
     @classmethod
     def of(cls, text: str) -> Where:
         """Parse a condition. Raises :class:`InvalidCondition`."""
-        return _where(text)
-
-
-@lru_cache(KEPT)
-def _where(text: str) -> Where:
-    return Where(text, parse(text))
+        return cls(text, parse(text))
 
 
 class Token(NamedTuple):
@@ -166,6 +161,7 @@ class Token(NamedTuple):
     position: int
 
 
+@lru_cache(KEPT)
 def parse(condition: str) -> Condition:
     if len(condition) > MAX_CHARACTERS:
         what = f"where: the condition has {len(condition):,} characters, but the limit is "

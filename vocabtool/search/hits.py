@@ -16,7 +16,7 @@ from vocabtool.documents.batch import Kind
 from vocabtool.documents.options import PATH_FIRST, TEXT
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf
-from vocabtool.keywords.cutter import FieldPlace, highlights, places_of, text_in_utf8
+from vocabtool.keywords.cutter import highlights, places_of, text_in_utf8
 from vocabtool.keywords.tokens import Span
 from vocabtool.search.fusion import Candidates, Fused, shared_ranks
 from vocabtool.search.query import Query, term_clauses
@@ -444,9 +444,9 @@ def _fields_of(spans: Sequence[Span], hit: Hit, searched: tuple[str, ...]) -> tu
     """Return the field that contains each span; empty if this is not known."""
     places = places_of(hit.text, hit.fields, searched)
     if not places and searched == PATH_FIRST:  # the text begins with its headings, without a path
-        places = [FieldPlace(TEXT, 0, len(hit.text))]
-    ends = [place.end for place in places]
-    return tuple(places[bisect_left(ends, span.end)].field for span in spans) if places else ()
+        places = [(TEXT, 0, len(hit.text))]
+    ends = [end for _, _, end in places]
+    return tuple(places[bisect_left(ends, span.end)][0] for span in spans) if places else ()
 
 
 def matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:

@@ -60,17 +60,6 @@ AFTER: Final = ").,;:!?"  # punctuation of a sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
-    """A part of a query that restricts which documents are found. ``text``: the part as written."""
-
-    kind: Literal["without", "with", "one of"]
-    text: str
-    start: int
-    end: int
-    asked: Asked
-
-
-@dataclass(frozen=True, slots=True)
 class Reading:
     """A query with its operators.
 
@@ -79,15 +68,19 @@ class Reading:
     """
 
     text: str
-    operators: tuple[Operator, ...] = ()
+    operators: tuple[Part, ...] = ()
     for_vector: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a query between white space. ``asked``: what an operator asks of a document."""
+    """A part of a query between white space, or several that an ``OR`` joins (``one of``).
 
-    kind: Literal["words", "without", "with", "OR"]
+    ``text``: the part as written. ``asked``: what an operator asks of a document.
+    """
+
+    kind: Literal["words", "OR", "without", "with", "one of"]
+    text: str
     start: int
     end: int
     asked: Asked | None = None
@@ -101,13 +94,13 @@ def understand(store: Store, text: str, literal: bool = False) -> Reading:
     parts = [_part(store, text, *chunk.span()) for chunk in CHUNK.finditer(text)]
     if not 0 < sum(part.kind != "words" for part in parts) <= MAX_OPERATORS:
         return as_words
-    operators: list[Operator] = []
+    operators: list[Part] = []
     blanked: list[Part] = []
     terms = 0
     for run in _runs(parts):
         start, end = run[0].start, run[-1].end
         if len(run) > 1:
-            clauses = [[] if part.asked else _clauses(store.cutter, text, part) for part in run]
+            clauses = [[] if part.asked else _clauses(store.cutter, part.text) for part in run]
             demands: list[Asked | None] = []
             for part, of_part in zip(run, clauses, strict=True):
                 all_of = Combination("all", tuple(of_part)) if len(of_part) > 1 else None
@@ -115,14 +108,13 @@ def understand(store: Store, text: str, literal: bool = False) -> Reading:
             alternatives = tuple(demand for demand in demands if demand is not None)
             if len(alternatives) == len(run):
                 one_of = Combination("any", alternatives)
-                operators.append(Operator("one of", text[start:end], start, end, one_of))
+                operators.append(Part("one of", text[start:end], start, end, one_of))
                 blanked += [part for part in parts if start <= part.start < end]
                 terms += sum(len(clause.terms) for of_part in clauses for clause in of_part)
                 continue
         for part in run:
-            if part.asked is not None and part.kind in ("without", "with"):
-                written = text[part.start : part.end]
-                operators.append(Operator(part.kind, written, part.start, part.end, part.asked))
+            if part.kind in ("without", "with"):
+                operators.append(part)
                 blanked.append(part)
     if terms > MAX_TERMS:
         return as_words
@@ -159,12 +151,13 @@ def _part(store: Store, text: str, start: int, end: int) -> Part:
     bare = text[start:end].lstrip("(")
     if bare.rstrip(AFTER):
         start, end = end - len(bare), end - len(bare) + len(bare.rstrip(AFTER))
-    if text[start:end] == "OR":
-        return Part("OR", start, end)
+    written = text[start:end]
+    if written == "OR":
+        return Part("OR", written, start, end)
     if text[start] == "-":
         clause = _exclusion(store.cutter, text, start + 1, end)
         if clause is not None:
-            return Part("without", start, end, Combination("none", (clause,)))
+            return Part("without", written, start, end, Combination("none", (clause,)))
     named = NAMED.match(text, start, end)
     if named is not None and (kind := store.fields.get(named["name"])) is not None:
         quoted = QUOTED.fullmatch(text, named.end(), end)
@@ -172,10 +165,10 @@ def _part(store: Store, text: str, start: int, end: int) -> Part:
         span = value.span(1 if value is quoted else 0) if value is not None else (0, 0)
         condition = _condition(named["name"], kind, " ".join(text[slice(*span)].split()))
         if condition is not None and named["no"]:
-            return Part("without", start, end, Combination("none", (condition,)))
+            return Part("without", written, start, end, Combination("none", (condition,)))
         if condition is not None:
-            return Part("with", start, end, condition)
-    return Part("words", start, end)
+            return Part("with", written, start, end, condition)
+    return Part("words", written, start, end)
 
 
 def _exclusion(cutter: Cutter, text: str, start: int, end: int) -> Clause | None:
@@ -202,10 +195,10 @@ def _condition(name: str, kind: Kind, value: str) -> Where | None:
     return None
 
 
-def _clauses(cutter: Cutter, text: str, part: Part) -> list[Clause]:
-    """Return a clause for each word and each phrase of a part, without stop words."""
+def _clauses(cutter: Cutter, text: str) -> list[Clause]:
+    """Return a clause for each word and each phrase of a text, without stop words."""
     clauses, phrases = [], dict[int, tuple[Term, ...]]()
-    for word in cutter.query(text[part.start : part.end]):
+    for word in cutter.query(text):
         terms = tuple(Term("words", stem) for stem in word.words)
         if word.phrase is not None:
             phrases[word.phrase] = phrases.get(word.phrase, ()) + terms
@@ -274,7 +267,7 @@ class Query(LegQuery):
     m: float
     counted: dict[Term, Clause]
     required: tuple[Clause, ...]
-    operators: tuple[Operator, ...]
+    operators: tuple[Part, ...]
     is_cut: bool
     is_unknown: bool
 

@@ -230,7 +230,7 @@ def search(
     is_list = no_vector and (text is None or only_operators)
     _check_arguments(text, query, vector, k, where, settings, is_list)
     asked: list[Asked] = [] if where is None else [Where.of(where)]
-    asked += [each.asked for each in query.operators]
+    asked += [each.asked for each in query.operators if each.asked is not None]
     if query.required:
         asked.append(Combination("all", query.required))
     allowed = store.select(asked, without)
