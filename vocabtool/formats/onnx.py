@@ -27,7 +27,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -36,9 +36,9 @@ import numpy as np
 from vocabtool.choices import Pooling
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat, reading
 from vocabtool.formats import hf_tokenizer, json_file, sentencepiece, wire, word_list
-from vocabtool.formats.files import MAX_NAMED, map_file, named_file
+from vocabtool.formats.files import MAX_FILE, MAX_NAMED, map_file, named_file
 from vocabtool.formats.json_file import expect, show
-from vocabtool.formats.reader import HEAD, Finding, Findings, PassedOver, Reader, Source, constant
+from vocabtool.formats.reader import HEAD, Findings, PassedOver, Reader, Source, constant
 from vocabtool.formats.static_embedding import (
     CONFIG,
     MODULES,
@@ -119,13 +119,9 @@ def _recognise(source: Source) -> str | None:
     return None if seen & {IR_VERSION, OPSETS} else "its first fields have no ONNX version"
 
 
-def _read(source: Source) -> Findings:
-    model = _Model(map_file(source.file), source.name)
-    model.findings.found += model.walk()
-    return model.findings
-
-
-READER: Final = Reader("ONNX", _recognise, _read)
+READER: Final = Reader(
+    "ONNX", _recognise, lambda source: _Model(map_file(source.file), source.name).walk()
+)
 
 
 class _Fields:
@@ -163,38 +159,31 @@ class _Fields:
             elif wire_type == VARINT:
                 self.numbers[number] = wire.to_signed(wire.varint(buffer, start, pos)[0])
 
-    def text(self, number: int) -> bytes:
+    def text(self, number: int, most: int = MAX_NAME) -> bytes:
         start, end = self.spans.get(number, (0, 0))
-        return self._buffer[start : min(end, start + MAX_NAME)]
+        return self._buffer[start : min(end, start + most)]
 
 
-@dataclass(slots=True)
-class _Node:
-    """The attributes of a node, by name."""
-
-    name: str
-    op: bytes
-    domain: bytes
-    place: str
-    strings: dict[bytes, ByteStrings] = field(default_factory=dict)
-    integers: dict[bytes, list[int]] = field(default_factory=dict)
-    texts: dict[bytes, Span] = field(default_factory=dict)
+Attributes = dict[bytes, _Fields]
 
 
 class _Model:
+    """The walk over a model. ``findings``: what it has found so far."""
+
     def __init__(self, buffer: Buffer, file: str) -> None:
         self._buffer = buffer
         self._file = file
         self._parts = 0
         self.findings = Findings()
 
-    def walk(self) -> Iterator[Finding]:
+    def walk(self) -> Findings:
         whole = (0, len(self._buffer))
         for graph in self._messages(whole, MODEL_GRAPH):
-            yield from self._graph(graph, "", 0)
+            self._walk_graph(graph, "", 0)
         for function in self._messages(whole, FUNCTIONS):
             name = printable(wire.last_bytes(self._buffer, function, 1)[:MAX_NAME])
-            yield from self._nodes(function, FUNCTION_NODES, f"function {name}, ", 0)
+            self._walk_nodes(function, FUNCTION_NODES, f"function {name}, ", 0)
+        return self.findings
 
     def _messages(self, span: Span, number: int) -> Iterator[Span]:
         for message in wire.messages(self._buffer, span, number):
@@ -203,7 +192,7 @@ class _Model:
                 raise UnsupportedFormat(f"a model of more than {MAX_PARTS:,} nodes and attributes")
             yield message
 
-    def _graph(self, span: Span, scope: str, depth: int) -> Iterator[Finding]:
+    def _walk_graph(self, span: Span, scope: str, depth: int) -> None:
         if depth > MAX_DEPTH:
             self.findings.warnings.append(f"graphs nested more than {MAX_DEPTH} deep are not read")
             return
@@ -211,118 +200,113 @@ class _Model:
             with self.findings.warning(f"{scope}an initializer"):
                 tensor = _Fields(self._buffer, part, STRING_DATA)
                 name = printable(tensor.text(TENSOR_NAME)) or "initializer"
-                self._warn_external(tensor, f"{scope}initializer {name}")
-                if tensor.strings:
-                    place = Place(self._file, f"{scope}initializer {name}")
-                    yield constant(name, tensor.strings, place)
-        yield from self._nodes(span, GRAPH_NODES, scope, depth)
+                place = Place(self._file, f"{scope}initializer {name}")
+                if strings := self._strings(tensor, place.place):
+                    self.findings.found.append(constant(name, strings, place))
+        self._walk_nodes(span, GRAPH_NODES, scope, depth)
 
-    def _nodes(self, span: Span, number: int, scope: str, depth: int) -> Iterator[Finding]:
+    def _walk_nodes(self, span: Span, number: int, scope: str, depth: int) -> None:
         for part in self._messages(span, number):
-            fields = _Fields(self._buffer, part)
-            op = fields.text(OP)
-            name = printable(fields.text(NODE_NAME) or fields.text(OUTPUT) or op)
-            node = _Node(name, op, fields.text(DOMAIN), f"{scope}node {name}")
+            node = _Fields(self._buffer, part)
+            op = node.text(OP)
+            name = printable(node.text(NODE_NAME) or node.text(OUTPUT) or op)
+            where = f"{scope}node {name}"
+            attributes: Attributes = {}
             for attribute in self._messages(part, ATTRIBUTES):
-                has_graph = False
-                with self.findings.warning(node.place):
-                    has_graph = self._add_attribute(node, attribute)
-                for graphs in (GRAPH, GRAPHS) if has_graph else ():
-                    for graph in self._messages(attribute, graphs):
-                        yield from self._graph(graph, f"{node.place}, ", depth + 1)
-            with self.findings.warning(node.place, "its words are not read"):
-                yield from self._of_node(node)
+                fields = None
+                with self.findings.warning(where):
+                    fields = _Fields(self._buffer, attribute, STRINGS)
+                    if TENSOR in fields.spans:
+                        tensor = _Fields(self._buffer, fields.spans[TENSOR], STRING_DATA)
+                        fields.strings = self._strings(tensor, where)
+                    attributes[fields.text(NAME)] = fields
+                for graphs in (GRAPH, GRAPHS) if fields is not None else ():
+                    if graphs in fields.spans:
+                        for graph in self._messages(attribute, graphs):
+                            self._walk_graph(graph, f"{where}, ", depth + 1)
+            with self.findings.warning(where, "its words are not read"):
+                place = Place(self._file, f"{where} ({printable(op)})")
+                if op in TOKENIZERS:
+                    self.findings.found.append(_tokenizer(name, op, attributes, place))
+                else:
+                    self._read_lists(name, op, attributes, where, place)
+            if op not in TOKENIZERS and node.text(DOMAIN) in EXTENSION_DOMAINS:
+                for key, fields in attributes.items():
+                    start, end = fields.spans.get(STRING, (0, 0))
+                    if end - start >= LARGE:
+                        what = f"{end - start:,} bytes of text, possibly a tokenizer: not read"
+                        self.findings.warnings.append(f"{where}: {printable(key)}: {what}")
 
-    def _add_attribute(self, node: _Node, span: Span) -> bool:
-        """Add the values of an attribute to a node; return whether it contains graphs."""
-        fields = _Fields(self._buffer, span, STRINGS)
-        name = fields.text(NAME)
-        strings = fields.strings
-        if TENSOR in fields.spans:
-            tensor = _Fields(self._buffer, fields.spans[TENSOR], STRING_DATA)
-            self._warn_external(tensor, node.place)
-            strings = tensor.strings
-        if strings:
-            node.strings[name] = strings
-        if fields.integers or INTEGER in fields.numbers:
-            node.integers[name] = fields.integers or [fields.numbers[INTEGER]]
-        if STRING in fields.spans:
-            node.texts[name] = fields.spans[STRING]
-        return GRAPH in fields.spans or GRAPHS in fields.spans
-
-    def _warn_external(self, tensor: _Fields, place: str) -> None:
+    def _strings(self, tensor: _Fields, place: str) -> ByteStrings:
         external = EXTERNAL in tensor.spans or tensor.numbers.get(DATA_LOCATION) == ELSEWHERE
         if external and tensor.numbers.get(DATA_TYPE) == STRING_TYPE:
             what = "its strings are in another file, which is not opened"
             self.findings.warnings.append(f"{place}: {what}")
+        return tensor.strings
 
-    def _of_node(self, node: _Node) -> Iterator[Finding]:
-        """Yield what the attributes of a node contain."""
-        place = Place(self._file, f"{node.place} ({printable(node.op)})")
-        if node.op in TOKENIZERS:
-            texts = {name: self._buffer[slice(*span)] for name, span in node.texts.items()}
-            yield _tokenizer(node, texts, place)
-            return
-        for name, strings in node.strings.items():
-            listed = node.name if name == b"value" else f"{node.name}.{printable(name)}"
-            where = Place(self._file, f"{node.place}: {printable(name)}")
-            if name in IDS and (name != KEYS or IDS[KEYS] in node.integers):
-                yield _table(node, strings, node.integers.get(IDS[name]), place)
-            elif name in NO_WORDS:
-                yield PassedOver(listed, len(strings), where, "settings of the node or stop words")
+    def _read_lists(
+        self, name: str, op: bytes, attributes: Attributes, where: str, place: Place
+    ) -> None:
+        integers = {key: fields.integers for key, fields in attributes.items() if fields.integers}
+        for key, fields in attributes.items():
+            words = fields.strings
+            if not words:
+                continue
+            if key in IDS and (key != KEYS or IDS[KEYS] in integers):
+                ids = integers.get(IDS[key])
+                if ids is not None and len(ids) != len(words):
+                    raise InvalidFile(f"{len(words):,} words, but {len(ids):,} ids")
+                default = Unknown(NOT_FOUND)
+                if b"default_int64" in attributes:
+                    default = Unknown(attributes[b"default_int64"].numbers.get(INTEGER, NOT_FOUND))
+                table = Vocabulary.from_ids(
+                    *(name, "table", words, None if ids is None else np.array(ids, np.int64)),
+                    unknown=default if op in (b"LabelEncoder", b"CategoryMapper") else None,
+                    places=(place,),
+                )
+                self.findings.found.append(table)
+                continue
+            listed = name if key == b"value" else f"{name}.{printable(key)}"
+            whole = Place(self._file, f"{where}: {printable(key)}")
+            if key in NO_WORDS:
+                why = "settings of the node or stop words"
+                self.findings.found.append(PassedOver(listed, len(words), whole, why))
             else:
-                yield constant(listed, strings, where)
-        for name, (start, end) in node.texts.items():
-            if end - start >= LARGE and node.domain in EXTENSION_DOMAINS:
-                what = f"{end - start:,} bytes of text, possibly a tokenizer: not read"
-                self.findings.warnings.append(f"{node.place}: {printable(name)}: {what}")
+                self.findings.found.append(constant(listed, words, whole))
 
 
-def _table(node: _Node, words: ByteStrings, ids: list[int] | None, place: Place) -> Vocabulary:
-    if ids is not None and len(ids) != len(words):
-        raise InvalidFile(f"{len(words):,} words, but {len(ids):,} ids")
-    default = node.integers.get(b"default_int64", [NOT_FOUND])[0]
-    return Vocabulary.from_ids(
-        node.name,
-        "table",
-        words,
-        None if ids is None else np.array(ids, np.int64),
-        unknown=Unknown(default) if node.op in (b"LabelEncoder", b"CategoryMapper") else None,
-        places=(place,),
-    )
-
-
-def _tokenizer(node: _Node, texts: dict[bytes, bytes], place: Place) -> Vocabulary:
-    attribute, document = TOKENIZERS[node.op]
-    if attribute not in texts:
-        raise InvalidFile(f"the attribute {attribute.decode()} with the words is missing")
-    text = texts[attribute]
-    if attribute == b"model":
-        return sentencepiece.vocabulary(text, node.name, place)
-    if attribute == b"vocab_file":  # empty lines have no id
-        words = word_list.words(re.sub(rb"[\r\n]+", b"\n", text), node.name, place)
+def _tokenizer(name: str, op: bytes, attributes: Attributes, place: Place) -> Vocabulary:
+    key, document = TOKENIZERS[op]
+    if key not in attributes or STRING not in attributes[key].spans:
+        raise InvalidFile(f"the attribute {key.decode()} with the words is missing")
+    text = attributes[key].text(STRING, MAX_FILE)
+    if key == b"model":
+        return sentencepiece.vocabulary(text, name, place)
+    if key == b"vocab_file":  # empty lines have no id
+        words = word_list.words(re.sub(rb"[\r\n]+", b"\n", text), name, place)
         return replace(words, kind="wordpiece", marker="##")
     parsed = json_file.parse(text)
-    if attribute == b"vocab":
-        lines = texts.get(b"added_token", b"").splitlines()
-        added = [line.rpartition(b"=") for line in lines if line]
-        ids = word_list.integers(ByteStrings.of(number for _, _, number in added)).tolist()
-        merges = [
-            line
-            for line in texts.get(b"merges", b"").splitlines()
-            if b" " in line and not line.startswith(b"#version")
-        ]
+    if key == b"vocab":
+        merges, added = (
+            [line for line in attributes[more].text(STRING, MAX_FILE).splitlines() if line]
+            if more in attributes
+            else []
+            for more in (b"merges", b"added_token")
+        )
+        pairs = [line.rpartition(b"=") for line in added]
+        ids = word_list.integers(ByteStrings.of(number for _, _, number in pairs)).tolist()
+        merges = [line for line in merges if b" " in line and not line.startswith(b"#version")]
         parsed = document | {
             "model": document["model"] | {"vocab": parsed, "merges": merges},
             "added_tokens": [
                 {"content": decode(token), "id": number}
-                for (token, _, _), number in zip(added, ids, strict=True)
+                for (token, _, _), number in zip(pairs, ids, strict=True)
             ],
         }
     elif reason := hf_tokenizer.recognise(parsed):
         raise InvalidFile(f"tokenizer_vocab is not a tokenizer.json: {reason}")
-    vocabulary = replace(hf_tokenizer.vocabulary(parsed, node.name), places=(place,))
-    if node.op == b"WordpieceTokenizer":
+    vocabulary = replace(hf_tokenizer.vocabulary(parsed, name), places=(place,))
+    if op == b"WordpieceTokenizer":
         return replace(vocabulary, unknown=Unknown(NOT_FOUND))
     return vocabulary
 
