@@ -112,11 +112,9 @@ def open_word2vec(source: Source) -> VectorFile:
     promised, dim, start = int(header[1]), int(header[2]), header.end()
     least = start + promised * (1 + FLOAT * dim)
     if not 0 < dim <= MAX_DIM or not promised or least > source.size:
+        what = f"{promised:,} vectors of {dim:,} dimensions, wanted at least 1 of 1 to {MAX_DIM:,}"
         raise InvalidFile(
-            f"the header states {promised:,} vectors of {dim:,} dimensions, wanted at least 1 of "
-            f"1 to {MAX_DIM:,} dimensions, which need at least {least:,} bytes; the file has "
-            f"{source.size:,}: download it again",
-            offset=0,
+            f"the header states {what}, in {least:,} of {source.size:,} bytes", offset=0
         )
     starts = array("q")
     with source.file.open("rb") as file:
@@ -154,26 +152,19 @@ def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Itera
             at, pos = at + pos, 0
             blank = window.find(b" ", 0, MAX_WORD)
         if blank < 0:
-            raise InvalidFile(
-                f"word {number + 1:,} of {promised:,} does not end: wanted a space within "
-                f"{MAX_WORD:,} bytes",
-                offset=at + pos,
-            )
+            what = f"word {number + 1:,} of {promised:,} does not end within {MAX_WORD:,} bytes"
+            raise InvalidFile(what, offset=at + pos)
         if blank + 1 + row > len(window):
-            raise InvalidFile(
-                f"vector {number + 1:,} of {promised:,} is truncated: download the file again",
-                offset=at + pos,
-            )
+            what = f"vector {number + 1:,} of {promised:,} is truncated: download the file again"
+            raise InvalidFile(what, offset=at + pos)
         yield window[pos:blank]
         starts.append(at + blank + 1)
         pos = blank + 1 + row
     rest = window[pos:] + file.read(1)
     if rest not in (b"", b"\n"):
         behind = file.seek(0, 2) - at - pos
-        raise InvalidFile(
-            f"the header states {promised:,} vectors, but {behind:,} more bytes follow them",
-            offset=at + pos,
-        )
+        what = f"the header states {promised:,} vectors, but {behind:,} more bytes follow them"
+        raise InvalidFile(what, offset=at + pos)
 
 
 WORD2VEC: Final = Reader(
@@ -226,9 +217,7 @@ def read_array_head(file: BinaryIO) -> ArrayHead:
     text = file.read(length)
     match = DICTIONARY.fullmatch(text)
     if match is None:
-        raise UnsupportedFormat(
-            f"the values of an array are neither numbers nor text: {text[:80]!r}"
-        )
+        raise UnsupportedFormat(f"array values are neither numbers nor text: {text[:80]!r}")
     descr, by_column, shape = match.groups()
     try:
         dtype = np.dtype(descr.decode())
@@ -237,10 +226,10 @@ def read_array_head(file: BinaryIO) -> ArrayHead:
         what = f"an array header with an invalid type {descr!r} or shape {shape[:40]!r}"
         raise InvalidFile(what) from error
     if dtype.hasobject:
-        raise UnsupportedFormat(
-            "an array of Python objects is a pickle, which is never loaded: convert the array with "
-            "`array.astype(str)` and save it again"
+        what = (
+            "an array of Python objects is a pickle, which is never loaded: save array.astype(str)"
         )
+        raise UnsupportedFormat(what)
     order: Literal["C", "F"] = "F" if by_column == b"True" else "C"
     return ArrayHead(dtype, sizes, order, 8 + width + length, dtype.itemsize * math.prod(sizes))
 
@@ -280,10 +269,8 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
     else:
         with ZipArchive(file) as archive:
             if not {WORDS, VECTORS} <= set(archive.names):
-                raise UnsupportedFormat(
-                    "a zip archive without the arrays `words` and `vectors`: save them with "
-                    "`numpy.savez(FILE, words=words, vectors=vectors)`"
-                )
+                what = "a zip archive without the arrays `words` and `vectors`"
+                raise UnsupportedFormat(f"{what}: save both with `numpy.savez`")
             stored = ByteStrings.of(_array_words(archive.read(WORDS)))
             if RULE in archive.names:
                 rule = _array_rule(archive.read(RULE))
@@ -292,10 +279,8 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
         with zipfile.ZipFile(file) as zipped:
             member = zipped.getinfo(VECTORS)
         if member.compress_type != zipfile.ZIP_STORED:
-            raise UnsupportedFormat(
-                f"{VECTORS} is compressed, so it cannot be memory-mapped: save the archive with "
-                "`numpy.savez`, without compression"
-            )
+            what = f"{VECTORS} is compressed, so it cannot be memory-mapped: use `numpy.savez`"
+            raise UnsupportedFormat(what)
         with file.open("rb") as opened:
             opened.seek(member.header_offset)
             local = opened.read(LOCAL_HEADER)
@@ -321,25 +306,21 @@ def open_array(
         opened.seek(start)
         head = read_array_head(opened)
     if len(head.shape) != 2 or head.dtype.kind != "f" or not head.size:
-        raise UnsupportedFormat(
-            f"an array of type {head.dtype} and shape {head.shape}, wanted two-dimensional floats"
-        )
+        what = f"an array of type {head.dtype} and shape {head.shape}"
+        raise UnsupportedFormat(f"{what}, wanted two-dimensional floats")
     start += head.start
     there = min(size if end is None else end, size) - start
     if head.size != there:
-        raise InvalidFile(
-            f"an array of shape {head.shape} needs {head.size:,} bytes, got {there:,}",
-            offset=start,
-        )
+        what = f"an array of shape {head.shape} needs {head.size:,} bytes, got {there:,}"
+        raise InvalidFile(what, offset=start)
     return np.memmap(file, head.dtype, "r", start, head.shape, head.order)
 
 
 def _array_words(data: bytes) -> Iterator[bytes]:
     head = read_array_head(io.BytesIO(data))
     if len(head.shape) != 1 or head.dtype.kind not in "US" or not head.dtype.itemsize:
-        raise UnsupportedFormat(
-            f"words of type {head.dtype} and shape {head.shape}, wanted text in one dimension"
-        )
+        what = f"words of type {head.dtype} and shape {head.shape}"
+        raise UnsupportedFormat(f"{what}, wanted text in one dimension")
     if len(data) - head.start != head.size:
         there = len(data) - head.start
         raise InvalidFile(f"the array of words needs {head.size:,} bytes, got {there:,}")
@@ -360,9 +341,7 @@ def _array_rule(data: bytes) -> str:
     rules = list(map(decode, _array_words(data)))
     rule = rules[0] if len(rules) == 1 else ""
     if not may_state(rule):
-        raise InvalidFile(
-            f"{RULE}: wanted one rule: {RULES}; got {len(rules):,} rules: {rule[:80]!r}"
-        )
+        raise InvalidFile(f"{RULE}: wanted one rule: {RULES}; got {len(rules):,}: {rule[:80]!r}")
     return rule
 
 
@@ -392,28 +371,21 @@ MATRIX: Final = struct.Struct("<?2q")  # whether it is quantised, rows, columns
 def _read_fasttext(source: Source) -> Findings:
     buffer = map_file(source.file)
     if len(buffer) < HEAD.size:
-        raise InvalidFile(
-            f"the file has {len(buffer):,} bytes, but fastText's header alone has {HEAD.size}",
-            offset=0,
-        )
+        what = f"the file has {len(buffer):,} bytes, but fastText's header alone has {HEAD.size}"
+        raise InvalidFile(what, offset=0)
     _, version, *settings, _, size, words, labels, _, pruned = HEAD.unpack_from(buffer)
     if version not in (11, 12):
-        raise UnsupportedFormat(
-            f"a fastText model of version {version}, wanted 11 or 12: load it with the fastText "
-            "that wrote it and save its vectors as text"
-        )
+        what = f"a fastText model of version {version}, wanted 11 or 12: save its vectors as text"
+        raise UnsupportedFormat(what)
     dim, model, minn, maxn = settings[0], settings[7], settings[9], settings[10]
     least = (1 + BEHIND.size) * size + 8 * max(pruned, 0)
     counts = min(words, labels) >= 0 and words + labels == size > 0
     settings_fit = 0 < dim <= MAX_DIM and max(minn, maxn) <= MAX_DIM and pruned >= -1
     if not counts or not settings_fit or HEAD.size + least > len(buffer):
-        raise InvalidFile(
-            f"the header states {size:,} entries ({words:,} words, {labels:,} labels), {dim:,} "
-            f"dimensions, n-grams of {minn:,} to {maxn:,} characters and {pruned:,} pruned "
-            f"n-grams, which a file of {len(buffer):,} bytes cannot contain: it is damaged or "
-            "truncated, download it again",
-            offset=8,
-        )
+        what = f"{size:,} entries ({words:,} words, {labels:,} labels), {dim:,} dimensions, n-grams"
+        what += f" of {minn:,} to {maxn:,} characters and {pruned:,} pruned n-grams"
+        what += f", which a file of {len(buffer):,} bytes cannot contain: download it again"
+        raise InvalidFile(f"the header states {what}", offset=8)
     notes = [f"{dim:,} dimensions", "no subwords: an out-of-vocabulary word gets no vector"]
     if maxn > 0 and not (version == 11 and model == 3):  # supervised: then 0
         notes[1] = (
@@ -454,10 +426,8 @@ def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteS
         end = buffer.find(b"\0", start, start + MAX_WORD)
         behind = end + 1 + BEHIND.size
         if end < 0 or behind > len(buffer):
-            raise InvalidFile(
-                f"an entry of the dictionary is truncated or longer than {MAX_WORD:,} bytes",
-                offset=start,
-            )
+            what = f"an entry of the dictionary is truncated or longer than {MAX_WORD:,} bytes"
+            raise InvalidFile(what, offset=start)
         _, found = BEHIND.unpack_from(buffer, end + 1)
         if found != wanted:
             what = (

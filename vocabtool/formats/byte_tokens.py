@@ -94,10 +94,8 @@ def _read_ranks(source: Source) -> Findings:
     encoded, written = (column for column in columns if isinstance(column, ByteStrings))
     blanks = data.count(b" ")
     if blanks != len(encoded):
-        raise InvalidFile(
-            f"{blanks:,} spaces in {len(encoded):,} lines: wanted one in each line, between the "
-            "token and its rank"
-        )
+        what = f"{blanks:,} spaces in {len(encoded):,} lines: wanted one in each line"
+        raise InvalidFile(what)
     ranks = word_list.integers(written)
     if len(ranks) and not 0 <= int(ranks.min()) <= int(ranks.max()) <= MAX_ID:
         raise InvalidFile(f"ranks from {ranks.min():,} to {ranks.max():,}, wanted 0 to {MAX_ID:,}")
@@ -144,10 +142,8 @@ def _read_tekken(document: Any, source: Source) -> Findings:
     room = _count(config, "default_num_special_tokens", MAX_SPECIAL)
     size = _count(config, "default_vocab_size", room + len(listed))
     if size < room:
-        raise InvalidFile(
-            f"default_vocab_size is {size:,}, wanted at least default_num_special_tokens, which is "
-            f"{room:,}"
-        )
+        what = f"default_vocab_size is {size:,}, wanted at least default_num_special_tokens"
+        raise InvalidFile(f"{what}, which is {room:,}")
     version = show(str(config.get("version")))
     if document.get("special_tokens") is not None:
         stated = expect(document["special_tokens"], list, "special_tokens")
@@ -158,10 +154,8 @@ def _read_tekken(document: Any, source: Source) -> Findings:
             raise InvalidFile(f"special_tokens is missing, but version {version} requires it")
         special = list(IMPLIED)
     if len(special) > room:
-        raise InvalidFile(
-            f"{len(special):,} special tokens, wanted at most default_num_special_tokens, which is "
-            f"{room:,}"
-        )
+        what = f"{len(special):,} special tokens, wanted at most default_num_special_tokens"
+        raise InvalidFile(f"{what}, which is {room:,}")
     fillers = (f"<SPECIAL_{number}>" for number in range(len(special), room))
     names = strings([*special, *fillers], "special token")
     if names.distinct < room:

@@ -108,9 +108,7 @@ class _BoundedFile(io.FileIO):
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_DIRECTORY:
-            raise InvalidFile(
-                f"a zip directory of {size:,} bytes, wanted at most {MAX_DIRECTORY:,}"
-            )
+            raise InvalidFile(f"a zip directory of {size:,} bytes, more than {MAX_DIRECTORY:,}")
         return super().read(size) or b""
 
 
@@ -154,18 +152,16 @@ class ZipArchive:
         if member.flag_bits & ENCRYPTED:
             raise UnsupportedFormat(f"{shown} is encrypted: save the archive without a password")
         if member.compress_type not in METHODS:
-            raise UnsupportedFormat(
-                f"{shown} is compressed by method {member.compress_type}, wanted 0 (stored) or "
-                "8 (deflated): create the archive again"
+            what = (
+                f"is compressed by method {member.compress_type}, wanted 0 (stored) or 8 (deflated)"
             )
+            raise UnsupportedFormat(f"{shown} {what}")
         with _zip_damage(shown), self._zip.open(member) as opened:
             while piece := opened.read(min(CHUNK, self._left + 1)):
                 self._left -= len(piece)
                 if self._left < 0:
-                    raise InvalidFile(
-                        f"{shown}: the archive unpacks to more than {self._limit:,} bytes, far "
-                        "more than its size"
-                    )
+                    what = f"the archive unpacks to more than {self._limit:,} bytes"
+                    raise InvalidFile(f"{shown}: {what}, far more than its size")
                 target.write(piece)
 
 

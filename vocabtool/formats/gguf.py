@@ -117,10 +117,8 @@ def _read_fields(buffer: Buffer) -> dict[str, Any]:
     header = Cursor(buffer, len(MAGIC), "the GGUF header")
     version = header.number("<I")
     if version not in VERSIONS:
-        raise UnsupportedFormat(
-            f"GGUF version {version:,}, wanted 2 or 3 (little-endian): convert the model again "
-            "with llama.cpp"
-        )
+        what = f"GGUF version {version:,}, wanted 2 or 3 (little-endian): convert the model again"
+        raise UnsupportedFormat(f"{what} with llama.cpp")
     header.number("<Q")  # number of tensors
     count = header.count("<Q", 4 + LENGTH.size)
     if count > MAX_KEYS:

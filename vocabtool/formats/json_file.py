@@ -101,10 +101,8 @@ def parse(data: bytes) -> Any:
         containers = data.count(b"{") + data.count(b"[")
         cost = containers * CONTAINER_COST + data.count(b",") * VALUE_COST
         if cost > room:
-            raise InvalidFile(
-                f"this JSON is not a vocabulary: it needs about {cost >> 20:,} MB of memory, which "
-                f"is {cost // len(data)} times its size; at most {MAX_GROWTH} times is allowed"
-            )
+            what = f"{cost >> 20:,} MB of memory, which is {cost // len(data)} times its size"
+            raise InvalidFile(f"this JSON is not a vocabulary: it needs about {what}")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

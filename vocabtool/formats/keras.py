@@ -150,10 +150,8 @@ def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
             value = value.get("value")  # noqa: PLW2901 - the same entry, unwrapped
         values[position] = _entry(layer, value)
         if values[position] is None:
-            raise InvalidFile(
-                f"entry {position:,} of the vocabulary of {path!r} is a "
-                f"{type(value).__name__}, wanted {layer.entry_type}"
-            )
+            what = f"entry {position:,} of the vocabulary of {path!r} is a {type(value).__name__}"
+            raise InvalidFile(f"{what}, wanted {layer.entry_type}")
     return replace(layer, vocabulary=tuple(values[_leading_specials(layer, values) :]))
 
 
@@ -303,10 +301,10 @@ def _read_asset(name: str, data: bytes, layers: dict[str, LookupLayer], file: st
 
 def _vocabulary(layer: LookupLayer, stored: ByteStrings, place: Place) -> Vocabulary:
     if layer.num_oov_indices > json_file.MAX_ID:
-        raise InvalidFile(
-            f"layer {layer.name} has {layer.num_oov_indices:,} ids for unknown words, wanted at "
-            f"most {json_file.MAX_ID:,}"
+        what = (
+            f"{layer.num_oov_indices:,} ids for unknown words, wanted at most {json_file.MAX_ID:,}"
         )
+        raise InvalidFile(f"layer {layer.name} has {what}")
     specials = []
     if layer.mask_token is not None:
         specials.append(Special(0, str(layer.mask_token), "mask"))

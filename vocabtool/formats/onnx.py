@@ -477,9 +477,8 @@ def _external_file(model: Path, buffer: Buffer, facts: list[Span]) -> Path:
     name = show(file.name)
     target = os.fspath(file.readlink()) if file.is_symlink() else None
     if target is not None and (not BLOB.fullmatch(target) or (file.parent / target).is_symlink()):
-        raise InvalidFile(
-            f"{name}, which has tensors of the model, is a symbolic link: it is not opened"
-        )
+        what = "which has tensors of the model, is a symbolic link: it is not opened"
+        raise InvalidFile(f"{name}, {what}")
     if not file.is_file():
         raise NotFound(f"{model}: its tensors are in {name}, which is missing; download it, too")
     numbers = [*found.get(b"offset", [b"0"]), *found.get(b"length", [b"0"])]
@@ -487,10 +486,8 @@ def _external_file(model: Path, buffer: Buffer, facts: list[Span]) -> Path:
         raise InvalidFile(f"a tensor in {name}: its offset and length are not whole numbers")
     needed, size = sum(map(int, numbers)), file.stat().st_size
     if needed > size:
-        raise InvalidFile(
-            f"a tensor ends at byte {needed:,} of {name}, which has {size:,} bytes: the file is "
-            "damaged or truncated, download it again"
-        )
+        what = f"a tensor ends at byte {needed:,} of {name}, which has {size:,} bytes"
+        raise InvalidFile(f"{what}: the file is damaged or truncated, download it again")
     return file
 
 

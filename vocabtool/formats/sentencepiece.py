@@ -132,10 +132,8 @@ def read_pieces(data: bytes) -> Pieces:
     trainer: dict[int, int] = {}
     for number, wire_type, start, end in wire.fields(data, pos, len(data)):
         if number == PIECES:
-            raise UnsupportedFormat(
-                f"the pieces of a SentencePiece model are not contiguous (at byte {start:,}): load "
-                "it with sentencepiece and save it with serialized_model_proto()"
-            )
+            what = f"the pieces of a SentencePiece model are not contiguous (at byte {start:,})"
+            raise UnsupportedFormat(f"{what}: save its serialized_model_proto()")
         if number == TRAINER_SPEC and wire_type == LEN:
             for field, field_type, value, stop in wire.fields(data, start, end):
                 if field_type == VARINT:

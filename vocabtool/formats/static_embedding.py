@@ -160,9 +160,8 @@ def read_model2vec(config: Path) -> tuple[bool, int | None]:
     with reading(str(config)):
         json_file.expect(normalize, bool, "normalize")
         if most is not None and not (json_file.is_id(most) and most):
-            raise InvalidFile(
-                f"max_length is {most!r:.40}, wanted null or 1 to {json_file.MAX_ID:,}"
-            )
+            what = f"max_length is {most!r:.40}, wanted null or 1 to {json_file.MAX_ID:,}"
+            raise InvalidFile(what)
     return normalize, most
 
 
@@ -171,16 +170,13 @@ def read_header(file: Path) -> dict[str, Any]:
         start = opened.read(LENGTH + 1)
         length = int.from_bytes(start[:LENGTH], "little")
         if not is_safetensors(start):
-            raise InvalidFile(
-                f"not safetensors: wanted a header of 2 to {MAX_HEADER:,} bytes that begins with "
-                f"'{{', got a header of {length:,} bytes that begins with {start[LENGTH:]!r}",
-                offset=0,
-            )
+            what = f"wanted a header of 2 to {MAX_HEADER:,} bytes that begins with '{{', got one of"
+            what += f" {length:,} bytes that begins with {start[LENGTH:]!r}"
+            raise InvalidFile(f"not safetensors: {what}", offset=0)
         data = start[LENGTH:] + opened.read(length - 1)
         if len(data) < length:
-            raise InvalidFile(
-                f"truncated: the header needs {length:,} bytes, but only {len(data):,} are left"
-            )
+            what = f"the header needs {length:,} bytes, but only {len(data):,} are left"
+            raise InvalidFile(f"truncated: {what}")
         return json_file.expect(json_file.parse(data), dict, "the header")
 
 
@@ -204,24 +200,20 @@ def _tensor(file: Path, name: str, stated: object, begin: int, size: int) -> NDA
     offsets = json_file.expect(facts.get("data_offsets"), list, f"tensor {name!r}: data_offsets")
     whole = all(type(number) is int and 0 <= number < 1 << 62 for number in (*shape, *offsets))
     if not whole or len(offsets) != 2 or len(shape) > MAX_RANK:
-        raise InvalidFile(
-            f"tensor {name!r}: invalid shape or data_offsets; download the file again"
-        )
+        what = f"tensor {name!r}: invalid shape or data_offsets; download the file again"
+        raise InvalidFile(what)
     kind = facts.get("dtype")
     if not isinstance(kind, str) or kind not in DTYPES:
-        raise UnsupportedFormat(
-            f"tensor {name!r} has the type {json_file.show(str(kind))!r}, wanted one of "
-            f"{', '.join(DTYPES)}; save the model with another type"
-        )
+        what = f"the type {json_file.show(str(kind))!r}, wanted one of {', '.join(DTYPES)}"
+        raise UnsupportedFormat(f"tensor {name!r} has {what}; save the model with another type")
     dtype = np.dtype(DTYPES[kind])
     start, end = offsets
     if end - start != math.prod(shape) * dtype.itemsize or not start <= end <= size:
-        raise InvalidFile(
-            f"the header places tensor {name!r} (shape {shape}, type {kind}) in bytes {start:,} to "
-            f"{end:,} of {size:,}, where it does not fit: the file is damaged or truncated, "
-            "download it again",
-            offset=begin + start,
+        what = (
+            f"the header places tensor {name!r} (shape {shape}, type {kind}) in bytes {start:,} to"
         )
+        what += f" {end:,} of {size:,}, where it does not fit: download the file again"
+        raise InvalidFile(what, offset=begin + start)
     if start == end:
         return np.zeros(0, dtype)  # its shape may be too large for NumPy
     mapped = np.memmap(file, dtype, "r", begin + start, tuple(shape))

@@ -215,10 +215,8 @@ class _Model:
             raise InvalidFile(f"{count:,} strings do not fit in a buffer of {len(data):,} bytes")
         bounds = np.frombuffer(data, "<i4", count + 1, 4).astype(np.int32)
         if bounds[0] < head or bounds[-1] > len(data) or (bounds[1:] < bounds[:-1]).any():
-            raise InvalidFile(
-                f"the offsets of the strings go from {bounds[0]:,} to {bounds[-1]:,}; wanted "
-                f"ascending offsets between {head:,} and {len(data):,}"
-            )
+            what = f"the offsets of the strings go from {bounds[0]:,} to {bounds[-1]:,}; wanted"
+            raise InvalidFile(f"{what} ascending offsets between {head:,} and {len(data):,}")
         return ByteStrings(data, bounds[:-1], bounds[1:])
 
 

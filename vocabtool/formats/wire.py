@@ -374,11 +374,8 @@ class Table:
         lengths = windows[heads].view("<u4").ravel()  # may be unaligned
         wanted = int(lengths.sum(dtype=np.int64)) + STRING_OVERHEAD * count
         if wanted > len(buffer):
-            raise InvalidFile(
-                f"the strings overlap: {count:,} strings need {wanted:,} bytes, but the buffer has "
-                f"{len(buffer):,}",
-                offset=start,
-            )
+            what = f"the strings overlap: they need {wanted:,} bytes of {len(buffer):,}"
+            raise InvalidFile(what, offset=start)
         starts = heads + 4
         ends = starts + lengths
         if int(ends.max()) > len(buffer):
@@ -412,10 +409,8 @@ class Table:
         count = _number(self.buffer, start, "<I")
         left = len(self.buffer) - start - 4
         if count * item_size > left:
-            raise InvalidFile(
-                f"a vector needs {count * item_size:,} bytes, but only {left:,} are left",
-                offset=start,
-            )
+            what = f"a vector needs {count * item_size:,} bytes, but only {left:,} are left"
+            raise InvalidFile(what, offset=start)
         return count, start + 4
 
 

@@ -110,10 +110,8 @@ def integers(strings: ByteStrings) -> NDArray[np.int64]:
         match = INTEGER.fullmatch(text.partition(b"\0")[0].strip())
         number = int(b"".join(match.groups())) if match else INT64.stop
         if number not in INT64:
-            raise InvalidFile(
-                f"line {line + 1:,} is {text[:40]!r}, wanted a whole number of 64 bits",
-                offset=int(strings.starts[line]),
-            )
+            what = f"line {line + 1:,} is {text[:40]!r}, wanted a whole number of 64 bits"
+            raise InvalidFile(what, offset=int(strings.starts[line]))
         numbers[line] = number
     return numbers
 
@@ -239,10 +237,8 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
     longest = int(entries.lengths.max(initial=0))
     if longest > MAX_LINE:
         line = int(entries.lengths.argmax())
-        raise InvalidFile(
-            f"line {line + 1:,} has {longest:,} bytes, wanted words of at most {MAX_LINE:,}",
-            offset=int(entries.starts[line]),
-        )
+        what = f"line {line + 1:,} has {longest:,} bytes, wanted words of at most {MAX_LINE:,}"
+        raise InvalidFile(what, offset=int(entries.starts[line]))
     notes = []
     columns = word_and_number(data.removeprefix(codecs.BOM_UTF8))
     if columns is not None and columns[0].distinct == len(columns[0]):

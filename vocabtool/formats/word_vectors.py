@@ -210,11 +210,8 @@ def _open_text(source: Source, layout: _Layout | str) -> VectorFile:
         file.seek(-1, 2)
         ended = file.read(1) == b"\n"
     if promised not in (None, len(stored)):
-        raise InvalidFile(
-            f"the header states {promised:,} words, but {len(stored):,} lines follow it: "
-            "download the file again, or correct its first line",
-            offset=0,
-        )
+        what = f"the header states {promised:,} words, but {len(stored):,} lines follow it"
+        raise InvalidFile(f"{what}: download the file again", offset=0)
     header = "no header line, as GloVe writes"
     if promised is not None:
         header = "a header line, as word2vec and fastText write"
@@ -239,9 +236,8 @@ def _parse(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
     except ValueError:
         numbers = np.zeros(0)
     if len(numbers) != dim:
-        raise InvalidFile(
-            f"{line[:40]!r} ...: wanted {dim:,} numbers separated by spaces", offset=start
-        )
+        what = f"{line[:40]!r} ...: wanted {dim:,} numbers separated by spaces"
+        raise InvalidFile(what, offset=start)
     with np.errstate(over="ignore"):  # larger values become infinite
         return numbers.astype(np.float32)
 
@@ -318,11 +314,8 @@ def _cut_window(
         more = any(map(VALUE.fullmatch, word.split(b" ")[1:]))
         if len(values) < dim or more:
             held = f"{len(values):,}" if len(values) < dim else f"more than {dim:,}"
-            raise InvalidFile(
-                f"line {number + line:,} has {held} values, wanted {dim:,}; if it is the last "
-                "line, the file is truncated: download it again",
-                offset=at + start,
-            )
+            what = f"line {number + line:,} has {held} values, wanted {dim:,}: is it truncated?"
+            raise InvalidFile(what, offset=at + start)
         if wrong := [value for value in values if not _is_number(value)]:
             what = f"line {number + line:,} has {wrong[0][:40]!r}, wanted a number"
             raise InvalidFile(what, offset=at + start)

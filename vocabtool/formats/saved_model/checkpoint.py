@@ -137,10 +137,9 @@ class Checkpoint:
                 if entry.shard != shard:
                     shard, behind = entry.shard, 0
                 if entry.offset < behind or entry.size < 0:
-                    raise InvalidFile(
-                        f"data shard {shard}: a tensor of {entry.size:,} bytes begins at byte "
-                        f"{entry.offset:,}, but the previous one ends at {behind:,}"
-                    )
+                    what = f"a tensor of {entry.size:,} bytes begins at byte {entry.offset:,}"
+                    what += f", but the previous one ends at {behind:,}"
+                    raise InvalidFile(f"data shard {shard}: {what}")
                 behind = entry.offset + entry.size
             return cls(prefix, num_shards, entries)
 
@@ -164,11 +163,9 @@ class Checkpoint:
             data = _read(path, entry.offset, entry.size)
             dtype = np.dtype(INTEGER_TYPES[entry.dtype]).newbyteorder("<")
             if entry.elements * dtype.itemsize != len(data):
-                raise InvalidFile(
-                    f"{entry.elements:,} integers of {dtype.itemsize} bytes do not match the "
-                    f"tensor's size of {len(data):,} bytes",
-                    offset=entry.offset,
-                )
+                what = f"{entry.elements:,} integers of {dtype.itemsize} bytes do not match the"
+                what += f" tensor's size of {len(data):,} bytes"
+                raise InvalidFile(what, offset=entry.offset)
             _check_crc("the tensor", _crc32c(data, 0, len(data)), entry.checksum, entry.offset)
             return np.frombuffer(data, dtype).astype(np.int64)
 
@@ -179,26 +176,17 @@ class Checkpoint:
             raise NotFound(f"{index}: no tensor {name} among {len(self.entries):,} tensors")
         if entry.dtype not in types:
             wanted = ", ".join(f"{number} ({type_})" for number, type_ in types.items())
-            raise InvalidFile(
-                f"tensor {name} has data type {entry.dtype}; wanted {wanted}", file=index
-            )
+            what = f"tensor {name} has data type {entry.dtype}; wanted {wanted}"
+            raise InvalidFile(what, file=index)
         if entry.partitioned:
-            raise UnsupportedFormat(
-                f"tensor {name} is partitioned, which vocabtool does not read; "
-                "save the model with this variable in one piece",
-                file=index,
-            )
+            what = f"tensor {name} is partitioned: save the model with this variable in one piece"
+            raise UnsupportedFormat(what, file=index)
         if entry.size > MAX_FILE:
-            raise UnsupportedFormat(
-                f"tensor {name} has {entry.size:,} bytes, wanted at most {MAX_FILE:,}",
-                file=index,
-            )
+            what = f"tensor {name} has {entry.size:,} bytes, wanted at most {MAX_FILE:,}"
+            raise UnsupportedFormat(what, file=index)
         if not 0 <= entry.shard < self.num_shards:
-            raise InvalidFile(
-                f"tensor {name} is in data shard {entry.shard}, but the number of shards is "
-                f"{self.num_shards}",
-                file=index,
-            )
+            what = f"tensor {name} is in data shard {entry.shard}, but there are {self.num_shards}"
+            raise InvalidFile(what, file=index)
         return entry, Path(f"{self.prefix}.data-{entry.shard:05d}-of-{self.num_shards:05d}")
 
 
@@ -231,17 +219,13 @@ def _num_shards(values: Iterator[Pair]) -> int:
     with _in_part("the header", None):
         message = (0, len(value))
         if last_integer(value, message, 2) != 0:  # the endianness
-            raise UnsupportedFormat(
-                "the checkpoint is big-endian, which vocabtool does not read; "
-                "save the model again on a little-endian machine"
-            )
+            what = "the checkpoint is big-endian: save the model again on a little-endian machine"
+            raise UnsupportedFormat(what)
         for version in messages(value, message, 3):
             min_consumer = last_integer(value, version, 2)
             if min_consumer > BUNDLE_VERSION:
-                raise UnsupportedFormat(
-                    f"the checkpoint needs a reader of version {min_consumer} or later; "
-                    f"vocabtool reads version {BUNDLE_VERSION}"
-                )
+                what = f"the checkpoint needs a reader of version {min_consumer} or later"
+                raise UnsupportedFormat(f"{what}; vocabtool reads version {BUNDLE_VERSION}")
         return last_integer(value, message, 1)
 
 
@@ -256,10 +240,8 @@ def _tensor_entry(value: bytes) -> TensorEntry:
             for dimension in messages(value, (start, end), 2):
                 size = last_integer(value, dimension, 1)
                 if size < 0 or len(shape) == MAX_RANK:
-                    raise InvalidFile(
-                        f"dimension {len(shape)} has size {size}; wanted at most {MAX_RANK} "
-                        "dimensions, each of size 0 or more"
-                    )
+                    what = f"dimension {len(shape)} has size {size}; wanted at most {MAX_RANK}"
+                    raise InvalidFile(f"{what} dimensions, each of size 0 or more")
                 shape.append(size)
         elif wire_type == FIXED32 and number == 6:
             checksum = _uint32(value, start)
@@ -273,10 +255,8 @@ def _tensor_entry(value: bytes) -> TensorEntry:
 
 def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
     if entry.elements + CHECKSUM > len(data):
-        raise InvalidFile(
-            f"{entry.elements:,} strings do not fit in a tensor of {len(data):,} bytes",
-            offset=entry.offset,
-        )
+        what = f"{entry.elements:,} strings do not fit in a tensor of {len(data):,} bytes"
+        raise InvalidFile(what, offset=entry.offset)
     # Lengths are stored as varints, but their checksum is that of the lengths as 32-bit integers.
     offsets = np.zeros(entry.elements + 1, np.int32)
     end = total = crc = 0
@@ -296,10 +276,8 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
         end += size
     offsets += end + CHECKSUM
     if offsets[-1] != len(data):
-        raise InvalidFile(
-            f"the strings end at byte {offsets[-1]:,}, but the tensor ends at byte {len(data):,}",
-            offset=entry.offset,
-        )
+        what = f"the strings end at byte {offsets[-1]:,}, but the tensor ends at byte {len(data):,}"
+        raise InvalidFile(what, offset=entry.offset)
     _check_crc("the string lengths", crc, _uint32(data, end), entry.offset + end)
     _check_crc("the tensor", _crc32c(data, end, len(data), crc), entry.checksum, entry.offset)
     return ByteStrings(data, offsets[:-1], offsets[1:])
@@ -319,10 +297,8 @@ def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
                 size, at = varint(entries, at, end)
                 # a key omits the prefix that it shares with the previous one
                 if shared > len(key):
-                    raise InvalidFile(
-                        f"a key shares {shared:,} bytes with the previous key, which has only "
-                        f"{len(key):,}"
-                    )
+                    what = f"a key shares {shared:,} bytes with the previous key"
+                    raise InvalidFile(f"{what}, which has only {len(key):,}")
                 if unshared + size > end - at:
                     raise InvalidFile("an entry extends past the end of the block")
                 key = key[:shared] + entries[at : at + unshared]
@@ -384,10 +360,8 @@ def _block(table: bytes, start: int, end: int) -> Block:
                 ) from error
     elif compression != NOT_COMPRESSED:
         name = "zstd" if compression == ZSTD else f"type {compression}"
-        raise UnsupportedFormat(
-            f"the checkpoint index is compressed with {name}, wanted Snappy or no compression; "
-            "save the model again with TensorFlow, which writes an uncompressed index"
-        )
+        what = f"the checkpoint index is compressed with {name}, wanted Snappy or no compression"
+        raise UnsupportedFormat(f"{what}: save the model again with TensorFlow")
     # restart points, for binary search, follow the entries
     size = len(content) - 4
     size -= 4 * _uint32(content, size) if size >= 0 else 0
@@ -425,7 +399,5 @@ def _check_crc(what: str, crc: int, stored: int, offset: int) -> None:
     # masked as in LevelDB
     masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFF_FFFF
     if masked != stored:
-        raise InvalidFile(
-            f"the checksum of {what} does not match: wanted {stored:08x}, got {masked:08x}",
-            offset=offset,
-        )
+        what = f"the checksum of {what} does not match: wanted {stored:08x}, got {masked:08x}"
+        raise InvalidFile(what, offset=offset)

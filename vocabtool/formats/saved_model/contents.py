@@ -244,9 +244,7 @@ def _join(
     else:
         words, other, entry_type = keys, values, "integer"
         if not isinstance(keys.values, np.ndarray):
-            raise InvalidFile(
-                f"the keys come from {keys.name or 'an unknown source'}: words not read"
-            )
+            raise InvalidFile(f"the keys come from {keys.name or 'an unknown op'}: words not read")
         if len(keys.values) > MAX_INTEGERS:
             raise InvalidFile(f"more than {MAX_INTEGERS:,} integer keys: they are not read")
         parts = (keys.values[at : at + CHUNK] for at in range(0, len(keys.values), CHUNK))

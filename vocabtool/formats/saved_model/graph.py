@@ -94,9 +94,8 @@ class Tensor(NamedTuple):
         while pos < len(data):
             if data[pos] == STRING_VAL_TAG:
                 if len(found):
-                    raise InvalidFile(
-                        "the strings of a tensor are not together", offset=start + pos
-                    )
+                    what = "the strings of a tensor are not together"
+                    raise InvalidFile(what, offset=start + pos)
                 found, pos = wire.string_fields(data, pos, len(data), STRING_VAL_TAG)
                 continue
             number, wire_type, first, pos = next(wire.fields(data, pos, len(data)))
@@ -110,10 +109,8 @@ class Tensor(NamedTuple):
         if not len(found):
             return ByteStrings.of([b""] * len(repeated))
         if len(found[-1]) * (len(repeated) - len(found)) > MAX_REPEATED_BYTES:
-            raise InvalidFile(
-                "the last string is too long to be repeated in the rest of the tensor",
-                offset=self.span[0],
-            )
+            what = "the last string is too long to be repeated in the rest of the tensor"
+            raise InvalidFile(what, offset=self.span[0])
         return found.take(repeated)
 
     def integers(self) -> NDArray[np.int64]:
@@ -125,11 +122,8 @@ class Tensor(NamedTuple):
             if number == 4 and wire_type == LEN and end > start:
                 dtype = np.dtype(INTEGERS[self.dtype])
                 if end - start != self.elements * dtype.itemsize:
-                    raise InvalidFile(
-                        f"wanted {self.elements:,} integers of {dtype.itemsize} bytes, "
-                        f"got {end - start:,} bytes",
-                        offset=self.span[0],
-                    )
+                    what = f"wanted {self.elements:,} integers of {dtype.itemsize} bytes, got"
+                    raise InvalidFile(f"{what} {end - start:,} bytes", offset=self.span[0])
                 return np.frombuffer(bytes(self.buffer[start:end]), dtype).astype(np.int64)
             if number == values_field and wire_type == LEN:
                 values = bytes(self.buffer[start:end])
@@ -167,11 +161,10 @@ class Tensor(NamedTuple):
         if present > wanted:
             raise self._too_many(present)
         if wanted - present > MAX_REPEATED:
-            raise InvalidFile(
-                f"the tensor's shape has {wanted:,} elements, but the file stores only "
-                f"{present:,}; the last element would be repeated too often",
-                offset=self.span[0],
+            what = (
+                f"the tensor's shape has {wanted:,} elements, but the file stores only {present:,}"
             )
+            raise InvalidFile(what, offset=self.span[0])
         return np.minimum(np.arange(wanted), max(present - 1, 0))
 
     def _too_many(self, present: int) -> InvalidFile:

@@ -240,15 +240,12 @@ def _refuse_other(file: Path, head: bytes) -> None:
         return
     proto = TEXT_PROTO.match(head)
     if proto is None:
-        raise UnknownFormat(
-            f"{file}: a text file, not a model; it begins '{printable(head[:40])}'. "
-            "Wanted a SavedModel, a frozen graph or a vocabulary file"
-        )
+        what = f"a text file, not a model; it begins '{printable(head[:40])}'"
+        raise UnknownFormat(f"{file}: {what}. Wanted a model or a vocabulary file")
     message = "GraphDef" if proto[1] is None else "SavedModel"
+    what = f"a {message} in protobuf's text format: parse it with google.protobuf.text_format, and"
     raise UnsupportedFormat(
-        f"a {message} in protobuf's text format, which vocabtool does not read: parse it with "
-        f"google.protobuf.text_format into a {message}, and write its SerializeToString() to "
-        f"{file.with_suffix('.pb').name}"
+        f"{what} write its SerializeToString() to {file.with_suffix('.pb').name}"
     )
 
 

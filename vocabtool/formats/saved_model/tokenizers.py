@@ -96,9 +96,8 @@ class Leaves:
         lengths = self.lengths[kept]
         total = int(lengths.sum(dtype=np.int64)) + len(prefix) * len(kept)
         if total > self.max_bytes:
-            raise InvalidFile(
-                f"the keys of a trie take {total:,} bytes, wanted at most {self.max_bytes:,}"
-            )
+            what = f"the keys of a trie take {total:,} bytes, wanted at most {self.max_bytes:,}"
+            raise InvalidFile(what)
         ends = np.cumsum(lengths + len(prefix), dtype=np.int32)
         starts, nodes = ends - lengths, self.nodes[kept]
         data = np.zeros(total, np.uint8)
@@ -152,10 +151,10 @@ class DoubleArray:
             found = self.units[np.where(outside, 0, positions)]
             wrong = np.flatnonzero(outside | (found < VALUE))
             if len(wrong):
-                raise InvalidFile(
-                    f"unit {nodes[ending[wrong[0]]]:,} of a trie refers to unit "
-                    f"{positions[wrong[0]]:,}, which should be a value but is not"
+                units = (
+                    f"{nodes[ending[wrong[0]]]:,} of a trie refers to unit {positions[wrong[0]]:,}"
                 )
+                raise InvalidFile(f"unit {units}, which should be a value but is not")
             ends.append(ending.astype(np.int32))
             values.append((found & np.uint32(VALUE - 1)).astype(np.int32))
             level = self._children(bases, room)
@@ -163,9 +162,8 @@ class DoubleArray:
             levels.append(level)
             room -= len(nodes)
             if len(levels) > MAX_PIECE and len(nodes):
-                raise InvalidFile(
-                    f"a key of a trie is longer than {MAX_PIECE:,} bytes: the trie may have a cycle"
-                )
+                what = f"a key of a trie is longer than {MAX_PIECE:,} bytes"
+                raise InvalidFile(f"{what}: the trie may have a cycle")
         return Leaves(
             np.concatenate(values),
             np.repeat(np.arange(len(ends), dtype=np.int32), [*map(len, ends)]),
@@ -183,10 +181,8 @@ class DoubleArray:
             total = int(counts.sum())
             room -= total
             if room < 0:
-                raise InvalidFile(
-                    f"a trie of {len(self.units):,} units has more than "
-                    f"{len(self.units) + SHARED_NODES:,} nodes: it may have a cycle"
-                )
+                what = f"more than {len(self.units) + SHARED_NODES:,} nodes: it may have a cycle"
+                raise InvalidFile(f"a trie of {len(self.units):,} units has {what}")
             parents = np.repeat(np.arange(len(chunk), dtype=np.int32), counts)
             before = np.cumsum(counts) - counts
             edges = (first - before)[parents] + np.arange(total)
@@ -275,9 +271,8 @@ def read_wordpiece(buffer: bytes) -> Pieces:
     model = wire.flatbuffer_root(buffer)
     indicator = model.string(5)
     if len(indicator) > MAX_NAME:
-        raise InvalidFile(
-            f"the suffix indicator has {len(indicator):,} bytes, wanted at most {MAX_NAME}"
-        )
+        what = f"the suffix indicator has {len(indicator):,} bytes, wanted at most {MAX_NAME}"
+        raise InvalidFile(what)
     unknown_id = model.integer(7)
     notes: tuple[str, ...] = (f"words of more than {model.integer(4):,} bytes are unknown",)
     if indicator:
@@ -322,10 +317,8 @@ def read_wordpiece(buffer: bytes) -> Pieces:
 def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
     model = wire.flatbuffer_root(buffer)
     if version := model.byte(0):
-        raise UnsupportedFormat(
-            f"TensorFlow Text's SentencePiece encoder has version {version}, wanted 0; "
-            "pass the original SentencePiece model instead"
-        )
+        what = f"TensorFlow Text's SentencePiece encoder has version {version}, wanted 0"
+        raise UnsupportedFormat(f"{what}; pass the original SentencePiece model instead")
     unknown_id = model.integer(3, -1)
     offset = model.integer(5)
     leaves = DoubleArray(model.table(6).vector(0, "<u4")).walk()
