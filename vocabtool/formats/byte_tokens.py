@@ -25,17 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import word_list
+from vocabtool.formats import json_file, word_list
 from vocabtool.formats.files import MAX_FILE, read_file
-from vocabtool.formats.json_file import (
-    MAX_ID,
-    expect,
-    is_id,
-    kind,
-    show,
-    show_some,
-    strings,
-)
 from vocabtool.formats.reader import HEAD, Findings, JsonReader, Reader, Source
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary, printable
@@ -60,7 +51,7 @@ def _decode(encoded: Iterable[object], what: str) -> Iterator[bytes]:
         try:
             token = a2b_base64(text, strict_mode=True)  # type: ignore[arg-type] # refused below
         except (ValueError, TypeError) as error:
-            got = repr(show(text)) if isinstance(text, str) else "not a text"
+            got = repr(json_file.show(text)) if isinstance(text, str) else "not a text"
             raise InvalidFile(f"{what} {number:,} is {got}, wanted base64: {error}") from error
         if not token:
             raise InvalidFile(f"{what} {number:,} is empty, wanted base64")
@@ -97,8 +88,10 @@ def _read_ranks(source: Source) -> Findings:
         what = f"{blanks:,} spaces in {len(encoded):,} lines: wanted one in each line"
         raise InvalidFile(what)
     ranks = word_list.integers(written)
-    if len(ranks) and not 0 <= int(ranks.min()) <= int(ranks.max()) <= MAX_ID:
-        raise InvalidFile(f"ranks from {ranks.min():,} to {ranks.max():,}, wanted 0 to {MAX_ID:,}")
+    if len(ranks) and not 0 <= int(ranks.min()) <= int(ranks.max()) <= json_file.MAX_ID:
+        raise InvalidFile(
+            f"ranks from {ranks.min():,} to {ranks.max():,}, wanted 0 to {json_file.MAX_ID:,}"
+        )
     tokens = []
     for line, text in enumerate(encoded, start=1):
         if not text:
@@ -130,7 +123,7 @@ IMPLIED_UP_TO: Final = 7  # version of tekken.json
 
 def _recognise_tekken(document: object) -> str | None:
     if not isinstance(document, dict):
-        return f"{kind(document)}, wanted an object"
+        return f"{json_file.kind(document)}, wanted an object"
     config = document.get("config")
     if not isinstance(document.get("vocab"), list) or not isinstance(config, dict):
         return "it has no list vocab or no object config"
@@ -144,9 +137,9 @@ def _read_tekken(document: Any, source: Source) -> Findings:
     if size < room:
         what = f"default_vocab_size is {size:,}, wanted at least default_num_special_tokens"
         raise InvalidFile(f"{what}, which is {room:,}")
-    version = show(str(config.get("version")))
+    version = json_file.show(str(config.get("version")))
     if document.get("special_tokens") is not None:
-        stated = expect(document["special_tokens"], list, "special_tokens")
+        stated = json_file.expect(document["special_tokens"], list, "special_tokens")
         special = _in_order(stated, "special_tokens", "token_str")
     else:
         digits = version.removeprefix("v")
@@ -157,14 +150,14 @@ def _read_tekken(document: Any, source: Source) -> Findings:
         what = f"{len(special):,} special tokens, wanted at most default_num_special_tokens"
         raise InvalidFile(f"{what}, which is {room:,}")
     fillers = (f"<SPECIAL_{number}>" for number in range(len(special), room))
-    names = strings([*special, *fillers], "special token")
+    names = json_file.strings([*special, *fillers], "special token")
     if names.distinct < room:
         raise InvalidFile("two special tokens are the same")
     kept = _in_order(listed[: size - room], "vocab", "token_bytes")
     tokens = ByteStrings.of(chain(names, _decode(kept, "vocab: token_bytes of item")))
     notes = [f"byte-level BPE of Mistral, version {version}"]
     if special:
-        notes.append(f"special tokens, {len(special):,}: {show_some(special)}")
+        notes.append(f"special tokens, {len(special):,}: {json_file.show_some(special)}")
     if len(special) < room:
         notes.append(f"special tokens from id {len(special):,} to {room - 1:,} have no name")
     if len(listed) > len(kept):
@@ -175,9 +168,9 @@ def _read_tekken(document: Any, source: Source) -> Findings:
 
 def _count(config: dict[str, Any], key: str, most: int) -> int:
     count = config.get(key)
-    if is_id(count) and count <= most:
+    if json_file.is_id(count) and count <= most:
         return count
-    got = f"{count:,}" if is_id(count) else kind(count)
+    got = f"{count:,}" if json_file.is_id(count) else json_file.kind(count)
     raise InvalidFile(f"config: {key} is {got}, wanted a whole number from 0 to {most:,}")
 
 

@@ -14,16 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats.json_file import (
-    MAX_ID,
-    expect,
-    is_id,
-    kind,
-    parse_ids,
-    show,
-    show_some,
-    strings,
-)
+from vocabtool.formats import json_file
 from vocabtool.formats.reader import Findings, JsonReader, Source
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary
@@ -50,7 +41,7 @@ Json = dict[str, Any]
 def recognise(document: object) -> str | None:
     """Return ``None`` if parsed JSON is a ``tokenizer.json``, otherwise the reason why not."""
     if not isinstance(document, dict):
-        return f"{kind(document)}, wanted an object"
+        return f"{json_file.kind(document)}, wanted an object"
     model = document.get("model")
     if not isinstance(model, dict):
         return "it has no object model"
@@ -65,18 +56,18 @@ def vocabulary(document: Any, name: str) -> Vocabulary:
     id_of: Mapping[str, int]
     if model_type == "Unigram":
         pieces = _pieces(model["vocab"])
-        stored, ids = strings(pieces, "model.vocab: piece"), np.arange(len(pieces))
+        stored, ids = json_file.strings(pieces, "model.vocab: piece"), np.arange(len(pieces))
         looked_up = {token for token, _, _ in tokens}  # the last of equal pieces counts
         id_of = {piece: number for number, piece in enumerate(pieces) if piece in looked_up}
     else:
-        id_of = expect(model["vocab"], dict, "model.vocab")
-        ids = parse_ids(id_of, "model.vocab: the id")
-        stored = strings(id_of, "model.vocab: entry")
+        id_of = json_file.expect(model["vocab"], dict, "model.vocab")
+        ids = json_file.parse_ids(id_of, "model.vocab: the id")
+        stored = json_file.strings(id_of, "model.vocab: entry")
     new, added_notes = _find_added(tokens, id_of, len(stored))
     unknown, unknown_notes = _unknown(model, model_type, (id_of, new), len(stored))
     marker, marker_notes = _marker(document, model)
     if new:
-        added = strings(new, "added_tokens: token")
+        added = json_file.strings(new, "added_tokens: token")
         starts = np.concatenate([stored.starts, added.starts + len(stored.data)])
         ends = np.concatenate([stored.ends, added.ends + len(stored.data)])
         stored = ByteStrings(stored.data + added.data, starts, ends)
@@ -114,30 +105,36 @@ def _type(model: Json) -> str:
             return "BPE"
         return "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
     if not isinstance(model_type, str) or model_type not in KINDS:
-        got = repr(show(model_type)) if isinstance(model_type, str) else kind(model_type)
+        got = (
+            repr(json_file.show(model_type))
+            if isinstance(model_type, str)
+            else json_file.kind(model_type)
+        )
         raise InvalidFile(f"model.type is {got}, wanted one of {', '.join(KINDS)}")
     return model_type
 
 
 def _pieces(vocab: object) -> list[Any]:
-    listed = expect(vocab, list, "model.vocab")
+    listed = json_file.expect(vocab, list, "model.vocab")
     for number, item in enumerate(listed):
         if not isinstance(item, list) or len(item) != 2:
             raise InvalidFile(f"model.vocab: item {number:,} is not a list [piece, score]")
         if type(item[1]) not in (int, float):
-            got = kind(item[1])
+            got = json_file.kind(item[1])
             raise InvalidFile(f"model.vocab: the score of piece {number:,} is {got}, not a number")
     return [piece for piece, _ in listed]
 
 
 def _added_tokens(tokens: object) -> Iterator[tuple[str, int, bool]]:
-    for number, token in enumerate(expect(tokens, list, "added_tokens")):
+    for number, token in enumerate(json_file.expect(tokens, list, "added_tokens")):
         what = f"added_tokens: item {number:,}"
-        fields = expect(token, dict, what)
-        content = expect(fields.get("content"), str, f"{what}: its content")
+        fields = json_file.expect(token, dict, what)
+        content = json_file.expect(fields.get("content"), str, f"{what}: its content")
         stated = fields.get("id")
-        if not is_id(stated):
-            raise InvalidFile(f"{what}, {show(content)!r}: wanted an id from 0 to {MAX_ID:,}")
+        if not json_file.is_id(stated):
+            raise InvalidFile(
+                f"{what}, {json_file.show(content)!r}: wanted an id from 0 to {json_file.MAX_ID:,}"
+            )
         yield content, stated, fields.get("special") is True
 
 
@@ -166,14 +163,14 @@ def _find_added(
     if new:
         notes.append(f"{len(new):,} added tokens are not entries of the model")
     if special:
-        notes.append(f"{len(special):,} special: {show_some(special)}")
+        notes.append(f"{len(special):,} special: {json_file.show_some(special)}")
     for odd, what, where in (
         (misstated, "have another id in the model, which is used", "the model"),
         (renumbered, "have an id that the tokenizers library replaces", "the library"),
     ):
         if odd:
             content, stated, other = odd[0]
-            example = f"{show(content)!r}: {stated} in added_tokens, {other} in {where}"
+            example = f"{json_file.show(content)!r}: {stated} in added_tokens, {other} in {where}"
             notes.append(f"{len(odd):,} added tokens {what}: {example}")
     return new, notes
 
@@ -185,14 +182,14 @@ def _unknown(
     if token is None:
         return None, ()
     if model_type == "Unigram":
-        if not is_id(token) or token >= entries:
+        if not json_file.is_id(token) or token >= entries:
             raise InvalidFile(f"model.unk_id: wanted an id below {entries:,}, the number of pieces")
         return Unknown(token), ()
-    expect(token, str, "model.unk_token")
+    json_file.expect(token, str, "model.unk_token")
     for id_of in ids_of:
         if token in id_of:
             return Unknown(id_of[token]), ()
-    return None, (f"the unknown token {show(token)!r} is not an entry",)
+    return None, (f"the unknown token {json_file.show(token)!r} is not an entry",)
 
 
 def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]]:
@@ -215,11 +212,13 @@ def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]
     for key, usual in OWN_MARKS:
         mark = model.get(key)
         if mark and isinstance(mark, str):
-            notes = () if mark == usual else (f"the {key} of pieces is {show(mark)!r}",)
+            notes = () if mark == usual else (f"the {key} of pieces is {json_file.show(mark)!r}",)
             also = ("byte-level: every byte is shown as a character",) * byte_level
             return usual if mark == usual else None, notes + also
     if byte_level:
         return BYTE_LEVEL, ()
     if not blanks or META in blanks:
         return (META, ()) if blanks else (None, ())
-    return None, tuple(f"{show(blank)!r} stands for a space" for blank in dict.fromkeys(blanks))
+    return None, tuple(
+        f"{json_file.show(blank)!r} stands for a space" for blank in dict.fromkeys(blanks)
+    )

@@ -35,14 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, reading
-from vocabtool.formats.files import (
-    MAX_FILE,
-    MAX_FILES,
-    MAX_NAMED,
-    named_file,
-    read_file,
-    refuse_link,
-)
+from vocabtool.formats import files
 from vocabtool.formats.reader import Finding, Findings, JsonReader, Source, constant
 from vocabtool.formats.saved_model.graph import MAX_ELEMENTS, MAX_RANK
 from vocabtool.system.byte_strings import ByteStrings
@@ -85,7 +78,7 @@ def recognise(source: Source) -> str | None:
 
 def read(file: Path) -> Any:
     """Return the value of a JSON file. If the value is a string, the string is parsed as JSON."""
-    document = parse(read_file(file, MAX_FILE, TOO_LARGE))
+    document = parse(files.read_file(file, files.MAX_FILE, TOO_LARGE))
     return parse_text(document) if isinstance(document, str) else document
 
 
@@ -151,8 +144,8 @@ def show(text: str) -> str:
 
 
 def show_some(texts: Collection[str]) -> str:
-    named = ", ".join(show(text) for text, _ in zip(texts, range(MAX_NAMED), strict=False))
-    return named + ", ..." * (len(texts) > MAX_NAMED)
+    named = ", ".join(show(text) for text, _ in zip(texts, range(files.MAX_NAMED), strict=False))
+    return named + ", ..." * (len(texts) > files.MAX_NAMED)
 
 
 def strings(values: Collection[Any], what: str) -> ByteStrings:
@@ -363,14 +356,14 @@ def _read_tfjs(document: Any, source: Source) -> Findings:
     manifest = document.get(MANIFEST)
     groups = [] if manifest is None else expect(manifest, list, MANIFEST)
     paths = [expect(_of_object(group, "paths"), list, f"{MANIFEST}: paths") for group in groups]
-    if sum(map(len, paths)) > MAX_FILES:
-        raise InvalidFile(f"{MANIFEST}: more than {MAX_FILES:,} files")
+    if sum(map(len, paths)) > files.MAX_FILES:
+        raise InvalidFile(f"{MANIFEST}: more than {files.MAX_FILES:,} files")
     for group, names in zip(groups, paths, strict=True):
         weights = expect(group.get("weights"), list, f"{MANIFEST}: weights")
         parsed = list(map(_weight, weights))
         if named := [name for name, dtype, _ in parsed if dtype == "string"]:
-            shown = ", ".join(repr(show(name)) for name in named[:MAX_NAMED])
-            with findings.warning(f"weights {shown}{', ...' * (len(named) > MAX_NAMED)}"):
+            shown = ", ".join(repr(show(name)) for name in named[: files.MAX_NAMED])
+            with findings.warning(f"weights {shown}{', ...' * (len(named) > files.MAX_NAMED)}"):
                 for found in _weights(parsed, names, source):
                     findings.found.append(found)
     return findings
@@ -434,8 +427,8 @@ def _weights(
 def _content(folder: Path, name: object) -> bytes:
     text = expect(name, str, f"{MANIFEST}: the name of a file")
     with reading(show(text)):
-        file = named_file(folder, text.encode("utf-8", "surrogatepass"))
-        refuse_link(file)
+        file = files.named_file(folder, text.encode("utf-8", "surrogatepass"))
+        files.refuse_link(file)
         if not file.is_file():
             raise NotFound(f"{show(text)}: no such file; model.json expects it in the same folder")
-        return read_file(file, MAX_FILE)
+        return files.read_file(file, files.MAX_FILE)

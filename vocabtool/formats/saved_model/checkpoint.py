@@ -29,21 +29,9 @@ from vocabtool.errors import (
     reading,
     refuse_pointer,
 )
+from vocabtool.formats import wire
 from vocabtool.formats.files import MAX_FILE, refuse_link
 from vocabtool.formats.saved_model.graph import MAX_ELEMENTS, MAX_RANK
-from vocabtool.formats.wire import (
-    FIXED32,
-    INTEGER_BYTES,
-    LEN,
-    VARINT,
-    Span,
-    fields,
-    last_integer,
-    messages,
-    to_signed,
-    varint,
-    varint_run,
-)
 from vocabtool.system.byte_strings import ByteStrings
 
 # By number in tensorflow/core/framework/types.proto.
@@ -218,34 +206,34 @@ def _num_shards(values: Iterator[Pair]) -> int:
         raise InvalidFile("the index does not begin with a header")
     with _in_part("the header", None):
         message = (0, len(value))
-        if last_integer(value, message, 2) != 0:  # the endianness
+        if wire.last_integer(value, message, 2) != 0:  # the endianness
             what = "the checkpoint is big-endian: save the model again on a little-endian machine"
             raise UnsupportedFormat(what)
-        for version in messages(value, message, 3):
-            min_consumer = last_integer(value, version, 2)
+        for version in wire.messages(value, message, 3):
+            min_consumer = wire.last_integer(value, version, 2)
             if min_consumer > BUNDLE_VERSION:
                 what = f"the checkpoint needs a reader of version {min_consumer} or later"
                 raise UnsupportedFormat(f"{what}; vocabtool reads version {BUNDLE_VERSION}")
-        return last_integer(value, message, 1)
+        return wire.last_integer(value, message, 1)
 
 
 def _tensor_entry(value: bytes) -> TensorEntry:
     numbers = {1: 0, 3: 0, 4: 0, 5: 0}  # data type, shard, offset, size
     shape: list[int] = []
     checksum, partitioned = 0, False
-    for number, wire_type, start, end in fields(value, 0, len(value)):
-        if wire_type == VARINT and number in numbers:
-            numbers[number] = to_signed(varint(value, start, end)[0])
-        elif wire_type == LEN and number == 2:
-            for dimension in messages(value, (start, end), 2):
-                size = last_integer(value, dimension, 1)
+    for number, wire_type, start, end in wire.fields(value, 0, len(value)):
+        if wire_type == wire.VARINT and number in numbers:
+            numbers[number] = wire.to_signed(wire.varint(value, start, end)[0])
+        elif wire_type == wire.LEN and number == 2:
+            for dimension in wire.messages(value, (start, end), 2):
+                size = wire.last_integer(value, dimension, 1)
                 if size < 0 or len(shape) == MAX_RANK:
                     what = f"dimension {len(shape)} has size {size}; wanted at most {MAX_RANK}"
                     raise InvalidFile(f"{what} dimensions, each of size 0 or more")
                 shape.append(size)
-        elif wire_type == FIXED32 and number == 6:
+        elif wire_type == wire.FIXED32 and number == 6:
             checksum = _uint32(value, start)
-        elif wire_type == LEN and number == 7:
+        elif wire_type == wire.LEN and number == 7:
             partitioned = True
     if math.prod(shape) > MAX_ELEMENTS:
         raise InvalidFile("the shape has more than 2**63 - 1 elements")
@@ -263,8 +251,8 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
     for first in range(0, entry.elements, LENGTHS):
         last = min(first + LENGTHS, entry.elements)
         with _in_part("the string lengths", entry.offset + end):
-            window = data[end : end + (INTEGER_BYTES + 1) * (last - first)]
-            lengths, size = varint_run(window, last - first)
+            window = data[end : end + (wire.INTEGER_BYTES + 1) * (last - first)]
+            lengths, size = wire.varint_run(window, last - first)
             if not 0 <= lengths.min() <= lengths.max() <= len(data):
                 raise InvalidFile(f"a string is longer than the {len(data):,} bytes of its tensor")
         total += int(lengths.sum())
@@ -292,9 +280,9 @@ def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
         key, pos, end = b"", 0, len(entries)
         with _in_part("a block", offset):
             while pos < end:
-                shared, at = varint(entries, pos, end)
-                unshared, at = varint(entries, at, end)
-                size, at = varint(entries, at, end)
+                shared, at = wire.varint(entries, pos, end)
+                unshared, at = wire.varint(entries, at, end)
+                size, at = wire.varint(entries, at, end)
                 # a key omits the prefix that it shares with the previous one
                 if shared > len(key):
                     what = f"a key shares {shared:,} bytes with the previous key"
@@ -318,8 +306,8 @@ def _data_blocks(table: bytes) -> Iterator[Block]:
         raise InvalidFile(f"not a checkpoint index: wanted {MAGIC.hex()} as the last 8 bytes")
     with _in_part("the footer", start):  # it leads to a block that lists the data blocks
         footer = table[start : -len(MAGIC)]
-        _, pos = varint(footer, 0, len(footer))
-        _, pos = varint(footer, pos, len(footer))
+        _, pos = wire.varint(footer, 0, len(footer))
+        _, pos = wire.varint(footer, pos, len(footer))
         index = _handle(table, footer, pos)
     behind = total = 0
     for _, value in _pairs([_block(table, *index)]):
@@ -334,9 +322,9 @@ def _data_blocks(table: bytes) -> Iterator[Block]:
         yield block
 
 
-def _handle(table: bytes, data: bytes, pos: int) -> Span:
-    start, pos = varint(data, pos, len(data))
-    size, _ = varint(data, pos, len(data))
+def _handle(table: bytes, data: bytes, pos: int) -> wire.Span:
+    start, pos = wire.varint(data, pos, len(data))
+    size, _ = wire.varint(data, pos, len(data))
     if start + size + TRAILER > len(table) - FOOTER:
         raise InvalidFile(f"a block of {size:,} bytes at {start:,} extends outside the table")
     return start, start + size
@@ -349,7 +337,7 @@ def _block(table: bytes, start: int, end: int) -> Block:
         import pyarrow
 
         with _in_part("a compressed block", start):
-            size, _ = varint(content, 0, len(content))  # after decompression
+            size, _ = wire.varint(content, 0, len(content))  # after decompression
             if size > MAX_TABLE:
                 raise InvalidFile(f"{size:,} bytes decompressed, wanted at most {MAX_TABLE:,}")
             try:

@@ -21,16 +21,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from vocabtool.errors import InvalidFile
-from vocabtool.formats import wire
-from vocabtool.formats.keras import (
-    MASK_AND_OOV,
-    MAX_PATH,
-    MAX_SPECIALS,
-    LookupLayer,
-    is_object,
-    lookup_layer,
-    parse,
-)
+from vocabtool.formats import keras, wire
 from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model.contents import TableContents, scalar
 from vocabtool.formats.saved_model.graph import PIECE_OP, TABLE_OP, Body, Node, Reference
@@ -81,9 +72,11 @@ class Lookup:
 
 
 class TableDescriber:
-    def __init__(self, linker: Linker, layers: tuple[LookupLayer, ...], findings: Findings) -> None:
+    def __init__(
+        self, linker: Linker, layers: tuple[keras.LookupLayer, ...], findings: Findings
+    ) -> None:
         self._objects = objects = linker.graph.objects
-        self._layers: dict[int | None, LookupLayer] = {}
+        self._layers: dict[int | None, keras.LookupLayer] = {}
         for layer in layers:
             path = [name.encode() for name in layer.path.split(".")[1:]]
             for way in ([b"lookup_table"], [b"_lookup_layer", b"lookup_table"]):
@@ -197,7 +190,7 @@ class TableDescriber:
             first = 0 if mask is None else mask.id + 1
             unknown = Unknown(first, first_id - first)
         if unknown is not None and unknown.id >= 0:
-            end = min(unknown.id + min(unknown.count, MAX_SPECIALS), first_id)
+            end = min(unknown.id + min(unknown.count, keras.MAX_SPECIALS), first_id)
             specials += [Special(id_, token, "unknown") for id_ in range(unknown.id, end)]
         return tuple(sorted(specials, key=lambda special: special.id))
 
@@ -279,23 +272,23 @@ METADATA: Final = 5
 INNER: Final = "._lookup_layer"  # the StringLookup inside each TextVectorization
 
 
-def read_keras_metadata(data: bytes) -> tuple[LookupLayer, ...]:
+def read_keras_metadata(data: bytes) -> tuple[keras.LookupLayer, ...]:
     """Return the lookup layers in a ``keras_metadata.pb``, each once, in file order."""
-    own: dict[str, LookupLayer] = {}
-    mentions: list[tuple[str, bool, LookupLayer]] = []
+    own: dict[str, keras.LookupLayer] = {}
+    mentions: list[tuple[str, bool, keras.LookupLayer]] = []
     span = None
     for span in wire.messages(data, (0, len(data)), NODES):
         name = wire.last_bytes(data, span, NODE_PATH)
         metadata = wire.last_bytes(data, span, METADATA)
-        if len(name) > MAX_PATH:
-            what = f"a path has {len(name):,} bytes; wanted at most {MAX_PATH:,}"
+        if len(name) > keras.MAX_PATH:
+            what = f"a path has {len(name):,} bytes; wanted at most {keras.MAX_PATH:,}"
             raise InvalidFile(what, offset=span[0])
-        if not any(kind.encode() in metadata for kind in MASK_AND_OOV):
+        if not any(kind.encode() in metadata for kind in keras.MASK_AND_OOV):
             continue
         path = printable(name)
-        top = parse(path, metadata)
+        top = keras.parse(path, metadata)
         for description, is_child in _descriptions(top):
-            layer = lookup_layer(path, description)
+            layer = keras.lookup_layer(path, description)
             if description is top:
                 own[path] = layer
             else:
@@ -330,8 +323,8 @@ def _descriptions(top: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
     waiting: list[tuple[int, Any]] = [(0, top)]
     while waiting:
         depth, value = waiting.pop()
-        if isinstance(value, dict) and is_object(value):
-            if value["class_name"] in MASK_AND_OOV:
+        if isinstance(value, dict) and keras.is_object(value):
+            if value["class_name"] in keras.MASK_AND_OOV:
                 yield value, depth == 0
                 continue
             depth = 0 if value is top or value is once_more else depth + 1
@@ -341,5 +334,5 @@ def _descriptions(top: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
         ]
 
 
-def _with_words_of(layer: LookupLayer, other: LookupLayer) -> LookupLayer:
+def _with_words_of(layer: keras.LookupLayer, other: keras.LookupLayer) -> keras.LookupLayer:
     return layer if layer.vocabulary is not None else replace(layer, vocabulary=other.vocabulary)
