@@ -170,7 +170,10 @@ NUMBER = bytes(4)
         (header(key(13, NUMBER)), "a value of type 13 is not supported"),
         (header(key(8, struct.pack("<Q", 1 << 62))), "items need .* bytes, but only 0 are left"),
         (header(key(9, STRINGS + struct.pack("<Q", 1 << 60))), "items need .* only 0 are left"),
-        (header(key(9, STRINGS + struct.pack("<QQ", 1, 9))), "runs past the end of the file"),
+        (
+            header(key(9, STRINGS + struct.pack("<QQ", 1, 9))),
+            "runs past the end of the GGUF header",
+        ),
         (header(key(9, NESTED * 5 + bytes(99))), "a value of type 9 is not supported"),
         (header(key(4, NUMBER, b"tokenizer.ggml.tokens")), "tokens is not a list of strings"),
     ],

@@ -257,11 +257,11 @@ UNREADABLE: dict[str, tuple[list[dict[str, Any]], bytes, str]] = {
     "cut off": (
         [weight("w", "string", 12)],
         PACKED[:-1],
-        "a string runs past the end of its group",
+        "a string runs past the end of the files of a group",
     ),
     "numbers cut off": (
         [weight("f", "float32", 1 << 50), weight("w", "string", 1)],
-        *(PACKED, "weight 'f' runs past the end of the files"),
+        *(PACKED, "weight 'f' in the files of its group is truncated"),
     ),
     "dtype": ([weight("f", "bfloat16", 1), weight("w", "string", 1)], PACKED, "dtype 'bfloat16'"),
     "pointer": (

@@ -148,8 +148,8 @@ def unknown_id(vocabulary: Vocabulary) -> int | None:
 
 def keys_of(units: Units) -> dict[bytes, int]:
     """The keys of a trie with their values."""
-    leaves = DoubleArray(units).walk()
-    return dict(zip(leaves.keys(), leaves.values.tolist(), strict=True))
+    keys, values = DoubleArray(units).walk()
+    return dict(zip(keys, values.tolist(), strict=True))
 
 
 # "a" is 3, "ab" is 1 and "\xff" is 2^31 - 1: the units of a trie with blocks 1 to 4.

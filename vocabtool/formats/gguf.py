@@ -8,7 +8,6 @@ of version 1, big-endian files and arrays of arrays are refused: current program
 from __future__ import annotations
 
 import struct
-from array import array
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats.files import MAX_FILE, map_file
+from vocabtool.formats.files import map_file
 from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.wire import MAX_NAME, Buffer, Cursor
 from vocabtool.system.byte_strings import ByteStrings
@@ -32,7 +31,7 @@ ARRAY: Final = 9
 NUMBERS: Final = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
 
 MAX_KEYS: Final = 1 << 16  # keys, and bytes of a key; llama.cpp writes fewer than 100
-LENGTH: Final = struct.Struct("<Q")
+LENGTH: Final = 8  # bytes of the length of a string
 
 PREFIX: Final = b"tokenizer.ggml."
 TOKENS: Final = "tokenizer.ggml.tokens"
@@ -120,7 +119,7 @@ def _read_fields(buffer: Buffer) -> dict[str, Any]:
         what = f"GGUF version {version:,}, wanted 2 or 3 (little-endian): convert the model again"
         raise UnsupportedFormat(f"{what} with llama.cpp")
     header.number("<Q")  # number of tensors
-    count = header.count("<Q", 4 + LENGTH.size)
+    count = header.count("<Q", 4 + LENGTH)
     if count > MAX_KEYS:
         raise UnsupportedFormat(f"a GGUF header of {count:,} keys, wanted at most {MAX_KEYS:,}")
     fields: dict[bytes, Any] = {}
@@ -148,7 +147,7 @@ def _read_value(header: Cursor, value_type: int, wanted: bool) -> Any:
         return header.buffer[start : min(header.position, start + MAX_NAME)]
     item_type = header.number("<I") if value_type == ARRAY else value_type
     if value_type == ARRAY and item_type == STRING:
-        return _read_strings(header, wanted)
+        return header.strings(header.count("<Q", LENGTH), "<Q")
     if item_type not in NUMBERS:
         what = f"a value of type {item_type} is not supported"
         raise InvalidFile(what, offset=header.position - 4)
@@ -158,28 +157,6 @@ def _read_value(header: Cursor, value_type: int, wanted: bool) -> Any:
     count = header.count("<Q", struct.calcsize(layout))
     start = header.skip(count * struct.calcsize(layout))
     return np.frombuffer(header.buffer, layout, count, start) if wanted else None
-
-
-def _read_strings(header: Cursor, wanted: bool) -> ByteStrings | None:
-    count = header.count("<Q", LENGTH.size)
-    buffer, length_at, heads = header.buffer, LENGTH.unpack_from, array("q")
-    start = end = header.position
-    try:
-        for _ in range(count):
-            heads.append(end)
-            end += LENGTH.size + length_at(buffer, end)[0]
-    except (struct.error, OverflowError):
-        end = len(buffer) + 1
-    if end > len(buffer):
-        raise InvalidFile("a string runs past the end of the file", offset=heads[-1])
-    header.position = end
-    if not wanted:
-        return None
-    if end - start > MAX_FILE:
-        what = f"the tokens take {end - start:,} bytes, wanted at most {MAX_FILE:,}"
-        raise UnsupportedFormat(what)
-    bounds = np.append(np.frombuffer(heads, np.int64) - start, end - start).astype(np.int32)
-    return ByteStrings(buffer[start:end], bounds[:-1] + np.int32(LENGTH.size), bounds[1:])
 
 
 def _read(source: Source) -> Findings:

@@ -25,6 +25,7 @@ import binascii
 import gc
 import json
 import math
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -35,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, reading
-from vocabtool.formats import files
+from vocabtool.formats import files, wire
 from vocabtool.formats.reader import Finding, Findings, JsonReader, Source, constant
 from vocabtool.formats.saved_model.graph import MAX_ELEMENTS, MAX_RANK
 from vocabtool.system.byte_strings import ByteStrings
@@ -396,39 +397,26 @@ def _weights(
 ) -> Iterator[Finding]:
     if not paths:
         raise InvalidFile("a group of weights contains strings, but lists no files")
-    data = b"".join(_content(source.file.parent, path) for path in paths)
-    first = PurePosixPath(source.name).with_name(show(paths[0]))
-    at = 0
+    names = [expect(path, str, f"{MANIFEST}: the name of a file") for path in paths]
+    parts = []
+    for name in names:
+        with reading(show(name)):
+            file = files.named_file(source.file.parent, name.encode("utf-8", "surrogatepass"))
+            if not os.path.lexists(file):
+                what = f"{show(name)}: no such file; model.json expects it in the same folder"
+                raise NotFound(what)
+            parts.append(files.read_linkless(file))
+    first = PurePosixPath(source.name).with_name(show(names[0]))
+    values = wire.Cursor(b"".join(parts), 0, f"the files of a group ({MANIFEST})")
     for name, dtype, count in weights:
         if dtype == "string":
-            if count * LENGTH > len(data) - at:
-                left = len(data) - at
-                what = f"{count:,} strings do not fit into the remaining {left:,} bytes"
-                raise InvalidFile(what, offset=at)
-            entries: list[bytes] = []
-            for _ in range(count):
-                start = at + LENGTH
-                end = start + int.from_bytes(data[at:start], "little")
-                if end > len(data):
-                    what = "a string runs past the end of its group of files (weightsManifest)"
-                    raise InvalidFile(what, offset=at)
-                entries.append(data[start:end])
-                at = end
+            if count * LENGTH > values.left:
+                what = f"{count:,} strings do not fit into the remaining {values.left:,} bytes"
+                raise InvalidFile(what, offset=values.position)
             place = Place(str(first), f"weight {show(name)}")
-            yield constant(show(name), ByteStrings.of(entries), place)
+            yield constant(show(name), values.strings(count, "<I"), place)
         elif dtype in SIZES:
-            at += count * SIZES[dtype]
+            values.name = f"weight {show(name)!r} in the files of its group"
+            values.skip(count * SIZES[dtype])
         else:
             raise InvalidFile(f"weight {show(name)!r} has the unknown dtype {show(dtype)!r}")
-        if at > len(data):
-            raise InvalidFile(f"weight {show(name)!r} runs past the end of the files")
-
-
-def _content(folder: Path, name: object) -> bytes:
-    text = expect(name, str, f"{MANIFEST}: the name of a file")
-    with reading(show(text)):
-        file = files.named_file(folder, text.encode("utf-8", "surrogatepass"))
-        files.refuse_link(file)
-        if not file.is_file():
-            raise NotFound(f"{show(text)}: no such file; model.json expects it in the same folder")
-        return files.read_file(file, files.MAX_FILE)

@@ -19,6 +19,7 @@ distance back to the value.
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from mmap import mmap
@@ -27,7 +28,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile
+from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.system.byte_strings import ByteStrings, Offsets
 
 Buffer = bytes | mmap
@@ -136,15 +137,13 @@ class Cursor:
     """A position in a buffer, for reading one value after another.
 
     Each read is checked against the end of the buffer, and moves ``position`` behind the value.
-    ``name``: what is read, in messages. ``base``: what is added to positions in messages, if the
-    buffer is a part of a file.
+    ``name``: what is read, in messages.
     """
 
-    def __init__(self, buffer: Buffer, position: int = 0, name: str = "it", base: int = 0) -> None:
+    def __init__(self, buffer: Buffer, position: int, name: str) -> None:
         self.buffer = buffer
         self.position = position
         self.name = name
-        self.base = base
 
     @property
     def left(self) -> int:
@@ -155,7 +154,7 @@ class Cursor:
         start = self.position
         if not 0 <= size <= len(self.buffer) - start:
             what = f"wanted {size:,} bytes, but only {self.left:,} are left"
-            raise InvalidFile(f"{self.name} is truncated: {what}", offset=self.base + start)
+            raise InvalidFile(f"{self.name} is truncated: {what}", offset=start)
         self.position = start + size
         return start
 
@@ -168,22 +167,36 @@ class Cursor:
         start = self.skip(struct.calcsize(layout))
         return struct.unpack_from(layout, self.buffer, start)[0]
 
-    def varint(self) -> int:
-        value, self.position = varint(self.buffer, self.position, len(self.buffer))
-        return value
-
     def count(self, layout: str, item_size: int = 1) -> int:
         """Read the number of items that follow. Each takes at least ``item_size`` bytes."""
         start = self.position
         count: int = self.number(layout)
         if count * item_size > self.left:
-            what = f"{count:,} items need {count * item_size:,} bytes"
-            raise InvalidFile(
-                f"{self.name}: {what}, but only {self.left:,} are left", offset=self.base + start
-            )
+            what = f"{count:,} items need {count * item_size:,} bytes, but only {self.left:,} are"
+            raise InvalidFile(f"{self.name}: {what} left", offset=start)
         return count
 
+    def strings(self, count: int, layout: str) -> ByteStrings:
+        """Read ``count`` strings, each after its length, whose ``struct`` format is ``layout``."""
+        size, length_at = struct.calcsize(layout), struct.Struct(layout).unpack_from
+        start, end, heads = self.position, self.position, array("q")
+        try:
+            for _ in range(count):
+                heads.append(end)
+                end += size + length_at(self.buffer, end)[0]
+        except (struct.error, OverflowError):
+            end = len(self.buffer) + 1
+        if end > len(self.buffer):
+            raise InvalidFile(f"a string runs past the end of {self.name}", offset=heads[-1])
+        if end - start > MAX_STRINGS:
+            what = f"strings of {end - start:,} bytes, wanted at most {MAX_STRINGS:,}"
+            raise UnsupportedFormat(f"{self.name}: {what}")
+        self.position = end
+        bounds = np.append(np.frombuffer(heads, np.int64) - start, end - start).astype(np.int32)
+        return ByteStrings(self.buffer[start:end], bounds[:-1] + np.int32(size), bounds[1:])
 
+
+MAX_STRINGS: Final = 1 << 28  # bytes of strings with their lengths
 WINDOW: Final = 1 << 16  # bytes examined at a time: larger arrays would allocate new pages
 MAX_NAME: Final = 256  # bytes of a name in a message or table that are kept
 LENGTH_BYTES: Final = 5  # a longer varint is a length of 2^35 or more, larger than any file

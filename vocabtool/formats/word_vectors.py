@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,10 +162,9 @@ class WordVectors:
         return Path(folder or self._file.parent) / f"{self._file.name}.{key[:12]}.npy"
 
 
-class _Layout(NamedTuple):
-    dim: int
-    promised: int | None  # number of words in the header, if there is one
-    start: int  # where the first line after the header begins
+# The dimension, the number of words in the header if there is one, and where the first line after
+# the header begins.
+_Layout = tuple[int, int | None, int]
 
 
 def _layout(source: Source) -> _Layout | str:
@@ -197,7 +196,7 @@ def _layout(source: Source) -> _Layout | str:
         return "its first line has a tab, wanted spaces between the values"
     if not header and not any(map(FRACTION.search, lines[:SAMPLE])):
         return "the numbers in its lines are whole, wanted some with a fraction"
-    return _Layout(dim, int(header[1]) if header else None, start)
+    return dim, int(header[1]) if header else None, start
 
 
 def _open_text(source: Source, layout: _Layout | str) -> VectorFile:
@@ -251,14 +250,15 @@ def _is_number(part: bytes) -> bool:
 
 
 def _words(file: BinaryIO, layout: _Layout, starts: list[NDArray[np.int64]]) -> Iterator[bytes]:
-    number, at = 1 + (layout.promised is not None), layout.start
+    dim, promised, at = layout
+    number = 1 + (promised is not None)
     file.seek(at)
     rest = b""
     while piece := file.read(WINDOW):
         data = rest + piece
         whole = data.rfind(b"\n") + 1
         if whole:
-            words, begins = _cut_window(data, layout.dim, at, number)
+            words, begins = _cut_window(data, dim, at, number)
             yield from words
             starts.append(begins)
             number += len(words)
@@ -267,7 +267,7 @@ def _words(file: BinaryIO, layout: _Layout, starts: list[NDArray[np.int64]]) -> 
         if len(rest) > MAX_LINE:
             raise InvalidFile(f"a line has more than {MAX_LINE:,} bytes", offset=at)
     if rest:
-        words, begins = _cut_window(rest + b"\n", layout.dim, at, number)
+        words, begins = _cut_window(rest + b"\n", dim, at, number)
         yield from words
         starts.append(begins)
 

@@ -105,9 +105,9 @@ def dangerous_ops(graphs: Sequence[MetaGraph]) -> tuple[str, ...]:
                 place = graph.place(body, node.name).place
                 found[node.op] = f"{printable(node.op)} at {place}"
     elsewhere = (
-        f"the asset {printable(asset.filename)!r} is a path, not the name of a file"
-        for asset in graph.assets
-        if asset.filename in (b"", b".", b"..") or any(c in asset.filename for c in b"/\\:\0")
+        f"the asset {printable(name)!r} is a path, not the name of a file"
+        for _, name in graph.assets
+        if name in (b"", b".", b"..") or any(c in name for c in b"/\\:\0")
     )
     return (*found.values(), *elsewhere)
 

@@ -126,11 +126,8 @@ class ObjectGraph:
         return paths
 
 
-class Asset(NamedTuple):
-    """A file in ``assets/``: its untrusted name, and the graph node with the path of the file."""
-
-    node: bytes
-    filename: bytes
+# A file in ``assets/``: the graph node with the path of the file, and its untrusted name.
+Asset = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True)
@@ -159,14 +156,14 @@ class MetaGraph:
 
     def asset_of(self, node: bytes) -> bytes | None:
         """Return the file name of the asset with this graph node; ``None`` if there is none."""
-        return next((asset.filename for asset in self.assets if asset.node == node), None)
+        return next((filename for owner, filename in self.assets if owner == node), None)
 
     def asset_of_object(self, object_id: int) -> bytes | None:
         if self.objects.kind(object_id) != "asset":
             return None
         payload = self.objects.objects[object_id].payload
         position = wire.last_integer(self.objects.buffer, payload, 1)
-        return self.assets[position].filename if 0 <= position < len(self.assets) else None
+        return self.assets[position][1] if 0 <= position < len(self.assets) else None
 
 
 def pick_serving(tags: Sequence[Sequence[str]]) -> int:
@@ -232,7 +229,7 @@ def _read_asset(buffer: Buffer, span: Span) -> Asset:
     node = b""
     for tensor_info in wire.messages(buffer, span, 1):
         node = bytes(wire.last_bytes(buffer, tensor_info, 1)).partition(b":")[0]
-    return Asset(node, bytes(wire.last_bytes(buffer, span, 2)))
+    return node, bytes(wire.last_bytes(buffer, span, 2))
 
 
 def _read_object_graph(buffer: Buffer, span: Span) -> ObjectGraph:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -43,15 +43,9 @@ GENERATED_NAME: Final = re.compile(r"(Const|keys|values|hash_table|MutableHashTa
 KERAS_UNKNOWN: Final = {"text": "[UNK]", "integer": "-1"}
 
 
-class Buckets(NamedTuple):
-    """A range of ids for unknown words. A hash of the word selects one of these ids.
-
-    ``first``: the lowest id; ``None`` if the range follows the ids of the table. ``size``: the
-    number of ids.
-    """
-
-    first: int | None
-    size: int
+# A range of ids for unknown words, one of which a hash of the word selects: the lowest id (``None``
+# if the range follows the ids of the table), and the number of ids.
+Buckets = tuple[int | None, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +225,12 @@ def _buckets(linker: Linker, body: Body, instead: Reference) -> Buckets | None:
     made = _source(body, instead)
     count = _hash_size(linker, body, made)
     if made is None or count is not None:
-        return None if count is None else Buckets(0, count)
+        return None if count is None else (0, count)
     for position in (0, 1) if made.op in ADDITIONS else ():
         count = _hash_size(linker, body, _source(body, made.data_input(position)))
         if count is not None:  # Keras adds a constant, TensorFlow the table's size
             first = scalar(linker.origin(body, made.data_input(1 - position)))
-            return Buckets(first if isinstance(first, int) else None, count)
+            return first if isinstance(first, int) else None, count
     return None
 
 

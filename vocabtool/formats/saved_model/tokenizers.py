@@ -27,8 +27,8 @@ does not have the label ``c``, there is no such child.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,60 +59,6 @@ SHARED_KEY_BYTES: Final = 1 << 22
 CHUNK: Final = 1 << 16  # nodes expanded at a time, to keep temporary arrays small
 
 
-class Level(NamedTuple):
-    """All nodes of a trie at one depth.
-
-    ``labels``: the label of each node. ``parents``: the index of each node's parent in the level
-    above.
-    """
-
-    parents: NDArray[np.int32]
-    labels: NDArray[np.uint8]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Leaves:
-    """All values below one node of a trie, shortest keys first; keys are built on request.
-
-    - ``values``: int32, shape (n,).
-    - ``lengths``: the length of each value's key in bytes, int32, shape (n,).
-    - ``nodes``: the index of each value's node in its level, int32, shape (n,).
-    - ``levels``: the levels from depth 1 on.
-    - ``max_bytes``: the limit for the size of all keys together.
-    """
-
-    values: NDArray[np.int32]
-    lengths: NDArray[np.int32]
-    nodes: NDArray[np.int32]
-    levels: tuple[Level, ...]
-    max_bytes: int
-
-    def keys(self, chosen: NDArray[np.bool_] | None = None, prefix: bytes = b"") -> ByteStrings:
-        """Return the keys of all values, each with ``prefix`` at the beginning.
-
-        ``chosen``: a mask of the values, shape (n,), if only some keys are wanted.
-        """
-        kept = np.flatnonzero(np.ones(len(self.values), np.bool_) if chosen is None else chosen)
-        lengths = self.lengths[kept]
-        total = int(lengths.sum(dtype=np.int64)) + len(prefix) * len(kept)
-        if total > self.max_bytes:
-            what = f"the keys of a trie take {total:,} bytes, wanted at most {self.max_bytes:,}"
-            raise InvalidFile(what)
-        ends = np.cumsum(lengths + len(prefix), dtype=np.int32)
-        starts, nodes = ends - lengths, self.nodes[kept]
-        data = np.zeros(total, np.uint8)
-        for at, byte in enumerate(prefix):
-            data[starts - len(prefix) + at] = byte
-        # Write all keys from their last bytes to their first, level by level up to the root.
-        deepest = int(lengths[-1]) if len(lengths) else 0
-        for depth in range(deepest, 0, -1):
-            level = self.levels[depth - 1]
-            deep = slice(int(np.searchsorted(lengths, depth)), None)
-            data[starts[deep] + (depth - 1)] = level.labels[nodes[deep]]
-            nodes[deep] = level.parents[nodes[deep]]
-        return ByteStrings.contiguous(data.tobytes(), ends)
-
-
 class DoubleArray:
     """A trie in the layout of darts-clone. ``units``: uint32, shape (n,)."""
 
@@ -128,8 +74,8 @@ class DoubleArray:
         self._bases = (edges >> np.uint64(8)).astype(np.uint32)  # of the parent, ascending
         self._labels = (edges & np.uint64(0xFF)).astype(np.uint8)
 
-    def walk(self, root: int = 0) -> Leaves:
-        """Return every value below unit ``root``, shortest keys first.
+    def walk(self, root: int = 0) -> tuple[ByteStrings, NDArray[np.int32]]:
+        """Return every key below unit ``root``, shortest first, and its value: int32, shape (n,).
 
         Raises :class:`InvalidFile` if the trie is damaged or may have a cycle.
         """
@@ -137,8 +83,9 @@ class DoubleArray:
         if not 0 <= root < size:
             raise InvalidFile(f"a trie of {size:,} units has no unit {root:,}")
         room = size + SHARED_NODES
-        levels: list[Level] = []
-        ends: list[NDArray[np.int32]] = []  # for each level: the indices of nodes that end a key,
+        # For each depth: the index of each node's parent in the depth above, and the node's label.
+        levels: list[tuple[NDArray[np.int32], NDArray[np.uint8]]] = []
+        ends: list[NDArray[np.int32]] = []  # for each depth: the indices of nodes that end a key,
         values: list[NDArray[np.int32]] = []  # and the values of these keys
         nodes = np.array([root], np.uint32)
         while len(nodes):
@@ -148,32 +95,27 @@ class DoubleArray:
             ending = np.flatnonzero(units & np.uint32(HAS_VALUE))
             positions = bases[ending]
             outside = positions >= size
-            found = self.units[np.where(outside, 0, positions)]
-            wrong = np.flatnonzero(outside | (found < VALUE))
+            stored = self.units[np.where(outside, 0, positions)]
+            wrong = np.flatnonzero(outside | (stored < VALUE))
             if len(wrong):
-                units = (
-                    f"{nodes[ending[wrong[0]]]:,} of a trie refers to unit {positions[wrong[0]]:,}"
-                )
-                raise InvalidFile(f"unit {units}, which should be a value but is not")
+                what = f"unit {nodes[ending[wrong[0]]]:,} of a trie refers to unit"
+                raise InvalidFile(f"{what} {positions[wrong[0]]:,}, which has no value")
             ends.append(ending.astype(np.int32))
-            values.append((found & np.uint32(VALUE - 1)).astype(np.int32))
-            level = self._children(bases, room)
-            nodes = bases[level.parents] ^ level.labels
-            levels.append(level)
+            values.append((stored & np.uint32(VALUE - 1)).astype(np.int32))
+            parents, labels = self._children(bases, room)
+            nodes = bases[parents] ^ labels
+            levels.append((parents, labels))
             room -= len(nodes)
             if len(levels) > MAX_PIECE and len(nodes):
                 what = f"a key of a trie is longer than {MAX_PIECE:,} bytes"
                 raise InvalidFile(f"{what}: the trie may have a cycle")
-        return Leaves(
-            np.concatenate(values),
-            np.repeat(np.arange(len(ends), dtype=np.int32), [*map(len, ends)]),
-            np.concatenate(ends),
-            tuple(levels),
-            KEY_BYTES_PER_UNIT * size + SHARED_KEY_BYTES,
-        )
+        lengths = np.repeat(np.arange(len(ends), dtype=np.int32), [*map(len, ends)])
+        return self._keys(levels, lengths, np.concatenate(ends)), np.concatenate(values)
 
-    def _children(self, bases: NDArray[np.uint32], room: int) -> Level:
-        parts: list[Level] = []
+    def _children(
+        self, bases: NDArray[np.uint32], room: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+        all_parents, all_labels = [], []
         for at in range(0, len(bases), CHUNK):
             chunk = bases[at : at + CHUNK]
             first = np.searchsorted(self._bases, chunk, "left")
@@ -185,12 +127,29 @@ class DoubleArray:
                 raise InvalidFile(f"a trie of {len(self.units):,} units has {what}")
             parents = np.repeat(np.arange(len(chunk), dtype=np.int32), counts)
             before = np.cumsum(counts) - counts
-            edges = (first - before)[parents] + np.arange(total)
-            parts.append(Level(parents + np.int32(at), self._labels[edges]))
-        return Level(
-            np.concatenate([part.parents for part in parts]),
-            np.concatenate([part.labels for part in parts]),
-        )
+            all_parents.append(parents + np.int32(at))
+            all_labels.append(self._labels[(first - before)[parents] + np.arange(total)])
+        return np.concatenate(all_parents), np.concatenate(all_labels)
+
+    def _keys(
+        self,
+        levels: list[tuple[NDArray[np.int32], NDArray[np.uint8]]],
+        lengths: NDArray[np.int32],
+        nodes: NDArray[np.int32],
+    ) -> ByteStrings:
+        total = int(lengths.sum(dtype=np.int64))
+        most = KEY_BYTES_PER_UNIT * len(self.units) + SHARED_KEY_BYTES
+        if total > most:
+            raise InvalidFile(f"the keys of a trie take {total:,} bytes, wanted at most {most:,}")
+        ends = np.cumsum(lengths, dtype=np.int32)
+        starts, data = ends - lengths, np.zeros(total, np.uint8)
+        # Write all keys from their last bytes to their first, level by level up to the root.
+        for depth in range(int(lengths[-1]) if len(lengths) else 0, 0, -1):
+            parents, labels = levels[depth - 1]
+            deep = slice(int(np.searchsorted(lengths, depth)), None)
+            data[starts[deep] + (depth - 1)] = labels[nodes[deep]]
+            nodes[deep] = parents[nodes[deep]]
+        return ByteStrings.contiguous(data.tobytes(), ends)
 
 
 SENTENCEPIECE: Final = b"SentencepieceOp"
@@ -321,22 +280,21 @@ def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
         raise UnsupportedFormat(f"{what}; pass the original SentencePiece model instead")
     unknown_id = model.integer(3, -1)
     offset = model.integer(5)
-    leaves = DoubleArray(model.table(6).vector(0, "<u4")).walk()
+    keys, values = DoubleArray(model.table(6).vector(0, "<u4")).walk()
     total = len(model.vector(7, "<f4"))
-    if len(leaves.values) and int(leaves.values.max()) >= total:
-        got = leaves.values.max()
-        raise InvalidFile(f"a piece has id {got}, but there are only {total:,} scores")
-    ids = leaves.values.astype(np.int64)
+    if len(values) and int(values.max()) >= total:
+        raise InvalidFile(f"a piece has id {values.max()}, but there are only {total:,} scores")
+    ids = values.astype(np.int64)
     ids[ids != unknown_id] += offset  # as the tokenizer returns them
     notes = ["▁ stands for a space"]
-    if missing := total - len(leaves.values):
+    if missing := total - len(values):
         notes.append(
             f"{missing:,} of {total:,} pieces (unknown and control pieces) are not in this buffer"
         )
     if offset:
         notes.append(f"ids are shifted by {offset}")
     unknown = None if unknown_id < 0 else unknown_id
-    return Pieces.by_id(leaves.keys(), ids, unknown, tuple(notes))
+    return Pieces.by_id(keys, ids, unknown, tuple(notes))
 
 
 def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Pieces:
@@ -345,9 +303,17 @@ def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Piec
     if unknown_id < 0:
         raise InvalidFile(f"the unknown piece has id {unknown_id}, wanted 0 or more")
     trie = DoubleArray(model.vector(0, "<u4"))
-    words, word_ids = _below(trie.walk(), False, b"", unknown_id)
-    suffixes, suffix_ids = _below(trie.walk(model.uint(3)), True, indicator, unknown_id)
-    ids = np.concatenate([word_ids, suffix_ids, [unknown_id]])
+    entries: list[bytes] = []
+    id_lists = []
+    for root, prefix in ((0, b""), (model.uint(3), indicator)):  # words, then suffixes
+        keys, stored = trie.walk(root)
+        numbers = stored >> ID_SHIFT & ID_MASK
+        chosen = ((stored & IS_SUFFIX) != 0) == bool(id_lists)
+        chosen &= (stored & LENGTH_MASK) + 1 == keys.lengths
+        chosen &= numbers != unknown_id
+        entries += (prefix + key for key in keys.take(np.flatnonzero(chosen)))
+        id_lists.append(numbers[chosen].astype(np.int64))
+    ids = np.concatenate([*id_lists, [unknown_id]])
     # The pieces of the indicator itself: some occur nowhere else. The buffer has only their ids and
     # lengths. For a single unknown piece, the length is not that of the indicator.
     values = model.vector(8, "<i4").astype(np.int64)
@@ -359,15 +325,5 @@ def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Piec
             if (id_ := value >> ID_SHIFT & ID_MASK) not in ids:
                 more[id_] = indicator + part if value & IS_SUFFIX else part
     ids = np.concatenate([ids, np.fromiter(more, np.int64, len(more))])
-    entries = ByteStrings.of([*words, *suffixes, model.string(6), *more.values()])
-    return Pieces.by_id(entries, ids, unknown_id)
-
-
-def _below(
-    leaves: Leaves, suffixes: bool, indicator: bytes, unknown_id: int
-) -> tuple[ByteStrings, NDArray[np.int64]]:
-    ids = leaves.values >> ID_SHIFT & ID_MASK
-    chosen = ((leaves.values & IS_SUFFIX) != 0) == suffixes
-    chosen &= (leaves.values & LENGTH_MASK) + 1 == leaves.lengths
-    chosen &= ids != unknown_id
-    return leaves.keys(chosen, indicator), ids[chosen].astype(np.int64)
+    entries += (model.string(6), *more.values())
+    return Pieces.by_id(ByteStrings.of(entries), ids, unknown_id)
