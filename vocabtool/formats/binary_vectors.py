@@ -273,7 +273,11 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
                 raise UnsupportedFormat(f"{what}: save both with `numpy.savez`")
             stored = ByteStrings.of(_array_words(archive.read(WORDS)))
             if RULE in archive.names:
-                rule = _array_rule(archive.read(RULE))
+                rules = list(map(decode, _array_words(archive.read(RULE))))
+                rule = rules[0] if len(rules) == 1 else ""
+                if not may_state(rule):
+                    what = f"got {len(rules):,}: {rule[:80]!r}"
+                    raise InvalidFile(f"{RULE}: wanted one rule: {RULES}; {what}")
                 notes.append(f"rule: {rule}")
         place = Place(file.name, WORDS)
         with zipfile.ZipFile(file) as zipped:
@@ -335,14 +339,6 @@ def _array_words(data: bytes) -> Iterator[bytes]:
                 yield word if isinstance(word, bytes) else word.encode("utf-8", "surrogateescape")
     except ValueError as error:
         raise InvalidFile(f"a word is not Unicode: {error}") from error
-
-
-def _array_rule(data: bytes) -> str:
-    rules = list(map(decode, _array_words(data)))
-    rule = rules[0] if len(rules) == 1 else ""
-    if not may_state(rule):
-        raise InvalidFile(f"{RULE}: wanted one rule: {RULES}; got {len(rules):,}: {rule[:80]!r}")
-    return rule
 
 
 def may_state(rule: str) -> bool:

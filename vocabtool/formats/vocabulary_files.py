@@ -372,15 +372,14 @@ def _written_as(source: Source) -> FileFormat | None:
     return "json" if JSON_BEGINS.match(source.head) else None
 
 
-def _recognise(source: Source) -> str | None:
-    is_ours = _written_as(source) is not None
-    return None if is_ours else "not a JSON, CSV or Parquet file written by extract"
-
-
 def _read_model(source: Source) -> Findings:
     vocabulary = read(source.file, _written_as(source))
     place = Place(source.name, "written by vocabtool extract")
     return Findings([replace(vocabulary, places=(place, *vocabulary.places))])
 
 
-READER: Final = Reader("file of vocabtool extract", _recognise, _read_model)
+READER: Final = Reader(
+    "file of vocabtool extract",
+    lambda source: None if _written_as(source) else "not a JSON, CSV or Parquet file of extract",
+    _read_model,
+)

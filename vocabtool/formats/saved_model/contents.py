@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ from vocabtool.formats.saved_model.graph import (
 )
 from vocabtool.formats.saved_model.meta_graph import COPIES, Linker, Origin, Table, table_of
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
-from vocabtool.vocabulary import EntryType, Place, Vocabulary, is_utf8, printable
+from vocabtool.vocabulary import EntryType, Place, Vocabulary, in_id_order, is_utf8, printable
 
 if TYPE_CHECKING:
     from vocabtool.formats.saved_model.checkpoint import Checkpoint
@@ -160,23 +160,15 @@ class Column:
     caveat: str = NO_IDS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableContents:
+class TableContents(NamedTuple):
     """The words of a table.
 
-    - ``ids``: the id of each entry, in any order; ``None`` if the positions of entries are the ids.
-    - ``name``, ``place``: the name and the place of the words.
-    - ``caveats``: notes on the ids.
-    - ``constants``: the nodes that contain the keys and the values, as (body name, node name).
+    ``words``: named after the place of the words, with notes on the ids. ``constants``: the nodes
+    that contain the keys and the values, as (body name, node name).
     """
 
     table: Table
-    entries: ByteStrings
-    ids: Numbers | None
-    name: str
-    place: Place
-    entry_type: EntryType
-    caveats: tuple[str, ...]
+    words: Vocabulary
     constants: tuple[tuple[bytes, bytes], ...]
 
 
@@ -254,16 +246,15 @@ def _join(
         ids = ids[: len(entries)]
         if ids and not (ids[0] in word_list.INT64 and ids[-1] in word_list.INT64):
             raise InvalidFile(f"ids from {ids[0]} to {ids[-1]} do not fit into 64-bit integers")
-    return TableContents(
-        table=table,
-        entries=entries,
-        ids=ids,
-        name=words.name,
-        place=words.place,
+    if ids is not None and len(ids) != len(entries):
+        raise InvalidFile(f"{len(entries):,} entries but {len(ids):,} ids")
+    vocabulary = Vocabulary(
+        *(words.name, "table", *in_id_order(entries, ids)),
+        places=(words.place,),
         entry_type=entry_type,
-        caveats=caveats,
-        constants=constants,
+        notes=caveats,
     )
+    return TableContents(table, vocabulary, constants)
 
 
 def _column(linker: Linker, origin: Origin | None) -> Column:

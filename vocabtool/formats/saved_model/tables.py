@@ -26,7 +26,7 @@ from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model.contents import TableContents, scalar
 from vocabtool.formats.saved_model.graph import PIECE_OP, TABLE_OP, Body, Node, Reference
 from vocabtool.formats.saved_model.meta_graph import COPIES, Linker, Table
-from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary, decode, in_id_order, printable
+from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary, decode, printable
 
 FINDS: Final = frozenset((b"LookupTableFind", b"LookupTableFindV2"))
 WORDPIECES: Final = frozenset((b"WordpieceTokenizeWithOffsets",))
@@ -111,25 +111,18 @@ class TableDescriber:
         return self._object_ids.get(table.key) if table.object_id is None else table.object_id
 
     def _vocabulary(self, contents: TableContents, label: str) -> Vocabulary:
-        table, ids = contents.table, contents.ids
-        if ids is not None and len(ids) != len(contents.entries):
-            raise InvalidFile(f"{len(contents.entries):,} entries but {len(ids):,} ids")
-        entries, first_id, sorted_ids = in_id_order(contents.entries, ids)
-        vocabulary = Vocabulary(
+        table, words = contents.table, contents.words
+        entries, place = words.stored, words.places[0]
+        vocabulary = replace(
+            words,
             name=self._name(contents),
-            kind="table",
-            stored=entries,
-            first_id=first_id,
-            ids=sorted_ids,
-            places=(Place(contents.place.file, f"{contents.place.place}, fills {label}"),),
-            entry_type=contents.entry_type,
-            notes=contents.caveats,
+            places=(Place(place.file, f"{place.place}, fills {label}"),),
         )
         lookup, unknown = self._lookups.get(table.key), None
         if lookup is not None and lookup.buckets is not None:
             first, size = lookup.buckets
             if first is None:  # a table accepts a duplicate only with the same id
-                first = len(entries) if sorted_ids is None else entries.distinct
+                first = len(entries) if words.ids is None else entries.distinct
             unknown = Unknown(first, size)
         elif lookup is not None and isinstance(lookup.default, int):
             unknown = Unknown(lookup.default)
@@ -156,8 +149,8 @@ class TableDescriber:
             return parts[1] if len(parts) > 1 else parts[0]
         if path := self._objects.paths.get(object_id):
             return printable(path)
-        if not GENERATED_NAME.fullmatch(contents.name.rpartition("/")[2]):
-            return contents.name
+        if not GENERATED_NAME.fullmatch(contents.words.name.rpartition("/")[2]):
+            return contents.words.name
         # The table's innermost scope whose name is not generated.
         name = printable(table.node.name)
         scope, _, last = name.rpartition("/")
