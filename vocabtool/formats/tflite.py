@@ -13,7 +13,7 @@ HashtableOptions) and tensorflow/lite/string_util.h (strings in a buffer). Weigh
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,13 +57,9 @@ MAX_INPUTS: Final = 8  # inputs of an operator that are looked at
 NOT_READ: Final = "its words are not read"
 
 
-class _Tensor(NamedTuple):
-    name: str
-    type: int  # a TensorType
-    buffer: int  # index of the buffer with the value; 0: none
-
-
 class _Model:
+    """The walk over a model. A tensor is given as its table, or its number in its graph."""
+
     def __init__(self, source: Source) -> None:
         buffer = map_file(source.file)
         root = wire.flatbuffer_root(buffer)
@@ -73,7 +69,7 @@ class _Model:
         self._used: set[int] = set()  # buffers whose strings were read
         # by table: the id of unknown words; tables and the tensors that fill them
         self._defaults: dict[int | None, int] = {}
-        self._filled: list[tuple[int | None, _Tensor, _Tensor]] = []
+        self._filled: list[tuple[int | None, Table, Table]] = []
         self.findings = Findings()
         codes, graphs = root.tables(MODEL_CODES), root.tables(MODEL_GRAPHS)
         parts = 0
@@ -84,17 +80,14 @@ class _Model:
                 what = f"the model has more than {MAX_PARTS:,} tensors and operators"
                 raise UnsupportedFormat(what)
         wanted = {
-            number: (
-                code.integer(CODE_BUILTIN),
-                code.vector(CODE_CUSTOM, "u1")[:MAX_NAME].tobytes(),
-            )
+            number: (code.integer(CODE_BUILTIN), _beginning(code, CODE_CUSTOM))
             for number, code in enumerate(codes)
             if code.has(CODE_CUSTOM) or code.integer(CODE_BUILTIN) in (HASHTABLE, FIND, IMPORT)
         }
         for number, graph in enumerate(graphs):
             self._read_operators(graph, wanted, f"graph {number}, operator ")
         for table, keys, values in self._filled:
-            place = Place(self._file, f"table filled from tensor {keys.name}")
+            place = Place(self._file, f"table filled from tensor {_name(keys)}")
             with self.findings.warning(place.place, NOT_READ, kind=InvalidFile):
                 self._read_table(keys, values, self._defaults.get(table), place)
         for number, graph in enumerate(graphs):
@@ -105,6 +98,7 @@ class _Model:
     ) -> None:
         # One graph imports keys and values into a table; another one looks words up in it.
         table_of: dict[int, int] = {}
+        tensors = graph.tables(GRAPH_TENSORS)
         for operator in graph.tables(GRAPH_OPERATORS):
             code, custom = wanted.get(operator.uint(OPERATOR_CODE), (0, b""))
             if not code and not custom:
@@ -114,37 +108,37 @@ class _Model:
             if custom:
                 place = Place(self._file, scope + printable(custom))
                 with self.findings.warning(place.place, NOT_READ):
-                    tensors = [_tensor(graph, number) for number in inputs if number >= 0]
-                    name = _tensor(graph, outputs[0]).name if outputs else printable(custom)
-                    self._read_tokenizer(operator, custom, tensors, name, place)
+                    name = _name(tensors[outputs[0]]) if outputs else printable(custom)
+                    given = [tensors[number] for number in inputs if number >= 0]
+                    self._read_tokenizer(operator, custom, given, name, place)
             elif code == HASHTABLE:
                 table_id = operator.table(OPERATOR_OPTIONS).integer(TABLE_ID)
                 table_of |= dict.fromkeys(outputs, table_id)
             elif len(inputs) == 3 and code == IMPORT:
-                keys, values = (_tensor(graph, number) for number in inputs[1:])
+                keys, values = tensors[inputs[1]], tensors[inputs[2]]
                 self._filled.append((table_of.get(inputs[0]), keys, values))
             elif len(inputs) == 3 and inputs[0] in table_of:
-                numbers = self._integers(_tensor(graph, inputs[2]))
+                numbers = self._integers(tensors[inputs[2]])
                 if numbers is not None and len(numbers) == 1:
                     self._defaults[table_of[inputs[0]]] = int(numbers[0])
 
-    def _read_table(
-        self, keys: _Tensor, values: _Tensor, default: int | None, place: Place
-    ) -> None:
+    def _read_table(self, keys: Table, values: Table, default: int | None, place: Place) -> None:
         ids = self._integers(values)
-        if keys.type != STRING or ids is None:
+        if keys.byte(TENSOR_TYPE) != STRING or ids is None:
             return  # an inverse table; its words are listed as a constant
         entries = self._strings(keys)
         if len(entries) != len(ids):
             raise InvalidFile(f"{len(entries):,} words, but {len(ids):,} ids")
-        self._used.add(keys.buffer)
+        self._used.add(keys.uint(TENSOR_BUFFER))
         unknown = None if default is None else Unknown(default)
         self.findings.found.append(
-            Vocabulary.from_ids(keys.name, "table", entries, ids, unknown=unknown, places=(place,))
+            Vocabulary.from_ids(
+                _name(keys), "table", entries, ids, unknown=unknown, places=(place,)
+            )
         )
 
     def _read_tokenizer(
-        self, operator: Table, custom: bytes, tensors: list[_Tensor], name: str, place: Place
+        self, operator: Table, custom: bytes, tensors: list[Table], name: str, place: Place
     ) -> None:
         op = custom.removeprefix(b"Flex")
         op = SAME_AS.get(op, op)
@@ -155,12 +149,12 @@ class _Model:
                 raise InvalidFile("the operator's options contain no NodeDef")
             data = Node.parse(strings[1], (0, len(strings[1]))).bytes_of(b"model")
         elif op in KINDS:
-            models = [tensor for tensor in tensors if tensor.type in BYTES and tensor.buffer]
+            models = [tensor for tensor in tensors if tensor.byte(TENSOR_TYPE) in BYTES]
+            models = [tensor for tensor in models if tensor.uint(TENSOR_BUFFER)]
             data = self._value(models[0]) if models else b""
         elif len(options) >= LARGE:
-            raise InvalidFile(
-                f"an unknown operator, whose options ({len(options):,} bytes) may contain words"
-            )
+            what = f"an unknown operator, whose options ({len(options):,} bytes) may contain words"
+            raise InvalidFile(what)
         else:
             return
         if not data:
@@ -168,24 +162,23 @@ class _Model:
         self.findings.found.append(pieces_of(op, data).vocabulary(name, KINDS[op], place))
 
     def _read_constants(self, graph: Table, scope: str) -> None:
-        for number, table in enumerate(graph.tables(GRAPH_TENSORS)):
-            buffer = table.uint(TENSOR_BUFFER)  # buffer 0 is empty by convention
-            if table.byte(TENSOR_TYPE) != STRING or not buffer or buffer in self._used:
+        for number, tensor in enumerate(graph.tables(GRAPH_TENSORS)):
+            buffer = tensor.uint(TENSOR_BUFFER)  # buffer 0 is empty by convention
+            if tensor.byte(TENSOR_TYPE) != STRING or not buffer or buffer in self._used:
                 continue
             self._used.add(buffer)
-            tensor = _tensor(graph, number)
-            place = Place(self._file, scope + tensor.name)
+            name = _name(tensor, f"tensor {number}")
+            place = Place(self._file, scope + name)
             with self.findings.warning(place.place, kind=InvalidFile):
                 if entries := self._strings(tensor):
                     note = "the purpose of these strings is unknown"
-                    self.findings.found.append(constant(tensor.name, entries, place, (note,)))
+                    self.findings.found.append(constant(name, entries, place, (note,)))
 
-    def _value(self, tensor: _Tensor) -> bytes:
-        holder = self._buffers[tensor.buffer]
+    def _value(self, tensor: Table) -> bytes:
+        holder = self._buffers[tensor.uint(TENSOR_BUFFER)]
         if holder.has(BUFFER_OFFSET):
-            raise InvalidFile(
-                "the tensor's value was not read, because it is stored after the flatbuffer"
-            )
+            what = "the tensor's value was not read, because it is stored after the flatbuffer"
+            raise InvalidFile(what)
         return self._bytes(holder, BUFFER_DATA)
 
     def _bytes(self, table: Table, field: int) -> bytes:
@@ -195,13 +188,14 @@ class _Model:
             raise UnsupportedFormat("the buffers of the model overlap")
         return value.tobytes()
 
-    def _integers(self, tensor: _Tensor) -> NDArray[np.int64] | None:
-        if tensor.type not in INTEGERS or not tensor.buffer:
+    def _integers(self, tensor: Table) -> NDArray[np.int64] | None:
+        layout = INTEGERS.get(tensor.byte(TENSOR_TYPE))
+        if layout is None or not tensor.uint(TENSOR_BUFFER):
             return None
-        value, item = self._value(tensor), np.dtype(INTEGERS[tensor.type])
+        value, item = self._value(tensor), np.dtype(layout)
         return np.frombuffer(value, item, len(value) // item.itemsize).astype(np.int64)
 
-    def _strings(self, tensor: _Tensor) -> ByteStrings:
+    def _strings(self, tensor: Table) -> ByteStrings:
         """Return the strings of a tensor.
 
         Layout: a count, the start of each string, the end of the last string (int32), and the text.
@@ -220,14 +214,12 @@ class _Model:
         return ByteStrings(data, bounds[:-1], bounds[1:])
 
 
-def _tensor(graph: Table, number: int) -> _Tensor:
-    table = graph.tables(GRAPH_TENSORS)[number]
-    name = printable(table.vector(TENSOR_NAME, "u1")[:MAX_NAME].tobytes())
-    return _Tensor(name or f"tensor {number}", table.byte(TENSOR_TYPE), table.uint(TENSOR_BUFFER))
+def _beginning(table: Table, field: int) -> bytes:
+    return table.vector(field, "u1")[:MAX_NAME].tobytes()
 
 
-def _recognise(source: Source) -> str | None:
-    return None if source.head[4:8] == b"TFL3" else "no 'TFL3' at byte 4"
+def _name(tensor: Table, otherwise: str = "tensor") -> str:
+    return printable(_beginning(tensor, TENSOR_NAME)) or otherwise
 
 
 def _read(source: Source) -> Findings:
@@ -256,4 +248,8 @@ def _read(source: Source) -> Findings:
     return findings
 
 
-READER: Final = Reader("TFLite", _recognise, _read)
+READER: Final = Reader(
+    "TFLite",
+    lambda source: None if source.head[4:8] == b"TFL3" else "no 'TFL3' at byte 4",
+    _read,
+)
