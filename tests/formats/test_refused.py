@@ -145,7 +145,7 @@ def is_taken(folder: Path, data: bytes) -> bool:
     try:
         vocabtool.inspect(written(folder, data))
     except VocabtoolError as error:
-        return "a pickle" in str(error)
+        return "a pickle (of Python" in str(error)
     return False
 
 
