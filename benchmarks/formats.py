@@ -264,7 +264,7 @@ def diff(work: Path, runs: int) -> Iterator[Table]:
 
 def compare(*files: str) -> None:
     """Run ``vocabtool diff`` with all figures and the first 20 entries of each list."""
-    from vocabtool.cli.diff import diff_command
+    from vocabtool.cli.models import diff_command
 
     options = ["--format", "json", "--limit", "20"]
     diff_command.main([*files, *options], standalone_mode=False)

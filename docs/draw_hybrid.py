@@ -9,20 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
 import vocabtool
-from vocabtool.cli.demo import (
-    FUSIONS,
-    KINDS,
-    PLACES,
-    QUESTIONS,
-    count_right,
-    documentation,
-    draw_questions,
-)
+from vocabtool.cli.demo import NAMES, PLACES, QUESTIONS, ask, documentation
 
 WIDTH, HEIGHT, LEFT, BAR = 820, 340, 130, 560
 TITLE: Final = f"Of {QUESTIONS} questions, the right document is in the first {PLACES} hits for:"
@@ -44,11 +35,9 @@ def draw(folder: Path) -> Iterator[str]:
     documents, y = documentation(), 84
     with vocabtool.open(folder / "index") as index:
         words = vocabtool.Words.of(folder / "model")
-        for unknown, kind in KINDS.items():
-            drawn = draw_questions(documents, words, index, unknown=unknown)
-            counts = count_right(index, list(islice(drawn, QUESTIONS)))
+        for kind, _, counts in ask(documents, words, index):
             yield f'<text x="32" y="{y}" class="small">{kind}</text>'
-            for name, count in zip(FUSIONS.values(), counts, strict=True):
+            for name, count in zip(NAMES, counts, strict=True):
                 y += 28
                 width, look = BAR * count / QUESTIONS, "hybrid" if name == "hybrid" else "bar"
                 yield f'<text x="32" y="{y}">{name}</text>'

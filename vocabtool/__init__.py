@@ -12,7 +12,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from vocabtool.errors import (
-    ChangedRun,
     FolderInUse,
     FolderNotEmpty,
     InvalidCondition,
@@ -59,7 +58,6 @@ __version__ = "0.2.0"
 # `open` is left out, so that `import *` does not replace the built-in function.
 __all__ = [
     "ByteStrings",
-    "ChangedRun",
     "Diff",
     "Document",
     "EmbedReport",

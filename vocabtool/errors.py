@@ -10,10 +10,9 @@
     ├── NoVocabulary      the model contains no vocabulary (of this name)      (LookupError)
     ├── OperatorFailed    a function passed to a stream operator failed
     ├── FolderInUse       another process, or this one, already writes to the folder
-    ├── FolderNotEmpty    an empty folder is expected, but the folder has files (FileExistsError)
+    ├── FolderNotEmpty    the folder has other files than expected             (FileExistsError)
     ├── InvalidCondition  invalid condition on the fields of documents         (ValueError)
-    ├── OtherModel        the index was made with another model                (ValueError)
-    └── ChangedRun        the folder contains a run with other settings
+    └── OtherModel        the index was made with another model                (ValueError)
 """
 
 from __future__ import annotations
@@ -107,7 +106,17 @@ class FolderInUse(VocabtoolError):
 
 
 class FolderNotEmpty(VocabtoolError, FileExistsError):
-    """A folder that must be empty but has files, for example an index."""
+    """A folder that has other files than expected, for example an index, or a run with other
+    settings. ``changes``: the differences of the settings, as text.
+    """
+
+    def __init__(self, what: str, changes: Sequence[str] = ()) -> None:
+        self.changes = tuple(changes)
+        if changes:
+            listed = "".join(f"\n  - {change}" for change in changes)
+            what += f": contains a run with other settings; nothing was changed:{listed}\n"
+            what += "Undo the change, write to another folder, or start over with --force"
+        super().__init__(what)
 
 
 class InvalidCondition(VocabtoolError, ValueError):
@@ -166,25 +175,6 @@ class OtherModel(VocabtoolError, ValueError):
         return (
             f"{self.index}: made with another {self.part}: expected fingerprint "
             f"{self.wanted[:16]}, got {self.found[:16]}. {self.advice or usual}"
-        )
-
-
-class ChangedRun(VocabtoolError):
-    """A folder that contains a run with other settings.
-
-    ``changes``: the differences of the settings, as text.
-    """
-
-    def __init__(self, folder: str, changes: Sequence[str]) -> None:
-        self.folder = folder
-        self.changes = tuple(changes)
-        super().__init__(folder, self.changes)
-
-    def __str__(self) -> str:
-        listed = "".join(f"\n  - {change}" for change in self.changes)
-        return (
-            f"{self.folder}: contains a run with other settings; nothing was changed:{listed}\n"
-            "Undo the change, write to another folder, or start over with --force"
         )
 
 

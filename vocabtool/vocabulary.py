@@ -112,13 +112,6 @@ class Vocabulary:
             name, kind, stored, first_id, uneven, unknown, places=places, notes=notes, marker=marker
         )
 
-    @property
-    def repeated_id(self) -> int | None:
-        """The first id that several stored entries share; ``None`` if all ids differ."""
-        ids = self.ids
-        repeated = [] if ids is None else ids[1:][ids[1:] == ids[:-1]]
-        return int(repeated[0]) if len(repeated) else None
-
     def __len__(self) -> int:
         return len(self.stored)
 

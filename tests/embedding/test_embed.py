@@ -21,8 +21,8 @@ from tests.counted_letters import encode, files_of, write_corpus
 from vocabtool.documents import ReadOptions
 from vocabtool.documents import documents as documents_of
 from vocabtool.errors import (
-    ChangedRun,
     FolderInUse,
+    FolderNotEmpty,
     InvalidFile,
     NotFound,
     OperatorFailed,
@@ -134,7 +134,7 @@ def test_a_shard_that_is_missing_is_made_again(corpus: Path, out: Path) -> None:
     assert files_of(out) == before
     for file in out.glob("shard-*"):
         file.unlink()  # what the manifest tells would be lost by another run
-    with pytest.raises(ChangedRun, match="--dtype: was float32, is float16"):
+    with pytest.raises(FolderNotEmpty, match="--dtype: was float32, is float16"):
         vocabtool.embed(corpus, encode, out, shard_rows=SHARD, dtype="float16")
 
 
@@ -161,7 +161,7 @@ def test_a_run_that_changed_is_refused(
     vocabtool.embed(**asked, output=out)
     before = files_of(out)
     asked |= change
-    with pytest.raises(ChangedRun, match=told) as caught:
+    with pytest.raises(FolderNotEmpty, match=told) as caught:
         vocabtool.embed(**asked, output=out)
     assert len(caught.value.changes) == 1
     assert files_of(out) == before
@@ -174,14 +174,14 @@ def test_changed_files_are_named(corpus: Path, out: Path) -> None:
     """Time, size and number of files count."""
     vocabtool.embed(corpus, encode, out)
     before = files_of(out)
-    with pytest.raises(ChangedRun, match=r"is new among the inputs|the order of the inputs"):
+    with pytest.raises(FolderNotEmpty, match=r"is new among the inputs|the order of the inputs"):
         vocabtool.embed([str(corpus), str(corpus)], encode, out)
     os.utime(corpus, ns=(1, 1))
-    with pytest.raises(ChangedRun, match="its modification time changed"):
+    with pytest.raises(FolderNotEmpty, match="its modification time changed"):
         vocabtool.embed(corpus, encode, out)
     with corpus.open("a") as file:
         file.write('{"text": "more"}\n')
-    with pytest.raises(ChangedRun, match=r"had .* bytes, now has") as caught:
+    with pytest.raises(FolderNotEmpty, match=r"had .* bytes, now has") as caught:
         vocabtool.embed(corpus, encode, out)
     assert len(caught.value.changes) == 1
     assert files_of(out) == before
@@ -190,7 +190,7 @@ def test_changed_files_are_named(corpus: Path, out: Path) -> None:
 def test_a_stream_cannot_be_gone_on_with(out: Path, tmp_path: Path) -> None:
     """Unless its caller gives it a name, and so says that it is the same."""
     vocabtool.embed(iter(["a", "b"]), encode, out)
-    with pytest.raises(ChangedRun, match="cannot be read again"):
+    with pytest.raises(FolderNotEmpty, match="cannot be read again"):
         vocabtool.embed(iter(["a", "b"]), encode, out)
     vocabtool.embed(iter(["a", "b"]), encode, tmp_path / "named", source="two letters")
     report = vocabtool.embed(iter(["a", "b"]), encode, tmp_path / "named", source="two letters")
@@ -396,7 +396,7 @@ def test_a_pipe_is_read_once(pipe: Path, tmp_path: Path) -> None:
     """Not for its checksum first, which would leave nothing for the vectors; it is a stream."""
     report = vocabtool.embed(pipe, encode, tmp_path / "out")
     assert report.counts.documents == 100
-    with pytest.raises(ChangedRun, match="cannot be read again"):
+    with pytest.raises(FolderNotEmpty, match="cannot be read again"):
         vocabtool.embed(pipe, encode, tmp_path / "out")
 
 
@@ -595,7 +595,7 @@ def test_weights_are_fitted_once(cats: Path, tmp_path: Path) -> None:
     vector = weights / np.linalg.norm(weights)
     assert np.allclose(rows(out)["vector"].to_pylist()[0], vector, atol=1e-6)
     for model in (encoder.fit(["sat"]), encode):
-        with pytest.raises(ChangedRun, match="the model"):
+        with pytest.raises(FolderNotEmpty, match="the model"):
             vocabtool.embed(corpus, model, out, shard_rows=1)
     assert files_of(out) == before
     vocabtool.embed(corpus, encode, out, force=True)

@@ -23,7 +23,7 @@ from vocabtool.embedding import shards
 from vocabtool.embedding.embed import Slab, cut_slabs, unknown_words
 from vocabtool.embedding.shards import Rows, as_utf8, write_shard
 from vocabtool.encoders.open_encoder import PythonEncoder
-from vocabtool.errors import ChangedRun
+from vocabtool.errors import FolderNotEmpty
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
 
 DOCUMENTS: Final = 2500
@@ -193,10 +193,10 @@ def test_what_is_told_of_another_model(corpus: Path, tmp_path: Path) -> None:
     vocabtool.embed(corpus, one, tmp_path / "out")
     for options, wanted in changes:
         model = PythonEncoder(encode, **{"dim": 4} | options)
-        with pytest.raises(ChangedRun) as caught:
+        with pytest.raises(FolderNotEmpty) as caught:
             vocabtool.embed(corpus, model, tmp_path / "out")
         found = caught.value.changes
         assert len(found) == len(wanted)
         assert all(map(str.startswith, found, wanted))
-    with pytest.raises(ChangedRun, match="--batch-size: was 256, is 9"):
+    with pytest.raises(FolderNotEmpty, match="--batch-size: was 256, is 9"):
         vocabtool.embed(corpus, model, tmp_path / "out", batch_size=9)

@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 from tests.counted_letters import encode
 from tests.encoder_cases import MATRIX, PIECES, WORDS, write_vectors
 from vocabtool import Encoder, Words, embed, extract, open_encoder
-from vocabtool.errors import ChangedRun, NotFound, VocabtoolError
+from vocabtool.errors import FolderNotEmpty, NotFound, VocabtoolError
 
 TEXTS = ["I love Xapian", "question", "to use lucene?", "日本"]
 # Which of their words an entry-by-entry comparison does not find: of pieces, of whole words.
@@ -129,7 +129,7 @@ def test_unknown_words_of_shards(tmp_path: Path) -> None:
     assert (report.counts.tokens, report.counts.tokens_unknown) == (10, 1)
     (shard,) = out.glob("*.parquet")
     assert pq.read_table(shard)["unknown"].to_pylist() == OF_PIECES
-    with pytest.raises(ChangedRun, match="--vocabulary"):
+    with pytest.raises(FolderNotEmpty, match="--vocabulary"):
         embed(corpus, open_encoder(encode, vocabulary=WORDS), out)
 
 

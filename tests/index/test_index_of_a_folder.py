@@ -11,7 +11,7 @@ import pytest
 
 from tests import counted_letters
 from tests.builders.small_indexes import contents, counts, texts
-from vocabtool import ChangedRun, Index, LoadReport, embed, open_encoder
+from vocabtool import FolderNotEmpty, Index, LoadReport, embed, open_encoder
 from vocabtool.documents import ReadOptions
 
 KEEP = ("title", "path", "source", "line")
@@ -123,7 +123,7 @@ def test_no_piece_is_longer_than_the_model_reads(docs: Path, five_words: Callabl
 def test_a_run_of_embed_records_how_it_split(docs: Path) -> None:
     """Another way of splitting is another run."""
     embed("docs", counted_letters.encode, "split", split="tokens", overlap=4)
-    with pytest.raises(ChangedRun, match="--split: was tokens, is paragraph"):
+    with pytest.raises(FolderNotEmpty, match="--split: was tokens, is paragraph"):
         embed("docs", counted_letters.encode, "split", split="paragraph", overlap=4)
 
 

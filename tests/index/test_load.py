@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from tests import counted_letters
 from tests.builders.small_indexes import add, contents, counts, delete, ids, texts
 from vocabtool import (
-    ChangedRun,
     Document,
+    FolderNotEmpty,
     Index,
     InvalidFile,
     NotFound,
@@ -142,9 +142,9 @@ def test_another_load_is_refused_while_one_is_half_done(
     index, _ = stop_half_way(tmp_path)
     held = before_the_block_of(1500, tmp_path / "x.jsonl")
     arguments = change(tmp_path)
-    with pytest.raises(ChangedRun, match="an earlier load was interrupted"):
+    with pytest.raises(FolderNotEmpty, match="an earlier load was interrupted"):
         index.load(tmp_path / "x.jsonl", **arguments)
-    with pytest.raises(ChangedRun, match="an earlier load was interrupted"):
+    with pytest.raises(FolderNotEmpty, match="an earlier load was interrupted"):
         index.load(iter(["text"]))
     assert (len(index), asked_of, index.verify().loading) == (held, [], True)
 

@@ -11,27 +11,20 @@ from typing import Final, Literal
 import click
 import orjson
 
+from vocabtool.cli import options, output
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, MODEL_AND_TRUST, format_option, gather
-from vocabtool.cli.output import (
-    SHOWN,
-    show_report,
-    standard_output,
-    step_progress,
-    usage_errors,
-)
 from vocabtool.cli.search import CONDITION
 from vocabtool.documents.options import weights_of
 from vocabtool.errors import NotFound
 from vocabtool.system.messages import plural, tell
 
 INDENT: Final = "    "
-ROWS = click.option(
+ROWS = options.default_option(
     "--format",
     "rows",
     type=click.Choice(("text", "jsonl")),
     default="text",
-    show_default=True,
     help="text, or jsonl: one JSON object per line for each document.",
 )
 
@@ -75,7 +68,7 @@ def list_command(
         documents = map(as_row, index.documents(where))
     else:  # no document is read
         documents = ({"id": id_} for id_ in index.ids(where))
-    with standard_output() as out:
+    with output.standard_output() as out:
         for document in islice(documents, k):
             row = {name: document.get(name) for name in ("id", *fields)}
             if rows == "jsonl":
@@ -102,7 +95,7 @@ def get_command(folder: str, ids: tuple[str, ...], rows: Literal["text", "jsonl"
 
     index = open_index(folder, {})
     documents = {id_: index.get(id_) for id_ in ids}
-    with standard_output() as out:
+    with output.standard_output() as out:
         for document in documents.values():
             if document is None:
                 continue
@@ -120,10 +113,10 @@ def _tell_missing(missing: Sequence[str]) -> int:
     """Print that the index has no documents with these ids. Return the exit code."""
     from vocabtool.reports.report import safe
 
-    for id_ in missing[:SHOWN]:
+    for id_ in missing[: output.SHOWN]:
         tell(f"not in the index: {safe(id_)}")
-    if len(missing) > SHOWN:
-        tell(f"... and {len(missing) - SHOWN:,} more")
+    if len(missing) > output.SHOWN:
+        tell(f"... and {len(missing) - output.SHOWN:,} more")
     return 1 if missing else 0
 
 
@@ -138,24 +131,22 @@ def stats_command(
     """Print the contents of the index in DIR: documents, fields, model, sizes of files."""
     from vocabtool.reports.index import stats_report
 
-    with usage_errors():
+    with output.usage_errors():
         index = open_index(folder, model)
-        with step_progress(False) as progress:
-            found = index.stats(unknown=unknown, progress=progress)
-        if unknown and found.tokens is None:
+        with output.progress_bar(False) as progress:
+            stats = index.stats(unknown=unknown, progress=progress)
+        if unknown and stats.tokens is None:
             tell(f"{index.name}: has no vocabulary, so unknown words cannot be counted")
-        show_report(stats_report(index, found), report_format)
+        output.show_report(stats_report(index, stats), report_format)
 
 
 @click.command("export")
 @DIR
-@click.option(
+@options.file_option(
     "-o",
     "--output",
     "file",
     required=True,
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
     help="File to write, atomically: .jsonl, .parquet or .arrow.",
 )
 @CONDITION
@@ -172,9 +163,9 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool) -> 
     """
     from vocabtool.index.contents import is_of_fields
 
-    with usage_errors():
+    with output.usage_errors():
         index = open_index(folder, {})
-        with step_progress(False) as progress:
+        with output.progress_bar(False) as progress:
             count = index.export(file, where=where, vectors=vectors, progress=progress)
     searched = index.manifest.searched_fields
     if not is_of_fields(index.snapshot(), where):
@@ -200,9 +191,9 @@ def copy_command(folder: str, new: str) -> None:
     DIR and NEW are folders; NEW appears when it is complete. After an interruption, the same
     command begins again. The model is not copied.
     """
-    with usage_errors():
+    with output.usage_errors():
         index = open_index(folder, {})
-        with step_progress(False) as progress:
+        with output.progress_bar(False) as progress:
             copied = index.copy(new, progress)
     documents = plural(len(copied), "document", "documents")
     tell(f"{documents} copied to {copied.name} (commit {copied.manifest.commit:,})")
@@ -247,11 +238,10 @@ def delete_command(
     index = open_index(folder, {})
     missing = [id_ for id_ in dict.fromkeys(ids) if id_ not in index]
     count = index.delete(ids or None, where=where, dry_run=dry_run, force=force)
-    told = plural(count, "document", "documents")
-    if ids:
-        told = f"{count:,} of {plural(len({*ids}), 'document', 'documents')}"
+    documents = plural(len({*ids}) if ids else count, "document", "documents")
+    share = f"{count:,} of {documents}" if ids else documents
     left = len(index) - count if dry_run else len(index)
-    tell(f"{told} {'would be ' * dry_run}deleted, {left:,} left")
+    tell(f"{share} {'would be ' * dry_run}deleted, {left:,} left")
     return _tell_missing(missing)
 
 
@@ -265,6 +255,6 @@ def _remove(address: str, dry_run: bool) -> int:
             "folder instead"
         )
     for what, documents in index_class(address).remove_at(address, dry_run=dry_run):
-        held = "" if documents is None else f", with {plural(documents, 'document', 'documents')}"
-        tell(f"{what} {'would be ' * dry_run}removed{held}")
+        count = "" if documents is None else f", with {plural(documents, 'document', 'documents')}"
+        tell(f"{what} {'would be ' * dry_run}removed{count}")
     return 0

@@ -11,7 +11,7 @@ import sysconfig
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -21,35 +21,28 @@ from typing import Any, Final
 import click
 import numpy as np
 
+from vocabtool import Document, Index, NotFound, OovCounter, VocabtoolError, Words, train
 from vocabtool.choices import Fusion
-from vocabtool.documents import Document
-from vocabtool.encoders.train import train
-from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
-from vocabtool.index.index import Index
-from vocabtool.oov.counter import OovCounter
+from vocabtool.errors import UnsupportedFormat
 from vocabtool.tokenization.checked_model import import_tensorflow
-from vocabtool.tokenization.text_arrays import string_array
-from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import printable
 
 MIN_CHARACTERS: Final = 60  # of a text; "Return x." is too short
 MIN_DOCUMENTS: Final = 1_000  # for training word vectors
-# Folders of other packages and of tests.
 SKIPPED: Final = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test"})
 MODEL_WORDS: Final = 3_000  # rarer words are unknown to the model
 QUESTIONS: Final = 100  # of each kind
 PLACES: Final = 10  # a document in these first places counts as found
 MARK: Final = b"Made by `vocabtool demo`, which builds it anew when it is run again.\n"
 FILES: Final = ("documents.jsonl", "vectors.npz", "model", "index")
-FUSIONS: Final[dict[Fusion, str]] = {
-    **{"dense": "vectors", "keyword": "keywords", "coverage": "hybrid"}
-}
+FUSIONS: Final[tuple[Fusion, ...]] = ("dense", "keyword", "coverage")
+NAMES: Final = ("vectors", "keywords", "hybrid")  # of the fusions
 KINDS: Final = {False: "half of the words are others", True: "one word is unknown"}
 EXPLANATION: Final = """
   Vectors find documents by words of similar meaning, but drop a word that the model does not know.
   Keywords find this word, but no other words. Hybrid search finds most of both kinds.
-  The first kind has eight words of a document, four of them replaced by the nearest words in the
-  model's vectors. The second kind has three words, one of them in at most three documents."""
+  Questions: eight words of a document, four of them replaced by the nearest words in the model's
+  vectors; or three words, one of which the model does not know and at most three documents have."""
 
 
 def documentation() -> list[Document]:
@@ -62,24 +55,21 @@ def documentation() -> list[Document]:
             continue
         with warnings.catch_warnings(), suppress(SyntaxError, ValueError, SystemError):
             warnings.simplefilter("ignore")  # invalid escapes in some files
-            tree, module = ast.parse(file.read_bytes()), ".".join(parts).removesuffix(".__init__")
-            for name, text in ((module, ast.get_docstring(tree)), *_docstrings(tree, module)):
-                if text and len(text) >= MIN_CHARACTERS:
+            module = ".".join(parts).removesuffix(".__init__")
+            for name, text in _docstrings(ast.parse(file.read_bytes()), module):
+                if len(text) >= MIN_CHARACTERS:
                     texts.setdefault(name, text)
     if len(texts) < MIN_DOCUMENTS:
-        raise NotFound(
-            f"{library}: expected at least {MIN_DOCUMENTS:,} texts of Python's own documentation, "
-            f"got {len(texts):,}; run the demo with a Python whose library consists of .py files"
-        )
+        wanted = f"{MIN_DOCUMENTS:,} texts of Python's own documentation, got {len(texts):,}"
+        raise NotFound(f"{library}: expected at least {wanted}; use a Python with its .py files")
     return [Document(name, f"{name}\n\n{text}", {}) for name, text in texts.items()]
 
 
-def _docstrings(node: ast.AST, name: str) -> Iterator[tuple[str, str | None]]:
-    """Yield names and docstrings of classes and functions, except those inside functions."""
-    for inner in ast.iter_child_nodes(node):
+def _docstrings(node: Any, name: str) -> Iterator[tuple[str, str]]:
+    """Yield names and docstrings of a module, its classes, and the functions of both."""
+    yield name, ast.get_docstring(node) or ""
+    for inner in node.body if isinstance(node, ast.Module | ast.ClassDef) else ():
         if isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield f"{name}.{inner.name}", ast.get_docstring(inner)
-        if isinstance(inner, ast.ClassDef):
             yield from _docstrings(inner, f"{name}.{inner.name}")
 
 
@@ -98,8 +88,8 @@ def save_encoder(folder: Path, texts: Sequence[str]) -> Path:
     vectors = trained.vectors * common[:, None].astype(np.float32)
     model = tf.Module()
     ids = tf.range(1, len(trained.words) + 1, dtype=tf.int64)
-    initializer = tf.lookup.KeyValueTensorInitializer(tf.constant(trained.words), ids)
-    model.words = tf.lookup.StaticHashTable(initializer, 0)
+    pairs = tf.lookup.KeyValueTensorInitializer(tf.constant(trained.words), ids)
+    model.words = tf.lookup.StaticHashTable(pairs, 0)
     model.vectors = tf.Variable(np.vstack([np.zeros_like(vectors[:1]), vectors]))
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "inputs")])  # type: ignore[untyped-decorator] # TensorFlow has no types
@@ -107,9 +97,8 @@ def save_encoder(folder: Path, texts: Sequence[str]) -> Path:
         lower = tf.strings.lower(inputs, encoding="utf-8")
         spaced = tf.strings.regex_replace(lower, r"([^\pL\pM\pN_\s])", r" \1 ")
         tokens = tf.compat.v1.strings.split(spaced, result_type="SparseTensor")
-        found = model.words.lookup(tokens.values)
-        sparse = tf.SparseTensor(tokens.indices, found, tokens.dense_shape)
-        return tf.nn.safe_embedding_lookup_sparse(model.vectors, sparse, combiner="mean")
+        ids = model.words.lookup(tokens)
+        return tf.nn.safe_embedding_lookup_sparse(model.vectors, ids, combiner="mean")
 
     model.__call__ = encode
     tf.saved_model.save(model, str(folder / "model"), signatures=encode)
@@ -119,11 +108,9 @@ def save_encoder(folder: Path, texts: Sequence[str]) -> Path:
 def draw_questions(
     documents: Sequence[Document], words: Words, index: Index, *, unknown: bool
 ) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a question and the id of the document that it was made from.
+    """Yield pairs of a question (see ``EXPLANATION``) and the id of the document it was made from.
 
-    ``unknown``: two known words of the document, and one that the model does not know and at most
-    three documents contain. Otherwise: eight known words, of which the four rarest are replaced by
-    the nearest words in the model's vectors.
+    ``unknown``: whether one of its words is unknown.
     """
     texts = [document.text.lower() for document in documents]
     words_of = [list(dict.fromkeys(re.findall(r"\b[a-z]{5,20}\b", text))) for text in texts]
@@ -148,35 +135,34 @@ def draw_questions(
         yield " ".join(question), documents[at].id
 
 
-def count_right(index: Index, questions: Sequence[tuple[str, str]]) -> list[int]:
-    """Return for each fusion how many questions find the right document in the first places."""
-    texts = [text for text, _ in questions]
-    counts = []
-    for fusion in FUSIONS:
-        pairs = zip(index.search_many(texts, k=PLACES, fusion=fusion), questions, strict=True)
-        counts.append(sum(any(hit.id == wanted for hit in hits) for hits, (_, wanted) in pairs))
-    return counts
+def ask(
+    documents: Sequence[Document], words: Words, index: Index
+) -> Iterator[tuple[str, list[tuple[str, str]], list[int]]]:
+    """Yield for each kind: its name, the questions with the ids of the right documents, and for
+    each fusion how many questions find the right document in the first places."""
+    for unknown, kind in KINDS.items():
+        drawn = draw_questions(documents, words, index, unknown=unknown)
+        if not (questions := list(islice(drawn, QUESTIONS))):
+            raise NotFound(f"{index.name}: no document has the words for a question ({kind})")
+        counts = []
+        for fusion in FUSIONS:
+            answers = index.search_many([text for text, _ in questions], k=PLACES, fusion=fusion)
+            pairs = zip(answers, questions, strict=True)
+            counts.append(sum(any(hit.id == right for hit in hits) for hits, (_, right) in pairs))
+        yield kind, questions, counts
 
 
 def tell_story(folder: Path) -> None:
-    """Run all steps of the demo in ``folder``, and print the result of each.
-
-    Raises :class:`VocabtoolError` if the folder contains files that the demo has not made.
-    """
+    """Run all steps in ``folder``, and print their results. Refuse a folder with other files."""
     start, about = time.perf_counter(), folder / "ABOUT.txt"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()) and not (about.is_file() and about.read_bytes() == MARK):
-            raise VocabtoolError(
-                f"{folder}: contains files that the demo has not made; name a new folder"
-            )
-        for path in (folder / name for name in FILES):  # of a symbolic link, not its target
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            path.unlink(missing_ok=True)
-        about.write_bytes(MARK)
-    except OSError as error:
-        raise NotFound(f"{folder}: cannot be written to: {error.strerror}") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()) and not (about.is_file() and about.read_bytes() == MARK):
+        raise VocabtoolError(f"{folder}: has files that the demo did not make; name a new folder")
+    for path in (folder / name for name in FILES):
+        if path.is_dir():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
+    about.write_bytes(MARK)
     documents = documentation()
     texts = [document.text for document in documents]
     corpus = folder / "documents.jsonl"
@@ -186,40 +172,34 @@ def tell_story(folder: Path) -> None:
     path = save_encoder(folder, texts)
     _tell("A small encoder is trained on them", f"saved in {path}")
     words = Words.of(path)
-    model, source = quote(str(path)), quote(str(corpus))
-    count = f"{len(words.vocabulary):,} entries"
-    _tell("Its vocabulary is taken out of its files", count, f"$ vocabtool extract {model}")
+    model, entries = quote(str(path)), f"{len(words.vocabulary):,} entries"
+    _tell("Its vocabulary is taken out of its files", entries, f"$ vocabtool extract {model}")
     counter = OovCounter(words)
-    counter.count([string_array(texts)])
-    report = counter.report(model=str(path), sources=(str(corpus),))
+    counter.count([texts])
+    report = counter.report()
     rate = f"{report.tokens_unknown:,} of {report.tokens:,} words, {report.token_rate:.1%}"
     some = ", ".join(printable(row.word) for row in report.commonest(6))
-    command = f"$ vocabtool oov {model} {source}"
+    command = f"$ vocabtool oov {model} {quote(str(corpus))}"
     _tell("The words that it does not know are counted", f"{rate}; among them {some}", command)
     index = Index.create(folder / "index", path, sample=texts)
     with index.writer() as writer:
         writer.add(documents)
     _tell("The documents are indexed", f"in {index.name}, by vectors and by words")
-    _ask(documents, words, index)
-    seconds = time.perf_counter() - start
-    click.echo(f"\nAll files are in {folder}. The demo took {seconds:.0f} s.")
-
-
-def _ask(documents: Sequence[Document], words: Words, index: Index) -> None:
-    """Ask both kinds of questions, and print how often each search finds the right document."""
-    sums = [0] * len(FUSIONS)
+    sums = np.zeros(len(FUSIONS), int)
     click.echo(f"How many of {QUESTIONS} questions find the right document in {PLACES} hits:")
-    click.echo(f"  {'':30}" + "".join(f"{name:>10}" for name in FUSIONS.values()))
-    for unknown, kind in KINDS.items():
-        drawn = draw_questions(documents, words, index, unknown=unknown)
-        questions = list(islice(drawn, QUESTIONS))
-        right = count_right(index, questions)
-        sums = [one + other for one, other in zip(sums, right, strict=True)]
-        click.echo(f"  {kind:30}" + "".join(f"{count:>10}" for count in right))
+    _row("", NAMES)
+    for kind, questions, counts in ask(documents, words, index):
+        sums += counts
+        _row(kind, counts)
         click.echo(f"    such as: {questions[0][0]}  (from {questions[0][1]})")
-    click.echo(f"  {'both kinds':30}" + "".join(f"{count:>10}" for count in sums))
+    _row("both kinds", sums)
     click.echo(EXPLANATION)
     click.echo(f"  $ vocabtool search {quote(index.name)} {quote(questions[0][0])} --explain")
+    click.echo(f"\nAll files are in {folder}. The demo took {time.perf_counter() - start:.0f} s.")
+
+
+def _row(name: str, cells: Iterable[object]) -> None:
+    click.echo(f"  {name:30}" + "".join(f"{cell:>10}" for cell in cells))
 
 
 def _tell(title: str, *lines: str) -> None:

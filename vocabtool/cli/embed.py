@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
 from vocabtool.choices import DIM, MIN_COUNT, SHARD_ROWS, Dtype
-from vocabtool.cli.options import (
-    DOCUMENTS,
-    QUIET,
-    check_rule,
-    encoder_options,
-    format_option,
-    gather,
-    text_options,
-)
-from vocabtool.cli.output import (
-    SHOWN,
-    check_files,
-    progress_bar,
-    show_report,
-    step_progress,
-    tell_left_out,
-    tell_notes,
-    tell_skipped,
-    usage_errors,
-)
+from vocabtool.cli import options, output
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
@@ -45,20 +24,18 @@ sentence-transformers (or sentence-transformers:NAME), openai:NAME@URL, a server
 /embeddings (Ollama, vLLM, …), or python:MODULE:NAME, your own callable. If the command is
 interrupted, run it again: it resumes, and DIR ends with the same bytes."""
 
-RUN = gather(
+RUN = options.gather(
     "run",
-    click.option(
+    options.default_option(
         "--shard-rows",
         type=click.IntRange(1),
         default=SHARD_ROWS,
-        show_default=True,
         help="Rows in each shard. An interruption loses at most one shard, on Ray one an actor.",
     ),
-    click.option(
+    options.default_option(
         "--dtype",
         type=click.Choice(get_args(Dtype)),
         default="float32",
-        show_default=True,
         help="Type of the numbers in the vectors.",
     ),
     click.option(
@@ -89,7 +66,7 @@ RUN = gather(
 @click.command("embed", epilog=MODEL_HELP)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--model", required=True, metavar="MODEL", help="The model that makes the vectors.")
-@encoder_options()
+@options.encoder_options()
 @click.option(
     "-o",
     "--folder",
@@ -99,9 +76,9 @@ RUN = gather(
     help="Folder of the shards.",
 )
 @RUN
-@DOCUMENTS
-@QUIET
-@format_option("Format of the final report.")
+@options.DOCUMENTS
+@options.QUIET
+@options.format_option("Format of the final report.")
 def embed_command(
     files: tuple[str, ...],
     model: str,
@@ -123,7 +100,7 @@ def embed_command(
 
     from vocabtool.embedding.embed import embed
     from vocabtool.encoders.open_encoder import open_encoder
-    from vocabtool.reports.index import embed_report
+    from vocabtool.reports.index import embed_report, progress_line
 
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's allocator needs a third more memory here
     if run["ray_address"] is not None and run["ray"] is None:
@@ -132,76 +109,61 @@ def embed_command(
     if not quiet:
         for note in opened.notes:
             tell(note)
-    with usage_errors(), _progress(quiet) as progress:
+    with output.usage_errors(), output.progress_bar(quiet, eta=False) as update:
+
+        def show(progress: Progress) -> None:
+            if update is not None:
+                share = progress.read / progress.to_do if progress.to_do else 0
+                update(progress_line(progress), share)  # with an ETA of its own
+
         try:
-            report = embed(list(files), opened, folder, read, progress=progress, **run)
+            shown = None if update is None else show
+            report = embed(list(files), opened, folder, read, progress=shown, **run)
         except KeyboardInterrupt:
             tell("interrupted; run the same command again to resume")
             raise
     if quiet:
         return
-    show_report(embed_report(report), report_format)
-    tell_left_out(report.first_skipped[:SHOWN])
+    output.show_report(embed_report(report), report_format)
+    output.tell_left_out(report.first_skipped)
     for note in report.notes:
         if note not in opened.notes:
             tell(note)
 
 
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
-    from vocabtool.reports.index import progress_line
-
-    with progress_bar(quiet, eta=False) as update:  # progress_line shows its own ETA
-        if update is None:
-            yield None
-            return
-
-        def show(progress: Progress) -> None:
-            update(
-                description=progress_line(progress),
-                total=progress.to_do if progress.read else None,
-                completed=progress.read,
-            )
-
-        yield show
-
-
 @click.command("train")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@text_options("the FILEs", "an invalid row.")
-@click.option(
+@options.text_options("the FILEs", "an invalid row.")
+@options.file_option(
     "-o",
     "--output",
     "file",
     required=True,
-    type=click.Path(dir_okay=False),
     metavar="WORDS.npz",
     help="File to write. Other commands accept it as MODEL.",
 )
-@gather(
+@options.gather(
     "settings",
-    click.option(
-        "--dim", type=click.IntRange(1), default=DIM, show_default=True, help="Length of a vector."
+    options.default_option(
+        "--dim", type=click.IntRange(1), default=DIM, help="Length of a vector."
     ),
-    click.option(
+    options.default_option(
         "--min-count",
         type=click.IntRange(1),
         default=MIN_COUNT,
-        show_default=True,
         help="Words with fewer occurrences get no vector.",
     ),
-    click.option(
+    options.default_option(
         "--rule",
-        callback=check_rule,
+        callback=options.check_rule,
         default="words",
-        show_default=True,
         metavar="RULE",
         help="Rule that splits texts into words: whitespace, lower, keras, ptb, words (runs of "
         "letters and digits, lower-cased) or regex:PATTERN. The file stores the rule, so other "
         "commands need no --rule.",
     ),
 )
-@QUIET
+@options.QUIET
 def train_command(
     files: tuple[str, ...], read: ReadOptions, file: str, settings: dict[str, Any], quiet: bool
 ) -> None:
@@ -214,11 +176,11 @@ def train_command(
     from vocabtool.documents.reading import ReadLog, left_out
     from vocabtool.encoders.train import train
 
-    check_files(file, None, None)
+    output.check_files(file, None, None)
     if Path(file).suffix != ".npz":
         raise click.UsageError(f"-o {file}: expected a file that ends in .npz")
     log = ReadLog()
-    with usage_errors(), step_progress(quiet) as progress:
+    with output.usage_errors(), output.progress_bar(quiet) as progress:
         trained = train(list(files), read, log=log, progress=progress, **settings)
         trained.save(file)
     if quiet:
@@ -228,5 +190,5 @@ def train_command(
         f"{file}: {plural(size, 'word', 'words')}, {dim:,} dimensions, trained on "
         f"{trained.tokens:,} words of {plural(trained.documents, 'document', 'documents')}"
     )
-    tell_notes((*trained.notes, *left_out([*files], read)))
-    tell_skipped(log.skipped)
+    output.tell_notes((*trained.notes, *left_out([*files], read)))
+    output.tell_skipped(log.skipped)

@@ -13,35 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 import click
 from click.core import ParameterSource
 
-from vocabtool.choices import (
-    COMMIT_ROWS,
-    LANGUAGES,
-    Metric,
-    OnExisting,
-    StoredType,
-)
-from vocabtool.cli.options import (
-    DIR,
-    DOCUMENTS,
-    INDEX_MODEL,
-    QUIET,
-    VECTORS,
-    encoder_options,
-    files_of,
-    format_option,
-    gather,
-    given_options,
-    read_size,
-)
-from vocabtool.cli.output import (
-    SHOWN,
-    refuse_nothing,
-    show_report,
-    step_progress,
-    tell_left_out,
-    tell_notes,
-    usage_errors,
-)
+from vocabtool.choices import COMMIT_ROWS, LANGUAGES, Metric, OnExisting, StoredType
+from vocabtool.cli import options, output
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
 from vocabtool.system.messages import plural, tell
 
@@ -58,42 +31,38 @@ if FILE is a folder that embed wrote; then DIR is searched by keywords, and by v
 gets --vector or --model. If the command is interrupted, run it again: it resumes."""
 
 
-SHAPE = gather(
+SHAPE = options.gather(
     "shape",
-    click.option(
+    options.default_option(
         "--metric",
         type=click.Choice(get_args(Metric)),
         default="cosine",
-        show_default=True,
         help="How the similarity of vectors is measured.",
     ),
-    click.option(
+    options.default_option(
         "--dtype",
         type=click.Choice(get_args(StoredType)),
         default="float16",
-        show_default=True,
         help="Type of the stored vectors.",
     ),
-    click.option(
+    options.default_option(
         "--language",
         metavar="NAME",
         default="english",
-        show_default=True,
         help=f"Language of stems and stop words: {', '.join(LANGUAGES)} (no stems or stop words).",
     ),
 )
-ROWS: Final = click.option(
+ROWS: Final = options.default_option(
     "--commit-rows",
     type=click.IntRange(1),
     default=COMMIT_ROWS,
-    show_default=True,
     help="Documents in each commit; an interruption loses one commit at most.",
 )
-FILLING = gather(
+FILLING = options.gather(
     "filling",
     click.option(
         "--memory",
-        callback=read_size,
+        callback=options.read_size,
         metavar="SIZE",
         help="Memory limit for building, such as 512M or 1G. [default: no limit]",
     ),
@@ -108,9 +77,9 @@ CALIBRATE = click.option(
 
 
 @click.command("index", epilog=INDEX_HELP)
-@click.argument("files", nargs=-1, metavar="[FILE]...", callback=files_of)
+@click.argument("files", nargs=-1, metavar="[FILE]...", callback=options.files_of)
 @click.option("--model", metavar="MODEL", help="The model that makes the vectors.")
-@encoder_options()
+@options.encoder_options()
 @click.option(
     "-o",
     "--folder",
@@ -119,20 +88,17 @@ CALIBRATE = click.option(
     metavar="DIR",
     help="Folder of the index. If it already contains an index, documents are added.",
 )
-@click.option(
+@options.default_option(
     "--existing",
     type=click.Choice(get_args(OnExisting)),
     default="error",
-    show_default=True,
     help="What to do with a document whose id is already in the index.",
 )
 @SHAPE
 @click.option(
-    "--force",
-    is_flag=True,
-    help="Build a new index that replaces the one in DIR at the end.",
+    "--force", is_flag=True, help="Build a new index that replaces the one in DIR at the end."
 )
-@VECTORS
+@options.VECTORS
 @click.option(
     "--vector-field",
     metavar="FIELD",
@@ -140,9 +106,9 @@ CALIBRATE = click.option(
 )
 @FILLING
 @CALIBRATE
-@DOCUMENTS
-@QUIET
-@format_option()
+@options.DOCUMENTS
+@options.QUIET
+@options.format_option()
 def index_command(
     files: tuple[str, ...],
     model: str | None,
@@ -177,49 +143,39 @@ def index_command(
     from vocabtool.reports.report import safe
 
     _refuse_an_index(files)
-    began, options = time.monotonic(), encoder.given_options()
+    began, given = time.monotonic(), encoder.given_options()
     read = replace(read, vector_field=vector_field)
-    with usage_errors(), _advice_after_a_stop(folder, force):
-        asked = json.dumps([model, existing, shape, filling, read, encoder, vectors], default=str)
-        beside = [each for each in (model, vectors) if each is not None and Path(each).is_file()]
+    with output.usage_errors(), _advice_after_a_stop(folder, force), ExitStack() as stack:
+        every = json.dumps([model, existing, shape, filling, read, encoder, vectors], default=str)
+        paths = [path for path in (model, vectors) if path is not None and Path(path).is_file()]
         build, index = _open(
-            folder, files, model, options, shape, read, (asked, beside) if force else None
+            folder, files, model, given, shape, read, (every, paths) if force else None
         )
-        is_folder = isinstance(build, Path)
-        with ExitStack() as opened:
-            if is_folder:
-                opened.enter_context(removed_if_empty(Path(build)))
-            if index is None:
-                given = options | {**shape, "memory": filling["memory"]}
-                given |= {} if is_folder else {"force": force, "in_place": False}
-                notify = None if quiet else tell
-                index = Index.create_for(
-                    build, list(files), model, read=read, vectors=vectors, notify=notify, **given
-                )
-                opened.enter_context(_removed_if_useless(index))
-            kinds, held = index.manifest.fields, len(index)
-            lost = [name for name in kinds if name not in read.kept_fields]
-            if existing == "update" and lost and shards_in(files) is None:
-                names = ", ".join(f"'{safe(name)}'" for name in lost)
-                keep = " ".join(f"--keep {safe(name)}" for name in lost)
-                raise click.UsageError(
-                    f"the index has {plural(len(lost), 'field', 'fields')} that the new documents "
-                    f"would not have: {names}. To keep them, add: {keep}"
-                )
-            with step_progress(quiet) as progress:
-                report = index.load(
-                    [*files],
-                    read,
-                    on_existing=existing,
-                    progress=progress,
-                    vectors=vectors,
-                    **filling,
-                )
-                refuse_nothing(report.read, files, skipped=report.first_skipped)
-                before = held - report.resumed
-                seconds = _calibrate(index, before, calibrate, report, quiet, progress)
-        if index.is_build:
-            index = index.put_in_place()
+        if isinstance(build, Path):
+            stack.enter_context(removed_if_empty(build))
+        else:
+            given |= {"force": force, "in_place": False}
+        if index is None:
+            given |= {**shape, "memory": filling["memory"], "notify": None if quiet else tell}
+            index = Index.create_for(build, list(files), model, read=read, vectors=vectors, **given)
+            stack.enter_context(_removed_if_useless(index))
+        kinds, count = index.manifest.fields, len(index)
+        lost = [name for name in kinds if name not in read.kept_fields]
+        if existing == "update" and lost and shards_in(files) is None:
+            names = ", ".join(f"'{safe(name)}'" for name in lost)
+            keep = " ".join(f"--keep {safe(name)}" for name in lost)
+            raise click.UsageError(
+                f"the index has {plural(len(lost), 'field', 'fields')} that the new documents "
+                f"would not have: {names}. To keep them, add: {keep}"
+            )
+        with output.progress_bar(quiet) as progress:
+            rows: dict[str, Any] = {"vectors": vectors, "progress": progress, **filling}
+            report = index.load([*files], read, on_existing=existing, **rows)
+            output.refuse_nothing(report.read, files, skipped=report.first_skipped)
+            before = count - report.resumed
+            seconds = _calibrate(index, before, calibrate, report, quiet, progress)
+    if index.is_build:
+        index = index.put_in_place()
     if not quiet:
         _show(index, report, time.monotonic() - began, seconds, report_format)
         for name in read.kept_fields:
@@ -228,16 +184,16 @@ def index_command(
 
 
 @click.command("update")
-@DIR
+@options.DIR
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--sync", is_flag=True, help="Delete documents that are no longer in FILE...")
 @click.option("--force", is_flag=True, help="Let --sync delete more than a third of the documents.")
-@VECTORS
-@INDEX_MODEL
+@options.VECTORS
+@options.INDEX_MODEL
 @ROWS
 @CALIBRATE
-@QUIET
-@format_option()
+@options.QUIET
+@options.format_option()
 def update_command(
     folder: str,
     files: tuple[str, ...],
@@ -265,10 +221,10 @@ def update_command(
     if force and not sync:
         raise click.UsageError("--force needs --sync")
     began = time.monotonic()
-    with usage_errors(), _advice_after_a_stop():
+    with output.usage_errors(), _advice_after_a_stop():
         index = open_index(folder, model)
-        held = len(index)
-        with step_progress(quiet) as progress:
+        before = len(index)
+        with output.progress_bar(quiet) as progress:
             report = index.update(
                 list(files) or None,
                 sync=sync,
@@ -278,8 +234,8 @@ def update_command(
                 commit_rows=commit_rows,
             )
             if not sync:  # --sync may have deleted the last document
-                refuse_nothing(report.read, files or [folder], skipped=report.first_skipped)
-            seconds = _calibrate(index, held, calibrate, report, quiet, progress)
+                output.refuse_nothing(report.read, files or [folder], skipped=report.first_skipped)
+            seconds = _calibrate(index, before, calibrate, report, quiet, progress)
     if not quiet:
         _show(index, report, time.monotonic() - began, seconds, report_format)
 
@@ -311,7 +267,7 @@ def open_index(folder: str | Path, model: dict[str, Any]) -> Index:
     """Open an index; ``model``: the values of the options ``--model`` and ``--trust``."""
     from vocabtool.index.index import Index
 
-    index = Index.open(folder, **given_options(model))
+    index = Index.open(folder, **options.given_options(model))
     for note in index.notes:
         tell(note)
     return index
@@ -321,7 +277,7 @@ def _open(
     folder: str,
     files: tuple[str, ...],
     model: str | None,
-    options: dict[str, Any],
+    given: dict[str, Any],
     shape: dict[str, Any],
     read: ReadOptions,
     force: tuple[str, list[str]] | None,
@@ -333,50 +289,45 @@ def _open(
     later run with the same options resumes this build, unless a FILE is a stream.
     """
     from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
-    from vocabtool.index.folder import (
-        build_folder,
-        is_address,
-        is_index,
-        refuse_others,
-        remove_build,
-    )
+    from vocabtool.index import folder as folders
     from vocabtool.index.index import Index
 
-    if is_address(folder):
+    if folders.is_address(folder):
         try:
-            found_there = Index.open(folder, model, **options) if force is None else None
+            index = Index.open(folder, model, **given) if force is None else None
         except NotFound:
-            return folder, None
-        return folder, found_there and _of_shape(found_there, shape)
+            index = None
+        return folder, _of_shape(index, shape)
     path = Path(folder)
-    if force is not None and is_index(path):
-        refuse_others(path, allow_index=True)
-        found = files_outside(list(files), path, read) or []
-        asked, beside = force
-        facts = facts_of([*found, *beside])
-        build = build_folder(path, json.dumps([facts, asked], default=str))
-        try:
-            if is_index(build) and can_be_read_again(found):
-                index = Index.open(build, model, **options)
-                index.snapshot().model.check_given()
-                return build, index
-        except (InvalidFile, NotFound, OtherModel):
-            pass
-        remove_build(build)
-        return build, None
-    if not is_index(path):
-        return path, None
-    return path, _of_shape(Index.open(path, model, **options), shape)
+    if force is None or not folders.is_index(path):
+        index = Index.open(path, model, **given) if folders.is_index(path) else None
+        return path, _of_shape(index, shape)
+    folders.refuse_others(path, allow_index=True)
+    inputs = files_outside(list(files), path, read) or []
+    every, paths = force
+    plan = json.dumps([facts_of([*inputs, *paths]), every], default=str)
+    build = folders.build_folder(path, plan)
+    try:
+        if folders.is_index(build) and can_be_read_again(inputs):
+            index = Index.open(build, model, **given)
+            index.snapshot().model.check_given()
+            return build, index
+    except (InvalidFile, NotFound, OtherModel):
+        pass
+    folders.remove_build(build)
+    return build, None
 
 
-def _of_shape(index: Index, shape: dict[str, Any]) -> Index:
+def _of_shape(index: Index | None, shape: dict[str, Any]) -> Index | None:
     """Raise an error if an option, such as --metric, differs from that of the existing index."""
+    if index is None:
+        return None
     context = click.get_current_context()
     for name, wanted in shape.items():
-        held = getattr(index.configuration, name)
-        if context.get_parameter_source(name) is not ParameterSource.DEFAULT and wanted != held:
+        value = getattr(index.configuration, name)
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT and wanted != value:
             raise click.UsageError(
-                f"--{name.replace('_', '-')} {wanted}: {index.name} was created with {held}; "
+                f"--{name.replace('_', '-')} {wanted}: {index.name} was created with {value}; "
                 "omit the option, name a new folder, or start over with --force"
             )
     return index
@@ -419,17 +370,16 @@ def _calibrate(
         wanted = report.added > 0 and index.calibration_is_due(before)
     if not wanted or index.configuration.encoder is None:
         return 0.0
-    held = index.calibration
-    if held is not None and held.judged:
+    if index.calibration is not None and index.calibration.judged:
         return 0.0  # tuned on judgements: an estimate must not replace it
     from vocabtool.evaluation.calibrate import calibrate
 
     began = time.monotonic()
-    found = calibrate(index, progress=progress)
-    if found is not None:
-        index.store_calibration(found.calibration)
+    estimate = calibrate(index, progress=progress)
+    if estimate is not None:
+        index.store_calibration(estimate.calibration)
         if not quiet:
-            tell(f"calibrated: the estimated weight of keyword search is {found.a:.2f}")
+            tell(f"calibrated: the estimated weight of keyword search is {estimate.a:.2f}")
     return time.monotonic() - began
 
 
@@ -442,19 +392,19 @@ def _show(
 ) -> None:
     from vocabtool.reports.index import index_report
 
-    show_report(index_report(index, report, seconds, calibrating), report_format)
-    tell_notes(report.notes)
-    tell_left_out((*report.first_skipped[:SHOWN], *report.first_left_out[:SHOWN]))
+    output.show_report(index_report(index, report, seconds, calibrating), report_format)
+    output.tell_notes(report.notes)
+    output.tell_left_out(report.first_skipped, report.first_left_out)
 
 
 @click.command("compact")
-@DIR
+@options.DIR
 def compact_command(folder: str) -> None:
     """Rewrite the index in DIR without deleted documents."""
     from vocabtool.index.folder import is_address, read_manifest
     from vocabtool.index.maintenance import compact
 
-    with step_progress(False) as progress:
+    with output.progress_bar(False) as progress:
         if is_address(folder):
             index = open_index(folder, {})
             removed, left = index.compact(progress), len(index)
@@ -466,9 +416,9 @@ def compact_command(folder: str) -> None:
 
 
 @click.command("verify")
-@DIR
-@INDEX_MODEL
-@format_option()
+@options.DIR
+@options.INDEX_MODEL
+@options.format_option()
 def verify_command(
     folder: str, model: dict[str, Any], report_format: Literal["text", "json"]
 ) -> None:
@@ -479,11 +429,10 @@ def verify_command(
     """
     from vocabtool.reports.index import verify_report
 
-    with usage_errors():
+    with output.usage_errors():
         index = open_index(folder, model)
-        with step_progress(False) as progress:
-            # A settings file names the model, but only the command line asks to compare it.
-            source = click.get_current_context().get_parameter_source("model")
-            compares = source is ParameterSource.COMMANDLINE
-            found = index.verify(progress, model=compares)
-    show_report(verify_report(index.name, found), report_format)
+        # A settings file names the model, but only the command line asks to compare it.
+        source = click.get_current_context().get_parameter_source("model")
+        with output.progress_bar(False) as progress:
+            result = index.verify(progress, model=source is ParameterSource.COMMANDLINE)
+    output.show_report(verify_report(index.name, result), report_format)

@@ -29,14 +29,14 @@ COMMANDS: Final = {
     "copy": "contents:copy_command",
     "delete": "contents:delete_command",
     "demo": "main:demo_command",
-    "diff": "diff:diff_command",
+    "diff": "models:diff_command",
     "embed": "embed:embed_command",
     "eval": "search:eval_command",
     "export": "contents:export_command",
-    "extract": "inspect:extract_command",
+    "extract": "models:extract_command",
     "get": "contents:get_command",
     "index": "index:index_command",
-    "inspect": "inspect:inspect_command",
+    "inspect": "models:inspect_command",
     "list": "contents:list_command",
     "mcp": "serve:mcp_command",
     "oov": "oov:oov_command",
@@ -47,7 +47,7 @@ COMMANDS: Final = {
     "train": "embed:train_command",
     "update": "index:update_command",
     "verify": "index:verify_command",
-    "words": "inspect:words_command",
+    "words": "models:words_command",
 }
 
 

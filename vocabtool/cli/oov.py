@@ -11,20 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 import click
 
 from vocabtool.choices import LimitedFigure, MaskMode, SplitOrder
-from vocabtool.cli.inspect import WORDS_MODEL, WORDS_OPTIONS, open_words
+from vocabtool.cli import options, output
+from vocabtool.cli.models import WORDS_MODEL, WORDS_OPTIONS, open_words
 from vocabtool.cli.options import HTML, OUTPUT, split_model, text_options
-from vocabtool.cli.output import (
-    check_ending,
-    check_files,
-    deliver_report,
-    open_output,
-    read_documents,
-    refuse_nothing,
-    tell_notes,
-    tell_skipped,
-    usage_errors,
-    width,
-)
 from vocabtool.errors import VocabtoolError
 from vocabtool.system.messages import plural, tell
 
@@ -47,17 +36,14 @@ def _limits(
     context: click.Context, option: click.Parameter, texts: tuple[str, ...]
 ) -> dict[LimitedFigure, float]:
     limits: dict[LimitedFigure, float] = {}
+    figures = {name: name for name in get_args(LimitedFigure)}
     for text in texts:
-        name, equals, limit = text.partition("=")
-        if not equals:
-            name, limit = "unknown", text
-        for figure in get_args(LimitedFigure):
-            if figure == name:
-                limits[figure] = _limit(figure, limit)
-                break
-        else:
-            names = ", ".join(get_args(LimitedFigure))
+        name, _, limit = text.rpartition("=")
+        if (name or "unknown") not in figures:
+            names = ", ".join(figures)
             raise click.BadParameter(f"expected one of {names} before '=', got {name!r}")
+        figure: LimitedFigure = figures[name or "unknown"]
+        limits[figure] = _limit(figure, limit)
     return limits
 
 
@@ -85,7 +71,7 @@ def _limit(figure: LimitedFigure, text: str) -> float:
 @text_options("the FILEs", "an invalid row.")
 @click.option(
     "--format",
-    "output",
+    "form",
     type=click.Choice(get_args(ReportFormat)),
     help="table: the report, as tab-separated text if not on a terminal; json: all figures; csv "
     "and parquet: a row for each unknown word, and for each split word of a subword model. "
@@ -131,11 +117,10 @@ def _limit(figure: LimitedFigure, text: str) -> float:
     "model adds are included, so N must be larger than their number. "
     "[default: as the model's files state]",
 )
-@click.option(
+@options.default_option(
     "--budget",
     type=click.IntRange(1),
     default=64,
-    show_default=True,
     metavar="MB",
     help="Memory for distinct words. If it is full, words that occur for the first time are "
     "counted only in the totals.",
@@ -143,9 +128,9 @@ def _limit(figure: LimitedFigure, text: str) -> float:
 def oov_command(
     model: str,
     files: tuple[str, ...],
-    options: dict[str, Any],
+    chosen: dict[str, Any],
     read: ReadOptions,
-    output: ReportFormat | None,
+    form: ReportFormat | None,
     file: str,
     html: str | None,
     mask: MaskMode | None,
@@ -170,15 +155,15 @@ def oov_command(
     from vocabtool.reports.render import format_of
     from vocabtool.reports.report import safe
 
-    if mask is None and output is None:
-        check_ending(file)
-    if mask is not None and (output or html or fail_over or order or limit or suggest):
+    if mask is None and form is None:
+        output.check_ending(file)
+    if mask is not None and (form or html or fail_over or order or limit or suggest):
         raise click.UsageError(
             "--mask cannot be combined with --format, --html, --fail-over, --sort, --limit or "
             "--suggest"
         )
-    check_files(file, html, output)
-    words = open_words(model, options)
+    output.check_files(file, html, form)
+    words = open_words(model, **chosen)
     split = order is not None or bool(fail_over.keys() & {"split3", "fertility"})
     if split and not words.subword:
         raise click.UsageError(
@@ -191,12 +176,14 @@ def oov_command(
     steps = steps if len(steps) <= RULE_WIDTH else f"{steps[:RULE_WIDTH]} ..."
     rule = f"{safe(words.vocabulary.name)}, rule {words.fingerprint[:16]}: {steps}"
     log, notes = ReadLog(), left_out([*files], read)
-    documents = read_documents(files, read, log, COUNT_BYTES if mask is None else BATCH_BYTES)
+    documents = output.read_documents(
+        files, read, log, COUNT_BYTES if mask is None else BATCH_BYTES
+    )
     if mask is not None:
         _print_masked(words, documents, mask, file, files, log)
         tell(rule)
-        tell_skipped(log.skipped)
-        tell_notes(notes)
+        output.tell_skipped(log.skipped)
+        output.tell_notes(notes)
         return 0
     token_limit, unclear = _token_limit(model, words, limit, needed="cut" in fail_over)
     counter = OovCounter(words, budget=budget << 20, limit=token_limit)
@@ -204,52 +191,46 @@ def oov_command(
     texts = _keep((batch.texts for batch in documents), None if suggest is None else kept)
     counter.count(texts)
     report = counter.report(model=model, sources=files, order=order or "cost")
-    refuse_nothing(report.documents, files, skipped=log.skipped.first)
+    output.refuse_nothing(report.documents, files, skipped=log.skipped.first)
     suggested = None if suggest is None else suggest_words(words, kept, suggest)
     notes = (*report.notes, *notes, *unclear, *(suggested.notes if suggested else ()))
     report = replace(report, notes=notes, suggested=suggested)
-    deliver_report(oov_report(report), file, html, output)
-    kind = output or format_of(file)
+    output.deliver_report(oov_report(report), file, html, form)
+    kind = form or format_of(file)
     shows_the_rule = kind == "json" or (
-        kind in ("table", "text") and (file != "-" or width() is not None)
+        kind in ("table", "text") and (file != "-" or output.width() is not None)
     )
     if not shows_the_rule:
         tell(rule)
-    if fail_over or not shows_the_rule:
-        _tell_figures(report)
-    tell_notes(report.notes)
-    tell_skipped(log.skipped)
-    if not report.tokens:
-        tell("the documents contain no words")
-        return 1 if fail_over else 0
-    return _verdict(report, fail_over)
+    output.tell_notes(report.notes)
+    output.tell_skipped(log.skipped)
+    return _tell_result(report, fail_over, figures=bool(fail_over) or not shows_the_rule)
 
 
-def _tell_figures(report: OovReport) -> None:
+def _tell_result(report: OovReport, limits: dict[LimitedFigure, float], *, figures: bool) -> int:
+    """Tell the figures, and which are above their limits. Return the exit code."""
     from vocabtool.reports.oov import cut_line
     from vocabtool.reports.report import percent
 
-    unknown, be = report.tokens_unknown, "is" if report.tokens_unknown == 1 else "are"
-    share = percent(report.token_rate)
-    tell(f"{unknown:,} of {report.tokens:,} tokens {be} unknown ({share})")
-    if report.split is not None:
-        split3 = percent(report.split_rate())
-        tell(f"{report.fertility:.2f} pieces per token; {split3} of tokens in 3 or more pieces")
-    if report.cut is not None:
-        tell(cut_line(report, report.cut))
-
-
-def _verdict(report: OovReport, limits: dict[LimitedFigure, float]) -> int:
-    """Tell which figures are above their limits. Return the exit code."""
-    from vocabtool.reports.report import percent
-
-    figures: dict[LimitedFigure, float] = {
+    if figures:
+        unknown, be = report.tokens_unknown, "is" if report.tokens_unknown == 1 else "are"
+        share = percent(report.token_rate)
+        tell(f"{unknown:,} of {report.tokens:,} tokens {be} unknown ({share})")
+        if report.split is not None:
+            split3 = percent(report.split_rate())
+            tell(f"{report.fertility:.2f} pieces per token; {split3} of tokens in 3 or more pieces")
+        if report.cut is not None:
+            tell(cut_line(report, report.cut))
+    if not report.tokens:
+        tell("the documents contain no words")
+        return 1 if limits else 0
+    values: dict[LimitedFigure, float] = {
         "unknown": report.token_rate,
         "split3": report.split_rate(),
         "fertility": report.fertility,
         "cut": report.cut_rate,
     }
-    over = [name for name, limit in limits.items() if figures[name] > limit]
+    over = [name for name, limit in limits.items() if values[name] > limit]
     for name in over:
         above = limits[name]
         shown = f"{above:g}" if name == "fertility" else percent(above)
@@ -266,7 +247,7 @@ def _token_limit(
     stated, why = None, f"{model} does not state how many tokens it reads"
     notes: tuple[str, ...] = ()
     try:
-        with usage_errors():
+        with output.usage_errors():
             stated = TokenLimit.of(split_model(model, None)[0], words, limit)
     except VocabtoolError as error:
         why = f"how many tokens the model reads is unknown: {error}"
@@ -303,8 +284,10 @@ def _print_masked(
     from vocabtool.vocabulary import decode, encode, printable
 
     lines = unaligned = 0
-    with open_output(file) as out:
-        shown = file == "-" and width() is not None  # escape control characters on a terminal
+    with output.open_output(file) as out:
+        shown = (
+            file == "-" and output.width() is not None
+        )  # escape control characters on a terminal
         for batch in batches:
             texts = [decode(text) for text in as_bytes(batch.texts)]
             for text, missing in masks.mask(texts, words.look_up, mode):
@@ -312,7 +295,7 @@ def _print_masked(
                 out.write((printable(line).encode() if shown else line) + b"\n")
                 unaligned += missing
             lines += len(texts)
-        refuse_nothing(lines, sources, skipped=log.skipped.first)
+        output.refuse_nothing(lines, sources, skipped=log.skipped.first)
     if unaligned:
         strange = plural(unaligned, "unknown word does", "unknown words do")
         tell(

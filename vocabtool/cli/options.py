@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -36,32 +36,37 @@ def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) 
     The argument is named ``argument``. Its value is ``into(name=value, ...)``.
     """
 
-    def probe() -> None: ...
-
-    names = [option.name for option in _together(*options)(probe).__click_params__]
-
     def decorate(command: Any) -> Any:
         @wraps(command)
         def run(**given: Any) -> Any:
-            return command(**{argument: into(**{name: given.pop(name) for name in names})}, **given)
+            value = into(**{name: given.pop(name) for name in names})
+            return command(**{argument: value}, **given)
 
-        return _together(*options)(run)
-
-    return decorate
-
-
-def _together(*options: Decorator) -> Decorator:
-    def decorate(command: Any) -> Any:
+        decorated: Any = run
+        # click keeps the options of a function in this list, the newest last.
+        before = len(getattr(command, "__click_params__", ()))
         for option in reversed(options):
-            command = option(command)
-        return command
+            decorated = option(decorated)
+        names = [option.name for option in decorated.__click_params__[before:]]
+        return decorated
 
     return decorate
+
+
+def default_option(*names: str, default: object, **attributes: Any) -> Decorator:
+    """Return an option whose help ends with its default."""
+    return click.option(*names, default=default, show_default=True, **attributes)
+
+
+def file_option(*names: str, metavar: str = "FILE", **attributes: Any) -> Decorator:
+    return click.option(*names, type=click.Path(dir_okay=False), metavar=metavar, **attributes)
 
 
 def given_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options whose value is neither ``None`` nor ``False``."""
-    return {name: each for name, each in options.items() if each is not None and each is not False}
+    return {
+        name: value for name, value in options.items() if value is not None and value is not False
+    }
 
 
 def check_rule(context: click.Context, option: click.Parameter, spec: str | None) -> str | None:
@@ -105,31 +110,24 @@ def split_model(model: str, name: str | None) -> tuple[str, str | None]:
 
 # Output.
 
-OUTPUT = click.option(
+OUTPUT = file_option(
     "-o",
     "--output",
     "file",
-    type=click.Path(dir_okay=False),
     default="-",
     help="Write to this file, atomically. [default: standard output]",
 )
-HTML = click.option(
-    "--html",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Also write an HTML page.",
-)
+HTML = file_option("--html", help="Also write an HTML page.")
 QUIET = click.option("--quiet", is_flag=True, help="Print no progress and no report.")
 
 
 def format_option(help_text: str = "Format of the report.", *, people: str = "text") -> Decorator:
     """Return the option ``--format`` with two choices: ``json``, and the value of ``people``."""
-    return click.option(
+    return default_option(
         "--format",
         "report_format",
         type=click.Choice((people, "json")),
         default=people,
-        show_default=True,
         help=help_text,
     )
 
@@ -157,11 +155,8 @@ TIMEOUT: Final = click.option(
 )
 
 
-def encoder_options(*first: Decorator) -> Decorator:
-    """Return a decorator that passes the encoder's options as one argument, ``encoder``.
-
-    The argument is an :class:`EncoderOptions`. ``first``: options that the help lists first.
-    """
+def encoder_options() -> Decorator:
+    """Return a decorator that passes the encoder's options as one :class:`EncoderOptions`."""
 
     def make(**given: Any) -> EncoderOptions:
         from vocabtool.encoders.encoder import EncoderOptions  # loads NumPy
@@ -170,7 +165,6 @@ def encoder_options(*first: Decorator) -> Decorator:
 
     return gather(
         "encoder",
-        *first,
         click.option(
             "--signature", metavar="NAME", help="TensorFlow models: the signature that takes texts."
         ),
@@ -234,22 +228,10 @@ def encoder_options(*first: Decorator) -> Decorator:
 # Documents.
 
 
-def _checked_fields(
-    context: click.Context, option: click.Parameter, fields: tuple[str, ...]
-) -> tuple[str, ...] | None:
-    """Return ``fields``, or ``None`` if empty. Raises :class:`click.BadParameter` if invalid."""
-    try:
-        ReadOptions(field=fields)
-    except ValueError as error:
-        raise click.BadParameter(str(error).removeprefix("field: ")) from error
-    return fields or None
-
-
 def _field_option(metavar: str, more: str) -> Decorator:
     return click.option(
         "--field",
         multiple=True,
-        callback=_checked_fields,
         metavar=metavar,
         help="Field or column that contains the text. May be repeated: the texts of these fields "
         f"are joined by blank lines.{more} [default: text, or the only column]",
@@ -301,27 +283,20 @@ SPLITTING: Final = (
 
 
 def _on_error(what: str) -> Decorator:
-    return click.option(
+    return default_option(
         "--on-error",
         type=click.Choice(get_args(OnError)),
         default="raise",
-        show_default=True,
         help=f"What to do with {what}",
     )
 
 
-def _read_options(**given: Any) -> ReadOptions:
+def _read_options(*, weights: bool = True, **given: Any) -> ReadOptions:
+    """``weights``: whether fields may have weights."""
     try:
-        return ReadOptions(**given)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
-
-
-def _read_texts(**given: Any) -> ReadOptions:
-    """Do the same as :func:`_read_options`, but raise an error if a field has a weight."""
-    options = _read_options(**given)
-    try:
-        options.refuse_weights()
+        options = ReadOptions(**given | {"field": given["field"] or None})
+        if not weights:
+            options.refuse_weights()
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     return options
@@ -338,7 +313,7 @@ def text_options(of: str, what: str) -> Decorator:
         _field_option("FIELD", ""),
         _input_format(of),
         _on_error(what),
-        into=_read_texts,
+        into=partial(_read_options, weights=False),
     )
 
 
@@ -364,10 +339,8 @@ DOCUMENTS = gather(
     into=_read_options,
 )
 
-VECTORS = click.option(
+VECTORS = file_option(
     "--vectors",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
     help="Vectors of the documents: .npy, .npz (arrays `vectors` and `ids`) or .parquet (a "
     "column of lists, and a column `id`). Without ids, row N belongs to document N.",
 )
@@ -379,34 +352,35 @@ MAX_SETTINGS_BYTES: Final = 1 << 20
 SHARED: Final = ("model", "calibrate", "timeout")  # also of other commands
 # A file of others must not choose which secret is sent to a server, or what is replaced.
 BY_HAND: Final = ("api-key-env", "force", "help", "trust")
+DANGEROUS: Final = ("python:", "openai:")  # how models begin that need --trust
 
 
 def folder_of(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """Return the folder of the index named DIR, or DIR itself if it is a path or an address."""
-    if os.path.lexists(value) or (file := _file(context)) is None or {*value} & {*"/:"}:
+    file = _settings_file(context, value)
+    if file is None:
         return value
-    table = _table(context, file, value, SHARED)
-    folder = str(table["folder"])
+    folder = str(_table(context, file, value, SHARED)["folder"])
     return folder if "://" in folder else str(file.parent / folder)
 
 
 def files_of(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the FILEs of the index if the only argument is its name.
-
-    All options then come from the settings, and all paths begin at the folder of the file.
-    """
-    name, file = values[0] if len(values) == 1 else "-", _file(context)
-    if file is None or name == "-" or os.path.lexists(name) or {*name} & {*"/:*?["}:
+    """Return the FILEs of the index if the only argument is its name; all options then come from
+    the settings, and all paths begin at the folder of the settings file."""
+    file = _settings_file(context, values[0]) if len(values) == 1 else None
+    if file is None:
         return values
-    table = _table(context, file, name, None)
+    table = _table(context, file, values[0], None)
     os.chdir(file.parent)
     return tuple(table["files"])
 
 
-def _file(context: click.Context) -> Path | None:
-    """Return the settings file that --config names, or else the nearest one, if there is one."""
+def _settings_file(context: click.Context, name: str) -> Path | None:
+    """Return the file that --config names, or else the nearest one; ``None`` for a path."""
+    if name == "-" or os.path.lexists(name) or {*name} & {*"/:*?["}:
+        return None
     if config := context.find_root().params.get("config"):
         return Path(config).absolute()
     files = (folder / SETTINGS_FILE for folder in (Path.cwd() / SETTINGS_FILE).parents)
@@ -418,32 +392,28 @@ def _table(
 ) -> dict[str, Any]:
     """Return the table of an index. Set the command's defaults: all options, or ``shared`` ones."""
     with reading(str(file)), file.open("rb") as opened:
-        data = opened.read(MAX_SETTINGS_BYTES + 1)
-        if len(data) > MAX_SETTINGS_BYTES:
-            raise InvalidFile(f"wanted settings of at most {MAX_SETTINGS_BYTES:,} bytes")
+        data, where = opened.read(MAX_SETTINGS_BYTES + 1), f"[index.{name}]"
         try:
+            if len(data) > MAX_SETTINGS_BYTES:
+                raise ValueError(f"more than {MAX_SETTINGS_BYTES:,} bytes")
             table = tomllib.loads(data.decode())["index"].get(name)
         except (ValueError, RecursionError, LookupError, AttributeError, TypeError) as error:
             raise InvalidFile(f"wanted TOML with tables [index.NAME]: {error}") from error
         if table is None:
             raise NotFound(f"{name}: no such file or folder, and no [index.{name}] in {file}")
-        if not isinstance(table, dict) or not {"folder", "files"} <= {*table}:
-            raise InvalidFile(f"[index.{name}] wanted a table with `folder` and `files`")
-        folder, files = table["folder"], table["files"]
-        texts = [folder, *files] if isinstance(files, list) and files else [None]
+        files = table.get("files") if isinstance(table, dict) else None
+        texts = [table.get("folder"), *files] if isinstance(files, list) and files else [None]
         if not all(isinstance(text, str) and "\0" not in text for text in texts):
-            raise InvalidFile(f"[index.{name}] wanted a text `folder`, and a list of texts `files`")
+            raise InvalidFile(f"{where} wanted a text `folder`, and a list of texts `files`")
         options = {opt.lstrip("-"): o for o in context.command.params for opt in o.opts}
         context.default_map = {}
         for key in {*table} - {"files"} if shared is None else {*shared} & {*table} & {*options}:
             option, value = options.get(key), table[key]
             if option is None or key in BY_HAND or isinstance(value, list) != option.multiple:
-                raise InvalidFile(f"[index.{name}] {key}: unknown, not allowed, or no list")
-            if str(value).startswith(("python:", "openai:")) and not context.params.get("trust"):
-                raise InvalidFile(
-                    f"[index.{name}] {key}: {value} runs Python or sends texts to a server; to "
-                    "allow it, pass --trust on the command line"
-                )
+                raise InvalidFile(f"{where} {key}: unknown, not allowed, or no list")
+            if str(value).startswith(DANGEROUS) and not context.params.get("trust"):
+                needed = "--trust on the command line: it runs Python or sends texts to a server"
+                raise InvalidFile(f"{where} {key}: {value} needs {needed}")
             if key == "model":  # paths begin at the folder of the settings file
                 from vocabtool.formats.files import split_kind
 
@@ -454,9 +424,8 @@ def _table(
             try:
                 option.process_value(context, value)
             except click.BadParameter as error:
-                raise InvalidFile(f"[index.{name}] {key}: {error.message}") from error
-    is_dangerous = str(table.get("model")).startswith(("python:", "openai:"))
-    if is_dangerous and context.params.get("trust"):
+                raise InvalidFile(f"{where} {key}: {error.message}") from error
+    if str(table.get("model")).startswith(DANGEROUS) and context.params.get("trust"):
         context.params["trust"] = False  # it allowed the model, which takes no such option
     return table
 

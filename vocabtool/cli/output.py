@@ -91,12 +91,7 @@ def show_report(report: Report, output: Format, html: str | None = None) -> None
 
 
 def deliver_report(
-    report: Report,
-    file: str,
-    html: str | None,
-    output: Format | None,
-    *,
-    as_list: bool = False,
+    report: Report, file: str, html: str | None, output: Format | None, *, as_list: bool = False
 ) -> None:
     """Write a report to ``file`` (``-``: standard output), and as an HTML page to ``html``.
 
@@ -124,54 +119,32 @@ def usage_errors(option: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(quiet: bool, *, eta: bool = True) -> Iterator[Callable[..., None] | None]:
+def progress_bar(quiet: bool, *, eta: bool = True) -> Iterator[Callable[[str, float], None] | None]:
     """Show progress while the context is open. Yield the function that updates it.
 
-    The function's arguments are ``description``, ``total`` and ``completed``. Yields ``None`` if
-    ``quiet`` is set or standard error is not a terminal. ``eta``: also show the remaining time.
+    The function's arguments: the name of the current step, and its completed share (0 to 1; 0 if
+    unknown). Yields ``None`` if ``quiet`` is set or standard error is not a terminal. ``eta``: also
+    show the remaining time.
     """
     if quiet or not sys.stderr.isatty():
         yield None
         return
+    from rich import progress as bars
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
-    text, elapsed = TextColumn("{task.description}"), TimeElapsedColumn()
-    columns = (BarColumn(), text, elapsed, *[TimeRemainingColumn()] * eta)
-    console = Console(stderr=True)
-    with Progress(SpinnerColumn(), *columns, console=console, transient=True) as progress:
-        task = progress.add_task("reading", total=None)
+    text, elapsed = bars.TextColumn("{task.description}"), bars.TimeElapsedColumn()
+    columns = [bars.SpinnerColumn(), bars.BarColumn(), text, elapsed]
+    if eta:
+        columns.append(bars.TimeRemainingColumn())
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=None)
 
-        def update(description: str, total: float | None = None, completed: float = 0) -> None:
-            if completed < progress.tasks[task].completed:  # a new step has its own speed
-                progress.reset(task)
-            progress.update(task, description=description, total=total, completed=completed)
+        def update(step: str, share: float) -> None:
+            if share < bar.tasks[task].completed:  # a new step has its own speed
+                bar.reset(task)
+            bar.update(task, description=step, total=1 if share else None, completed=share)
 
         yield update
-
-
-@contextmanager
-def step_progress(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
-    """Show progress like :func:`progress_bar`. Yield the function that updates it, or ``None``.
-
-    The function's arguments: the name of the current step, and its completed share (0 to 1).
-    """
-    with progress_bar(quiet) as update:
-        if update is None:
-            yield None
-            return
-
-        def show(step: str, share: float) -> None:
-            update(step, 1 if share else None, share)
-
-        yield show
 
 
 def read_documents(
@@ -181,16 +154,14 @@ def read_documents(
     from vocabtool.documents.reading import batches, extent
 
     with progress_bar(False) as update:
-        found = batches(files, read, log=log, size=size)
-        if update is None:
-            yield from found
-            return
-        total = extent(files, options=read).bytes
+        size_of_all = extent(files, options=read).bytes if update else None
         count = 0
-        for batch in found:
+        for batch in batches(files, read, log=log, size=size):
             yield batch
             count += len(batch)
-            update(f"{count:,} documents, {log.bytes / 1e6:,.0f} MB", total, log.bytes)
+            if update is not None:
+                share = log.bytes / size_of_all if size_of_all else 0
+                update(f"{count:,} documents, {log.bytes / 1e6:,.0f} MB", min(share, 1))
 
 
 def refuse_nothing(
@@ -218,6 +189,6 @@ def tell_skipped(skipped: SkipCounter) -> None:
             tell("  ...")
 
 
-def tell_left_out(skips: Iterable[Skip]) -> None:
-    for skip in skips:
+def tell_left_out(*skips: Sequence[Skip]) -> None:
+    for skip in (skip for some in skips for skip in some[:SHOWN]):
         tell(f"skipped: {skip.place}: {skip.reason}")

@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 
 from vocabtool.choices import CALIBRATION_SAMPLE, FUSIONS, PHRASES, SELF_CHECK_SAMPLE
+from vocabtool.cli import options, output
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, HTML, INDEX_MODEL, format_option, gather
-from vocabtool.cli.output import (
-    check_files,
-    refuse_nothing,
-    show_report,
-    standard_output,
-    step_progress,
-    usage_errors,
-)
 from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
@@ -50,11 +43,10 @@ ARRANGEMENT = gather(
         help="Count the values of these kept fields in the documents that satisfy --where and "
         "contain a word of QUERY.",
     ),
-    click.option(
+    options.default_option(
         "--offset",
         type=click.IntRange(0),
         default=0,
-        show_default=True,
         help="Number of hits before the first one that is shown. --depth limits how many there "
         "are.",
     ),
@@ -65,9 +57,7 @@ ARRANGEMENT = gather(
         "others. -k is then the number of values.",
     ),
 )
-K = click.option(
-    "-k", type=click.IntRange(1), default=10, show_default=True, help="Number of hits."
-)
+K = options.default_option("-k", type=click.IntRange(1), default=10, help="Number of hits.")
 CONDITION = click.option("--where", metavar="CONDITION", help=WHERE)
 EXPLAIN = click.option(
     "--explain", is_flag=True, help="Explain each hit and the weight of each word."
@@ -78,19 +68,13 @@ RERANK = click.option(
     help="Cross-encoder that ranks the first 50 hits again: a folder or name of "
     "sentence-transformers, or python:MODULE:NAME.",
 )
-PAGE = click.option(
-    "--html",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Also write an HTML page. Sets --explain.",
-)
+PAGE = options.file_option("--html", help="Also write an HTML page. Sets --explain.")
 SETTINGS = gather(
     "settings",
-    click.option(
+    options.default_option(
         "--fusion",
         type=click.Choice(FUSIONS),
         default="coverage",
-        show_default=True,
         help="How vector and keyword hits are combined.",
     ),
     click.option(
@@ -108,17 +92,15 @@ SETTINGS = gather(
         help="Number of candidates from vector search, and from keyword search. [default: 100, or "
         "all documents if there are at most 2,000]",
     ),
-    click.option(
+    options.default_option(
         "--guarantee/--no-guarantee",
         default=True,
-        show_default=True,
         help="Rank documents that contain an identifier of the query above all others.",
     ),
-    click.option(
+    options.default_option(
         "--phrases",
         type=click.Choice(PHRASES),
         default="required",
-        show_default=True,
         help="Whether a document must contain the quoted phrases of the query.",
     ),
     click.option(
@@ -170,41 +152,36 @@ def search_command(
     from vocabtool.reports.hits import hits_report
     from vocabtool.reports.render import save
 
-    more = click.get_current_context().args
-    if more:
+    if more := click.get_current_context().args:
         whole = " ".join((query or "", *more))
         raise click.UsageError(f"QUERY is one argument; put it in quotes: {whole!r}")
-    if arrangement["offset"] and query == STDIN:
-        raise click.UsageError("--offset is for one QUERY, not for several on standard input")
-    others = vector, where, arrangement["sort"], arrangement["facets"]
-    if query is None and not any(others):
+    if query is None and not any((vector, where, arrangement["sort"], arrangement["facets"])):
         raise click.UsageError(
             "Missing argument 'QUERY'; or pass --vector, --where, --sort or --facets"
         )
-    check_files(STDIN, html, None)
-    if html is not None and query == STDIN:
-        raise click.UsageError("--html is for one QUERY, not for several on standard input")
+    output.check_files(STDIN, html, None)
+    for name, value in {"offset": arrangement["offset"], "html": html, "vector": vector}.items():
+        if value and query == STDIN:
+            raise click.UsageError(f"--{name} is for one QUERY, not for several on standard input")
     explain = explain or html is not None
-    with usage_errors():
+    with output.usage_errors():
         index = open_index(folder, model)
-        asked = {"k": k, "where": where, "explain": explain, **arrangement, **settings}
+        request = {"k": k, "where": where, "explain": explain, **arrangement, **settings}
         if vector is not None:
-            asked["vector"] = vector
-            if query == STDIN:
-                raise click.UsageError(
-                    "--vector is for one QUERY, not for several on standard input"
-                )
+            request["vector"] = vector
         elif query is not None and not index.can_encode and settings["fusion"] not in PURE:
-            told = "created without a model; queries are searched by their words only"
-            tell(f"{index.name}: {told}. To search by vectors too, pass --vector FILE or --model")
-        for hits in _answers(index, query, asked):
+            tell(
+                f"{index.name}: created without a model; queries are searched by their words only. "
+                "To search by vectors too, pass --vector FILE or --model"
+            )
+        for hits in _answers(index, query, request):
             report = hits_report(hits, one_of_many=query == STDIN)
             if report_format == "text":
-                show_report(report, report_format, html)
+                output.show_report(report, report_format, html)
                 continue
             if html is not None:
                 save(report, html, "html")
-            with standard_output() as out:  # one line per query
+            with output.standard_output() as out:  # one line per query
                 out.write(json.dumps(report.data()).encode() + b"\n")
 
 
@@ -215,11 +192,7 @@ def search_command(
 @CONDITION
 @format_option()
 def similar_command(
-    folder: str,
-    id_: str,
-    k: int,
-    where: str | None,
-    report_format: Literal["text", "json"],
+    folder: str, id_: str, k: int, where: str | None, report_format: Literal["text", "json"]
 ) -> None:
     """Find the documents of the index in DIR that are similar to the document ID.
 
@@ -228,48 +201,40 @@ def similar_command(
     """
     from vocabtool.reports.hits import hits_report
 
-    with usage_errors():
+    with output.usage_errors():
         hits = open_index(folder, {}).similar(id_, k, where=where)
-        show_report(hits_report(hits, one_of_many=True), report_format)
+        output.show_report(hits_report(hits, one_of_many=True), report_format)
 
 
-def _answers(index: Index, query: str | None, asked: dict[str, Any]) -> Iterator[Hits]:
+def _answers(index: Index, query: str | None, request: dict[str, Any]) -> Iterator[Hits]:
     if query != STDIN:
-        yield index.search(query, **asked)
+        yield index.search(query, **request)
         return
-    del asked["offset"]
+    del request["offset"]
     # UTF-8 in every locale; an invalid line does not affect the others.
     lines = (line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
     from vocabtool.system.parallel import in_batches
 
     count = 0
     for batch in in_batches(lines, BATCH_QUERIES):
-        yield from index.search_many(batch, **asked)
+        yield from index.search_many(batch, **request)
         count += len(batch)
-    refuse_nothing(count, (STDIN,), "query")
+    output.refuse_nothing(count, (STDIN,), "query")
 
 
 # ---- evaluate and tune the ranking
 
 QUERIES = gather(
     "queries",
-    click.option(
+    options.file_option(
         "--queries",
-        type=click.Path(dir_okay=False),
-        metavar="FILE",
         help="File of queries: BEIR's JSONL (_id, text), lines of id TAB text, or TREC topics.",
     ),
-    click.option(
-        "--qrels",
-        type=click.Path(dir_okay=False),
-        metavar="FILE",
-        help="File of relevance judgements, in the format of BEIR or TREC.",
+    options.file_option(
+        "--qrels", help="File of relevance judgements, in the format of BEIR or TREC."
     ),
-    click.option(
-        "--vectors",
-        type=click.Path(dir_okay=False),
-        metavar="FILE",
-        help="Vectors of the queries (.npy, .npz), if the index has no model.",
+    options.file_option(
+        "--vectors", help="Vectors of the queries (.npy, .npz), if the index has no model."
     ),
 )
 
@@ -283,11 +248,10 @@ QUERIES = gather(
     is_flag=True,
     help="Evaluate without judgements: search for documents by words that they contain.",
 )
-@click.option(
+@options.default_option(
     "--sample",
     type=click.IntRange(1),
     default=SELF_CHECK_SAMPLE,
-    show_default=True,
     help="Number of documents that --self-check searches for.",
 )
 @RERANK
@@ -316,28 +280,27 @@ def eval_command(
         raise click.UsageError("pass --queries and --qrels, or --self-check")
     if self_check and rerank is not None:
         raise click.UsageError("--rerank needs judged queries: pass --queries and --qrels")
-    check_files("-", html, None)
-    with usage_errors():
+    output.check_files("-", html, None)
+    with output.usage_errors():
         index = open_index(folder, model)
-        with step_progress(False) as progress:
+        with output.progress_bar(False) as progress:
             if self_check:
                 report = self_check_report(compare.self_check(index, sample, progress=progress))
             else:
                 judgements = _read_judgements(queries)
-                found = compare.evaluate(index, **judgements, rerank=rerank, progress=progress)
-                report = evaluation_report(found)
-        show_report(report, report_format, html)
+                results = compare.evaluate(index, **judgements, rerank=rerank, progress=progress)
+                report = evaluation_report(results)
+        output.show_report(report, report_format, html)
 
 
 @click.command("calibrate")
 @DIR
 @QUERIES
 @INDEX_MODEL
-@click.option(
+@options.default_option(
     "--sample",
     type=click.IntRange(1),
     default=CALIBRATION_SAMPLE,
-    show_default=True,
     help="Number of documents that queries are made from.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the result, but do not change the index.")
@@ -358,10 +321,10 @@ def calibrate_command(
     from vocabtool.evaluation.calibrate import MIN_SAMPLE, calibrate, tune
     from vocabtool.reports.evaluation import calibration_report, tuning_report
 
-    with usage_errors():
+    with output.usage_errors():
         index = open_index(folder, model)
         if queries["qrels"] is not None:
-            with step_progress(False) as progress:
+            with output.progress_bar(False) as progress:
                 tuned = tune(index, **_read_judgements(queries), progress=progress)
             calibration, report = tuned.calibration, tuning_report(tuned)
         else:
@@ -371,18 +334,18 @@ def calibrate_command(
                 raise click.UsageError(
                     "--queries needs relevance judgements: pass --qrels, or omit --queries"
                 )
-            with step_progress(False) as progress:
-                found = calibrate(index, sample=sample, progress=progress)
-            if found is None:
+            with output.progress_bar(False) as progress:
+                estimate = calibrate(index, sample=sample, progress=progress)
+            if estimate is None:
                 tell(
                     f"too few documents to calibrate: fewer than {MIN_SAMPLE} have at least three "
                     "sentences and 15 words"
                 )
                 return 1
-            calibration, report = found.calibration, calibration_report(found)
+            calibration, report = estimate.calibration, calibration_report(estimate)
         if not dry_run:
             index.store_calibration(calibration)
-        show_report(report, report_format)
+        output.show_report(report, report_format)
     return 0
 
 

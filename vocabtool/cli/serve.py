@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import click
 from click.core import ParameterSource
 
+from vocabtool.cli import options
 from vocabtool.cli.options import INDEX_MODEL, gather, given_options, read_size
 from vocabtool.cli.output import usage_errors
 from vocabtool.errors import NotFound, UnsupportedFormat
@@ -24,23 +25,19 @@ ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9_.-]+|\[[0-9a-f:.]+\]
 
 LISTENING = gather(
     "listening",
-    click.option(
+    options.default_option(
         "--host",
         default="127.0.0.1",
-        show_default=True,
         help="Address to listen on. By default, only this machine can connect.",
     ),
-    click.option(
+    options.default_option(
         "--port",
         type=click.IntRange(0, 65_535),
         default=8765,
-        show_default=True,
         help="Port to listen on; 0 chooses a free one.",
     ),
-    click.option(
+    options.file_option(
         "--api-keys",
-        type=click.Path(dir_okay=False),
-        metavar="FILE",
         help="Answer only requests with one of these keys, made by `vocabtool api-key`.",
     ),
     click.option("--no-auth", is_flag=True, help="Let anybody who can connect use the server."),
@@ -73,11 +70,10 @@ LISTENING = gather(
         help="Let requests add, replace and delete documents. Without it, the indexes stay as they "
         "are.",
     ),
-    click.option(
+    options.default_option(
         "--workers",
         type=click.IntRange(1, 64),
         default=1,
-        show_default=True,
         help="Number of processes. Each opens the indexes itself, and has limits and metrics of "
         "its own.",
     ),
@@ -87,20 +83,18 @@ LISTENING = gather(
 )
 @gather(
     "limits",
-    click.option(
+    options.default_option(
         "--max-seconds",
         "seconds",
         type=click.FloatRange(0, min_open=True),
         default=30,
-        show_default=True,
         help="Seconds after which a search is given up.",
     ),
-    click.option(
+    options.default_option(
         "--max-body",
         "documents_body",
         callback=read_size,
         default="16M",
-        show_default=True,
         metavar="SIZE",
         help="Maximum size of a request that adds documents; for other requests it is 1M.",
     ),
@@ -236,22 +230,17 @@ def named_folders(given: tuple[str, ...]) -> dict[str, Path | str]:
 
     places: dict[str, Path | str] = {}
     for text in given:
-        name, equals, place = ("", "", text) if is_address(text) else text.partition("=")
-        place = place if equals or is_address(text) else text
-        shown = "ADDRESS" if is_address(place) else place
-        if not equals and is_address(place):
-            # The parameter `index` of the address, or else the last part of its path.
-            parts = urlsplit(place)
+        name, equals, place = text.partition("=")
+        if is_address(text):  # its parameter `index`, or the last part of its path
+            parts, place = urlsplit(text), text
             name = parse_qs(parts.query).get("index", [parts.path.rpartition("/")[2]])[0]
         elif not equals:
-            name = Path(place).resolve().name
+            name, place = Path(text).resolve().name, text
+        shown = "ADDRESS" if is_address(place) else place
         if not name or "/" in name:
-            shown = f"{name}={shown}" if equals else shown
             raise click.UsageError(f"{shown}: wanted DIR or NAME=DIR; NAME cannot contain '/'")
         if name in places:
-            raise click.UsageError(
-                f"two indexes have the name {name!r}; pass another name: NAME={shown}"
-            )
+            raise click.UsageError(f"two indexes have the name {name!r}; pass NAME={shown}")
         places[name] = place if is_address(place) else Path(place).absolute()
     for path in places.values():
         if isinstance(path, Path) and not path.is_dir():

@@ -65,7 +65,7 @@ from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.encoders.word_weights import FittedWeights
 from vocabtool.errors import (
-    ChangedRun,
+    FolderNotEmpty,
     OperatorFailed,
     UnsupportedFormat,
     VocabtoolError,
@@ -212,9 +212,9 @@ def embed(
     ``ray_address``: address of a Ray cluster. By default, Ray is started on this machine.
     ``progress``: a function that is called about every thousand documents.
 
-    Raises :class:`ChangedRun` if the folder contains another run, :class:`FolderInUse` if a process
-    already writes to it, :class:`NotFound` if there is no document, and :class:`VocabtoolError` for
-    invalid documents, models or folders.
+    Raises :class:`FolderNotEmpty` if the folder contains another run, :class:`FolderInUse` if a
+    process already writes to it, :class:`NotFound` if there is no document, and
+    :class:`VocabtoolError` for invalid documents, models or folders.
     """
     options = replace(options or ReadOptions(), **read)
     options.refuse_weights()
@@ -348,7 +348,7 @@ def _resumes(folder: Folder, plan: Plan, files: list[str] | None, batch_size: in
     if plan.source is None and not can_be_read_again(files):
         different = (*different, ANOTHER_STREAM)
     if different:
-        raise ChangedRun(str(folder.path), different)
+        raise FolderNotEmpty(str(folder.path), different)
     return True
 
 

@@ -41,8 +41,8 @@ def _vocabulary(
     if empty := int((tokens.lengths == 0).sum()):
         notes = (*notes, f"empty tokens: {empty:,}")
     found = Vocabulary.from_ids(name, "bpe", tokens, ids, places=(where,), notes=notes, marker=" ")
-    if (repeated := found.repeated_id) is not None:
-        raise InvalidFile(f"two tokens have rank {repeated:,}")
+    if found.ids is not None and (same := found.ids[1:][found.ids[1:] == found.ids[:-1]]).size:
+        raise InvalidFile(f"two tokens have rank {same[0]:,}")
     return Findings([found])
 
 

@@ -568,8 +568,9 @@ class Index:
           the documents. If the index has a model, it must make the same vectors; up to 8
           documents are checked.
 
-        Raises :class:`OtherModel` if the model does not agree with ``vectors``, :class:`ChangedRun`
-        if a different load is unfinished, and :class:`VocabtoolError` for other errors.
+        Raises :class:`OtherModel` if the model does not agree with ``vectors``,
+        :class:`FolderNotEmpty` if a different load is unfinished, and :class:`VocabtoolError` for
+        other errors.
         """
         request = LoadRequest(
             sources=sources,

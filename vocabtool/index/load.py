@@ -39,7 +39,14 @@ from vocabtool.embedding.embed import THREADS
 from vocabtool.embedding.plan import Input, can_be_read_again, changes, facts_of, files_outside
 from vocabtool.embedding.shards import ID, RUN, TEXT, VECTOR, Shards, vectors_of
 from vocabtool.encoders.encoder import Vectors, same_for_documents
-from vocabtool.errors import ChangedRun, InvalidFile, NotFound, OtherModel, VocabtoolError, reading
+from vocabtool.errors import (
+    FolderNotEmpty,
+    InvalidFile,
+    NotFound,
+    OtherModel,
+    VocabtoolError,
+    reading,
+)
 from vocabtool.index.contents import DocumentsChanged
 from vocabtool.index.database import ENCODED
 from vocabtool.index.documents import of_file, union, values_of
@@ -235,7 +242,7 @@ class Loader:
     def run(self) -> LoadReport:
         """Load the documents, or resume; do nothing if all are loaded.
 
-        Raises :class:`ChangedRun` if a different load is unfinished.
+        Raises :class:`FolderNotEmpty` if a different load is unfinished.
         """
         self._before.model.check_given()
         last, request = self._writer.manifest.load, self._request
@@ -246,7 +253,7 @@ class Loader:
                 )
             self._start = self._read = last.documents if request.options is not None else 0
         elif last is not None and not last.finished and request.sources is not None:
-            raise ChangedRun(self._name, (HALF_DONE,))
+            raise FolderNotEmpty(self._name, (HALF_DONE,))
         self._writer.files.register_sources(self._sources)
         for part in self._parts:
             searched = part.options.searched_fields

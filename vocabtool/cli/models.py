@@ -1,0 +1,329 @@
+"""Commands that read models: ``inspect``, ``extract``, ``words`` and ``diff``."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import click
+
+import vocabtool
+from vocabtool.choices import FOLDS, NAMED, Only
+from vocabtool.cli import options, output
+from vocabtool.system.messages import plural, tell
+
+if TYPE_CHECKING:
+    from vocabtool.comparison.compare import Diff
+    from vocabtool.documents.options import ReadOptions
+    from vocabtool.formats.vocabulary_files import FileFormat
+    from vocabtool.reports.report import Report
+    from vocabtool.tokenization.words import Words
+
+EXTRACT_FORMATS = ("text", "json", "csv", "parquet")
+
+MODEL_HELP = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
+(https://...) that is in the local cache, or another file with a vocabulary: a .keras archive, a
+tokenizer.json, vocab.json or vocab.txt, a SentencePiece model, tiktoken ranks, GGUF, ONNX, TFLite,
+TensorFlow.js, word vectors (GloVe, word2vec, fastText, .npz), a word list, a file that extract
+wrote, a spaCy pipeline, a static embedding (model2vec), an ONNX graph beside a tokenizer.json, or a
+folder of such files. The content of a file shows its format. MODEL#NAME selects one of several
+vocabularies. The model is not run. TensorFlow is not needed."""
+
+
+@click.command("inspect", epilog=MODEL_HELP)
+@click.argument("model")
+@click.option(
+    "--all",
+    "show_all",
+    is_flag=True,
+    help="Also list constants of fewer than ten strings, and skipped lists with the reason "
+    "for skipping.",
+)
+@options.format_option("Table (tab-separated if not on a terminal), or JSON.", people="table")
+def inspect_command(model: str, show_all: bool, report_format: Literal["table", "json"]) -> None:
+    """List every vocabulary in MODEL: name, kind, size, ids, location.
+
+    In JSON, `"complete": true` means that vocabtool read every place where it expects words in this
+    format. Other places can exist: skipped lists (see --all), folders inside a folder, code, and
+    custom ops.
+    """
+    from vocabtool.formats.registry import choose
+    from vocabtool.reports.inspection import model_report
+
+    path, name = options.split_model(model, None)
+    contents = vocabtool.inspect(path, small=show_all or name is not None)
+    if name is not None:
+        contents = contents._replace(vocabularies=(choose(contents, name),))
+    report = model_report(contents, passed_over=show_all)
+    _show(report, report_format)
+    if report_format != "json" and not contents.vocabularies:
+        passed = f"{len(contents.passed_over)} lists skipped"
+        tell(f"{contents.path}: no vocabulary found ({contents.format}; {passed})")
+    for warning in contents.warnings:
+        tell(f"incomplete: {warning}")
+
+
+@click.command("extract", epilog=MODEL_HELP)
+@click.argument("model")
+@click.option(
+    "--name",
+    metavar="NAME",
+    help="Name of the vocabulary, as inspect prints it. "
+    "[default: the largest lookup table, else the largest list]",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(EXTRACT_FORMATS),
+    help="text: one entry a line; csv: with ids; json and parquet: everything. "
+    "[default: by the ending of FILE; text for .txt or no ending]",
+)
+@options.OUTPUT
+def extract_command(model: str, name: str | None, form: FileFormat | None, file: str) -> None:
+    """Write the words of one vocabulary in MODEL, in the order of their ids."""
+    from vocabtool.formats import vocabulary_files
+    from vocabtool.formats.registry import choose
+
+    if form is None and file:
+        output.check_ending(file, vocabulary_files.ENDINGS)
+    output.check_files(file, None, form)
+    path, name = options.split_model(model, name)
+    contents = vocabtool.inspect(path, small=name is not None)
+    vocabulary = choose(contents, name)
+    for warning in contents.warnings:
+        tell(f"incomplete: {warning}")
+    if file == "-":
+        escaped = vocabulary_files.write(vocabulary, sys.stdout.buffer, form or "text")
+        sys.stdout.flush()  # report a write error before any message
+    else:
+        escaped = vocabulary_files.save(vocabulary, file, form)
+        form = form or vocabulary_files.ENDINGS.get(Path(file).suffix.lower())
+    if name is None:
+        among = len(contents.vocabularies)
+        others = f", the first of {among}; use --name for another" if among > 1 else ""
+        tell(f"{vocabulary.name}: {len(vocabulary):,} entries ({vocabulary.kind}){others}")
+    if escaped:
+        tell(
+            f"{plural(escaped, 'entry', 'entries')} written with backslash escapes, because of "
+            "line breaks or invalid UTF-8"
+        )
+    if form in (None, "text") and (vocabulary.first_id or vocabulary.ids is not None):
+        tell(
+            f"--format text omits the ids ({vocabulary.id_range}); use --format json to write them"
+        )
+
+
+WORDS_MODEL = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
+(https://...) that is in the local cache, a SentencePiece model, a tokenizer.json, a GGUF file, a
+vocab.txt or vocab.json with its tokenizer_config.json, a Keras tokenizer, tekken.json, ranks that
+OpenAI publishes, tiktoken:NAME, a static embedding (model2vec), an ONNX graph beside a
+tokenizer.json, or word vectors of `vocabtool train`: these define how texts become words. For other
+word vectors, the rule that fits their entries best is used without --rule. Any other file or folder
+that `vocabtool extract` reads needs --rule. MODEL#NAME is the same as --name NAME."""
+WORDS_OPTIONS = options.gather(
+    "chosen",
+    options.NAME,
+    click.option(
+        "--rule",
+        callback=options.check_rule,
+        metavar="RULE",
+        help="Rule that splits texts into words, for models without a rule of their own: "
+        f"{options.RULES}. Take the rule that the model was trained with: keras for "
+        "TextVectorization, ptb for GloVe, tokenizer:FILE for subword pieces, lower for entries "
+        "in lower case, else whitespace.",
+    ),
+)
+
+
+@click.command("words", epilog=WORDS_MODEL)
+@click.argument("model")
+@click.argument("texts", nargs=-1, metavar="[TEXT]...")
+@WORDS_OPTIONS
+@click.option(
+    "--beside",
+    multiple=True,
+    metavar="MODEL",
+    help="Also show the pieces into which another MODEL splits TEXT by its own rule. May be "
+    "repeated.",
+)
+@options.format_option("Columns (tab-separated if not on a terminal), or JSON.", people="table")
+def words_command(
+    model: str,
+    texts: tuple[str, ...],
+    beside: tuple[str, ...],
+    report_format: Literal["table", "json"],
+    chosen: dict[str, Any],
+) -> None:
+    """Show how MODEL splits TEXT into words, and which words it knows."""
+    from vocabtool.reports.inspection import words_report
+
+    others = [(other, open_words(other)) for other in beside]
+    report = words_report(open_words(model, **chosen), texts, model, others)
+    _show(report, report_format)
+
+
+def _show(report: Report, report_format: Literal["table", "json"]) -> None:
+    """Print a report; a table in the encoding of standard output, JSON in UTF-8."""
+    from vocabtool.reports.render import render_text
+
+    if report_format == "json":
+        output.show_report(report, report_format)
+        return
+    with output.standard_output():
+        sys.stdout.writelines(render_text(report, output.width()))
+
+
+def open_words(model: str, name: str | None = None, rule: str | None = None) -> Words:
+    from vocabtool.tokenization.words import Words
+
+    path, name = options.split_model(model, name)
+    return Words.of(path, name=name, rule=rule)
+
+
+DiffFormat = Literal["text", "json", "csv", "parquet"]
+WHOLE: Final = (".json", ".html")  # endings of files that contain the whole comparison
+BATCH_BYTES: Final = 4 << 20  # bytes of text per batch
+
+DIFF_HELP = """A and B are models or word lists: anything that `vocabtool extract` reads. FILE#NAME
+selects one of several vocabularies in FILE by the name that `inspect` prints. Entries are compared
+byte for byte unless --fold is set. But if one of them has pieces with markers, entries are compared
+by the text that they stand for: `the` of WordPiece equals `▁the` and `Ġthe`, and `##ing` equals
+`ing`."""
+
+
+def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in FOLDS:
+            raise click.BadParameter(f"expected one or more of {', '.join(FOLDS)}, got {name!r}")
+    return names
+
+
+@click.command("diff", epilog=DIFF_HELP)
+@click.argument("a")
+@click.argument("b")
+@click.option(
+    "--fold",
+    callback=_folds,
+    default="",
+    metavar="FOLDS",
+    help=f"Differences to ignore, separated by commas: {', '.join(FOLDS)}. "
+    "[default: markers if A or B has pieces with markers (## or ▁), else none]",
+)
+@click.option(
+    "--as-stored",
+    is_flag=True,
+    help="Compare pieces of tokenizers byte for byte, with their markers (## or ▁), and split the "
+    "corpus by the same rule for A and B.",
+)
+@click.option(
+    "--corpus",
+    multiple=True,
+    metavar="FILE",
+    help="Documents in which to count the words that A and B know. If A or B has pieces with "
+    "markers, A and B each split the documents by their own rule, and pieces are counted too. May "
+    "be repeated.",
+)
+@options.text_options("the corpus", "an invalid row of the corpus.")
+@click.option(
+    "--rule",
+    callback=options.check_rule,
+    metavar="RULE",
+    help=f"Rule that splits the corpus into words, for A and B: {', '.join(NAMED)} or "
+    "regex:PATTERN. [default: keras; if A or B has pieces with markers, each uses its own rule]",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(get_args(DiffFormat)),
+    help="text: tables on a terminal, else complete tab-separated lists; json: everything; csv and "
+    "parquet: complete lists. [default: by the ending of -o, else text]",
+)
+@options.OUTPUT
+@options.HTML
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Show at most N entries in each list, lowest ids first. [default: all; a few in tables "
+    "and pages]",
+)
+@click.option(
+    "--only",
+    type=click.Choice(get_args(Only)),
+    help="Print one complete list: a (entries only in A), b (only in B) or both (in both). "
+    "For the formats text, csv and parquet. [default: all three lists]",
+)
+def diff_command(
+    a: str,
+    b: str,
+    fold: tuple[str, ...],
+    as_stored: bool,
+    corpus: tuple[str, ...],
+    read: ReadOptions,
+    rule: str | None,
+    form: DiffFormat | None,
+    file: str,
+    html: str | None,
+    limit: int | None,
+    only: Only | None,
+) -> None:
+    """Compare the vocabularies A and B: entries in both, and entries in only one."""
+    if not corpus and (rule or read.field or read.format):
+        raise click.UsageError("--rule, --field and --input-format need --corpus")
+    if form is None:
+        output.check_ending(file)
+    output.check_files(file, html, form)
+    if only is not None:  # other formats contain the whole comparison
+        ending = Path(file).suffix.lower()
+        if html is not None or form == "json" or (form is None and ending in WHOLE):
+            raise click.UsageError(
+                "--only works with text, csv and parquet, not with json and --html"
+            )
+    import pyarrow as pa
+
+    from vocabtool.comparison.compare import compare
+    from vocabtool.reports.comparison import diff_report, known_to
+    from vocabtool.reports.report import percent
+
+    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's allocator needs 25 % more memory here
+    comparison = compare(a, b, fold, as_stored)
+    output.tell_notes(comparison.notes)
+    if corpus:
+        comparison = _weigh(comparison, corpus, read, rule, as_stored)
+    report = diff_report(comparison, limit, only)
+    output.deliver_report(report, file, html, form, as_list=only is not None)
+    if file == "-" and form in (None, "text") and only is None and output.width() is not None:
+        return  # the printed tables already contain these figures
+    tell(
+        f"{comparison.common:,} entries common, {comparison.only_a:,} only in {a}, "
+        f"{comparison.only_b:,} only in {b}"
+    )
+    use, cuts = comparison.use, comparison.cuts
+    if use is not None:
+        known = ", ".join(f"{name} {percent(use.share(tokens))}" for name, tokens in known_to(use))
+        tell(f"{use.tokens:,} tokens; known tokens: {known} (rule for both: {use.rule_name})")
+    for label, cut in ((a, cuts.a), (b, cuts.b)) if cuts is not None else ():
+        tell(
+            f"{label}: {cut.tokens:,} words, {cut.pieces:,} pieces, {cut.fertility:.2f} pieces "
+            f"per word, {cut.unknown:,} unknown words (by its own rule)"
+        )
+
+
+def _weigh(
+    comparison: Diff, corpus: tuple[str, ...], read: ReadOptions, rule: str | None, as_stored: bool
+) -> Diff:
+    from vocabtool.comparison.compare import weigh
+    from vocabtool.documents.reading import ReadLog, left_out
+
+    log = ReadLog()
+    texts = (batch.texts for batch in output.read_documents(corpus, read, log, BATCH_BYTES))
+    weighed = weigh(comparison, texts, corpus, rule=rule, as_stored=as_stored)
+    output.tell_skipped(log.skipped)
+    counted = weighed.use or weighed.cuts
+    output.refuse_nothing(counted.documents if counted else 0, corpus, skipped=log.skipped.first)
+    weighed = replace(weighed, notes=weighed.notes + left_out([*corpus], read))
+    output.tell_notes(weighed.notes[len(comparison.notes) :])
+    return weighed
