@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from tests.conftest import ROOT
 
@@ -35,12 +36,30 @@ def run(
     )
 
 
-def told(*arguments: str | Path, code: int = 0, cwd: Path = ROOT) -> tuple[str, str]:
+def told(
+    *arguments: str | Path,
+    code: int = 0,
+    cwd: Path = ROOT,
+    given: str = "",
+    environ: Mapping[str, str] = NOTHING,
+) -> tuple[str, str]:
     """Standard output and standard error of a command that ends with a code."""
-    done = run(*arguments, cwd=cwd)
-    assert done.returncode == code, done.stderr.decode()
+    done = run(*arguments, cwd=cwd, given=given.encode(), environ=environ)
+    assert done.returncode == code, (arguments, done.stderr.decode())
     assert b"Traceback" not in done.stderr
     return done.stdout.decode(), done.stderr.decode()
+
+
+def output(*arguments: str | Path, **options: Any) -> str:
+    """Standard output of a command that ends well."""
+    return told(*arguments, **options)[0]
+
+
+def errors(*arguments: str | Path, code: int = 3, **options: Any) -> str:
+    """Standard error of a command that fails, and prints nothing else."""
+    printed, messages = told(*arguments, code=code, **options)
+    assert printed == ""
+    return messages
 
 
 def on_terminal(here: Path, *arguments: str, code: int = 0) -> str:

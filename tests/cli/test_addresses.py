@@ -17,16 +17,18 @@ from pathlib import Path
 from urllib.parse import quote
 
 import httpx
+import psycopg
 import pytest
 
 from tests.builders.postgres_server import running_server
 from tests.builders.served import serve_process, until
 from tests.cli.test_index_commands import MODEL
+from vocabtool import Index
 from vocabtool.cli.main import _run
 
 PASSWORD = "correct%20horse-battery"
 RULES = "local all keeper,reader scram-sha-256\n"
-READ = ("--id-field", "key", "--keep", "year", "--keep", "lang")
+MAKE = ("--model", MODEL, "--id-field", "key", "--keep", "year", "--keep", "lang")
 TEXTS = tuple(
     f"I love to use word{n % 7}. The error ERR-{n}-X came back again and again today. Nobody knows"
     f" only{n} so far, my friend."
@@ -45,10 +47,8 @@ class Place:
     def address(self, index: str = "docs", user: str = "keeper", **changed: str) -> str:
         given = {"password": quote(PASSWORD, safe=""), "host": self.socket, "database": "texts"}
         given |= changed
-        login = f"{user}:{given['password']}"
-        return (
-            f"postgresql://{login}@/{given['database']}?host={given['host']}&index={quote(index)}"
-        )
+        login, host = f"{user}:{given['password']}", given["host"]
+        return f"postgresql://{login}@/{given['database']}?host={host}&index={quote(index)}"
 
     def run(self, *arguments: str | Path, code: int = 0) -> str:
         """What a command prints to standard output; all else is noted."""
@@ -61,50 +61,41 @@ class Place:
             patch.setattr(sys, "argv", ["vocabtool", *map(str, arguments)])
             patch.chdir(Path.cwd())
             done = _run()  # main() would end this process
-        told, errors = (each.buffer.getvalue().decode() for each in streams)
-        self.said += [told, errors]
+        printed, errors = (stream.buffer.getvalue().decode() for stream in streams)
+        self.said += [printed, errors]
         assert done == code, errors
-        return told if code == 0 else errors
+        return printed if code == 0 else errors
 
     def execute(self, statement: str, database: str = "texts") -> list[tuple[str, ...]]:
-        import psycopg
-
         with psycopg.connect(self.admin, dbname=database, autocommit=True) as connection:
             done = connection.execute(statement.encode())
             return done.fetchall() if done.description else []
+
+    def asks_for_passwords(self) -> bool:
+        try:
+            psycopg.connect(host=self.socket, user="keeper", password="no", dbname="texts").close()
+        except psycopg.OperationalError:
+            return True
+        return False
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """The server; roles that may write and read, with a password."""
     with running_server() as server, pytest.MonkeyPatch.context() as patch:
-        import psycopg
-
         patch.setenv("VOCABTOOL_CACHE", str(tmp_path_factory.mktemp("cache")))
-        folder = server.handle.pgdata
-        made = Place(
-            str(psycopg.conninfo.conninfo_to_dict(server.address())["host"]), server.address()
-        )
+        socket = str(psycopg.conninfo.conninfo_to_dict(server.address())["host"])
+        made = Place(socket, server.address())
         for role in ("keeper", "reader"):
             made.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'", "postgres")
         made.execute("CREATE DATABASE texts OWNER keeper", "postgres")
         made.execute("CREATE DATABASE bare OWNER keeper", "postgres")
         made.execute("CREATE EXTENSION vector")
-        rules = Path(folder) / "pg_hba.conf"
+        rules = Path(server.handle.pgdata) / "pg_hba.conf"
         rules.write_text(RULES + rules.read_text())
         made.execute("SELECT pg_reload_conf()")
-        until(lambda: _is_refused(made))
+        until(made.asks_for_passwords)
         yield made
-
-
-def _is_refused(place: Place) -> bool:
-    import psycopg
-
-    try:
-        psycopg.connect(host=place.socket, user="keeper", password="no", dbname="texts").close()
-    except psycopg.OperationalError:
-        return True
-    return False
 
 
 def corpus(path: Path, texts: Sequence[str] = TEXTS) -> Path:
@@ -116,16 +107,15 @@ def corpus(path: Path, texts: Sequence[str] = TEXTS) -> Path:
     return path
 
 
-def plain(told: str, places: Sequence[str]) -> str:
+def plain(printed: str, place: str) -> str:
     """Output without what differs: the name, times, sizes, and digits after the third.
 
     A folder has the lengths of texts and sums of scores in less precision.
     """
-    for each in places:
-        told = told.replace(each, "DIR")
-    told = re.sub(r"\d+\.\d+(e-?\d+)?", lambda found: f"{float(found[0]):.3g}", told)
-    told = re.sub(r'"(seconds|time|updated)": ?[^,}\n]+', "", told)
-    return re.sub(r"\d+(\.\d+)? (s|ms|MB|kB|bytes)\b", "", told)
+    printed = printed.replace(place, "DIR")
+    printed = re.sub(r"\d+\.\d+(e-?\d+)?", lambda number: f"{float(number[0]):.3g}", printed)
+    printed = re.sub(r'"(seconds|time|updated)": ?[^,}\n]+', "", printed)
+    return re.sub(r"\d+(\.\d+)? (s|ms|MB|kB|bytes)\b", "", printed)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +124,7 @@ def both(place: Place, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     here = tmp_path_factory.mktemp("both")
     file = corpus(here / "corpus.jsonl")
     for target in (here / "folder", place.address()):
-        place.run("index", file, "-o", target, "--model", MODEL, *READ)
+        place.run("index", file, "-o", target, *MAKE)
     return here / "folder", place.address(), file
 
 
@@ -150,35 +140,30 @@ READING = (
 )
 
 
-@pytest.mark.parametrize("command", READING, ids=lambda each: "-".join(each[:2]))
+@pytest.mark.parametrize("command", READING, ids=lambda command: "-".join(command[:2]))
 def test_a_command_that_reads(
     place: Place, both: tuple[Path, str, Path], command: tuple[str, ...]
 ) -> None:
     folder, address, _ = both
-    name, *more = command
-    told = [place.run(name, at, *more) for at in (folder, address)]
+    printed = [place.run(command[0], at, *command[1:]) for at in (folder, address)]
     shown = f"postgresql:///texts?host={place.socket}&port=5432&index=docs"
-    assert plain(told[1], [shown]) == plain(told[0], [str(folder)])
+    assert plain(printed[1], shown) == plain(printed[0], str(folder))
 
 
-def test_statistics(place: Place, both: tuple[Path, str, Path]) -> None:
-    found = []
-    for at in both[:2]:
-        told = json.loads(place.run("stats", at, "--unknown", "--format", "json"))
-        found.append(
-            {name: told[name] for name in ("documents", "fields", "unknown") if name in told}
-        )
-    assert found[0] == found[1]
-    assert found[0]["documents"] == len(TEXTS)
-
-
-def test_exported_documents(place: Place, both: tuple[Path, str, Path], tmp_path: Path) -> None:
+def test_statistics_and_exported_documents(
+    place: Place, both: tuple[Path, str, Path], tmp_path: Path
+) -> None:
+    figures, files = [], []
     for at, name in ((str(both[0]), "one"), (both[1], "two")):
+        stats = json.loads(place.run("stats", at, "--unknown", "--format", "json"))
+        names = ("documents", "fields", "unknown")
+        figures.append({name: stats[name] for name in names if name in stats})
         place.run("export", at, "-o", tmp_path / f"{name}.jsonl", "--vectors")
-    for ending in ("jsonl", "vectors.npy"):
-        assert (tmp_path / f"one.{ending}").read_bytes() == (
-            tmp_path / f"two.{ending}"
-        ).read_bytes()
+        made = (tmp_path / f"{name}.{ending}" for ending in ("jsonl", "vectors.npy"))
+        files.append([file.read_bytes() for file in made])
+    assert figures[0] == figures[1]
+    assert figures[0]["documents"] == len(TEXTS)
+    assert files[0] == files[1]
 
 
 def test_commands_that_write(place: Place, tmp_path: Path) -> None:
@@ -186,30 +171,18 @@ def test_commands_that_write(place: Place, tmp_path: Path) -> None:
     address, folder = place.address("written"), tmp_path / "folder"
     file = corpus(tmp_path / "corpus.jsonl")
     for at in (address, folder):
-        place.run("index", file, "-o", at, "--model", MODEL, *READ)
-    assert place.run("list", address) == place.run("list", folder)
-    changed = [*TEXTS[:3], "another text", *TEXTS[4:35], "a new one"]
-    corpus(file, changed)
-    steps: tuple[tuple[str, ...], ...] = (
-        ("update", "--sync"),
-        ("delete", "d7"),
-        ("compact",),
-        ("verify",),
-        ("calibrate",),
-    )
-    for name, *more in steps:
-        told = [place.run(name, at, *more) for at in (address, folder)]
+        place.run("index", file, "-o", at, *MAKE)
+    corpus(file, [*TEXTS[:3], "another text", *TEXTS[4:35], "a new one"])
+    for command in (("update", "--sync"), ("delete", "d7"), ("compact",), ("verify",), ()):
+        for at in (address, folder) if command else ():
+            place.run(command[0], at, *command[1:])
         listed = [place.run("list", at, "--field", "text") for at in (address, folder)]
         assert listed[0] == listed[1]
-        if name == "calibrate":
-            assert plain(told[0], []) == plain(told[1], [])
     assert "another text" in listed[0]
+    printed = [place.run("calibrate", at) for at in (address, folder)]
+    assert plain(printed[0], "") == plain(printed[1], "")
     for source, new in ((address, tmp_path / "back"), (folder, place.address("again"))):
         assert "export DIR --vectors" in place.run("copy", source, new, code=3)
-    answer = [place.run("search", at, "love", "--format", "json") for at in (folder, address)]
-    assert [each["id"] for each in json.loads(answer[0])["hits"]] == [
-        each["id"] for each in json.loads(answer[1])["hits"]
-    ]
 
 
 def test_settings_name_an_address(place: Place, tmp_path: Path) -> None:
@@ -220,88 +193,74 @@ def test_settings_name_an_address(place: Place, tmp_path: Path) -> None:
     )
     config = ("--config", tmp_path / "vocabtool.toml")
     place.run(*config, "index", "named")
-    assert place.run(*config, "get", "named", "d4") == place.run(
-        "get", place.address("named"), "d4"
-    )
+    document = place.run("get", place.address("named"), "d4")
+    assert place.run(*config, "get", "named", "d4") == document
     place.run(*config, "update", "named")
-    place.run(*config, "verify", "named")
     for unknown in ("other", "named/"):
         place.run(*config, "list", unknown, code=3)
 
 
-def test_served(place: Place, both: tuple[Path, str, Path], tmp_path: Path) -> None:
+def test_served(place: Place, both: tuple[Path, str, Path]) -> None:
     """Two servers on one index, one of which writes: the other sees its commits."""
     address = place.address("served")
-    place.run("index", both[2], "-o", address, "--model", MODEL, *READ)
+    place.run("index", both[2], "-o", address, *MAKE)
     with serve_process(f"docs={address}", "--writable") as one, serve_process(address) as two:
-        for each in (one, two):
-            each.until_ready()
-        path, asked = "/v1/indexes/{}/search", {"query": "only7"}
-        found = [
-            each.client.post(path.format(name), json=asked).json()["hits"][0]["id"]
-            for each, name in ((one, "docs"), (two, "served"))
-        ]
-        assert found == ["d7", "d7"]
-        put = one.client.put(
-            "/v1/indexes/docs/documents/new", json={"text": "brandnew", "fields": {"year": 1}}
-        )
+        for server in (one, two):
+            server.until_ready()
+        assert _hits(one.client, "docs", "only7") == _hits(two.client, "served", "only7") == ["d7"]
+        document = {"text": "brandnew", "fields": {"year": 1}}
+        put = one.client.put("/v1/indexes/docs/documents/new", json=document)
         assert put.status_code in (200, 201), put.text
-        until(lambda: _hits(two.client, "brandnew") == ["new"])
+        until(lambda: _hits(two.client, "served", "brandnew") == ["new"])
         said = [one.client.get("/metrics").text, two.client.get("/v1/indexes").text]
-        said.append(
-            two.client.post(path.format("served"), json={"query": "x", "where": "a b"}).text
-        )
-    logs = [*one.lines, *two.lines]
-    place.said += said + logs
-    assert not [each for each in said if place.socket in each or "postgresql:" in each]
+        wrong = {"query": "x", "where": "a b"}
+        said.append(two.client.post("/v1/indexes/served/search", json=wrong).text)
+        said += [*one.lines, *two.lines]
+    place.said += said
+    assert not [text for text in said if place.socket in text or "postgresql:" in text]
 
 
-def _hits(client: httpx.Client, text: str) -> list[str]:
-    found = client.post("/v1/indexes/served/search", json={"query": text}).json()["hits"]
-    return [each["id"] for each in found][:1]
+def _hits(client: httpx.Client, index: str, query: str) -> list[str]:
+    hits = client.post(f"/v1/indexes/{index}/search", json={"query": query}).json()["hits"]
+    return [hit["id"] for hit in hits][:1]
 
 
 def test_a_server_without_its_database(place: Place) -> None:
     """It says that it is not ready, and not where the database should be."""
     with serve_process(f"docs={place.address(password='wrong')}") as served:
         until(lambda: "its engine did not open it" in served.client.get("/ready").text)
-        told = served.client.get("/ready").text
-    place.said += [*served.lines, told]
-    assert place.socket not in told
-    assert "keeper" not in told
+        answer = served.client.get("/ready").text
+    place.said += [*served.lines, answer]
+    assert place.socket not in answer
+    assert "keeper" not in answer
 
 
 ERRORS = (
     ({"password": "wrong"}, "password authentication failed"),
     ({"host": "/nowhere"}, "check that the server runs"),
     ({"database": "missing"}, "check the names of the database"),
-    ({"index": "missing"}, "no index 'missing'"),
     ({"index": "it's \"; DROP TABLE x; --"}, "no index"),
     ({"index": ""}, "the address needs index=NAME"),
     ({"user": "nobody"}, "check the names of the database and the role"),
 )
 
 
-@pytest.mark.parametrize(("changed", "told"), ERRORS, ids=lambda each: str(each)[:40])
-def test_errors(place: Place, changed: dict[str, str], told: str) -> None:
-    message = place.run("search", place.address(**changed), "love", code=3)
-    assert message.startswith("vocabtool: error: ")
-    assert told in message
+@pytest.mark.parametrize(("changed", "message"), ERRORS, ids=lambda value: str(value)[:40])
+def test_errors(place: Place, changed: dict[str, str], message: str) -> None:
+    error = place.run("search", place.address(**changed), "love", code=3)
+    assert error.startswith("vocabtool: error: ")
+    assert message in error
 
 
-def test_a_database_without_the_extension(place: Place, tmp_path: Path) -> None:
-    file = corpus(tmp_path / "corpus.jsonl")
-    asked = ("index", file, "-o", place.address(database="bare"), "--model", MODEL, *READ)
-    assert "CREATE EXTENSION vector" in place.run(*asked, code=3)
-
-
-def test_a_role_that_only_reads(place: Place, both: tuple[Path, str, Path]) -> None:
+def test_what_a_role_may_not(place: Place, both: tuple[Path, str, Path]) -> None:
+    """An index needs the extension, and a change the right to write."""
+    make = ("index", both[2], "-o", place.address(database="bare"), *MAKE)
+    assert "CREATE EXTENSION vector" in place.run(*make, code=3)
     place.execute("GRANT USAGE ON SCHEMA vocabtool TO reader")
     place.execute("GRANT SELECT ON ALL TABLES IN SCHEMA vocabtool TO reader")
     address = place.address(user="reader")
     for command in (("search", "only7"), ("get", "d7"), ("stats",), ("similar", "d7")):
-        name, *more = command
-        place.run(name, address, *more)
+        place.run(command[0], address, *command[1:])
     assert "permission denied" in place.run("delete", address, "d7", code=3)
     assert place.run("get", both[1], "d7")
 
@@ -323,25 +282,22 @@ def test_a_password_from_elsewhere(
 
 def test_no_password_anywhere(place: Place, both: tuple[Path, str, Path]) -> None:
     """Not in any output of the tests above, in a table, or in the folder of copies."""
-    from vocabtool import Index
-
     index = Index.open(both[1])
     place.said += [repr(index), repr(vars(index)), index.name, str(index.manifest)]
     named = "SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = 'vocabtool'"
     tables = [name for (name,) in place.execute(named)]
     assert len(tables) > 10
-    place.said += [
-        str(place.execute(f"SELECT array_agg(t::text)::text FROM vocabtool.{name} t"))
-        for name in tables
-    ]
+    for name in tables:
+        content = place.execute(f"SELECT array_agg(t::text)::text FROM vocabtool.{name} t")
+        place.said.append(str(content))
     secret = {PASSWORD, quote(PASSWORD, safe="")}
-    secret |= {each.encode().hex() for each in secret}
+    secret |= {text.encode().hex() for text in secret}
     said = "\n".join(place.said)
     assert len(said) > 10_000
-    assert not [each for each in secret if each in said]
+    assert not [text for text in secret if text in said]
     for file in index.path.parent.rglob("*"):
         if file.is_file():
-            content = file.read_bytes()
-            assert not [each for each in secret if each.encode() in content]
+            data = file.read_bytes()
+            assert not [text for text in secret if text.encode() in data]
     shutil.rmtree(index.path)
     assert index.get("d7") == Index.open(both[1]).get("d7")

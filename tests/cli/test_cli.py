@@ -14,64 +14,55 @@ import pytest
 
 import vocabtool
 from tests.builders import saved_model_bytes as b
-from tests.cli.running import COMMAND, on_terminal, run
+from tests.cli.running import COMMAND, errors, on_terminal, output, run, told
 from tests.conftest import ROOT
 
 WORDS = (b"the", b"na\xc3\xafve", b"a\nb", b"\xff\xfe", b"")
 SHA256 = hashlib.sha256(b"\n".join(WORDS)).hexdigest()
+HEADINGS = "name kind size ids unknown entries specials duplicates not_utf8 sha256 where notes"
+
+
+def save(folder: Path, *nodes: bytes) -> Path:
+    """A SavedModel of these nodes."""
+    folder.mkdir(exist_ok=True)
+    (folder / "saved_model.pb").write_bytes(b.saved_model(b.graph(*nodes)))
+    return folder
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A table of five awkward words, and a constant of two strings."""
-    folder = tmp_path / "model"
-    folder.mkdir()
     small = b.const(b"labels", b.string_tensor([b"yes", b"no"]))
-    data = b.saved_model(b.graph(*b.table_nodes(WORDS), small))
-    (folder / "saved_model.pb").write_bytes(data)
-    return folder
+    return save(tmp_path / "model", *b.table_nodes(WORDS), small)
 
 
 def test_inspect_table_for_programs(model: Path) -> None:
-    """Where no terminal is, inspect writes tab-separated columns."""
-    done = run("inspect", model)
-    assert done.returncode == 0
-    assert done.stderr == b""
-    assert done.stdout.decode() == (
-        "name\tkind\tsize\tids\tunknown\tentries\tspecials\tduplicates\tnot_utf8\tsha256\twhere\tnotes\n"
+    """Where no terminal is, tab-separated columns; --all takes small constants too."""
+    table = (
+        "\t".join(HEADINGS.split()) + "\n"
         f"words\ttable\t5\t0..4\t-1\tthe naïve a\\nb … ''\t\t0\t1\t{SHA256}\t"
         "saved_model.pb: graph/words, fills hash_table\t\n"
     )
-
-
-def test_inspect_all(model: Path) -> None:
-    """--all takes small constants too, and lists what was passed over."""
-    for arguments, names in (([], ["name", "words"]), (["--all"], ["name", "words", "labels"])):
-        lines = run("inspect", model, *arguments).stdout.decode().splitlines()
-        assert [line.split("\t")[0] for line in lines] == names
+    assert told("inspect", model) == (table, "")
+    lines = output("inspect", model, "--all").splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["name", "words", "labels"]
 
 
 def test_inspect_says_what_was_passed_over(tmp_path: Path) -> None:
     """A model without a vocabulary is answered with what was looked at."""
     names = b.const(b"names", b.string_tensor([b"v%d" % i for i in range(12)]))
-    save = b.node(b"save", b"SaveV2", b"prefix", b"names", b"slices")
-    (tmp_path / "saved_model.pb").write_bytes(b.saved_model(b.graph(names, save)))
-    done = run("inspect", tmp_path, "--all")
-    assert done.returncode == 0
-    assert done.stdout.decode().endswith(
-        "\n\n"
-        "passed over\tsize\twhy\twhere\n"
+    save(tmp_path, names, b.node(b"save", b"SaveV2", b"prefix", b"names", b"slices"))
+    table, message = told("inspect", tmp_path, "--all")
+    assert table.endswith(
+        "\n\npassed over\tsize\twhy\twhere\n"
         "names\t12\ttensor names for saving and restoring\tsaved_model.pb: graph/names\n"
     )
-    assert done.stderr.decode() == (
-        f"vocabtool: {tmp_path}: no vocabulary found (SavedModel; 1 lists skipped)\n"
-    )
+    assert message == f"vocabtool: {tmp_path}: no vocabulary found (SavedModel; 1 lists skipped)\n"
 
 
 def test_inspect_json(model: Path) -> None:
     """The JSON of inspect, whole."""
-    done = run("inspect", model, "--format", "json")
-    assert json.loads(done.stdout) == {
+    assert json.loads(output("inspect", model, "--format", "json")) == {
         "model": str(model),
         "format": "SavedModel",
         "complete": True,
@@ -103,10 +94,9 @@ def test_inspect_json(model: Path) -> None:
 
 def test_extract_text(model: Path) -> None:
     """One entry a line; those that a line cannot hold are escaped, and counted."""
-    done = run("extract", model)
-    assert done.returncode == 0
-    assert done.stdout == "the\nnaïve\na\\nb\n\\xff\\xfe\n\n".encode()
-    assert done.stderr.decode().splitlines() == [
+    text, messages = told("extract", model)
+    assert text == "the\nnaïve\na\\nb\n\\xff\\xfe\n\n"
+    assert messages.splitlines() == [
         "vocabtool: words: 5 entries (table)",
         "vocabtool: 2 entries written with backslash escapes, because of line breaks or "
         "invalid UTF-8",
@@ -115,63 +105,65 @@ def test_extract_text(model: Path) -> None:
 
 def test_extract_json(model: Path) -> None:
     """JSON loses nothing: what is not UTF-8 stands beside, in base64."""
-    done = run("extract", model, "--format", "json")
-    document = json.loads(done.stdout)
-    assert document["name"] == "words"
-    assert document["size"] == 5
-    assert document["sha256"] == SHA256
+    document = json.loads(output("extract", model, "--format", "json"))
+    assert (document["name"], document["size"], document["sha256"]) == ("words", 5, SHA256)
     assert document["tokens"] == ["the", "naïve", "a\nb", "\\xff\\xfe", ""]
     assert document["base64"] == {"3": base64.b64encode(b"\xff\xfe").decode()}
     assert document["specials"] == []
     assert "ids" not in document
 
 
-@pytest.mark.parametrize("output", ["json", "parquet"])
-def test_extract_reads_back(output: str, model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_extract_reads_back(form: str, model: Path, tmp_path: Path) -> None:
     """What json and parquet hold is the vocabulary; the ending of FILE tells the format."""
-    for name, options in (("words", ["--format", output]), ("again", [])):
-        file = f"{name}.{output}"
-        assert run("extract", model, *options, "-o", tmp_path / file).returncode == 0
-        assert vocabtool.read(tmp_path / file) == vocabtool.extract(model)
+    for name, options in (("words", ["--format", form]), ("again", [])):
+        file = tmp_path / f"{name}.{form}"
+        output("extract", model, *options, "-o", file)
+        assert vocabtool.read(file) == vocabtool.extract(model)
 
 
 def test_text_says_that_it_holds_no_ids(tmp_path: Path) -> None:
     """Where line numbers are not the ids, extract says so."""
-    nodes = (
+    save(
+        tmp_path,
         b.const(b"words", b.string_tensor([b"the", b"fox"])),
         b.const(b"ids", b.int64_tensor([2, 5])),
         b.node(b"hash_table", b"HashTableV2"),
         b.node(b"fill", b"LookupTableImportV2", b"hash_table", b"words", b"ids"),
     )
-    (tmp_path / "saved_model.pb").write_bytes(b.saved_model(b.graph(*nodes)))
-    assert run("extract", tmp_path).stderr.decode().splitlines()[-1] == (
+    assert told("extract", tmp_path)[1].splitlines()[-1] == (
         "vocabtool: --format text omits the ids (2..5, uneven); use --format json to write them"
     )
 
 
-def test_extract_wrong_name(model: Path) -> None:
-    """A wrong name exits with 3 and names the right ones."""
-    done = run("extract", model, "--name", "nothing")
-    assert (done.returncode, done.stdout) == (3, b"")
-    assert done.stderr.decode() == (
+def test_a_name_selects_a_vocabulary(model: Path) -> None:
+    """``MODEL#NAME`` is what ``--name`` says; both are wrong usage, and a wrong name is told."""
+    named = f"{model}#labels"
+    assert output("extract", named) == "yes\nno\n"
+    rows = output("inspect", named).splitlines()
+    assert [row.split("\t")[0] for row in rows] == ["name", "labels"]
+    assert errors("extract", model, "--name", "nothing") == (
         f"vocabtool: error: {model}: no vocabulary named 'nothing'. "
         "Available vocabularies:\n  words\n  labels\n"
     )
-    done = run("extract", model, "--name", "wrods")
-    assert (done.returncode, b"did you mean words?" in done.stderr) == (3, True)
+    assert "did you mean words?" in errors("extract", model, "--name", "wrods")
+    assert "no vocabulary named 'nothing'" in errors("inspect", f"{model}#nothing")
+    both = errors("extract", named, "--name", "labels", code=2)
+    assert "pass either --name or MODEL#NAME, not both" in both
 
 
 def test_incomplete_is_said(tmp_path: Path) -> None:
     """What could not be read is said on standard error, and in the JSON."""
     bomb = b.number(1, b.STRING) + b.field(2, b.shape(1 << 40)) + b.field(8, b"boom")
-    graph = b.graph(*b.table_nodes(WORDS), b.const(b"bomb", bomb))
-    (tmp_path / "saved_model.pb").write_bytes(b.saved_model(graph))
-    done = run("inspect", tmp_path)
-    assert done.returncode == 0
-    assert done.stderr.startswith(b"vocabtool: incomplete: constant graph/bomb: ")
-    document = json.loads(run("inspect", tmp_path, "--format", "json").stdout)
+    save(tmp_path, *b.table_nodes(WORDS), b.const(b"bomb", bomb))
+    text, messages = told("inspect", tmp_path, "--format", "json")
+    assert messages.startswith("vocabtool: incomplete: constant graph/bomb: ")
+    document = json.loads(text)
     assert document["complete"] is False
     assert document["warnings"][0].startswith("constant graph/bomb: ")
+
+
+ENCODER = "data/sentence_encoder"
 
 
 @pytest.mark.parametrize(
@@ -179,19 +171,15 @@ def test_incomplete_is_said(tmp_path: Path) -> None:
     [
         (["inspect"], 2, "Missing argument 'MODEL'"),
         (["inspect", "x", "--format", "xml"], 2, "'xml' is not one of"),
-        (["nonsense"], 2, "No such command 'nonsense'"),
-        (["extrct"], 2, "Did you mean 'extract' or 'export'?"),
+        (["extrct"], 2, "No such command 'extrct'. Did you mean 'extract' or 'export'?"),
         (["extract", "--nmae", "x"], 2, "Did you mean '--name'?"),
         (["inspect", "nowhere"], 3, "vocabtool: error: nowhere: no such file or folder"),
+        (["inspect", "a" * 5000], 3, "aaa: File name too long\n"),
         (["extract", "README.md"], 3, "vocabtool: error: README.md: "),
+        (["extract", ENCODER, "-o", "no/such/f"], 3, "such: the folder does not exist"),
+        (["extract", ENCODER, "-o", ""], 2, "-o needs the name of a file"),
         (
-            ["extract", "data/sentence_encoder", "-o", "no/such/f"],
-            3,
-            "such: the folder does not exist",
-        ),
-        (["extract", "data/sentence_encoder", "-o", ""], 2, "-o needs the name of a file"),
-        (
-            ["extract", "data/sentence_encoder", "-o", "words.foo"],
+            ["extract", ENCODER, "-o", "words.foo"],
             2,
             "-o words.foo: expected a file that ends in .json, .csv, .parquet or .txt; "
             "or pass --format",
@@ -200,20 +188,15 @@ def test_incomplete_is_said(tmp_path: Path) -> None:
 )
 def test_errors(arguments: list[str], code: int, message: str) -> None:
     """Usage exits with 2, bad input with 3, both without a traceback."""
-    done = run(*arguments)
-    assert done.returncode == code
-    assert message in done.stderr.decode()
-    assert b"Traceback" not in done.stderr
-    assert done.stdout == b""
+    assert message in errors(*arguments, code=code)
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp1252"])
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
 def test_other_encodings(encoding: str, tmp_path: Path) -> None:
     """JSON is UTF-8 everywhere; tables and messages escape what the stream's encoding lacks."""
     name = "wörter→\N{SNOWMAN}"
     words = ["\N{SNOWMAN}", *map(str, range(12))]
-    constant = b.const(name.encode(), b.string_tensor([word.encode() for word in words]))
-    (tmp_path / "saved_model.pb").write_bytes(b.saved_model(b.graph(constant)))
+    save(tmp_path, b.const(name.encode(), b.string_tensor([word.encode() for word in words])))
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / os.fsdecode(b"w\xff.txt")).write_bytes(b"a\n" * 12)
     environ = {"PYTHONIOENCODING": encoding}
@@ -223,11 +206,10 @@ def test_other_encodings(encoding: str, tmp_path: Path) -> None:
     escaped = name.encode(encoding, "backslashreplace").decode(encoding)
     assert [row[0] for row in rows] == [escaped, r"w\xff.txt"]
     assert rows[1][10] == r"assets/w\xff.txt: whole lines"
-    document = json.loads(run("inspect", tmp_path, "--format", "json", environ=environ).stdout)
-    assert [found["name"] for found in document["vocabularies"]] == [name, r"w\xff.txt"]
-    extracted = run("extract", tmp_path, "--name", name, environ=environ)
-    assert (extracted.returncode, extracted.stderr) == (0, b"")
-    assert extracted.stdout.decode().split("\n")[:-1] == words
+    document = json.loads(output("inspect", tmp_path, "--format", "json", environ=environ))
+    assert [entry["name"] for entry in document["vocabularies"]] == [name, r"w\xff.txt"]
+    extracted = output("extract", tmp_path, "--name", name, environ=environ)
+    assert extracted.split("\n")[:-1] == words
     wrong = run("extract", tmp_path, "--name", "\N{SNOWMAN}?", environ=environ)
     assert (wrong.returncode, wrong.stdout) == (3, b"")
     assert b"Traceback" not in wrong.stderr
@@ -236,18 +218,9 @@ def test_other_encodings(encoding: str, tmp_path: Path) -> None:
 def test_a_model_whose_path_is_not_utf8(model: Path) -> None:
     """A path of any bytes is shown escaped."""
     strange = model.rename(model.parent / os.fsdecode(b"m\xff"))
-    document = json.loads(run("inspect", strange, "--format", "json").stdout)
+    document = json.loads(output("inspect", strange, "--format", "json"))
     assert document["model"].endswith("/m\udcff")
-    assert run("inspect", strange).returncode == 0
-
-
-def test_a_name_too_long() -> None:
-    """What the system refuses to open is bad input."""
-    done = run("inspect", "a" * 5000)
-    assert (done.returncode, done.stdout) == (3, b"")
-    assert done.stderr.endswith(b"aaa: File name too long\n")
-    with pytest.raises(vocabtool.NotFound, match="File name too long"):
-        vocabtool.vocabularies("a" * 5000)
+    output("inspect", strange)
 
 
 def test_no_way_to_speak(model: Path) -> None:
@@ -266,14 +239,10 @@ def test_no_way_to_speak(model: Path) -> None:
 )
 def test_a_full_disk(command: list[str]) -> None:
     """Output that cannot be written is an error, and nothing is said of success."""
-    name, *others = command
+    line = [*COMMAND, command[0], ENCODER, *command[1:]]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
-            [*COMMAND, name, "data/sentence_encoder", *others],
-            input=b"a word\n",
-            stdout=full,
-            stderr=subprocess.PIPE,
-            cwd=ROOT,
+            line, input=b"a word\n", stdout=full, stderr=subprocess.PIPE, cwd=ROOT
         )
     assert done.returncode == 3
     assert done.stderr.endswith(b"vocabtool: error: [Errno 28] No space left on device\n")
@@ -301,49 +270,25 @@ def test_parquet_is_not_for_terminals(command: list[str], model: Path) -> None:
 
 
 def test_version_and_help() -> None:
-    """`python -m vocabtool` is the same command; --help lists the commands."""
+    """`python -m vocabtool` is the same command; --help lists the commands, without NumPy."""
     command = [sys.executable, "-m", "vocabtool", "--version"]
     done = subprocess.run(command, capture_output=True, cwd=ROOT, check=True)
-    assert done.stdout == run("--version").stdout
     assert done.stdout.decode() == f"vocabtool, version {vocabtool.__version__}\n"
-    told = " ".join(run("--help").stdout.decode().split())
-    assert "oov Report which words in FILE... are unknown to MODEL. search" in told
-    assert "Find the best weight of keyword search for the index in DIR, and store it." in told
+    shown = " ".join(output("--help").split())
+    assert "oov Report which words in FILE... are unknown to MODEL. search" in shown
+    assert "Find the best weight of keyword search for the index in DIR, and store it." in shown
+    code = "import sys, vocabtool.cli.main; print({'numpy', 'pyarrow'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=ROOT, check=True)
+    assert done.stdout == b"set()\n"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(shell: str) -> None:
     """The script that a shell reads; docs/how-to/shell-completion.md says where to put it."""
-    done = run(environ={"_VOCABTOOL_COMPLETE": f"{shell}_source"})
-    assert done.returncode == 0
-    assert b"_VOCABTOOL_COMPLETE" in done.stdout
-
-
-def test_help_does_not_load_numpy() -> None:
-    """What `--help` shows is there at once."""
-    code = "import sys, vocabtool.cli.main; print({'numpy', 'pyarrow'} & {*sys.modules})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=ROOT, check=True)
-    assert done.stdout == b"set()\n"
+    assert "_VOCABTOOL_COMPLETE" in output(environ={"_VOCABTOOL_COMPLETE": f"{shell}_source"})
 
 
 def test_the_same_input_gives_the_same_bytes(model: Path) -> None:
     """Output is stable."""
     for arguments in (["inspect", str(model)], ["extract", str(model), "--format", "parquet"]):
         assert run(*arguments).stdout == run(*arguments).stdout
-
-
-def test_a_name_behind_the_path(model: Path) -> None:
-    """``MODEL#NAME`` is what ``--name`` says, for inspect too; both together are wrong usage."""
-    named = f"{model}#labels"
-    assert run("extract", named).stdout == b"yes\nno\n"
-    rows = run("inspect", named).stdout.decode().splitlines()
-    assert [row.split("\t")[0] for row in rows] == ["name", "labels"]
-    shown = json.loads(run("inspect", named, "--format", "json").stdout)
-    assert [found["name"] for found in shown["vocabularies"]] == ["labels"]
-    for command in ("inspect", "extract"):
-        done = run(command, f"{model}#nothing")
-        assert (done.returncode, done.stdout) == (3, b"")
-        assert "no vocabulary named 'nothing'" in done.stderr.decode()
-    done = run("extract", named, "--name", "labels")
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert "pass either --name or MODEL#NAME, not both" in done.stderr.decode()

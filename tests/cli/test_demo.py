@@ -38,34 +38,33 @@ def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
 
 
-def told(code: str, *arguments: str) -> str:
-    """What a command prints that must succeed."""
-    done = run(code, *arguments)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+class Demo:
+    """A run of the command, and what it printed."""
+
+    def __init__(self, code: str, folder: Path, model: str) -> None:
+        self.code, self.folder, self.model = code, folder, folder / model
+        self.output = self.printed("demo", str(folder))
+
+    def printed(self, *arguments: str) -> str:
+        """What a command prints that must succeed."""
+        done = run(self.code, *arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def found(self, kind: str) -> list[int]:
+        """For how many questions of a kind vectors, keywords and both find the right document."""
+        (line,) = (line for line in self.output.splitlines() if line.startswith(f"  {kind}  "))
+        return [int(count) for count in line.split()[-3:]]
 
 
 @pytest.fixture(scope="module", params=["tensorflow", "word vectors"])
 def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Demo:
     """A whole run, with TensorFlow or as where it is not installed."""
     folder = tmp_path_factory.mktemp("demo") / "it's built here"
-    if request.param == "tensorflow":
-        pytest.importorskip("tensorflow", reason="the extra tensorflow is not installed")
-        return Demo(MAIN, folder, folder / "model")
-    return Demo(WITHOUT_TENSORFLOW, folder, folder / "vectors.npz")
-
-
-class Demo:
-    """A run of the command, and what it printed."""
-
-    def __init__(self, code: str, folder: Path, model: Path) -> None:
-        self.code, self.folder, self.model = code, folder, model
-        self.output = told(code, "demo", str(folder))
-
-    def found(self, kind: str) -> list[int]:
-        """For how many questions of a kind vectors, keywords and both find the right document."""
-        (line,) = (line for line in self.output.splitlines() if line.startswith(f"  {kind}  "))
-        return [int(count) for count in line.split()[-3:]]
+    if request.param == "word vectors":
+        return Demo(WITHOUT_TENSORFLOW, folder, "vectors.npz")
+    pytest.importorskip("tensorflow", reason="the extra tensorflow is not installed")
+    return Demo(MAIN, folder, "model")
 
 
 def test_each_search_alone_misses_one_kind(demo: Demo) -> None:
@@ -94,24 +93,21 @@ def test_what_it_tells_is_what_is_there(demo: Demo) -> None:
     assert all(word in documents[second] for word in words)
     commands = [line[4:] for line in demo.output.splitlines() if line.startswith("  $ vocabtool ")]
     extract, oov, search = (shlex.split(command)[1:] for command in commands)
-    told(demo.code, *extract, "-o", str(demo.folder / "words.parquet"))
-    assert [*vocabtool.read(demo.folder / "words.parquet")] == [*known]
-    (demo.folder / "words.parquet").unlink()
-    tokens = json.loads(told(demo.code, *oov, "--format", "json"))["tokens"]
+    file = demo.folder / "words.parquet"
+    demo.printed(*extract, "-o", str(file))
+    assert [*vocabtool.read(file)] == [*known]
+    file.unlink()
+    tokens = json.loads(demo.printed(*oov, "--format", "json"))["tokens"]
     assert f"{tokens['unknown']:,} of {tokens['all']:,} words" in demo.output
-    assert second in told(demo.code, *search)
+    assert second in demo.printed(*search)
 
 
-def test_run_again_it_is_built_anew(demo: Demo) -> None:
-    """The same questions with the same results; what is not of it stays."""
+def test_folders(demo: Demo, tmp_path: Path) -> None:
+    """A demo is built anew, and what is not of it stays; a folder of other things is refused."""
     (demo.folder / "notes.txt").write_text("mine")
-    again = Demo(demo.code, demo.folder, demo.model)
+    again = Demo(demo.code, demo.folder, demo.model.name)
     assert again.found("both kinds") == demo.found("both kinds")
     assert (demo.folder / "notes.txt").read_text() == "mine"
-
-
-def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
-    """Whatever is in it, and a file is no folder."""
     (tmp_path / "thesis.txt").write_text("precious")
     done = run(WITHOUT_TENSORFLOW, "demo", str(tmp_path))
     assert done.returncode == 3
@@ -124,12 +120,12 @@ def test_docstrings_are_those_that_python_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As `inspect` says of the running object; a Python without its sources is told plainly."""
-    found = {document.id: document.text for document in documentation()}
+    texts = {document.id: document.text for document in documentation()}
     for name, shown in (
         ("json.decoder.JSONDecoder.raw_decode", json.JSONDecoder.raw_decode),
         ("collections.Counter.most_common", Counter.most_common),
     ):
-        assert found[name] == f"{name}\n\n{inspect.getdoc(shown)}"
+        assert texts[name] == f"{name}\n\n{inspect.getdoc(shown)}"
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
     with pytest.raises(NotFound, match=r"Python's own documentation.*\.py files"):
         documentation()

@@ -15,7 +15,8 @@ import pytest
 import vocabtool
 from tests.builders.set_manifest import set_manifest
 from tests.builders.small_corpus import Pieces
-from tests.cli.test_index_commands import MAKE, ROWS, fine
+from tests.cli.running import output
+from tests.cli.test_index_commands import MAKE, ROWS
 from vocabtool import ByteStrings, EmbedReport, Index, LoadReport
 from vocabtool.cli import index as index_command
 from vocabtool.cli import options
@@ -36,20 +37,17 @@ from vocabtool.search.settings import Calibration
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> str:
+def index(tmp_path: Path) -> Index:
     """Four documents."""
-    corpus, folder = tmp_path / "corpus.jsonl", str(tmp_path / "index")
+    corpus, folder = tmp_path / "corpus.jsonl", tmp_path / "index"
     corpus.write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
-    fine("index", str(corpus), "-o", folder, *MAKE)
-    return folder
+    output("index", corpus, "-o", folder, *MAKE)
+    return Index.open(folder)
 
 
 def lines(report: Report) -> list[str]:
     """As a terminal shows it."""
     return "".join(render_text(report, 80)).splitlines()
-
-
-ADDED = LoadReport(4, 0, 4, 0, 0, 0, 0, 0, 0, (), 0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -61,13 +59,13 @@ def test_sizes(text: str, size: int) -> None:
     assert options.read_size(None, None, text) == size  # type: ignore[arg-type] # context and option are not used
 
 
-def test_the_report_of_one_document(index: str) -> None:
+def test_the_report_of_one_document(index: Index) -> None:
     """In the singular, and with no speed, which would be that of starting."""
-    fine("delete", index, "b", "c", "d")
-    assert repr(Index.open(index)) == f"<Index {index!r}: 1 document>"
+    index.delete(["b", "c", "d"])
+    assert repr(index) == f"<Index {index.name!r}: 1 document>"
     report = LoadReport(4, 1, 1, 0, 2, 0, 1, 1, 1, (), 1, 2.0, encoded=1)
-    assert lines(index_report(Index.open(index), report, 2.5, 0.0)) == [
-        f"{index}: 1 document",
+    assert lines(index_report(index, report, 2.5, 0.0)) == [
+        f"{index.name}: 1 document",
         "  done now    1 added, 2 unchanged in 2.5 s",
         "  resumed     1 document indexed before, by an interrupted load",
         "  skipped     1 invalid row",
@@ -81,67 +79,19 @@ def test_the_report_of_one_document(index: str) -> None:
     ]
 
 
-def test_the_report_of_many_documents(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_of_many_documents(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """The speed is of what was added; models of pieces begin with another weight."""
-    opened = Index.open(index)
-    monkeypatch.setattr(opened.snapshot().model, "known_words", Pieces(2))
+    monkeypatch.setattr(index.snapshot().model, "known_words", Pieces(2))
     report = LoadReport(1000, 0, 200, 100, 0, 5, 0, 0, 0, (), 0, 2.0, encoded=300)
-    told = lines(index_report(opened, report, 7.0, 4.5))
+    shown = lines(index_report(index, report, 7.0, 4.5))
     done = "200 added, 100 updated, 5 removed in 7.0 s, 4.5 s of them calibrating; 150 a second"
-    assert told[:2] == [f"{index}: 4 documents", f"  done now    {done}"]
-    assert told[-1] == "  weight      a = 0.4, not calibrated"
-    told = lines(index_report(opened, LoadReport(0, 0, 0, 0, 0, 0, 0, 0, 0, (), 0, 2.0), 2, 0))
-    assert told[1] == "  done now    nothing: no documents"
-    assert told[-1] == "  weight      a = 0.4, not calibrated"
+    assert shown[:2] == [f"{index.name}: 4 documents", f"  done now    {done}"]
+    assert shown[-1] == "  weight      a = 0.4, not calibrated"
+    shown = lines(index_report(index, LoadReport(0, 0, 0, 0, 0, 0, 0, 0, 0, (), 0, 2.0), 2, 0))
+    assert shown[1] == "  done now    nothing: no documents"
 
 
-def test_an_interrupt_tells_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    """With --force too: what was built beside is gone on with."""
-    with pytest.raises(KeyboardInterrupt), index_command._advice_after_a_stop():
-        raise KeyboardInterrupt
-    told = "vocabtool: interrupted; run the same command again to resume after the last commit\n"
-    assert capsys.readouterr().err == told
-
-
-def test_a_weight_tuned_on_judgements_is_kept(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Documents added later let it be; an estimate is made anew."""
-    calls: list[Index] = []
-    monkeypatch.setattr(calibrating, "calibrate", lambda index, progress: calls.append(index))
-    opened = Index.open(index)
-    for judged, wanted, count in ((50, True, 0), (0, False, 0), (0, None, 0), (0, True, 1)):
-        opened.store_calibration(Calibration(0.3, judged, 4, 0))
-        index_command._calibrate(opened, 0, wanted, ADDED, quiet=True, progress=None)
-        assert len(calls) == count
-
-
-@pytest.mark.parametrize(
-    ("before", "known", "due"),
-    [
-        (0, None, True),
-        (3, None, False),
-        (2, None, True),
-        (0, 4, False),
-        (0, 3, False),
-        (3, 2, True),
-    ],
-)
-def test_an_index_is_calibrated_when_it_is_new_or_has_doubled(
-    index: str, monkeypatch: pytest.MonkeyPatch, before: int, known: int | None, due: bool
-) -> None:
-    """Of four documents; ``known``: how many they were when it was calibrated last."""
-    monkeypatch.setattr(index_module, "CALIBRATED_FROM", 2)
-    opened = Index.open(index)
-    if known is not None:
-        opened.store_calibration(Calibration(0.3, 0, 4, 0))
-        assert opened.calibration is not None
-        assert opened.calibration.documents == 4
-        held = replace(opened.calibration, documents=known)
-        set_manifest(Path(index), replace(opened.manifest, calibration=held))
-        opened = Index.open(index)
-    assert opened.calibration_is_due(before) is due
-
-
-def test_one_is_no_plural() -> None:
+def test_the_report_of_embed() -> None:
     """One of each, then several."""
     one = EmbedReport("out", 1, Counts(*[1] * 8), 1, 1, 1, 1, (), 1, 2.0)
     assert lines(embed_report(one)) == [
@@ -157,13 +107,60 @@ def test_one_is_no_plural() -> None:
         "  unknown     1 of 1 word (100.00%)",
     ]
     two = EmbedReport("out", 2, Counts(4000, 2, 2, 2, 4, 1), 4000, 2, 2, 2, (), 2, 2.0)
-    told = lines(embed_report(two))
-    assert told[:2] == [
+    shown = lines(embed_report(two))
+    assert shown[:2] == [
         "out: 4,000 documents in 2 shards",
         "  done now    4,000 documents in 2.0 s, 2,000 a second",
     ]
-    assert told[3] == "  redone      2 shards of the interrupted run, written again"
-    assert told[-1] == "  unknown     1 of 4 words (25.00%)"
+    assert shown[3] == "  redone      2 shards of the interrupted run, written again"
+    assert shown[-1] == "  unknown     1 of 4 words (25.00%)"
+
+
+def test_an_interrupt_tells_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --force too: what was built beside is gone on with."""
+    with pytest.raises(KeyboardInterrupt), index_command._advice_after_a_stop():
+        raise KeyboardInterrupt
+    advice = "vocabtool: interrupted; run the same command again to resume after the last commit\n"
+    assert capsys.readouterr().err == advice
+
+
+def test_a_weight_tuned_on_judgements_is_kept(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Documents added later let it be; an estimate is made anew."""
+    calls: list[Index] = []
+    monkeypatch.setattr(calibrating, "calibrate", lambda index, progress: calls.append(index))
+    added = LoadReport(4, 0, 4, 0, 0, 0, 0, 0, 0, (), 0, 1.0)
+    for judged, wanted, count in ((50, True, 0), (0, False, 0), (0, None, 0), (0, True, 1)):
+        index.store_calibration(Calibration(0.3, judged, 4, 0))
+        index_command._calibrate(index, 0, wanted, added, quiet=True, progress=None)
+        assert len(calls) == count
+
+
+@pytest.mark.parametrize(
+    ("before", "known", "due"),
+    [
+        (0, None, True),
+        (3, None, False),
+        (2, None, True),
+        (0, 4, False),
+        (0, 3, False),
+        (3, 2, True),
+    ],
+)
+def test_an_index_is_calibrated_when_it_is_new_or_has_doubled(
+    index: Index, monkeypatch: pytest.MonkeyPatch, before: int, known: int | None, due: bool
+) -> None:
+    """Of four documents; ``known``: how many they were when it was calibrated last."""
+    monkeypatch.setattr(index_module, "CALIBRATED_FROM", 2)
+    if known is not None:
+        index.store_calibration(Calibration(0.3, 0, 4, 0))
+        assert index.calibration is not None
+        assert index.calibration.documents == 4
+        calibration = replace(index.calibration, documents=known)
+        set_manifest(index.path, replace(index.manifest, calibration=calibration))
+        index = Index.open(index.path)
+    assert index.calibration_is_due(before) is due
 
 
 def test_progress_in_words() -> None:
@@ -177,26 +174,29 @@ def test_progress_in_words() -> None:
     first = Progress(counts, 2.0, read=400, to_do=800, passed=2.0, passed_read=400)
     assert first.remaining is None
     assert progress_line(Progress(Counts(1), 1.0, 0, None)) == "1 document, 1/s"
-    stream = Progress(Counts(documents=5), 0.5, read=0, to_do=None)
-    assert progress_line(stream) == "5 documents, 10/s"
+
+
+def explained(
+    why: Explanation, text: str = "text", fusion: str = "coverage", note: str = ""
+) -> str:
+    """The report of one hit with an explanation, on one line."""
+    hit = Hit("a", text, {}, 1.0, 0, explanation=why)
+    summary = QuerySummary("kettle", (), fusion, None, None, None)
+    return " ".join(lines(hits_report(Hits((hit,), summary, (note,) if note else ()))))
 
 
 def test_a_document_without_a_keyword_is_told_from_one_past_the_list() -> None:
     """The first holds no word of the query, the second one that stands too far down."""
-    words = ((), (MatchedWord("kettle", 0.5),))
-    whys = [Explanation(LegPlace(1, 0.9), LegPlace(None, None), each, 1, ()) for each in words]
-    hits = tuple(Hit("a", "text", {}, 1.0, 0, explanation=why) for why in whys)
-    found = Hits(hits, QuerySummary("kettle", (), "coverage", None, None, None))
-    told = [line for line in lines(hits_report(found)) if line.startswith("    vectors")]
-    assert told == [
-        "    vectors rank 1 (0.900); no keyword match; without keywords rank 1",
-        "    vectors rank 1 (0.900); keywords beyond the candidates; by kettle 0.50; "
-        "without keywords rank 1",
-    ]
+    for words, reason in (
+        ((), "no keyword match"),
+        ((MatchedWord("kettle", 0.5),), "keywords beyond the candidates; by kettle 0.50"),
+    ):
+        shown = explained(Explanation(LegPlace(1, 0.9), LegPlace(None, None), words, 1, ()))
+        assert f"    vectors rank 1 (0.900); {reason}; without keywords rank 1" in shown
 
 
 @pytest.mark.parametrize(
-    ("fusion", "note", "told"),
+    ("fusion", "note", "reason"),
     [
         ("coverage", ZERO_VECTOR, "the query has no vector"),
         ("coverage", NO_VECTOR, "the query has no vector"),
@@ -204,25 +204,21 @@ def test_a_document_without_a_keyword_is_told_from_one_past_the_list() -> None:
         ("keyword", "another", "vectors not searched"),
     ],
 )
-def test_what_has_no_vector_is_told(fusion: str, note: str, told: str) -> None:
+def test_what_has_no_vector_is_told(fusion: str, note: str, reason: str) -> None:
     """It is not said to stand too far down."""
     why = Explanation(LegPlace(None, None), LegPlace(1, 0.5), (), None, ())
-    hit = Hit("a", "text", {}, 1.0, 0, explanation=why)
-    found = Hits((hit,), QuerySummary("kettle", (), fusion, None, None, None), (note,))
-    assert f"    {told}; keywords rank 1 (0.500)" in lines(hits_report(found))
+    assert f"    {reason}; keywords rank 1 (0.500)" in explained(why, fusion=fusion, note=note)
 
 
 FAR = "The [pump] is old.@ Any [pump] with AB-1111-C, or [AB-7777-C] [fitted] here."
+MANY = "[love].@ Most [engines] are [love]d and [used] @ [love]"
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         (FAR, {"pump": 0.1, "AB-7777-C": 2.0, "fit": 0.3}),
-        (
-            "[love].@ Most [engines] are [love]d and [used] @ [love]",
-            {"love": 2, "engine": 1, "use": 1},
-        ),
+        (MANY, {"love": 2, "engine": 1, "use": 1}),
         ("So [love] is@ and [love] again", {"love": 1.0}),
     ],
 )
@@ -230,14 +226,11 @@ def test_the_extract_is_where_the_words_are(text: str, words: dict[str, float]) 
     """The most and the rarest of them together, else the first."""
     *pieces, last = re.split(r"[\[\]]", text.replace("@", " and so on" * 30))
     ends = [*accumulate(map(len, pieces))]
-    plain, marks = "".join([*pieces, last]), tuple(map(Span, ends[::2], ends[1::2]))
-    matched = tuple(MatchedWord(*each) for each in words.items())
+    marks = tuple(map(Span, ends[::2], ends[1::2]))
+    matched = tuple(MatchedWord(*pair) for pair in words.items())
     why = Explanation(LegPlace(1, 0.9), LegPlace(1, 0.5), matched, 1, marks)
-    hit = Hit("a", plain, {}, 1.0, 0, explanation=why)
-    summary = QuerySummary("pump", (), "coverage", None, None, None)
-    told = " ".join(lines(hits_report(Hits((hit,), summary))))
-    wanted = text.split("@")[len(words) > 1]
-    assert " ".join(wanted.split()) in told
+    shown = explained(why, "".join([*pieces, last]))
+    assert " ".join(text.split("@")[len(words) > 1].split()) in " ".join(shown.split())
 
 
 def test_json_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,10 +250,11 @@ def test_json_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_path_with_the_mark_is_a_path(tmp_path: Path) -> None:
     """A file whose own name holds ``#`` is that file; behind the longest path comes the name."""
-    for name in ("words", "words#one"):
-        (tmp_path / name).write_text("the\nof\n", "utf-8")
-    assert split_name(str(tmp_path / "words#one")) == (str(tmp_path / "words#one"), None)
-    assert split_name(str(tmp_path / "words#one#a#b")) == (str(tmp_path / "words#one"), "a#b")
-    assert split_name(str(tmp_path / "words#two")) == (str(tmp_path / "words"), "two")
+    here = f"{tmp_path}/words"
+    for name in (here, f"{here}#one"):
+        Path(name).write_text("the\nof\n", "utf-8")
+    assert split_name(f"{here}#one") == (f"{here}#one", None)
+    assert split_name(f"{here}#one#a#b") == (f"{here}#one", "a#b")
+    assert split_name(f"{here}#two") == (here, "two")
     assert split_name("https://tfhub.dev/a/1#two") == ("https://tfhub.dev/a/1", "two")
-    assert split_name(str(tmp_path / "none#two")) == (str(tmp_path / "none#two"), None)
+    assert split_name(f"{tmp_path}/none#two") == (f"{tmp_path}/none#two", None)
