@@ -3,7 +3,6 @@ ones."""
 
 from __future__ import annotations
 
-import json
 import pickle
 import struct
 from pathlib import Path
@@ -17,30 +16,17 @@ from vocabtool import UnknownFormat, VocabtoolError, Vocabulary
 _PIECE = field(1, "▁the".encode()) + b"\x15" + struct.pack("<f", -1.5)
 _NODE = field(1, b"words") + field(2, b"Const")
 FILES: Final[dict[str, bytes]] = {
-    "empty": b"",
-    "zeros": bytes(1000),
-    "ff": b"\xff" * 1000,
     "gguf": b"GGUF" + struct.pack("<IQQ", 3, 0, 0),
     "saved_model": b"\x08\x01" + field(2, field(2, field(1, _NODE))),
     "graph_def": field(1, _NODE) + field(4, b"\x08\x16"),
     "sentencepiece": field(1, _PIECE) * 9,
     "onnx": b"\x08\x08" + field(7, field(1, field(4, b"Add")) + field(2, b"graph")),
-    "tflite": struct.pack("<I", 16) + b"TFL3" + bytes(24),
     "tiktoken": b"IQ== 0\nIg== 1\nIyM= 2\n",
-    "json": json.dumps({"model": {"vocab": {"the": 0}}}, indent=1).encode(),
     "json_list": b'["the", "of"]',
     "vectors": b"the 0.25 -0.5 1.0 0.125\nof 0.25 -0.5 1.0 0.125\n",
-    "sentences": b"the quick brown fox jumps\nover the lazy dog today\n",
-    "pickle_0": pickle.dumps({"the": 0}, 0),
-    "pickle_1": pickle.dumps({"the": 0}, 1),
     "pickle_2": pickle.dumps({"the": 0}, 2),
-    "pickle_5": pickle.dumps({"the": 0}, 5),
-    "zip": b"PK\x03\x04" + bytes(22) + struct.pack("<HH", 8, 0) + b"the.jpeg" + bytes(50),
-    "hdf5": b"\x89HDF\r\n\x1a\n" + bytes(99),
     "safetensors": struct.pack("<Q", 17) + b'{"__metadata__":{}'[:17] + bytes(9),
     "png": b"\x89PNG\r\n\x1a\n" + bytes(99),
-    "word_list": b"the\nof\nand\n",
-    "vocab.txt": b"[PAD]\n[UNK]\nthe\n##s\n",
 }
 
 
@@ -72,11 +58,6 @@ def reason(path: Path, format_: str) -> str:
         reasons = dict(line.split(": ", 1) for line in error.tried)
         return reasons[format_]
     raise AssertionError("the file is read")
-
-
-def read_as(format_: str, folder: Path) -> set[str]:
-    """Which of ``FILES`` are read as a format."""
-    return {name for name, data in FILES.items() if format_of(written(folder, data)) == format_}
 
 
 def survives(data: bytes, folder: Path, *, every: int, flips: int, name: str = "damaged") -> int:

@@ -9,8 +9,10 @@ import pty
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -193,3 +195,22 @@ def test_every_environment_variable_is_named() -> None:
             read.add(constant[1] if constant else name.strip('"'))
     assert len(read) > 3
     assert {name for name in read if f"`{name}`" not in page_of("environment")} == set()
+
+
+def test_extras() -> None:
+    """It names all extras that are advised, and the one command of CI."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    rows = re.search(r"^\| extra \|.*\n.*\n((?:\|.*\n)+)", readme, re.MULTILINE)
+    assert rows is not None
+    named = [re.findall(r"`(.+?)`", row.split("|")[1]) for row in rows[1].splitlines()]
+    assert sorted(chain(*named)) == sorted(extras["optional-dependencies"])
+    sources = [file.read_text("utf-8") for file in (ROOT / "vocabtool").rglob("*.py")]
+    advised = re.findall(r"pip install '(.*?)\[(.+?)\]'", "".join((*sources, readme)))
+    assert {folder for folder, _ in advised} == {"."}
+    assert {name for _, names in advised for name in names.split(",")} <= set(chain(*named))
+    shell = re.findall(r"^```sh\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
+    lines = [line for block in shell for line in block.splitlines()]
+    tests = [line for line in lines if re.fullmatch(r"python3 -m venv .*pytest( .*)?", line)]
+    assert len(tests) == 1
+    assert readme.count("\n") <= 200

@@ -49,21 +49,14 @@ def imports() -> dict[str, set[str]]:
     }
     found: dict[str, set[str]] = {}
     for name, source in trees.items():
-        tree = ast.parse(source)
-        names = {
-            (f"{node.module}.{alias.name}", node.module or "")
-            if isinstance(node, ast.ImportFrom)
-            else (alias.name, alias.name)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Import | ast.ImportFrom)
-            for alias in node.names
-        }
-        meant = {
-            next((m for m in (*pair, f"{pair[1]}.__init__") if m in trees), "") for pair in names
-        }
-        found[name.removeprefix("vocabtool.")] = {
-            other.removeprefix("vocabtool.") for other in meant - {""}
-        }
+        others = set()
+        for node in ast.walk(ast.parse(source)):
+            for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+                home = node.module or "" if isinstance(node, ast.ImportFrom) else alias.name
+                meant = (f"{home}.{alias.name}", home, f"{home}.__init__")
+                others.add(next((module for module in meant if module in trees), ""))
+        short = name.removeprefix("vocabtool.")
+        found[short] = {other.removeprefix("vocabtool.") for other in others - {""}}
     return found
 
 

@@ -9,12 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from tests.builders.set_manifest import set_manifest
 from tests.cli.running import errors, output, told
 from tests.conftest import ROOT
 from vocabtool import Index
+from vocabtool.cli.options import read_size
 
 MODEL = str(ROOT / "data" / "small_glove.txt")
 ROWS = [
@@ -71,11 +73,19 @@ def test_the_reason_why_every_row_was_skipped(corpus: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("text", ["", "G", "1X", "-1", "nan", "1e999", "512", "15M"])
-def test_no_sizes(text: str, corpus: Path, tmp_path: Path) -> None:
+def test_no_sizes(text: str) -> None:
     """What is no size is refused as wrong usage, and so is one that cannot be meant."""
-    message = errors("index", corpus, "-o", tmp_path / "i", *MAKE, "--memory", text, code=2)
-    assert "--memory" in message
-    assert "512M" in message or "16M" in message
+    with pytest.raises(click.BadParameter, match=r"512M|16M"):
+        read_size(None, None, text)  # type: ignore[arg-type] # context and option are not used
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("16777216", 1 << 24), ("16M", 1 << 24), ("16.5m", 33 << 19), ("2GB", 2 << 30)],
+)
+def test_sizes(text: str, size: int) -> None:
+    """Sizes are bytes, or with a unit of 1,024."""
+    assert read_size(None, None, text) == size  # type: ignore[arg-type] # the same
 
 
 @pytest.mark.parametrize("name", ["empty.txt", "head.csv", "-"])
@@ -183,16 +193,10 @@ def test_an_update_loses_no_field(index: str, tmp_path: Path) -> None:
 def test_search_explains(index: str) -> None:
     """Each word is told apart, and each hit says why it stands where it does."""
     shown = output("search", index, "use Xapian", "--explain", "-k", "1")
-    assert "Xapian  unknown to the model, in 1 document, counted 1.5 times" in shown
-    assert "1. a  (" in shown
+    for line in ("Xapian  unknown to the model, in 1 document, counted 1.5 times", "1. a  ("):
+        assert line in shown
     assert "I love to [use] [Xapian]" in shown
     assert "keywords rank 1" in shown
-    found = answer("search", index, "use Xapian", "--explain")
-    words = {word["surface"]: word for word in found["query"]["words"]}
-    assert (words["use"]["known"], words["Xapian"]["known"]) == (True, False)
-    first = found["hits"][0]["explanation"]
-    assert first["keyword"]["rank"] == 1
-    assert {word["surface"] for word in first["words"]} == {"use", "Xapian"}
 
 
 def test_an_unknown_number_counts_like_a_known_word(index: str) -> None:

@@ -19,7 +19,6 @@ from tests.cli.running import output
 from tests.cli.test_index_commands import MAKE, ROWS
 from vocabtool import ByteStrings, EmbedReport, Index, LoadReport
 from vocabtool.cli import index as index_command
-from vocabtool.cli import options
 from vocabtool.embedding.embed import Progress
 from vocabtool.embedding.shards import Counts
 from vocabtool.evaluation import calibrate as calibrating
@@ -48,15 +47,6 @@ def index(tmp_path: Path) -> Index:
 def lines(report: Report) -> list[str]:
     """As a terminal shows it."""
     return "".join(render_text(report, 80)).splitlines()
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [("16777216", 1 << 24), ("16M", 1 << 24), ("16.5m", 33 << 19), ("2GB", 2 << 30)],
-)
-def test_sizes(text: str, size: int) -> None:
-    """Sizes are bytes, or with a unit of 1,024."""
-    assert options.read_size(None, None, text) == size  # type: ignore[arg-type] # context and option are not used
 
 
 def test_the_report_of_one_document(index: Index) -> None:
