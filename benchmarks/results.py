@@ -10,6 +10,7 @@ import os
 import platform
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -85,6 +86,7 @@ def facts() -> dict[str, str]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     found = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commit": _commit(),
         "system": f"{platform.system()} {platform.machine()}, {cores} cores, {memory:.0f} GiB",
         "python": platform.python_version(),
     }
@@ -94,6 +96,13 @@ def facts() -> dict[str, str]:
         except PackageNotFoundError:
             found[package] = "not installed"
     return found
+
+
+def _commit() -> str:
+    """Return the commit of the measured code, with a plus sign if files were changed since."""
+    command = ["git", "describe", "--always", "--abbrev=8", "--exclude=*", "--dirty=+"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent)
+    return done.stdout.strip() or "unknown"
 
 
 def report(tables: Iterable[Table], path: Path | None) -> None:
