@@ -77,7 +77,7 @@ def measured(uri: str, of: Corpus) -> Grown:
     index, plain = loaded(f"{uri}&index={name}", of, of.documents)
     index.remove()  # type: ignore[attr-defined]
     index, seconds = loaded(f"{uri}&index={name}", of, 0)
-    facts: Any = index._engine.vector_facts()  # type: ignore[attr-defined]
+    facts: Any = index._store.vector_facts  # type: ignore[attr-defined]
     with library("psycopg").connect(uri, autocommit=True) as db:
         db.execute("vacuum analyze")
         (n,) = db.execute("select number from vocabtool.indexes where name = %s", [name]).fetchone()

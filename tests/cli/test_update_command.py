@@ -18,7 +18,7 @@ import pytest
 
 from tests import counted_letters
 from tests.builders.small_indexes import contents
-from tests.cli.running import errors, output, told
+from tests.cli.running import errors, output, run, told
 from tests.cli.test_index_commands import MODEL, answer
 from tests.conftest import ROOT
 from vocabtool import Index
@@ -149,7 +149,7 @@ def test_a_stopped_force_is_gone_on_with(tmp_path: Path, index: str) -> None:
     force = ("index", lines, "-o", index, *model, *READ, "--force", "--commit-rows", "1")
     environ = {"FAILS_WHILE_THERE_IS": str(flag)}
     flag.touch()
-    assert "failed at only2900" in errors(*force, environ=environ)
+    assert b"failed at only2900" in run(*force, environ=environ).stderr
     (build,) = Path(index).glob(".new-*")
     assert 0 < len(Index.open(build)) < 3000
     assert texts_of(index) == texts(12)
