@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count, repeat
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -65,11 +67,10 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> Event:
     """Set when a lock of a table was not to be had, and is tried again."""
     found = Event()
 
-    def pauses() -> Iterator[float]:
-        yield 0.05
+    def sleep(_: float) -> None:
         found.set()
-        yield from repeat(0.05)
+        time.sleep(0.05)
 
-    monkeypatch.setattr("vocabtool.stores.database.pauses", pauses)
+    monkeypatch.setattr("vocabtool.stores.database.time", SimpleNamespace(sleep=sleep))
     monkeypatch.setattr("vocabtool.stores.database.TABLE_TRIES", 10_000)
     return found

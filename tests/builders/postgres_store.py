@@ -10,6 +10,7 @@ import json
 import random
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +20,7 @@ from vocabtool.index.documents import batch_in_utf8, batches_of
 from vocabtool.index.folder import Configuration, Manifest
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.stores.database import SCHEMA, Connections, create_index, find_index
+from vocabtool.stores.database import Connections, run
 from vocabtool.stores.index import recount
 from vocabtool.stores.writer import PostgresWriter
 
@@ -37,15 +38,17 @@ def new_index(address: str, name: str = "test") -> Connections:
     )
     with connections.connect() as connection:
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
-        manifest = Manifest(index="0" * 32, configuration=configuration)
-        create_index(connection, SCHEMA, name, manifest, connections.where, {})
+    connections.create_index(name, Manifest(index="0" * 32, configuration=configuration), {})
     return connections
 
 
 def open_writer(connections: Connections, name: str = "test", **options: Any) -> PostgresWriter:
+    return PostgresWriter(connections, number_of(connections, name), Cutter("english"), **options)
+
+
+def number_of(connections: Connections, name: str = "test") -> int:
     with connections.connect() as connection:
-        tables = find_index(connection, SCHEMA, name, connections.where)
-    return PostgresWriter(connections, tables, Cutter("english"), **options)
+        return connections.find_index(connection, name)
 
 
 def put(writer: PostgresWriter, documents: Sequence[Document], source: int = 0) -> None:
@@ -64,15 +67,16 @@ def delete(writer: PostgresWriter, ids: Sequence[str]) -> None:
 
 
 def commit(writer: PostgresWriter, codes: bool = False) -> None:
-    writer.commit_changes(writer.manifest, codes=codes)
+    manifest = replace(writer.manifest, commit=writer.manifest.commit + 1)
+    writer.commit_changes(manifest, codes=codes)
 
 
 def texts_in(connections: Connections, name: str = "test") -> dict[str, str]:
     """All documents; fails if an id is there twice, or a statistic differs from a recount."""
     with connections.connect() as connection:
-        tables = find_index(connection, SCHEMA, name, connections.where)
-        assert recount(connection, tables) == []
-        found = connection.execute(tables.sql("SELECT id, text FROM {documents}")).fetchall()
+        n = connections.find_index(connection, name)
+        assert recount(connection, n) == []
+        found = run(connection, f"SELECT id, text FROM documents_{n}").fetchall()
     assert len({id_ for id_, _ in found}) == len(found)
     return dict(found)
 

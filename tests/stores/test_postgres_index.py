@@ -6,12 +6,13 @@ import gc
 import json
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partialmethod
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from tests.cli.running import run
 from vocabtool import Document, Index, InvalidCondition, NotFound, VocabtoolError
 from vocabtool.cli.main import cli
 from vocabtool.errors import InvalidFile
+from vocabtool.keywords.bm25 import Term
 from vocabtool.stores.index import PostgresIndex
 from vocabtool.stores.reader import PostgresStore
 
@@ -36,10 +38,11 @@ VECTORS: Final = np.eye(DIM, dtype=np.float32)[np.arange(COUNT) % DIM]
 def database(
     postgres_server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Any]:
-    """A connection to a new database with pgvector, without an index."""
+    """A connection to a new database with pgvector, whose first index gets the number 1."""
     import psycopg
 
     monkeypatch.setenv("VOCABTOOL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("vocabtool.stores.database.secrets.randbelow", lambda most: 0)
     with psycopg.connect(postgres_server.new_database(), autocommit=True) as connection:
         connection.execute("CREATE EXTENSION vector")
         yield connection
@@ -84,6 +87,53 @@ def test_reads_while_others_delete(
     assert {*index.vectors(["d04", "d05"])} == {"d04"}
     assert "d07" not in ids(index.similar("d06", k=COUNT))
     assert left == []
+
+
+def test_a_search_takes_two_round_trips(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first is for the statistics of its words, the second for both legs with their texts."""
+    reads, connections = list[object](), index.snapshot().connections  # type: ignore[attr-defined]
+    read = connections.read
+    monkeypatch.setattr(connections, "read", lambda work: [reads.append(work), read(work)][1])
+    for text in ("amber word3", "SKU-7 amber", '"amber word3"', "amber-word3", "amber -word3"):
+        reads.clear()
+        assert index.search(text, vector=VECTORS[0]).hits
+        assert len(reads) <= 2
+
+
+def test_a_search_sees_the_newest_commit(index: Index, address: str) -> None:
+    """Without a refresh, in its hits and in the frequencies of words."""
+    other = Index.open(address)
+    other.delete(["d07", "d08"])
+    assert ids(index.search("SKU-7 SKU-9"))[0] == "d09"
+    keywords = index.snapshot().keywords
+    assert keywords.document_frequencies([Term("words", "amber")]) == {
+        Term("words", "amber"): COUNT - 2
+    }
+    other.remove()  # type: ignore[attr-defined]
+    with pytest.raises(NotFound, match="removed"):
+        index.search("amber")
+
+
+def test_an_approximate_index_measures_its_recall(address: str) -> None:
+    """Searches find nearly all of the nearest documents, also those that satisfy a condition."""
+    draw, years = np.random.default_rng(1).standard_normal((601, 8)), np.arange(600) % 20
+    index = Index.create(address, dim=8, exact_below=10, recall=0.999, dtype="float32")
+    vectors = np.concatenate([draw[:599], np.zeros((1, 8))])
+    with index.writer() as writer:
+        writer.add([Document(str(at), "", {"year": int(y)}) for at, y in enumerate(years)], vectors)
+    codes = index.manifest.codes
+    assert codes is not None
+    assert codes.recall >= 0.95
+    assert (codes.coded, index.stats().recall) == (599, codes.recall)
+    cosines = vectors @ draw[600] / np.linalg.norm(draw[600])
+    cosines[:599] /= np.linalg.norm(vectors[:599], axis=1)
+    for where, allowed in ((None, years >= 0), ("year = 3", years == 3), ("year > 5", years > 5)):
+        hits = index.search(vector=draw[600], where=where, k=10)
+        right = np.flatnonzero(allowed)[(-cosines[allowed]).argsort()][:10].tolist()
+        assert len({*map(int, ids(hits))} & {*right}) >= 8
+        assert [hit.similarity for hit in hits] == pytest.approx(
+            [cosines[int(hit.id)] for hit in hits], abs=1e-5
+        )
 
 
 @pytest.mark.parametrize("size", [5, 50_000])
@@ -132,25 +182,14 @@ def test_connections_are_closed(database: Any, address: str, index: Index, how: 
             assert open_connections(database) > 0
         if how == "close":
             opened.close()
+            for work in (opened.refresh, opened.stats, lambda: index.delete(["d01"])):
+                with pytest.raises(VocabtoolError, match="the index is closed: open it again"):
+                    work()
         elif how == "forgotten":
             opened = None
         assert no_connections(database)
     finally:
         gc.enable()
-
-
-def test_a_closed_index_is_closed(index: Index, database: Any) -> None:
-    """Nothing opens its connections again."""
-    index.close()
-    for work in (
-        index.refresh,
-        index.stats,
-        lambda: index.get("d01"),
-        lambda: index.delete(["d01"]),
-    ):
-        with pytest.raises(VocabtoolError, match="the index is closed: open it again"):
-            work()
-    assert no_connections(database)
 
 
 def replace_by_two(folder: Path, address: str) -> Result:
@@ -214,6 +253,56 @@ def test_the_index_of_another_is_not_removed(index: Index, address: str) -> None
     assert [*Index.open(address).ids()] == ["new"]
 
 
+def test_an_index_that_was_dropped_with_its_schema_and_made_again(
+    index: Index, address: str, database: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has the old one open is told so by every method."""
+    database.execute("DROP SCHEMA vocabtool CASCADE")
+    monkeypatch.setattr("vocabtool.stores.database.secrets.randbelow", lambda most: most - 1)
+    put(Index.create(address, dim=DIM), [Document("d01", "amber")])
+    work: tuple[Callable[[], object], ...] = (
+        *(lambda: index.get("d01"), lambda: index.search("amber"), index.refresh),
+        *(lambda: index.delete(["d01"]), index.verify),
+    )
+    for each in work:
+        with pytest.raises(NotFound, match="open it again"):
+            each()
+    assert len(Index.open(address)) == 1
+
+
+def test_an_address_sets_the_time_to_wait_for_locks(index: Index, address: str) -> None:
+    """A writer waits longer for its own lock, but not for others."""
+    again = Index.open(f"{address}&options=-c%20lock_timeout%3D1234")
+    with again.writer() as writer:
+        shown = writer.files._connection.execute("SHOW lock_timeout")  # type: ignore[attr-defined]
+        assert shown.fetchone() == ("1234ms",)
+
+
+def test_ids_that_are_not_utf8(index: Index) -> None:
+    assert index.get("\ud800") is None
+    assert "\ud800" not in index
+    with pytest.raises(NotFound):
+        index.similar("\ud800")
+
+
+@pytest.mark.parametrize("schema", ['50% "x" {n}', "$other"])
+def test_any_name_of_a_schema(address: str, schema: str) -> None:
+    made = Index.create(f"{address}&schema={quote(schema)}", dim=DIM, exact_below=1)
+    put(made, [Document("a", "amber", {"n": 1}), Document("b", "birch")])
+    made.compact()
+    again = Index.open(f"{address}&schema={quote(schema)}")
+    assert ids(again.search("amber", where="n = 1")) == ["a"]
+    assert again.verify().approximate
+    assert again.stats().files["codes"] > 0
+    again.remove()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("schema", ["$user", "", "x" * 64, "a\nb"])
+def test_names_that_no_schema_can_have(address: str, schema: str) -> None:
+    with pytest.raises(VocabtoolError, match="the name of a schema must be"):
+        Index.create(f"{address}&schema={quote(schema)}", dim=DIM)
+
+
 def test_no_path_comes_from_a_database(
     index: Index, address: str, database: Any, tmp_path: Path
 ) -> None:
@@ -229,10 +318,9 @@ def test_no_path_comes_from_a_database(
     assert database.execute("SELECT count(*) FROM vocabtool.indexes").fetchone() == (0,)
 
 
-@pytest.mark.parametrize("lost", ["documents_1", "facts_1", "terms_1, postings_1"])
-def test_a_damaged_index_is_removed(index: Index, address: str, database: Any, lost: str) -> None:
+def test_a_damaged_index_is_removed(index: Index, address: str, database: Any) -> None:
     """Whatever is missing of it; the copies of its model's files go too."""
-    database.execute(f"DROP TABLE {', '.join(f'vocabtool.{each}' for each in lost.split(', '))}")
+    database.execute("DROP TABLE vocabtool.documents_1, vocabtool.facts_1")
     for more in (["--dry-run"], []):
         done = run("delete", address, "--whole-index", *more)
         assert done.returncode == 0
@@ -322,21 +410,18 @@ def test_an_index_of_vectors_that_cannot_be_replaced(
     assert database.execute(names).fetchall() == [("vectors_1",)]
 
 
-@pytest.mark.parametrize(("given", "is_exact"), [({}, False), ({"exact_below": 20_000}, True)])
-@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize(("asked", "more"), [(None, 0), (None, 1), (20_000, 1)])
 def test_where_exact_search_ends(
-    address: str, monkeypatch: pytest.MonkeyPatch, given: Any, is_exact: bool, more: int
+    address: str, monkeypatch: pytest.MonkeyPatch, asked: int | None, more: int
 ) -> None:
     """The default is lower than in a folder; a number that somebody asks for counts."""
     monkeypatch.setattr("vocabtool.stores.index.PostgresIndex.exact_below", 39)
-    index = Index.create(address, dim=DIM, **given)
-    assert index.configuration.exact_below == given.get("exact_below", 39)
+    index = Index.create(address, dim=DIM, exact_below=asked)
+    assert index.configuration.exact_below == (asked or 39)
     draw = np.random.default_rng(3).normal(size=(39 + more, DIM))
     with index.writer() as writer:
         writer.add([Document(f"d{at}", "amber") for at in range(39 + more)], draw)
-    assert index.verify().approximate is (more > 0 and not is_exact)
-    nearest = (draw / np.linalg.norm(draw, axis=1, keepdims=True) @ draw[7]).argsort()[::-1][:3]
-    assert ids(index.search(vector=draw[7], k=3)) == [f"d{at}" for at in nearest]
+    assert index.verify().approximate is (more > 0 and asked is None)
 
 
 def put(index: Index, documents: Sequence[Document]) -> None:
@@ -352,10 +437,11 @@ def test_an_export_is_of_one_commit(index: Index, address: str, tmp_path: Path) 
         if share < 1:
             other.delete(where="id >= 'd20' and id < 'd30'")
 
-    assert index.export(file, vectors=True, progress=change) == COUNT
+    where = "id != 'd05'"
+    assert index.export(file, where=where, vectors=True, progress=change) == COUNT - 1
     rows = [json.loads(line) for line in file.read_text().splitlines()]
-    assert {row["id"]: row["text"] for row in rows} == TEXTS
-    assert np.array_equal(np.load(tmp_path / "all.vectors.npy"), VECTORS)
+    assert {row["id"]: row["text"] for row in rows} | {"d05": TEXTS["d05"]} == TEXTS
+    assert np.array_equal(np.load(tmp_path / "all.vectors.npy"), np.delete(VECTORS, 5, axis=0))
     assert len([*index.ids()]) == COUNT - 10
 
 

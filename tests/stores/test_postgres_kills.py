@@ -18,7 +18,7 @@ from subprocess import CalledProcessError, TimeoutExpired
 import pytest
 
 from tests.builders.postgres_server import PostgresServer, running_server
-from tests.builders.postgres_store import new_index, texts_in
+from tests.builders.postgres_store import new_index, number_of, texts_in
 from tests.conftest import ROOT
 from vocabtool import VocabtoolError
 from vocabtool.stores.database import Connections
@@ -61,7 +61,8 @@ class Loader:
         held: dict[str, str] = {}
         next_: dict[str, str] = {}
         for line in self._log.read_text().splitlines(keepends=True):
-            assert line[:3] in ("B {", "C {"), self._log.read_text()[-2000:]
+            if line[:3] not in ("B {", "C {"):  # the error that ended the loader
+                break
             if line.endswith("\n"):
                 changed = {**held, **json.loads(line[2:])}
                 next_ = {id_: text for id_, text in changed.items() if text is not None}
@@ -91,24 +92,24 @@ def test_killed_loaders(postgres_server: PostgresServer, full: bool, tmp_path: P
 
 
 def test_killed_server(full: bool, tmp_path: Path) -> None:
-    """The server is killed while a loader adds, updates and deletes; it goes on by itself."""
-    kills = 10 if full else 2
-    draw, count = Random(10), 30 * (kills + 1)
+    """After a kill nothing acknowledged is lost, nothing is half done, and readers go on."""
+    draw = Random(10)
     with running_server() as server:
         address = server.new_database()
         connections = new_index(address)
-        loader = Loader(address, "s", count, tmp_path)
-        try:
-            for number in range(kills):
-                loader.wait_for(20 * number + 1)
+        for number in range(10 if full else 2):
+            loader = Loader(address, f"s{number}", 10_000, tmp_path)
+            try:
+                loader.wait_for(3)
                 time.sleep(draw.uniform(0, 0.1))  # the moment of the kill is what is drawn
                 crash(server)
-            loader.wait_for(count)
-            assert loader.process.wait(WAIT) == 0
-        finally:
-            loader.process.kill()
-            loader.process.wait()
-        assert texts_in(connections) == loader.states()[0]
+                assert loader.process.wait(WAIT) != 0
+            finally:
+                loader.process.kill()
+                loader.process.wait()
+            stored = connections.fetch(f"SELECT id, text FROM documents_{number_of(connections)}")
+            assert dict(stored) == texts_in(connections)
+            assert loader.of(dict(stored)) in loader.states()
 
 
 def crash(server: PostgresServer) -> None:

@@ -102,10 +102,11 @@ def _search_facts(index: Index) -> Iterator[tuple[str, str]]:
     if codes is None:
         yield "vectors", f"{vectors}; exact search"
     else:
+        how = "4-bit codes" if codes.lists else "an index of pgvector"
         cells = f", {codes.probes} of {codes.lists} lists" if codes.lists > 1 else ""
         yield (
             "vectors",
-            f"{vectors}; 4-bit codes, {codes.candidates} candidates compared exactly{cells}: "
+            f"{vectors}; {how}, {codes.candidates} candidates compared exactly{cells}: "
             f"recall@10 {codes.recall:.3f} on {codes.queries} queries at build time (target "
             f"{codes.recall_asked:g})",
         )

@@ -146,9 +146,8 @@ def items_of(text: str) -> list[str] | None:
     if not hasattr(_LISTS, "reader"):
         _LISTS.reader = sqlite3.connect(":memory:")
         _LISTS.reader.text_factory = bytes
-    if _LISTS.reader.execute("SELECT json_valid(?)", (text,)).fetchone() != (1,):
-        return None
-    if _LISTS.reader.execute("SELECT json_type(?)", (text,)).fetchone() != (b"array",):
+    statement = "SELECT CASE WHEN json_valid(?1) THEN json_type(?1) END"
+    if _LISTS.reader.execute(statement, (text,)).fetchone() != (b"array",):
         return None
     found = set()
     for type_, atom in _LISTS.reader.execute("SELECT type, atom FROM json_each(?)", (text,)):

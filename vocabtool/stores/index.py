@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from weakref import ref
 
@@ -36,20 +36,8 @@ from vocabtool.index.maintenance import VerifyReport, keep_verification
 from vocabtool.index.model import Canaries, IndexModel, OpenedModel, compare_canaries
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.stores.database import (
-    SCHEMA,
-    TABLES,
-    Connections,
-    Tables,
-    create_index,
-    drop_index,
-    find_index,
-    one_commit,
-    read_manifest,
-    replace_index,
-)
+from vocabtool.stores.database import SCHEMA, TABLES, Connections, one_commit, run
 from vocabtool.stores.reader import PostgresStore
-from vocabtool.stores.vectors import VectorFacts
 from vocabtool.stores.writer import BUFFER_BYTES, PostgresWriter
 from vocabtool.system.own_files import whole_file
 
@@ -60,52 +48,34 @@ TRIES: Final = 5  # to read documents that others delete meanwhile
 CACHE: Final = "VOCABTOOL_CACHE"  # environment variable: the folder of copies
 MAX_NAME: Final = 200  # characters of the name of an index, with BUILD
 BUILD: Final = ".new"  # ends the name of an index that will replace another one
-OF_KEYWORDS: Final = ("postings", "terms")
 BUFFER_SHARE: Final = 4  # of the memory for building, for documents that wait for the commit
 NO_ADDRESS: Final = (
     "not a PostgreSQL address: wanted postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME,"
     " with %-escapes"
 )
-# The length of a text as stored in a posting: the function stored_length in keywords/bm25.py.
-BITS: Final = "(29 - position(B'1' IN (d.words - 24)::bit(32)))"  # dropped, from 40 words on
-STORED_LENGTH: Final = (
-    f"CASE WHEN d.words < 40 THEN d.words ELSE 24 + (d.words - 24 >> {BITS} << {BITS}) END"
-)
 # Of each document the pairs of its terms and their frequencies; of "surfaces" only the terms.
 HELD: Final = """
-WITH cut AS (SELECT doc, words, part::int AS term FROM {documents},
-        unnest(string_to_array(btrim(replace(sequence, '|', '')), ' ')) part WHERE part <> ''),
-    held AS (SELECT doc, term, count(*) AS frequency FROM cut GROUP BY doc, term
-        UNION ALL SELECT doc, unnest(identifiers), NULL FROM {documents})
+WITH held AS (SELECT doc, part::int AS term, count(*) AS frequency FROM documents_{n},
+        unnest(string_to_array(btrim(replace(sequence, '|', '')), ' ')) part WHERE part <> ''
+        GROUP BY 1, 2
+    UNION ALL SELECT doc, unnest(identifiers), NULL FROM documents_{n})
 """
 CHECKS: Final = (
     (
-        "{0:,} documents whose number of words differs from their sequence",
-        HELD
-        + "SELECT count(*) FROM {documents} d LEFT JOIN (SELECT doc, count(*) AS words FROM cut"
-        " GROUP BY doc) c USING (doc) WHERE d.words <> coalesce(c.words, 0)",
-    ),
-    (
-        "{0:,} postings that are missing, too many, or have another frequency or length",
-        HELD + f"SELECT count(*) FROM (SELECT h.doc, h.term, h.frequency, {STORED_LENGTH} AS length"
-        " FROM held h JOIN {documents} d USING (doc)) h FULL JOIN {postings} p USING (doc, term)"
-        " WHERE h.doc IS NULL OR p.doc IS NULL OR p.frequency <> coalesce(h.frequency, p.frequency)"
-        " OR p.length <> h.length",
+        "{0:,} postings that are missing, too many, or have another frequency",
+        HELD + "SELECT count(*) FROM held h FULL JOIN postings_{n} p USING (doc, term) WHERE"
+        " h.doc IS NULL OR p.doc IS NULL OR p.frequency <> coalesce(h.frequency, p.frequency)",
     ),
     (
         "{0:,} terms with another number of documents, or postings of no term",
-        "SELECT count(*) FROM {terms} t FULL JOIN (SELECT term, count(*) AS n FROM {postings}"
+        "SELECT count(*) FROM terms_{n} t FULL JOIN (SELECT term, count(*) AS n FROM postings_{n}"
         " GROUP BY term) p USING (term) WHERE t.documents IS DISTINCT FROM coalesce(p.n, 0)",
     ),
     (
         "{0:,} totals that differ: documents or words",
         "SELECT (i.documents <> d.documents)::int + (i.words <> d.words)::int"
-        " FROM (SELECT documents, words FROM {indexes} WHERE number = %(number)s) i,"
-        " (SELECT count(*) AS documents, coalesce(sum(words), 0) AS words FROM {documents}) d",
-    ),
-    (
-        "{0:,} ids that occur more than once",
-        "SELECT count(*) - count(DISTINCT id) FROM {documents}",
+        " FROM (SELECT documents, words FROM indexes WHERE number = {n}) i,"
+        " (SELECT count(*) AS documents, coalesce(sum(words), 0) AS words FROM documents_{n}) d",
     ),
 )
 
@@ -119,8 +89,7 @@ def _again(read: Callable[..., Result]) -> Callable[..., Result]:
     def reads(index: PostgresIndex, *args: Any, **named: Any) -> Result:
         # An iterator is read once, so that it can be passed again.
         args = tuple([*value] if isinstance(value, Iterator) else value for value in args)
-        for name, value in named.items():
-            named[name] = [*value] if isinstance(value, Iterator) else value
+        named = {k: [*v] if isinstance(v, Iterator) else v for k, v in named.items()}
         for _ in range(TRIES - 1):
             with suppress(DocumentsChanged):
                 return read(index, *args, **named)
@@ -143,11 +112,12 @@ class PostgresIndex(Index):
         self,
         connections: Connections,
         index: str,
-        tables: Tables,
+        n: int,
         model: Model | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._connections, self._tables = connections, tables
+        """``index``: the name of the index, and ``n`` its number in the database."""
+        self._connections, self._n = connections, n
         self._index, self._is_build = index.removesuffix(BUILD), index.endswith(BUILD)
         self.name = _name_of(connections, self._index)
         self._refreshing = Lock()
@@ -160,10 +130,15 @@ class PostgresIndex(Index):
 
         this = ref(self)
         self._model = IndexModel(self.path, manifest, canaries, model, options, self.name)
-        self._store = PostgresStore(connections, tables, self._model, cutter)
+        self._store = PostgresStore(connections, n, self._model, cutter)
         self._snapshot = cast(Any, self._store)  # it has the methods of a Snapshot
-        facts = self._store.vector_facts  # a recall that is too low is told
-        self.notes = (facts.note,) if facts is not None and facts.note is not None else ()
+        self.notes = ()
+        if (codes := manifest.codes) is not None and codes.recall < codes.recall_asked:
+            self.notes = (
+                f"vectors: recall@10 is {codes.recall:.3f} with hnsw.ef_search = "
+                f"{codes.candidates}, {codes.recall_asked:.3f} was asked for: create the index with"
+                " a higher exact_below to compare all vectors",
+            )
 
     @classmethod
     def create_in(
@@ -177,20 +152,15 @@ class PostgresIndex(Index):
         with tempfile.TemporaryDirectory() as folder:
             crcs = opened.save(Path(folder))
             files = {name: (Path(folder) / name).read_bytes() for name in crcs}
-        schema, where = connections.schema, connections.where
         if replaces:
             index += BUILD
-            with suppress(NotFound), connections.connected() as connection:
-                old = find_index(connection, schema, index, where)
-                drop_index(connection, old, where, index)
-        with connections.connected() as connection:
-            made = replace(manifest, model_files=crcs)
-            tables = create_index(connection, schema, index, made, where, files)
+            with suppress(NotFound):
+                connections.drop_index(_number_of(connections, index), index)
+        n = connections.create_index(index, replace(manifest, model_files=crcs), files)
         try:
-            return cls(connections, index, tables, opened.encoder, {"vocabulary": None})
+            return cls(connections, index, n, opened.encoder, {"vocabulary": None})
         except BaseException:
-            with connections.connected() as connection:
-                drop_index(connection, tables, where, index, if_empty=True)
+            connections.drop_index(n, index, if_empty=True)
             raise
 
     @classmethod
@@ -199,9 +169,7 @@ class PostgresIndex(Index):
     ) -> PostgresIndex:
         """Open an index. Raises the errors of :meth:`Index.open`."""
         connections, index = _parse(address)
-        schema, where = connections.schema, connections.where
-        tables = connections.read(lambda given: find_index(given, schema, index, where))
-        return cls(connections, index, tables, model, options)
+        return cls(connections, index, _number_of(connections, index), model, options)
 
     @classmethod
     def remove_at(cls, address: str, *, dry_run: bool) -> list[tuple[str, int | None]]:
@@ -211,23 +179,23 @@ class PostgresIndex(Index):
         ``dry_run``: remove nothing. Raises :class:`NotFound`.
         """
         connections, index = _parse(address)
-        schema, where = connections.schema, connections.where
         removed: list[tuple[str, int | None]] = []
-        for ending in (BUILD, ""):
-            with suppress(NotFound), connections.connected() as connection:
-                name = index + ending
-                tables = find_index(connection, schema, name, where)
-                documents, copies = None, None
-                with suppress(VocabtoolError):
-                    manifest = read_manifest(connection, tables, where)
-                    documents = manifest.live
-                    copies = cache_folder(where, manifest)
-                if not dry_run and drop_index(connection, tables, where, name) and copies:
-                    shutil.rmtree(copies, ignore_errors=True)
-                what = ": its unfinished replacement" if ending else ":"
-                removed.append((_name_of(connections, index) + what, documents))
-        if not removed:
-            connections.read(lambda given: find_index(given, schema, index, where))  # says why not
+        for name in (index + BUILD, index):
+            try:
+                n = _number_of(connections, name)
+            except NotFound:
+                if name == index and not removed:
+                    raise
+                continue
+            documents, copies = None, None
+            with suppress(VocabtoolError), connections.connected() as connection:
+                manifest = connections.read_manifest(connection, n)
+                documents = manifest.live
+                copies = cache_folder(connections.where, manifest)
+            if not dry_run and connections.drop_index(n, name) and copies:
+                shutil.rmtree(copies, ignore_errors=True)
+            what = ":" if name == index else ": its unfinished replacement"
+            removed.append((_name_of(connections, index) + what, documents))
         return removed
 
     @property
@@ -250,20 +218,20 @@ class PostgresIndex(Index):
 
     def refresh(self) -> bool:
         with self._refreshing:
-            newest, held = self._read_manifest(), self._snapshot.manifest
-            if newest == held:
+            newest, held = self._read_manifest(), self._snapshot
+            if newest == held.manifest:
                 return False
+            before = held.manifest.commit
             self._snapshot = self._newest()
-            return newest.commit != held.commit
+            return newest.commit != before
 
     @contextmanager
     def writer(
         self, progress: Progress | None = None, *, memory: int | None = None
     ) -> Iterator[Writer]:
-        self._read_manifest()
         buffer = BUFFER_BYTES if memory is None else memory // BUFFER_SHARE
         files = PostgresWriter(
-            self._connections, self._tables, self._snapshot.cutter, buffer_bytes=buffer
+            self._connections, self._n, self._snapshot.cutter, buffer_bytes=buffer
         )
         writer = Writer(self.name, cast(Any, files), self._model, progress)
         try:
@@ -284,10 +252,8 @@ class PostgresIndex(Index):
 
         Returns 0, because the tables contain no deleted documents.
         """
-        self._read_manifest()
-        with closing(
-            PostgresWriter(self._connections, self._tables, self._snapshot.cutter)
-        ) as files:
+        cutter = self._snapshot.cutter
+        with closing(PostgresWriter(self._connections, self._n, cutter)) as files:
             files.tidy(progress, again=True)
         self.refresh()
         return 0
@@ -299,8 +265,7 @@ class PostgresIndex(Index):
             progress("statistics recounted", 0.0)
         try:
             with self._connections.connected() as connection, one_commit(connection):
-                differences = recount(connection, self._tables)
-                facts = VectorFacts.read(connection, self._tables)
+                differences = recount(connection, self._n)
             if differences:
                 raise InvalidFile(f"damaged: {'; '.join(differences)}", file=self.name)
             agreement = None
@@ -311,24 +276,22 @@ class PostgresIndex(Index):
             keep_verification(self.path, self._snapshot, problem=str(error))
             raise
         manifest = self._snapshot.manifest
-        found = VerifyReport(
+        report = VerifyReport(
             documents=manifest.live,
             deleted=0,
             commit=manifest.commit,
-            recall=1.0 if facts is None else facts.recall,
-            approximate=facts is not None and facts.method != "exact",
+            recall=1.0 if manifest.codes is None else manifest.codes.recall,
+            approximate=manifest.codes is not None,
             loading=manifest.load is not None and not manifest.load.finished,
             others=(),
             encoded=agreement,
         )
-        keep_verification(self.path, self._snapshot, recall=found.recall)
-        return found
+        keep_verification(self.path, self._snapshot, recall=report.recall)
+        return report
 
     def put_in_place(self) -> PostgresIndex:
         """Give this index the name of the index that it replaces."""
-        where = self._connections.where
-        with self._connections.connected() as connection:
-            replace_index(connection, self._tables, self._index, where)
+        self._connections.replace_index(self._n, self._index)
         self._is_build = False
         self.refresh()
         return self
@@ -343,43 +306,36 @@ class PostgresIndex(Index):
         if another index has the name of this index now.
         """
         self._read_manifest()
-        name, where = self._index + BUILD * self.is_build, self._connections.where
-        with self._connections.connected() as connection:
-            if drop_index(connection, self._tables, where, name, if_empty=if_empty):
-                shutil.rmtree(self.path, ignore_errors=True)
+        name = self._index + BUILD * self.is_build
+        if self._connections.drop_index(self._n, name, if_empty=if_empty):
+            shutil.rmtree(self.path, ignore_errors=True)
 
     def _newest(self) -> Any:
-        held = self._snapshot
-        self._store = PostgresStore(self._connections, self._tables, self._model, held.cutter)
+        cutter = self._snapshot.cutter
+        self._store = PostgresStore(self._connections, self._n, self._model, cutter)
         return self._store
 
     def _read_manifest(self) -> Manifest:
         """Return the newest manifest. Raises :class:`NotFound` if the index was replaced."""
-        where = self._connections.where
-        return self._connections.read(lambda given: read_manifest(given, self._tables, where))
+        return self._connections.read(lambda c: self._connections.read_manifest(c, self._n))
 
     def _sizes(self) -> dict[str, int]:
         """Return the bytes on disk by purpose, such as ``codes`` for the index of vectors."""
-        from psycopg.sql import SQL
-
-        statement: LiteralString = (
-            "SELECT c.relname::text, pg_total_relation_size(c.oid),"
-            " coalesce((SELECT sum(pg_relation_size(i.indexrelid)) FROM pg_index i WHERE"
-            " i.indrelid = c.oid"
-            " AND i.indexrelid = to_regclass(format('%%I.%%I', %s::text, %s::text))), 0)"
-            " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-            " WHERE n.nspname = %s AND c.relname = ANY(%s)"
+        statement = (
+            "SELECT relname::text, CASE relkind WHEN 'i' THEN pg_relation_size(oid)"
+            " ELSE pg_total_relation_size(oid) END FROM pg_class"
+            " WHERE relnamespace = %s::regnamespace AND relname = ANY(%s)"
         )
-        n, schema = self._tables.number, self._connections.schema
-        names = [f"{table}_{n}" for table in TABLES]
-        asked = [schema, f"vectors_{n}", schema, names]
-        found = dict.fromkeys(("documents", "keywords", "codes", "other"), 0)
-        for name, size, of_vectors in self._connections.fetch(SQL(statement).format(), asked):
-            table = name.rpartition("_")[0]
-            purpose = "keywords" if table in OF_KEYWORDS else table if table in found else "other"
-            found[purpose] += int(size) - int(of_vectors)
-            found["codes"] += int(of_vectors)
-        return found
+        names = [f"{name}_{self._n}" for name in (*TABLES, "vectors")]
+        rows = self._connections.fetch(statement, self._connections.quoted, names)
+        of_table = dict.fromkeys((*TABLES, "vectors"), 0)
+        of_table |= {name.rpartition("_")[0]: int(size) for name, size in rows}
+        return {
+            "documents": of_table["documents"] - of_table["vectors"],
+            "keywords": of_table["terms"] + of_table["postings"],
+            "codes": of_table["vectors"],
+            "other": of_table["facts"],
+        }
 
     def _copy_model_files(self, manifest: Manifest) -> Path:
         """Copy the model's files to the user's cache, if they are missing; return the folder."""
@@ -389,7 +345,6 @@ class PostgresIndex(Index):
         except OSError as error:
             what = f"cannot keep copies of the model's files: {error}; set ${CACHE} to another"
             raise VocabtoolError(f"{self.name}: {what} folder") from error
-        statement = self._tables.sql("SELECT value FROM {facts} WHERE name = %s")
         for name, crc32c in manifest.model_files.items():
             if MODEL_FILE.fullmatch(name) is None:
                 what = f"not allowed as the name of a model's file: {name[:50]!r}"
@@ -397,22 +352,23 @@ class PostgresIndex(Index):
             file = folder / name
             if file.exists() and google_crc32c.value(file.read_bytes()) == crc32c:
                 continue
-            found = self._connections.fetch(statement, [name])
-            if not found:
-                raise InvalidFile(f"damaged: the model's file {name} is missing", file=self.name)
-            if google_crc32c.value(content := bytes(found[0][0])) != crc32c:
-                raise InvalidFile(f"damaged: {name} has another checksum", file=self.name)
+            statement = f"SELECT value FROM facts_{self._n} WHERE name = %s"
+            content = b"".join(
+                bytes(value) for (value,) in self._connections.fetch(statement, name)
+            )
+            if google_crc32c.value(content) != crc32c:
+                what = f"damaged: the model's file {name} is missing or has another checksum"
+                raise InvalidFile(what, file=self.name)
             with whole_file(file) as out:
                 out.write(content)
         return folder
 
 
-def recount(connection: Connection, tables: Tables) -> list[str]:
+def recount(connection: Connection, n: int) -> list[str]:
     """Compare the statistics with the documents; return a sentence for each kind of difference."""
     differences = []
     for told, statement in CHECKS:
-        values = {"number": tables.number}
-        (count,) = connection.execute(tables.sql(statement), values).fetchone() or (1,)
+        ((count,),) = run(connection, statement.replace("{n}", str(n))).fetchall()
         if count:
             differences.append(told.format(count))
     return differences
@@ -431,6 +387,10 @@ def cache_folder(name: str, manifest: Manifest) -> Path:
     return Path(os.environ.get(CACHE) or shared).expanduser() / "stores" / manifest.index
 
 
+def _number_of(connections: Connections, index: str) -> int:
+    return connections.read(lambda connection: connections.find_index(connection, index))
+
+
 def _name_of(connections: Connections, index: str) -> str:
     sign = "&" if "?" in connections.where else "?"
     return f"{connections.where}{sign}index={quote(index)}"
@@ -442,9 +402,9 @@ def _parse(address: str) -> tuple[Connections, str]:
         parts = urlsplit(address)
     except ValueError:  # its message may quote the password
         raise VocabtoolError(NO_ADDRESS) from None
-    given = [each.partition("=") for each in parts.query.split("&") if each]
+    given = [parameter.partition("=") for parameter in parts.query.split("&") if parameter]
     own = {name: unquote(text) for name, _, text in given if name in ("index", "schema")}
-    others = "&".join("".join(each) for each in given if each[0] not in own)
+    others = "&".join("".join(parameter) for parameter in given if parameter[0] not in own)
     index, most = own.get("index", ""), MAX_NAME - len(BUILD)
     if not 0 < len(index) <= most or not index.isprintable() or index.endswith(BUILD):
         wanted = f"1 to {most} printable characters that do not end in {BUILD!r}"

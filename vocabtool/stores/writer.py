@@ -1,20 +1,21 @@
 """The writer of an index in PostgreSQL: it keeps changes in memory and writes one transaction.
 
-An index has one writer at a time: see :meth:`Tables.lock`. If the connection is lost, the writer
-connects again, waits for its lock, and writes the transaction again. If the answer to COMMIT was
-lost, the index has the token of this commit, or it has not: whoever holds the lock sees the end of
-the earlier transaction, because the server held the lock until then.
+An index has one writer at a time: see :meth:`Connections.lock`. If the connection is lost, so is
+the transaction, and the error says what was written.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeVar
-from uuid import UUID, uuid4
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -24,55 +25,48 @@ from vocabtool.documents.batch import Batch, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, VocabtoolError
+from vocabtool.index import raw_vectors
 from vocabtool.index.database import text_hash
 from vocabtool.index.documents import MAX_FIELDS, union, value_of
 from vocabtool.index.folder import Chance, Manifest, Source
-from vocabtool.index.generation import Progress
+from vocabtool.index.generation import OUTGROWN, Progress
 from vocabtool.index.model import Canaries
-from vocabtool.index.raw_vectors import as_stored, similarity_by_chance
+from vocabtool.index.vector_codes import EASIER, CodeFacts
 from vocabtool.keywords.bm25 import Field, stored_length
 from vocabtool.keywords.cutter import Cutter, Terms, weighted_terms
-from vocabtool.stores.conditions import (
-    OWN_COLUMNS,
-    columns_of,
-    columns_of_text,
-    columns_of_value,
-)
-from vocabtool.stores.database import (
-    FIELD_CODES,
-    WAIT_SECONDS,
-    Connections,
-    Tables,
-    add_fields,
-    change_tables,
-    is_lost,
-    key_of,
-    one_commit,
-    pauses,
-    read_manifest,
-    stored_term,
-    stored_text,
-)
+from vocabtool.stores import conditions, database, legs
+from vocabtool.stores.database import Connections, run
+from vocabtool.stores.legs import VectorSql
 from vocabtool.stores.reader import canaries_of
-from vocabtool.stores.vectors import AllVectors, VectorFacts, VectorSql, as_text, build_vectors
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
     import psycopg
 
 BUFFER_BYTES: Final = 256 << 20
-TRIES: Final = 5  # of a transaction whose connection is lost
-KEPT_TERMS: Final = 1 << 20  # whose numbers are known
-DELETED_ROWS: Final = 1_000  # documents that one statement deletes
 VACUUM_SHARE: Final = 0.05  # of the documents changed: then vacuum at the end of a load
 VACUUM_ROWS: Final = 1000
-OUTGROWN: Final = 4  # vectors are indexed again when there are this many times the documents
+BLOCK: Final = 10_000  # vectors fetched at a time
 BETWEEN: Final = "|"  # in a sequence: no phrase is found across
 NOTHING: Final = "Nothing of this commit was written; earlier commits are complete. Run it again"
 UNKNOWN: Final = (
     "Whether the last commit was written is unknown, because its answer was lost; earlier commits "
     "are complete. Look whether its documents are there before you run it again"
 )
+DELETE: Final = """
+WITH gone AS (DELETE FROM documents_{n} WHERE doc = ANY(%s)
+        RETURNING doc, words, surfaces, sequence, identifiers),
+    pairs AS (SELECT doc, part::int AS term FROM gone,
+        unnest(string_to_array(btrim(replace(sequence, '|', '')), ' ')) part WHERE part <> ''
+        UNION SELECT doc, unnest(identifiers) FROM gone),
+    removed AS (DELETE FROM postings_{n} p USING pairs
+        WHERE p.term = pairs.term AND p.doc = pairs.doc RETURNING p.term),
+    counted AS (SELECT term, count(*) AS n FROM removed GROUP BY term),
+    changed AS (UPDATE terms_{n} t SET documents = t.documents - counted.n
+        FROM counted WHERE t.term = counted.term)
+SELECT count(*), coalesce(sum(words), 0)::bigint, coalesce(sum(surfaces), 0)::bigint,
+    (SELECT count(*) FROM pairs), (SELECT count(*) FROM removed) FROM gone
+"""
 COPY_HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 COPY_END: Final = b"\xff\xff"
 # A row of COPY in binary: the number of columns; for each its length in bytes, and the value.
@@ -86,7 +80,6 @@ POSTING: Final = np.dtype(
 LENGTHS: Final = {"columns": 4, "of_term": 4, "of_doc": 8, "of_frequency": 4, "of_length": 4}
 
 Ints = NDArray[np.int64]
-Result = TypeVar("Result")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,37 +93,12 @@ class NewDocument:
     """
 
     doc: int
-    key: UUID
     id: str
     text: str
     source: int
-    text_hash: int
     terms: Terms
     vector: NDArray[Any] | None
     values: dict[str, str | None]
-
-    @property
-    def size(self) -> int:
-        """The approximate number of bytes in memory."""
-        texts = 2 * len(self.text) + sum(len(each or "") for each in self.values.values())
-        return 1000 + texts + (0 if self.vector is None else self.vector.nbytes)
-
-
-@dataclass(slots=True)
-class Changes:
-    """The changes that a transaction will write.
-
-    - ``documents``: new documents by their keys.
-    - ``deleted``: the numbers of documents to delete.
-    - ``sources``: maps the number of a document to the number of the file that now contains it.
-    """
-
-    documents: dict[UUID, NewDocument] = field(default_factory=dict)
-    deleted: set[int] = field(default_factory=set)
-    sources: dict[int, int] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return any((self.documents, self.deleted, self.sources))
 
 
 class PostgresWriter:
@@ -146,28 +114,34 @@ class PostgresWriter:
     def __init__(
         self,
         connections: Connections,
-        tables: Tables,
+        n: int,
         cutter: Cutter,
         *,
         buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
-        self._connections, self._tables, self._cutter = connections, tables, cutter
+        """``n``: the number of the index."""
+        self._connections, self._n, self._cutter = connections, n, cutter
         self._limit = buffer_bytes
-        self._numbers: dict[Field, dict[str, int]] = {"words": {}, "surfaces": {}}
-        self._changes = Changes()
+        # The changes that are not written yet: documents by their keys; the numbers of documents
+        # to delete; numbers of documents, and of the FILE that now contains each.
+        self._new: dict[UUID, NewDocument] = {}
+        self._deleted: set[int] = set()
+        self._sources: dict[int, int] = {}
+        self._size = 0  # bytes of the new documents
         self._added = np.zeros(3, np.int64)  # documents, words, surfaces: by the transaction
-        self._size = 0  # bytes of the new documents in the buffer
-        self._flushed = 0  # documents in the open transaction, which cannot be written again
+        self._flushed = 0  # documents in the open transaction
         self._is_open = False  # the transaction
         self._changed = 0  # documents since the last VACUUM
-        self._token = uuid4()
-        self._connect()
+        self._connection = connections.connect()
         try:
-            self.manifest = self._newest()
-            self._commit = self.manifest.commit
+            # Models are slow: the session may be idle for long between two commits.
+            self._run("SET idle_session_timeout = 0")
+            with connections.translate_errors():
+                connections.lock(self._connection, n)
+                self.manifest = connections.read_manifest(self._connection, n)
             # With a lock of the row, which a role that may only read cannot get.
-            asked: LiteralString = "SELECT last FROM {indexes} WHERE number = %s FOR UPDATE"
-            ((self._last,),) = self._ask(asked, self._n)
+            asked = "SELECT last FROM indexes WHERE number = %s FOR UPDATE"
+            ((self._last,),) = self._run(asked, n).fetchall()
         except BaseException:
             self._connection.close()
             raise
@@ -176,31 +150,16 @@ class PostgresWriter:
         self.searched_fields = self.manifest.searched_fields
         self._kinds: dict[str, Kind] = dict(self.manifest.fields)
 
-    @property
-    def _n(self) -> int:
-        return self._tables.number
-
-    def _connect(self) -> None:
-        """Connect, and become the only writer."""
-        self._connection, self._is_open = self._connections.connect(WAIT_SECONDS), False
-        try:
-            # Models are slow: the session may be idle for long between two commits.
-            self._connection.execute("SET idle_session_timeout = 0")
-            self._tables.lock(self._connection, self._connections.where, of_session=True)
-        except BaseException:
-            self._connection.close()
-            raise
-
     def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
         """As :meth:`FolderWriter.find_existing`, and so are the next methods."""
-        keys = {id_: key_of(id_) for id_ in ids}
-        found: dict[UUID, int] = {}
-        new = self._changes.documents
-        if asked := [*{key for key in keys.values() if key not in new}]:
-            held = self._ask("SELECT key, doc FROM {documents} WHERE key = ANY(%s)", asked)
-            found = {key: doc for key, doc in held if doc not in self._changes.deleted}
-        found |= {key: new[key].doc for key in keys.values() if key in new}
-        return {id_: found[key] for id_, key in keys.items() if key in found}
+        keys, docs = {id_: database.key_of(id_) for id_ in ids}, dict[UUID, int]()
+        if asked := [*{key for key in keys.values() if key not in self._new}]:
+            stored = self._run(
+                f"SELECT key, doc FROM documents_{self._n} WHERE key = ANY(%s)", asked
+            )
+            docs = {key: doc for key, doc in stored if doc not in self._deleted}
+        docs |= {key: self._new[key].doc for key in keys.values() if key in self._new}
+        return {id_: docs[key] for id_, key in keys.items() if key in docs}
 
     def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
         for name in batch.columns:
@@ -208,31 +167,33 @@ class PostgresWriter:
         if len(self._kinds) > MAX_FIELDS:
             what = f"would have {len(self._kinds):,} fields, but the limit is {MAX_FIELDS}"
             raise VocabtoolError(f"the index {what}")
-        columns = {name: _texts(values) for name, values in batch.columns.items()}
-        values = [
-            dict(zip(columns, each, strict=True)) for each in zip(*columns.values(), strict=True)
-        ] or [{}] * len(batch)
-        texts: list[str] = [*map(stored_text, batch.texts.to_pylist())]
+        columns = {
+            name: [
+                None if text is None else text.decode("utf-8", "replace")
+                for text in texts.view(pa.binary()).to_pylist()
+            ]
+            for name, texts in batch.columns.items()
+        }
+        rows = zip(*columns.values(), strict=True) if columns else [()] * len(batch)
+        values = [dict(zip(columns, row, strict=True)) for row in rows]
+        texts: list[str] = [*map(database.stored_text, batch.texts.to_pylist())]
         names = weights_of(self.searched_fields)
-        searched = ({name: each[name] for name in names if name in each} for each in values)
+        searched = ({name: row[name] for name in names if name in row} for row in values)
         terms = weighted_terms(self._cutter, texts, searched, self.searched_fields)
-        held = as_stored(vectors, self.manifest.configuration.dtype)
+        stored = raw_vectors.as_stored(vectors, self.manifest.configuration.dtype)
         has_vector = np.asarray(vectors.any(axis=1))
         for at, id_ in enumerate(batch.id_array().to_pylist()):
-            document = NewDocument(
+            self._new[database.key_of(id_)] = NewDocument(
                 doc=self._last + 1 + at,
-                key=key_of(id_),
-                id=stored_text(id_),
+                id=database.stored_text(id_),
                 text=texts[at],
                 source=sources[at],
-                text_hash=text_hash(texts[at].encode()),
                 terms=terms[at],
-                vector=held[at] if has_vector[at] else None,
+                vector=stored[at] if has_vector[at] else None,
                 values=values[at],
             )
-            before = self._changes.documents.get(document.key)
-            self._size += document.size - (before.size if before else 0)
-            self._changes.documents[document.key] = document
+            others = sum(len(value or "") for value in values[at].values())
+            self._size += 1000 + 2 * len(texts[at]) + others + stored[at].nbytes
         self.rows += len(batch)
         self._last += len(batch)
         if self._size > self._limit:
@@ -240,56 +201,39 @@ class PostgresWriter:
 
     def delete(self, rows: Rows) -> None:
         gone = set(rows.tolist())
-        new = self._changes.documents
-        for key in [key for key, each in new.items() if each.doc in gone] if new else ():
-            each = new.pop(key)
-            self._size -= each.size
-            gone.remove(each.doc)
-        self._changes.deleted |= gone
+        for key in [key for key, document in self._new.items() if document.doc in gone]:
+            gone.remove(self._new.pop(key).doc)
+        self._deleted |= gone
 
     def set_source(self, rows: Rows, source: int) -> bool:
-        others = self._ask(
-            "SELECT doc FROM {documents} WHERE doc = ANY(%s) AND source <> %s",
-            rows.tolist(),
-            source,
-        )
-        self._changes.sources |= dict.fromkeys([doc for (doc,) in others], source)
+        statement = f"SELECT doc FROM documents_{self._n} WHERE doc = ANY(%s) AND source <> %s"
+        others = self._run(statement, rows.tolist(), source).fetchall()
+        self._sources |= dict.fromkeys([doc for (doc,) in others], source)
         return bool(others)
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        sources = self._changes.sources
-        held = self._ask(
-            "SELECT doc, source FROM {documents} WHERE doc <= %s AND"
+        stored = self._run(
+            f"SELECT doc, source FROM documents_{self._n} WHERE doc <= %s AND"
             " (source = ANY(%s) OR doc = ANY(%s::bigint[])) ORDER BY doc",
-            self._opened,
-            [*numbers],
-            [*sources],
+            *(self._opened, [*numbers], [*self._sources]),
         )
-        found = [doc for doc, source in held if sources.get(doc, source) in numbers]
-        return np.array(found, np.int64)
+        docs = [doc for doc, source in stored if self._sources.get(doc, source) in numbers]
+        return np.array(docs, np.int64)
 
     def register_sources(self, sources: Sequence[Source]) -> None:
         self.manifest = replace(self.manifest, sources=(*sources,))
 
     def canaries(self) -> Canaries:
-        return self._read(lambda: canaries_of(self._connection, self._tables, self.manifest))
+        with self._connections.translate_errors():
+            return canaries_of(self._connection, self._n, self.manifest)
 
     def flush(self) -> None:
-        """Write the changes so far without a commit.
-
-        If the connection is lost, these changes cannot be written again, and the commit fails.
-        """
+        """Write the changes so far without a commit."""
         try:
-            self._add_columns()
             with self._connections.translate_errors():
-                if not self._is_open:
-                    self._begin()
                 self._write()
         except VocabtoolError as error:
-            self._roll_back()
             raise VocabtoolError(f"{error}. {NOTHING}") from error
-        self._flushed += len(self._changes.documents)
-        self._changes, self._size = Changes(), 0
 
     def commit_changes(
         self, manifest: Manifest, *, codes: bool, progress: Progress | None = None
@@ -297,42 +241,19 @@ class PostgresWriter:
         """As :meth:`FolderWriter.commit_changes`. ``codes``: whether to call :meth:`tidy` then."""
         import psycopg
 
-        self._changed += len(self._changes.documents) + len(self._changes.deleted) + self._flushed
-        was_sent = False
-        for tried, pause in enumerate(pauses(), 1):
-            try:
-                if self._connection.closed:
-                    self._connect()
-                    if self._is_committed():
-                        break
-                    was_sent = False
-                self._add_columns()
-                if not self._is_open:
-                    if self._flushed:
-                        raise VocabtoolError(f"{self._connections.where}: the connection was lost")
-                    self._begin()
+        is_sent = False
+        try:
+            with self._connections.translate_errors():
                 self._write()
-                self._write_record(manifest)
-                was_sent = True
-                self._connection.execute("COMMIT")
-                break
-            except psycopg.Error as error:
-                lost = is_lost(error, self._connection)
-                self._roll_back()
-                if not lost or tried == TRIES or (self._flushed and not was_sent):
-                    told = UNKNOWN if was_sent and lost else NOTHING
-                    raise VocabtoolError(f"{self._connections.explain(error)}. {told}") from error
-            except VocabtoolError as error:
-                self._roll_back()
-                raise VocabtoolError(f"{error}. {UNKNOWN if was_sent else NOTHING}") from error
-            self._connection.close()
-            time.sleep(pause)
-        self._is_open, self._token = False, uuid4()
-        self._commit += 1
-        self._changes, self._size, self._flushed = Changes(), 0, 0
+                done = self._write_record(manifest)
+                is_sent = True
+                run(self._connection, "COMMIT")
+        except VocabtoolError as error:
+            is_unknown = is_sent and isinstance(error.__cause__, psycopg.OperationalError)
+            raise VocabtoolError(f"{error}. {UNKNOWN if is_unknown else NOTHING}") from error
+        self._is_open, self._flushed = False, 0
         self._added[:] = 0
-        self.manifest = self._newest()
-        self._kinds = dict(self.manifest.fields)
+        self.manifest, self._kinds = done, dict(done.fields)
         if codes:
             self.tidy(progress)
 
@@ -345,15 +266,14 @@ class PostgresWriter:
 
         try:
             with self._connections.translate_errors():
-                if self._connection.closed:
-                    self._connect()
                 if again or self._changed > max(VACUUM_ROWS, VACUUM_SHARE * self.rows):
-                    tables: tuple[LiteralString, ...] = ("{documents}", "{postings}", "{terms}")
-                    for place, name in enumerate(tables):
-                        if progress is not None:
-                            progress("tables vacuumed", place / len(tables))
-                        with suppress(psycopg.Error):  # it only frees space
-                            self._run("VACUUM (ANALYZE) " + name)
+                    if progress is not None:
+                        progress("tables vacuumed", 0.0)
+                    tables = ", ".join(
+                        f"{name}_{self._n}" for name in ("documents", "postings", "terms")
+                    )
+                    with suppress(psycopg.Error):  # it only frees space
+                        run(self._connection, f"VACUUM (ANALYZE) {tables}")
                     self._changed = 0
                 self._index_vectors(progress, again=again)
         except VocabtoolError as error:
@@ -362,7 +282,6 @@ class PostgresWriter:
 
     def close(self) -> None:
         """Close the connection. Uncommitted changes are lost."""
-        self._roll_back()
         self._connection.close()
 
     def _index_vectors(self, progress: Progress | None, *, again: bool) -> None:
@@ -371,39 +290,101 @@ class PostgresWriter:
         Also measure the similarity that unrelated vectors reach by chance.
         """
         manifest, configuration = self.manifest, self.manifest.configuration
-        rows, chance = manifest.rows, manifest.chance
-        if not rows:
+        rows, chance, facts = manifest.rows, manifest.chance, manifest.codes
+        sql = VectorSql.of(self._connection, self._n, configuration)
+        if rows and (chance is None or rows >= 2 * chance.rows):
+            with self._all_vectors(sql) as (_, vectors):
+                similarity = raw_vectors.similarity_by_chance(vectors, configuration.metric)
+            if similarity is not None:
+                self._store(replace(manifest, chance=Chance(similarity=similarity, rows=rows)))
+        if rows <= configuration.exact_below or sql.create is None:
             return
-        sql = VectorSql.of(self._connection, self._tables, configuration)
-        facts = VectorFacts.read(self._connection, self._tables)
-        if chance is None or rows >= 2 * chance.rows:
-            with one_commit(self._connection):
-                vectors: Any = AllVectors.of(self._connection, sql)
-                found = similarity_by_chance(vectors, configuration.metric)
-            if found is not None:
-                self.manifest = replace(manifest, chance=Chance(similarity=found, rows=rows))
-                self._store(self.manifest)
-        if rows <= configuration.exact_below:
-            return
-        if again or facts is None or rows >= OUTGROWN * facts.documents:
+        if again or facts is None or rows >= OUTGROWN * facts.coded:
             if progress is not None:
                 progress("building the index of vectors", 0.0)
-            # On hard queries HNSW misses documents whatever its setting; then IVFFlat may reach
-            # them.
-            recall = configuration.recall
-            made = build_vectors(self._connection, sql, recall=recall)
-            if made.note is not None:
-                other = build_vectors(self._connection, sql, recall=recall, method="ivfflat")
-                if other.recall < made.recall:
-                    build_vectors(self._connection, sql, recall=recall)
+            self._build_vectors(sql)
+
+    def _build_vectors(self, sql: VectorSql) -> None:
+        """Index the vectors, and record the least effort of a search that is good enough.
+
+        Synthetic queries are easier than real queries, so an effort is good enough if its recall@10
+        is at least ``1 - (1 - recall) / EASIER``. If none is, the one with the best recall is
+        recorded.
+        """
+        began, connection, asked = perf_counter(), self._connection, self.manifest.configuration
+        name, own = f"vectors_{self._n}", self._connections.quoted
+
+        def build() -> None:
+            run(connection, str(sql.create))
+            self._store(replace(self.manifest, codes=None))  # searches are exact meanwhile
+
+        def put_in_place() -> None:
+            run(connection, f"DROP INDEX IF EXISTS {own}.{name}")
+            run(connection, f"ALTER INDEX {own}.{name}_new RENAME TO {name}")
+
+        # One of a killed process may be there.
+        drop = f"DROP INDEX IF EXISTS {own}.{name}_new"
+        database.change_tables(connection, lambda: run(connection, drop))
+        database.change_tables(connection, build)
+        database.change_tables(connection, put_in_place)
+        chosen, best = legs.EFFORTS[0], -1.0
+        with self._all_vectors(sql) as (docs, vectors):
+
+            def search(effort: int, vector: Vectors, limit: int) -> Rows:
+                near = sql.near(legs.as_text(vector), limit, legs.TRUE, effort, len(docs))
+                rows = run(connection, near.text, *near.values).fetchall()
+                return docs.searchsorted([doc for doc, _ in rows])
+
+            for effort in legs.EFFORTS:
+                for setting in sql.settings(effort, raw_vectors.NEAREST + 1):
+                    run(connection, f"SET LOCAL {setting}")
+                recall = raw_vectors.measure_recall(vectors, partial(search, effort), sql.metric)
+                if recall > best:
+                    chosen, best = effort, recall
+                if recall >= 1 - (1 - asked.recall) / EASIER:
+                    break
+        facts = CodeFacts(
+            dim=sql.dim,
+            lists=0,
+            probes=0,
+            candidates=chosen,
+            recall_asked=asked.recall,
+            recall=best,
+            queries=3 * raw_vectors.QUERIES,
+            sample=0,
+            coded=len(docs),
+            seed=1,
+            seconds=round(perf_counter() - began, 3),
+        )
+        self._store(replace(self.manifest, codes=facts))
+
+    @contextmanager
+    def _all_vectors(self, sql: VectorSql) -> Iterator[tuple[Rows, raw_vectors.RawVectors]]:
+        """Copy the vectors of one commit to a file for the ``with`` block.
+
+        The first result has the numbers of their documents.
+        """
+        with TemporaryDirectory() as folder, database.one_commit(self._connection):
+            docs, file = [], Path(folder, "vectors.bin")
+            with file.open("wb") as out, self._connection.cursor("vectors", binary=True) as cursor:
+                cursor.itersize = BLOCK
+                cursor.execute(
+                    f"SELECT doc, vector_send(vector::vector) FROM documents_{self._n}"
+                    " WHERE vector IS NOT NULL ORDER BY doc".encode()
+                )
+                for doc, sent in cursor:
+                    docs.append(doc)
+                    out.write(legs.from_bytes([sent], sql.dim).tobytes())
+            vectors = raw_vectors.RawVectors(file, dim=sql.dim, dtype="float32", count=len(docs))
+            yield np.array(docs, np.int64), vectors
 
     def _add_columns(self) -> None:
         """Add columns for new fields, in a transaction of its own: searches wait only for it."""
-        held = self.manifest
-        fields = dict(held.fields) | {
-            name: union(held.fields.get(name, "null"), kind) for name, kind in self._kinds.items()
+        before = self.manifest.fields
+        fields = dict(before) | {
+            name: union(before.get(name, "null"), kind) for name, kind in self._kinds.items()
         }
-        if fields == held.fields:
+        if fields == before:
             return
         if self._is_open:
             raise VocabtoolError(
@@ -411,262 +392,166 @@ class PostgresWriter:
                 "the same commit came before it: use a smaller --commit-rows (commit_rows=), or "
                 "commit before you add the field"
             )
-        newest = self._newest()
-        made = replace(newest, fields=fields)
+        stored = self._connections.read_manifest(self._connection, self._n)
 
         def change() -> None:
-            add_fields(self._connection, self._tables, fields, newest.fields)
-            self._store(made)
+            for at, (name, kind) in enumerate(fields.items()):
+                if before.get(name, "null") != "null":
+                    continue
+                table, column = f"documents_{self._n}", f"field_{at}"
+                for own, type_ in conditions.columns_of(column, kind):
+                    run(self._connection, f"ALTER TABLE {table} ADD COLUMN {own} {type_}")
+                for index in conditions.indexes_of(column, kind):
+                    run(self._connection, f"CREATE INDEX ON {table} {index}")
+            self._store(replace(stored, fields=fields), keep=False)
 
-        change_tables(self._connection, change)
+        database.change_tables(self._connection, change)
         self.manifest = replace(self.manifest, fields=fields)
 
-    def _begin(self) -> None:
-        self._connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
-        self._is_open = True
-        self._connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-        self._connection.execute(
-            "SELECT set_config('synchronous_commit', 'on', true)"
-            " WHERE current_setting('synchronous_commit') = 'off'"
-        )
-
-    def _is_committed(self) -> bool:
-        """Return whether the last transaction was committed. Forget what it would have changed.
-
-        Raises :class:`VocabtoolError` if another process has written meanwhile.
-        """
-        self._added[:] = 0
-        asked: LiteralString = "SELECT commits, token FROM {indexes} WHERE number = %s"
-        found = self._run(asked, self._n).fetchall()
-        if found and found[0] == (self._commit + 1, self._token):
-            return True
-        if not found or found[0][0] != self._commit:
-            raise VocabtoolError(
-                f"{self._connections.where}: the connection was lost, and another process changed "
-                "the index meanwhile"
-            )
-        return False
-
-    def _write_record(self, manifest: Manifest) -> None:
-        """Write the manifest of this commit, with the statistics of the index."""
-        held, (documents, words, surfaces) = self.manifest, self._added.tolist()
+    def _write_record(self, manifest: Manifest) -> Manifest:
+        """Write and return the manifest of this commit, with the statistics of the index."""
+        before, (documents, words, surfaces) = self.manifest, self._added.tolist()
         manifest = replace(
             manifest,
-            commit=self._commit + 1,
-            rows=held.rows + documents,
-            words=held.words + words,
-            surfaces=held.surfaces + surfaces,
-            fields=held.fields,
+            rows=before.rows + documents,
+            words=before.words + words,
+            surfaces=before.surfaces + surfaces,
+            fields=before.fields,
             searched_fields=self.searched_fields,
         )
-        statement: LiteralString = (
-            "UPDATE {indexes} SET record = %s, commits = %s, token = %s, last = %s, documents = %s,"
-            " words = %s WHERE number = %s"
+        statement = (
+            "UPDATE indexes SET record = %s, last = %s, documents = %s, words = %s"
+            " WHERE number = %s"
         )
-        counts = (manifest.commit, self._token, self._last, manifest.rows, manifest.words)
-        if not self._run(statement, manifest.encode(), *counts, self._n).rowcount:
-            raise VocabtoolError(f"{self._connections.where}: the index was removed")
+        counts = (self._last, manifest.rows, manifest.words)
+        run(self._connection, statement, manifest.encode(), *counts, self._n)
+        return manifest
 
-    def _store(self, manifest: Manifest) -> None:
+    def _store(self, manifest: Manifest, *, keep: bool = True) -> None:
         """Write the manifest without a commit."""
-        statement: LiteralString = "UPDATE {indexes} SET record = %s WHERE number = %s"
-        self._run(statement, manifest.encode(), self._n)
+        statement = "UPDATE indexes SET record = %s WHERE number = %s"
+        run(self._connection, statement, manifest.encode(), self._n)
+        if keep:
+            self.manifest = manifest
 
-    def _newest(self) -> Manifest:
-        where = self._connections.where
-        return self._read(lambda: read_manifest(self._connection, self._tables, where))
-
-    def _ask(self, statement: LiteralString, *parameters: object) -> list[tuple[Any, ...]]:
-        return self._read(lambda: self._run(statement, *parameters).fetchall())
-
-    def _read(self, work: Callable[[], Result]) -> Result:
-        """Read by ``work``. If the connection is lost outside a transaction, connect again."""
-        import psycopg
-
-        for tried, pause in enumerate(pauses(), 1):
-            try:
-                if self._connection.closed and not self._is_open:
-                    self._connect()
-                    self._is_committed()  # raises if others wrote meanwhile
-                return work()
-            except psycopg.Error as error:
-                again = not self._is_open and is_lost(error, self._connection)
-                if not again or tried == TRIES:
-                    raise self._connections.explain(error) from error
-            self._connection.close()
-            time.sleep(pause)
-        raise AssertionError  # the pauses never end
-
-    def _run(self, statement: LiteralString, *parameters: object) -> psycopg.Cursor[Any]:
-        return self._connection.execute(self._tables.sql(statement), parameters or None)
-
-    def _roll_back(self) -> None:
-        import psycopg
-
-        self._is_open = False
-        with suppress(psycopg.Error):
-            if not self._connection.closed:
-                self._connection.execute("ROLLBACK")
-        self._numbers = {"words": {}, "surfaces": {}}  # some may be of the transaction
+    def _run(self, statement: str, *values: object) -> psycopg.Cursor[Any]:
+        with self._connections.translate_errors():
+            return run(self._connection, statement, *values)
 
     # The statements of a transaction
 
     def _write(self) -> None:
-        """Write the collected changes in the open transaction."""
-        changes = self._changes
-        if not changes:
-            return
-        deleted = sorted(changes.deleted)
-        gone = [
-            self._delete(deleted[start : start + DELETED_ROWS])
-            for start in range(0, len(deleted), DELETED_ROWS)
-        ]
-        added = self._insert([*changes.documents.values()])
-        terms, inverse = np.unique(np.concatenate([added, *gone]), return_inverse=True)
-        signs = np.repeat([1, -1], [len(added), sum(map(len, gone))])
-        change = np.bincount(inverse, signs, len(terms)).astype(np.int64)
-        changed = change != 0
-        self._run(
-            "UPDATE {terms} held SET documents = held.documents + given.change"
-            " FROM unnest(%s::int[], %s::int[]) AS given(term, change)"
-            " WHERE held.term = given.term",
-            terms[changed].tolist(),
-            change[changed].tolist(),
+        """Write the collected changes in the open transaction, and forget them."""
+        self._add_columns()
+        connection, n = self._connection, self._n
+        if not self._is_open:
+            run(connection, "BEGIN ISOLATION LEVEL READ COMMITTED")
+            self._is_open = True
+            run(connection, "SET LOCAL idle_in_transaction_session_timeout = 0")
+        if self._deleted:
+            self._delete()
+        if self._new:
+            self._insert()
+        run(
+            connection,
+            f"UPDATE documents_{n} d SET source = given.source"
+            " FROM unnest(%s::bigint[], %s::int[]) AS given(doc, source) WHERE d.doc = given.doc",
+            *([*self._sources], [*self._sources.values()]),
         )
-        if changes.sources:
-            self._run(
-                "UPDATE {documents} held SET source = given.source"
-                " FROM unnest(%s::bigint[], %s::int[]) AS given(doc, source)"
-                " WHERE held.doc = given.doc",
-                [*changes.sources],
-                [*changes.sources.values()],
-            )
+        self._flushed += len(self._new)
+        self._changed += len(self._new) + len(self._deleted)
+        self._new, self._deleted, self._sources, self._size = {}, set(), {}, 0
 
-    def _delete(self, docs: list[int]) -> Ints:
-        """Delete documents; return the number of a term for each deleted posting."""
-        found = self._run(
-            "SELECT doc, words, surfaces, sequence, identifiers FROM {documents}"
-            " WHERE doc = ANY(%s) ORDER BY doc",
-            docs,
+    def _delete(self) -> None:
+        """Delete documents with their postings, and correct the frequencies of their terms."""
+        ((*counts, wanted, removed),) = run(
+            self._connection, DELETE.format(n=self._n), [*self._deleted]
         ).fetchall()
-        terms = [
-            np.array([*(each for each in sequence.split() if each != BETWEEN), *others], np.int64)
-            for *_, sequence, others in found
-        ]
-        there = [doc for doc, *_ in found]
-        held = postings_of(there, there, terms)
-        removed = self._run(
-            "DELETE FROM {postings} held USING unnest(%s::int[], %s::bigint[]) AS gone(term, doc)"
-            " WHERE held.term = gone.term AND held.doc = gone.doc",
-            held["term"].tolist(),
-            held["doc"].tolist(),
-        ).rowcount
-        if removed != len(held):
-            what = f"{len(there):,} documents should have {len(held):,} postings"
+        if removed != wanted:
+            what = f"{counts[0]:,} documents should have {wanted:,} postings"
             raise InvalidFile(f"damaged: {what}, got {removed:,}; run `vocabtool verify`")
-        self._run("DELETE FROM {documents} WHERE doc = ANY(%s)", there)
-        words, surfaces = (sum(row[at] for row in found) for at in (1, 2))
-        self._added -= (len(there), words, surfaces)
-        return held["term"].astype(np.int64)
+        self._added -= counts
 
-    def _insert(self, new: Sequence[NewDocument]) -> Ints:
-        """Insert documents; return the number of a term for each new posting."""
-        from psycopg.sql import SQL
-
-        if not new:
-            return np.zeros(0, np.int64)
+    def _insert(self) -> None:
+        """Insert documents with their postings, and correct the frequencies of their terms."""
+        documents, n = [*self._new.values()], self._n
         cut = [
             [part.split() for part in (each.terms.words, *each.terms.repeated) if part]
-            for each in new
+            for each in documents
         ]
-        identifiers = [each.terms.surfaces.split() for each in new]
+        identifiers = [each.terms.surfaces.split() for each in documents]
         word = self._term_numbers("words", chain.from_iterable(chain.from_iterable(cut)))
         surface = self._term_numbers("surfaces", chain.from_iterable(identifiers))
         fields = self.manifest.fields
 
-        def in_column(text: str | None, kind: Kind) -> tuple[object, ...]:
+        def in_columns(text: str | None, kind: Kind) -> tuple[object, ...]:
             if text is None or kind in ("string", "null"):
-                return columns_of_value(None if text is None else text.encode(), kind)
-            return columns_of_value(value_of(text, kind), kind)
+                return conditions.columns_of_value(None if text is None else text.encode(), kind)
+            return conditions.columns_of_value(value_of(text, kind), kind)
 
-        columns = {name: columns_of(f"field_{at}", fields[name]) for at, name in enumerate(fields)}
-        names = "".join(f", {own}" for own, _ in chain(OWN_COLUMNS, *columns.values()))
-        statement = self._tables.sql(
-            "COPY {documents} (doc, key, id, text, source, text_hash, words, surfaces, sequence,"
-            " identifiers, vector"
-        ) + SQL(names + ") FROM STDIN")
+        columns = [
+            conditions.columns_of(f"field_{at}", kind) for at, kind in enumerate(fields.values())
+        ]
+        names = "".join(f", {own}" for own, _ in chain(conditions.OWN_COLUMNS, *columns))
+        statement = (
+            f"COPY documents_{n} (doc, key, id, text, source, text_hash, words, surfaces, sequence,"
+            f" identifiers, vector{names}) FROM STDIN"
+        )
         terms = []
-        with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
-            for document, words, own in zip(new, cut, identifiers, strict=True):
+        with self._connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+            for (key, document), words, own in zip(
+                self._new.items(), cut, identifiers, strict=True
+            ):
                 parts = [[word[term] for term in part] for part in words]
                 others = [surface[term] for term in own]
                 terms.append(np.array([*chain.from_iterable(parts), *others], np.int64))
                 sequence = f" {BETWEEN} ".join(" ".join(map(str, part)) for part in parts)
                 copy.write_row(
                     (
-                        document.doc,
-                        document.key,
-                        document.id,
-                        document.text,
-                        document.source,
-                        document.text_hash,
-                        document.terms.count,
-                        document.terms.surface_count,
-                        f" {sequence} ",
-                        sorted(set(others)),
-                        None if document.vector is None else as_text(document.vector),
-                        *columns_of_text(document.id),
-                        *columns_of_text(document.text),
+                        *(document.doc, key, document.id, document.text, document.source),
+                        *(text_hash(document.text.encode()), document.terms.count),
+                        *(document.terms.surface_count, f" {sequence} ", sorted(set(others))),
+                        None if document.vector is None else legs.as_text(document.vector),
+                        *conditions.columns_of_text(document.id),
+                        *conditions.columns_of_text(document.text),
                         *chain.from_iterable(
-                            in_column(document.values.get(name), fields[name]) for name in columns
+                            in_columns(document.values.get(name), kind)
+                            for name, kind in fields.items()
                         ),
                     )
                 )
-        lengths = [stored_length(each.terms.count) for each in new]
-        rows = postings_of([each.doc for each in new], lengths, terms)
-        into = "COPY {postings} (term, doc, frequency, length) FROM STDIN (FORMAT binary)"
-        with self._connection.cursor() as cursor, cursor.copy(self._tables.sql(into)) as copy:
+        counts = np.array([(1, each.terms.count, each.terms.surface_count) for each in documents])
+        docs = np.array([each.doc for each in documents], np.int64)
+        lengths = np.array([stored_length(words) for words in counts[:, 1].tolist()])
+        of_document = np.repeat(np.arange(len(terms)), [len(each) for each in terms])
+        # by term, then by document
+        pairs, frequency = np.unique(np.concatenate(terms) << 32 | of_document, return_counts=True)
+        rows, places = np.zeros(len(pairs), POSTING), pairs & 0xFFFFFFFF
+        for name, length in LENGTHS.items():
+            rows[name] = length
+        rows["term"], rows["frequency"] = pairs >> 32, frequency
+        rows["doc"], rows["length"] = docs[places], lengths[places]
+        into = f"COPY postings_{n} (term, doc, frequency, length) FROM STDIN (FORMAT binary)"
+        with self._connection.cursor() as cursor, cursor.copy(into.encode()) as copy:
             copy.write(COPY_HEAD + rows.tobytes() + COPY_END)
-        counts = [(1, each.terms.count, each.terms.surface_count) for each in new]
-        self._added += np.sum(counts, axis=0)
-        return rows["term"].astype(np.int64)
+        self._added += counts.sum(axis=0)
+        numbers, frequencies = np.unique(rows["term"].astype(np.int64), return_counts=True)
+        run(
+            self._connection,
+            f"UPDATE terms_{n} t SET documents = t.documents + given.n"
+            " FROM unnest(%s::int[], %s::int[]) AS given(term, n) WHERE t.term = given.term",
+            *(numbers.tolist(), frequencies.tolist()),
+        )
 
     def _term_numbers(self, name: Field, terms: Iterable[str]) -> dict[str, int]:
         """Add missing terms to the index; return a dictionary from terms to their numbers."""
-        kept, wanted = self._numbers[name], set(terms)
-        new = sorted(wanted - kept.keys())
-        if new and len(kept) + len(new) > KEPT_TERMS:
-            kept.clear()
-            new = sorted(wanted)
-        stored, code = {stored_term(term): term for term in new}, FIELD_CODES[name]
-        find: LiteralString = "SELECT text, term FROM {terms} WHERE field = %s AND text = ANY(%s)"
-        for text, number in self._run(find, code, [*stored]) if stored else ():
-            kept[stored.pop(text)] = number
-        add: LiteralString = (
-            "INSERT INTO {terms} (field, text) SELECT %s, unnest(%s::text[]) RETURNING text, term"
+        stored = {database.stored_term(term): term for term in sorted(set(terms))}
+        table, code, numbers = f"terms_{self._n}", database.FIELD_CODES[name], dict[str, int]()
+        find = f"SELECT text, term FROM {table} WHERE field = %s AND text = ANY(%s)"
+        add = (
+            f"INSERT INTO {table} (field, text) SELECT %s, unnest(%s::text[]) RETURNING text, term"
         )
-        for text, number in self._run(add, code, [*stored]) if stored else ():
-            kept[stored[text]] = number
-        return kept
-
-
-def postings_of(docs: Sequence[int], lengths: Sequence[int], terms: Sequence[Ints]) -> NDArray[Any]:
-    """Return the postings of documents as rows for COPY, sorted by term and document.
-
-    ``terms``: the term numbers of each document, with repetitions.
-    """
-    counts = np.array([len(each) for each in terms], np.int64)
-    places = np.repeat(np.arange(len(docs)), counts)
-    flat = np.concatenate([np.zeros(0, np.int64), *terms])
-    pairs, frequency = np.unique(flat << 32 | places, return_counts=True)
-    rows, at = np.zeros(len(pairs), POSTING), pairs & 0xFFFFFFFF
-    for name, length in LENGTHS.items():
-        rows[name] = length
-    rows["term"], rows["frequency"] = pairs >> 32, frequency
-    rows["doc"], rows["length"] = np.array(docs, np.int64)[at], np.array(lengths, np.int64)[at]
-    return rows
-
-
-def _texts(values: pa.StringArray) -> list[str | None]:
-    held: list[bytes | None] = values.view(pa.binary()).to_pylist()
-    return [None if each is None else each.decode("utf-8", "replace") for each in held]
+        for statement in (find, add):
+            for text, number in run(self._connection, statement, code, [*stored]).fetchall():
+                numbers[stored.pop(text)] = number
+        return numbers

@@ -1,0 +1,448 @@
+"""Both legs of a search as SQL: BM25 of all matching documents, and the nearest vectors.
+
+No text of a user becomes part of a statement: terms are numbers or parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from vocabtool.choices import Metric
+from vocabtool.encoders.encoder import Vectors
+from vocabtool.index.folder import Configuration, Manifest
+from vocabtool.keywords.bm25 import K1, B, Clause, KeywordQuery, Term, idf
+from vocabtool.search import store
+from vocabtool.search.conditions import Where
+from vocabtool.stores import database
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+JOINED: Final = 4  # terms of a phrase that are joined; the rest is seen in the sequence
+AHEAD: Final = 100  # documents of each leg; no hit of a first page of ten was beyond
+MAX_AHEAD_BYTES: Final = 1 << 15  # of a document as it is stored, which may be compressed
+MAX_INDEXED: Final = {"vector": 2_000, "halfvec": 4_000}  # dimensions of an index of pgvector
+ITERATIVE: Final = (0, 8)  # the version of pgvector that goes on where a filter leaves too few
+EFFORTS: Final = (40, 100, 200, 400, 700, 1000)  # values of hnsw.ef_search
+# Cost of a document that a filtered index visits; to compare one exactly costs about 1.
+VISITED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of an SQL statement. ``values``: the parameters for its placeholders ``%s``."""
+
+    text: str
+    values: tuple[object, ...] = ()
+
+    def __and__(self, other: Part) -> Part:
+        if TRUE in (self, other):
+            return other if self == TRUE else self
+        return join("(", self, " AND ", other, ")")
+
+
+TRUE: Final = Part("TRUE")
+
+
+def join(*parts: Part | str) -> Part:
+    made = [Part(part) if isinstance(part, str) else part for part in parts]
+    values = chain.from_iterable(part.values for part in made)
+    return Part("".join(part.text for part in made), tuple(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """A commit, and its statistics that BM25 needs.
+
+    ``frequencies``: for each term, its number in the tables and its document frequency. The number
+    is 0 if the index does not have the term.
+    """
+
+    manifest: Manifest
+    frequencies: Mapping[Term, tuple[int, int]]
+
+    @property
+    def norms(self) -> tuple[float, float]:
+        """The constants ``a`` and ``b`` in BM25's saturation f / (f + a + b length).
+
+        f is the frequency of the term in the document.
+        """
+        mean = self.manifest.words / max(self.manifest.rows, 1)
+        return K1 * (1 - B), K1 * B / mean if mean else 0.0
+
+
+def select_part(n: int, asked: store.Asked, compiled: Callable[[Where], Part]) -> Part:
+    """Return a condition on a row ``d`` of the table of documents, as SQL.
+
+    ``n``: the number of the index. ``compiled``: returns the SQL of a condition on fields.
+    """
+    match asked:
+        case Clause():
+            number = f"(SELECT term FROM terms_{n} WHERE field = %s AND text = %s)"
+            terms = [*map(_stored, asked.terms)]
+            postings = f"d.doc IN (SELECT doc FROM postings_{n} WHERE term = {number})"
+            tests = [Part(postings, term) for term in dict.fromkeys(terms)]
+            if len(terms) > 1:
+                numbers = " || ' ' || ".join([number] * len(terms))
+                in_a_row = f"coalesce(d.sequence LIKE '%% ' || {numbers} || ' %%', FALSE)"
+                tests.append(Part(in_a_row, tuple(chain(*terms))))
+            return join("(TRUE", *chain.from_iterable((" AND ", test) for test in tests), ")")
+        case Where():
+            return join("(", compiled(asked), ")")  # or null, as false
+        case store.Combination("none", parts):
+            any_of = select_part(n, store.Combination("any", parts), compiled)
+            return join("NOT coalesce(", any_of, ", FALSE)")
+        case store.Combination(word, parts):
+            start, sign = ("(TRUE", " AND ") if word == "all" else ("(FALSE", " OR ")
+            tests = [select_part(n, part, compiled) for part in parts]
+            return join(start, *chain.from_iterable((sign, test) for test in tests), ")")
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedClause:
+    """A clause and its weights.
+
+    - ``score``: the weight in the BM25 score, or ``None`` if the clause does not add to it.
+    - ``code``: the weight in the score of identifiers, or ``None`` if the clause is no identifier.
+    - ``is_unstemmed``: whether documents that match the clause get a higher tier.
+    - ``is_must``: whether a document must match the clause.
+    """
+
+    clause: Clause
+    score: float | None = None
+    code: float | None = None
+    is_unstemmed: bool = False
+    is_must: bool = False
+
+
+def weigh(statistics: Statistics, query: store.LegQuery | KeywordQuery) -> list[WeightedClause]:
+    """Weight each distinct clause; omit clauses with a term that the index does not have."""
+    made: dict[tuple[Term, ...], WeightedClause] = {}
+    must, codes, unstemmed = clauses_of(query)
+
+    def weight(clause: Clause) -> float:
+        saturated = K1 + 1 if clause.terms[0].field == "words" else 1.0
+        frequencies = (statistics.frequencies[term][1] for term in clause.terms)
+        return clause.boost * saturated * sum(idf(statistics.manifest.rows, n) for n in frequencies)
+
+    score = {clause.terms: weight(clause) for clause in query.should}
+    for clause in must:
+        score[clause.terms] = score.get(clause.terms, 0.0) + weight(clause)
+    code = {clause.terms: weight(clause) for clause in codes}
+    exact, musts = {clause.terms for clause in unstemmed}, {clause.terms for clause in must}
+    for clause in (*query.should, *must, *codes, *unstemmed):
+        terms = clause.terms
+        if terms not in made and all(statistics.frequencies[term][0] for term in terms):
+            made[terms] = WeightedClause(
+                clause, score.get(terms), code.get(terms), terms in exact, terms in musts
+            )
+    return list(made.values())
+
+
+def clauses_of(query: store.LegQuery | KeywordQuery) -> tuple[Sequence[Clause], ...]:
+    """Return the clauses of a query that must match, those for codes, and the unstemmed ones."""
+    if isinstance(query, KeywordQuery):
+        return query.must, (), ()
+    return (), query.codes, query.unstemmed
+
+
+def query_terms(query: store.LegQuery | KeywordQuery) -> list[Term]:
+    """Return the terms of all clauses of a query."""
+    return [term for clause in chain(query.should, *clauses_of(query)) for term in clause.terms]
+
+
+def find_terms(n: int, terms: Sequence[Term]) -> Part:
+    """Return a statement that selects ``place``, ``term`` and ``documents`` of the stored terms.
+
+    ``place``: the place in ``terms``, from 1. ``documents``: the document frequency.
+    """
+    stored = [*map(_stored, terms)]
+    return Part(
+        "SELECT a.place, e.term, e.documents::bigint AS documents"
+        " FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY a(field, text, place)"
+        f' JOIN terms_{n} e ON e.field = a.field::"char" AND e.text = a.text',
+        ([code for code, _ in stored], [text for _, text in stored]),
+    )
+
+
+def _stored(term: Term) -> tuple[str, str]:
+    text = database.stored_term(database.stored_text(term.text))
+    return database.FIELD_CODES[term.field], text
+
+
+def best_of_parts(n: int, joined: store.JoinedWord) -> Part:
+    """Return SQL for the score that :meth:`Store.statistics` returns for a joined word.
+
+    The statement around it has the totals of the index as ``t``.
+    """
+    terms = [part.terms[0] for part in joined.parts]  # all of the field "words"
+    boosts = [part.boost * (K1 + 1) for part in joined.parts]
+    idf = "ln(1 + (t.documents - s.documents + 0.5::float8) / (s.documents + 0.5::float8))"
+    norm = f"{K1 * (1 - B)}::float8 + {K1 * B}::float8 * p.length * t.documents / t.words"
+    return join(
+        "(SELECT coalesce(max(b.score), 0)::float8 FROM (",
+        *(find_terms(n, [joined.whole]), ") whole, LATERAL (SELECT p.doc,"),
+        f" sum(f.weight * p.frequency / (p.frequency + {norm}))::float4 AS score",
+        # OFFSET keeps the planner from computing a weight for each posting.
+        Part(f" FROM (SELECT s.term, (%s::float8[])[s.place] * {idf} AS weight", (boosts,)),
+        *(" FROM (", find_terms(n, terms), f") s OFFSET 0) f JOIN postings_{n} p USING (term)"),
+        f" WHERE whole.documents > 0 GROUP BY p.doc HAVING count(*) = {len(terms)}",
+        f" ORDER BY score DESC, p.doc LIMIT {store.MAX_COMPARED}) b WHERE NOT EXISTS",
+        f" (SELECT FROM postings_{n} h WHERE h.doc = b.doc AND h.term = whole.term))",
+    )
+
+
+def totals(
+    n: int, statistics: Statistics, clauses: Sequence[WeightedClause], must: int = 0
+) -> Part:
+    """Return a statement that selects a row for each document that matches a clause.
+
+    Its columns:
+
+    - ``doc``: the number of the document.
+    - ``score``, ``code``: the scores, or null if no matching clause adds to this score.
+    - ``exact``: whether the document matches an unstemmed clause.
+
+    ``must``: how many ``is_must`` clauses a document must match to be selected. Default: this is
+    not checked.
+    """
+    if not clauses:
+        none = "NULL::float4 AS score, NULL::float4 AS code, FALSE AS exact"
+        return Part(f"SELECT NULL::bigint AS doc, {none} WHERE FALSE")
+    a, b = statistics.norms
+    saturation = "p.frequency::float8 / (p.frequency::float8 + %s::float8 + %s::float8 * p.length)"
+    single = [
+        (
+            *(at, statistics.frequencies[each.clause.terms[0]][0]),
+            *(each.clause.terms[0].field == "words", each.score, each.code),
+            *(each.is_unstemmed, each.is_must),
+        )
+        for at, each in enumerate(clauses)
+        if len(each.clause.terms) == 1
+    ]
+    columns = [*map(list, zip(*single, strict=True))] or [[]] * 7
+    hits = Part(
+        "SELECT p.doc, w.n, w.score, w.code, w.exact, w.must,"
+        f" CASE WHEN w.word THEN {saturation} ELSE 1::float8 END AS x"
+        " FROM unnest(%s::int[], %s::int[], %s::bool[], %s::float8[], %s::float8[], %s::bool[],"
+        " %s::bool[]) w(n, term, word, score, code, exact, must)"
+        f" JOIN postings_{n} p ON p.term = w.term",
+        (a, b, *columns),
+    )
+    for at, each in enumerate(clauses):
+        if len(each.clause.terms) > 1:
+            hits = join(hits, " UNION ALL ", _phrase(n, statistics, at, each))
+    code, exact = "NULL::float4", "FALSE"  # each aggregate takes time
+    if any(each.code is not None for each in clauses):
+        code = "sum(code * x)::float4"
+    if any(each.is_unstemmed for each in clauses):
+        exact = "bool_or(exact)"
+    return join(
+        *("SELECT doc, ", _score(clauses), f"::float4 AS score, {code} AS code, {exact} AS exact"),
+        *(" FROM (", hits, ") hits GROUP BY doc"),
+        f" HAVING count(*) FILTER (WHERE must) = {must}" if must else "",
+    )
+
+
+def _phrase(n: int, statistics: Statistics, place: int, each: WeightedClause) -> Part:
+    a, b = statistics.norms
+    terms = [statistics.frequencies[term] for term in each.clause.terms]
+    rarest = sorted(dict.fromkeys(terms), key=lambda term: term[1])[:JOINED]
+    joined = "".join(
+        f" JOIN postings_{n} p{at} ON p{at}.doc = d.doc AND p{at}.term = {number:d}"
+        for at, (number, _) in enumerate(rarest)
+    )
+    in_a_row = f" {' '.join(str(number) for number, _ in terms)} "
+    # A look-ahead finds occurrences that share a term.
+    count = "(SELECT count(*)::float8 FROM regexp_matches(d.sequence, %s, 'g'))"
+    return Part(
+        "SELECT d.doc, %s::int, %s::float8, %s::float8, %s::bool, %s::bool,"
+        f" {count} / ({count} + %s::float8 + %s::float8 * p0.length)"
+        f" FROM documents_{n} d{joined} WHERE d.sequence LIKE %s",
+        (
+            *(place, each.score, each.code, each.is_unstemmed, each.is_must),
+            *(f"(?={in_a_row})", f"(?={in_a_row})", a, b, f"%{in_a_row}%"),
+        ),
+    )
+
+
+def _score(clauses: Sequence[WeightedClause]) -> Part:
+    """Return the sum of scores as SQL.
+
+    A clause with parts adds max(0, its score - the sum of its parts' scores).
+    """
+    places = {each.clause.terms: at for at, each in enumerate(clauses)}
+    owners = {
+        at: [places[term,] for term in each.clause.parts if (term,) in places]
+        for at, each in enumerate(clauses)
+        if each.clause.parts
+    }
+    if not owners:
+        return Part("sum(score * x)")
+    above = (
+        " + greatest(coalesce(sum(score * x) FILTER (WHERE n = %s), 0)"
+        " - coalesce(sum(score * x) FILTER (WHERE n = ANY(%s)), 0), 0)"
+    )
+    return join(
+        "CASE WHEN count(score) > 0 THEN coalesce(sum(score * x)",
+        Part(" FILTER (WHERE n <> ALL(%s)), 0)", ([*owners],)),
+        *(Part(above, owner) for owner in owners.items()),
+        " END",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSql:
+    """Makes SQL for the vectors of the index with the number ``n``.
+
+    - ``type``: of the column: vector or halfvec.
+    - ``is_iterative``: whether a search of the index goes on where a filter leaves too few.
+    """
+
+    n: int
+    metric: Metric
+    dim: int
+    type: str
+    is_iterative: bool
+
+    @classmethod
+    def of(cls, connection: Connection, n: int, held: Configuration) -> VectorSql:
+        statement = (
+            f"SELECT ({database.PGVECTOR}), (SELECT typname::text FROM pg_attribute JOIN pg_type t"
+            " ON t.oid = atttypid WHERE attrelid = %s::regclass AND attname = 'vector')"
+        )
+        ((version, type_),) = database.run(connection, statement, f"documents_{n:d}").fetchall()
+        return cls(n, held.metric, held.dim, type_, database.version_numbers(version) >= ITERATIVE)
+
+    @property
+    def create(self) -> str | None:
+        """A statement that builds an index, or ``None`` if pgvector cannot index the vectors."""
+        if self.dim > MAX_INDEXED[self.type]:
+            return None
+        kind = "l2" if self.metric == "l2" else "ip"
+        return (
+            f"CREATE INDEX vectors_{self.n:d}_new ON documents_{self.n:d} USING hnsw"
+            f" (vector {self.type}_{kind}_ops)"
+        )
+
+    def similarity(self, vector: str) -> Part:
+        """Return SQL for the exact similarity of ``d.vector`` to a float32 vector."""
+        if self.metric == "l2":
+            return Part("(-vector_l2_squared_distance(d.vector::vector, %s::vector))", (vector,))
+        return Part("inner_product(d.vector::vector, %s::vector)", (vector,))
+
+    def near(self, vector: str, limit: int, among: Part, effort: int | None, rows: int) -> Part:
+        """Return a statement that selects ``doc`` and ``similarity`` of the nearest documents.
+
+        - ``among``: a condition on the documents.
+        - ``effort``: the least ``hnsw.ef_search``, or ``None`` to compare all documents.
+        - ``rows``: the number of documents.
+        """
+        documents = f"documents_{self.n} d WHERE d.vector IS NOT NULL AND "
+        best = Part(" ORDER BY similarity DESC, doc LIMIT %s", (limit,))
+        compared = join("SELECT d.doc, ", self.similarity(vector), "::float4 AS similarity FROM ")
+        if effort is None:
+            return join(compared, documents, among, best)
+        distance = "<->" if self.metric == "l2" else "<#>"
+        order = f" ORDER BY vector {distance} %s::{self.type}({self.dim:d}) LIMIT %s"
+        one = f"(SELECT doc, vector FROM {documents}"
+        if among == TRUE:
+            # Rounding moves few: rows that are not fetched cost nothing.
+            return join(compared, one, among, Part(order, (vector, 2 * limit)), ") d", best)
+        count = max(limit, effort)
+        few = math.isqrt(VISITED * count * max(rows, 1))
+        return join(
+            f"WITH allowed AS MATERIALIZED (SELECT d.doc FROM documents_{self.n} d WHERE ",
+            *(among, f" LIMIT {few + 1:d}), few AS MATERIALIZED"),
+            f" (SELECT count(*) <= {few:d} AS it FROM allowed) SELECT * FROM ((",
+            *(compared, documents, "(SELECT it FROM few) AND d.doc IN (SELECT doc FROM allowed)"),
+            *(") UNION ALL (", compared, one, "NOT (SELECT it FROM few) AND ", among),
+            *(Part(order, (vector, count)), ") d)) n", best),
+        )
+
+    def settings(self, effort: int | None, limit: int) -> list[str]:
+        """Return settings for a search of the index, as ``name = value`` for SET LOCAL."""
+        if effort is None:
+            return []
+        made = [f"hnsw.ef_search = {min(max(effort, limit), EFFORTS[-1]):d}"]
+        if self.is_iterative:
+            made.append("hnsw.iterative_scan = relaxed_order")
+        return made
+
+
+def as_text(vector: NDArray[Any]) -> str:
+    """Return a float32 vector in the syntax of pgvector, without rounding."""
+    single = np.ascontiguousarray(vector, np.float32)
+    return orjson.dumps(single, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+
+
+def from_bytes(sent: Sequence[bytes | None], dim: int) -> Vectors:
+    """Make vectors, shape (n, dim), from the results of ``vector_send``. ``None`` becomes zeros."""
+    vectors = np.zeros((len(sent), dim), np.float32)
+    for place, data in enumerate(sent):
+        if data is not None:
+            vectors[place] = np.frombuffer(data, ">f4", dim, offset=4)
+    return vectors
+
+
+def both_legs(
+    n: int,
+    scored: Part,
+    near: Part,
+    similarity: Part,
+    limit: int,
+    *,
+    has_codes: bool,
+    columns: Sequence[str],
+) -> Part:
+    """Return a statement that selects a row for each candidate, by ``doc``.
+
+    - ``scored``: from :func:`totals`, without the documents that may not be found.
+    - ``near``: selects the nearest documents. ``similarity``: that of any other document ``d``.
+    - ``has_codes``: whether a clause of the query is for a code.
+
+    Its columns: ``doc``, ``id``, ``score``, ``similarity``, ``code``, ``exact``, and then:
+
+    - true if the candidate is among the best of the keyword leg; false if it is in this leg
+      only because it contains an identifier; null if it is not in this leg
+    - whether the candidate is in the vector leg
+    - whether any document has a code
+    - ``columns``; null except for the best documents of each leg, unless these are long
+    """
+    best = "FROM every WHERE {0} IS NOT NULL ORDER BY {0} DESC, doc LIMIT %s"
+    ranked = Part(f"SELECT doc, TRUE AS listed, score {best.format('score')}", (limit,))
+    more = Part("")
+    if has_codes:
+        more = Part(
+            " UNION ALL SELECT doc, FALSE FROM every WHERE score IS NOT NULL"
+            f" AND doc IN (SELECT doc {best.format('code')})"
+            " AND doc NOT IN (SELECT doc FROM ranked)",
+            (limit,),
+        )
+    size = " + ".join(f"coalesce(pg_column_size({name}), 0)" for name in columns)
+    fetched = "".join(f", CASE WHEN f.doc IS NOT NULL THEN {name} END" for name in columns)
+    return join(
+        *("WITH every AS MATERIALIZED (", scored, "), ranked AS MATERIALIZED ("),
+        *(ranked, "), words AS (SELECT doc, listed FROM ranked", more),
+        *("), near AS MATERIALIZED (", near, "), first AS MATERIALIZED ("),
+        f"SELECT f.doc FROM ((SELECT doc FROM ranked ORDER BY score DESC, doc LIMIT {AHEAD})"
+        f" UNION (SELECT doc FROM near ORDER BY similarity DESC, doc LIMIT {AHEAD})"
+        " UNION (SELECT doc FROM every WHERE code IS NOT NULL"
+        f" ORDER BY exact DESC, score DESC NULLS LAST, doc LIMIT {AHEAD})"
+        f") f JOIN documents_{n} d ON d.doc = f.doc WHERE {size} <= {MAX_AHEAD_BYTES}"
+        "), candidates AS (SELECT doc FROM words UNION SELECT doc FROM near)"
+        " SELECT d.doc, d.id, e.score, coalesce(n.similarity, CASE WHEN d.vector IS NOT NULL THEN ",
+        *(similarity, "::float4 END), e.code, e.exact, w.listed, n.doc IS NOT NULL,"),
+        f" EXISTS (SELECT FROM every WHERE code IS NOT NULL){fetched}"
+        f" FROM candidates c JOIN documents_{n} d ON d.doc = c.doc"
+        " LEFT JOIN words w ON w.doc = c.doc LEFT JOIN near n ON n.doc = c.doc"
+        " LEFT JOIN first f ON f.doc = c.doc LEFT JOIN every e ON e.doc = c.doc ORDER BY d.doc",
+    )
