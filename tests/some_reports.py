@@ -13,7 +13,8 @@ from vocabtool.choices import Fold
 from vocabtool.comparison.compare import compare, weigh
 from vocabtool.oov.counter import OovCounts, count_batch
 from vocabtool.oov.report import Header
-from vocabtool.reports import comparison, oov, render
+from vocabtool.reports import comparison, oov
+from vocabtool.reports import report as render
 from vocabtool.reports.comparison import save_diff
 from vocabtool.reports.oov import save_report
 from vocabtool.tokenization.text_arrays import string_array

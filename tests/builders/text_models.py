@@ -113,20 +113,13 @@ class TextTruth:
 TextBuilder: TypeAlias = Callable[[Path], TextTruth]
 
 
-@dataclass(frozen=True, slots=True)
-class TextCase:
-    """One model: ``build`` saves it at a folder, and says what it does with texts."""
-
-    name: str
-    build: TextBuilder
-
-
-_cases: list[TextCase] = []
+TEXT_CASES: dict[str, TextBuilder] = {}
+"""A builder saves a model at a folder, and says what the model does with texts."""
 
 
 def text_case(build: TextBuilder) -> TextBuilder:
     """Add a builder to ``TEXT_CASES`` under its own name."""
-    _cases.append(TextCase(build.__name__, build))
+    TEXT_CASES[build.__name__] = build
     return build
 
 
@@ -137,8 +130,7 @@ def build_texts(
 
     Raises ``KeyError`` for a name that is no case.
     """
-    by_name = {case.name: case.build for case in TEXT_CASES}
-    wanted = by_name if names is None else {name: by_name[name] for name in names}
+    wanted = TEXT_CASES if names is None else {name: TEXT_CASES[name] for name in names}
     with quiet():
         return {name: (folder / name, build(folder / name)) for name, build in wanted.items()}
 
@@ -350,11 +342,9 @@ WHOLE_STEPS: dict[str, Cutting] = {
 }
 
 
-_cases += [
-    TextCase(name, functools.partial(save_cut, cut=cut, kind=kind))
-    for kind, steps in (("words", STEPS), ("whole", WHOLE_STEPS))
-    for name, cut in steps.items()
-]
+for kind, steps in (("words", STEPS), ("whole", WHOLE_STEPS)):
+    for name, cut in steps.items():
+        TEXT_CASES[name] = functools.partial(save_cut, cut=cut, kind=kind)
 
 
 # TF1 graphs.
@@ -389,9 +379,8 @@ def save_cut_v1(folder: Path, cut: Cutting) -> TextTruth:
     return of_table(cut, small_table(), "words")
 
 
-_cases += [
-    TextCase(name, functools.partial(save_cut_v1, cut=cut)) for name, cut in SPLITS_V1.items()
-]
+for name, cut in SPLITS_V1.items():
+    TEXT_CASES[name] = functools.partial(save_cut_v1, cut=cut)
 
 
 @text_case
@@ -498,7 +487,7 @@ def add_layers(version: int) -> None:
                 options = {"standardize": standardize, "split": split, "ngrams": ngrams}
                 name = f"k{version}_{standardize}_{split}" + ("_bigrams" if ngrams else "")
                 build = functools.partial(save_vectorization, version=version, options=options)
-                _cases.append(TextCase(name.lower(), build))
+                TEXT_CASES[name.lower()] = build
     more: dict[str, Any] = {
         "nmt": (save_vectorization, {"standardize": nmt_standardize}),
         "length": (save_vectorization, {"output_sequence_length": 4}),
@@ -507,9 +496,8 @@ def add_layers(version: int) -> None:
     }
     for name, (save_it, options) in more.items():
         build = functools.partial(save_it, version=version, options=options)
-        _cases.append(TextCase(f"k{version}_{name}", build))
-    embedded = functools.partial(save_embedded, version=version)
-    _cases.append(TextCase(f"k{version}_embedded", embedded))
+        TEXT_CASES[f"k{version}_{name}"] = build
+    TEXT_CASES[f"k{version}_embedded"] = functools.partial(save_embedded, version=version)
 
 
 add_layers(2)
@@ -549,7 +537,8 @@ TEXT_STEPS: dict[str, Cutting] = {
     ),
 }
 
-_cases += [TextCase(name, functools.partial(save_cut, cut=cut)) for name, cut in TEXT_STEPS.items()]
+for name, cut in TEXT_STEPS.items():
+    TEXT_CASES[name] = functools.partial(save_cut, cut=cut)
 
 
 # Tokenizers that make pieces of words.
@@ -562,10 +551,9 @@ def of_wordpieces(
 ) -> TextTruth:
     """The truth of a tokenizer: words, their pieces, shape (n, None, None), and the pieces' ids."""
     return of_pieces(
-        words=lambda texts: rows(cut(strings(texts))),
-        pieces=lambda texts: rows(spell(strings(texts))),
-        number=number,
-        vocabulary=vocabulary,
+        lambda texts: rows(cut(strings(texts))),
+        lambda texts: rows(spell(strings(texts))),
+        *(number, vocabulary),
     )
 
 
@@ -685,15 +673,12 @@ def grouped(
     return [(text[start:end], made) for start, end, made in words]
 
 
-_cases += [
-    TextCase("bert_lower", functools.partial(save_bert, lower_case=True)),
-    TextCase("bert_cased", functools.partial(save_bert, lower_case=False)),
-    TextCase("fast_bert_lower", functools.partial(save_fast_bert, lower_case=True)),
-    TextCase("fast_bert_cased", functools.partial(save_fast_bert, lower_case=False)),
-    TextCase("fast_wordpiece", save_fast_wordpiece),
-    TextCase("fast_wordpiece_of_words", save_fast_wordpiece_of_words),
-    TextCase("wordpiece", save_wordpiece),
-]
+for case, lower in (("lower", True), ("cased", False)):
+    TEXT_CASES[f"bert_{case}"] = functools.partial(save_bert, lower_case=lower)
+    TEXT_CASES[f"fast_bert_{case}"] = functools.partial(save_fast_bert, lower_case=lower)
+TEXT_CASES["fast_wordpiece"] = save_fast_wordpiece
+TEXT_CASES["fast_wordpiece_of_words"] = save_fast_wordpiece_of_words
+TEXT_CASES["wordpiece"] = save_wordpiece
 
 
 # SentencePiece.
@@ -764,15 +749,11 @@ SENTENCEPIECES: dict[str, tuple[Callable[..., Any], dict[str, Any], Callable[[Te
 }
 for name, (pair, options, normalize) in SENTENCEPIECES.items():
     make = functools.partial(pair, **options)
-    build = functools.partial(save_sentencepiece, make=make, normalize=normalize)
-    _cases.append(TextCase(name, build))
-
-
-# Models that take no texts.
+    TEXT_CASES[name] = functools.partial(save_sentencepiece, make=make, normalize=normalize)
 
 
 def ids_in(folder: Path) -> None:
-    """Ids come in, words are only listed: nothing here can cut a text."""
+    """A model that takes no texts: ids come in, words are only listed."""
     vectors = tf.Variable(np.eye(len(VOCABULARY)), dtype=tf.float32)
     known = tf.constant(VOCABULARY)
 
@@ -780,10 +761,3 @@ def ids_in(folder: Path) -> None:
         return {"outputs": tf.gather(vectors, ids), "words": tf.gather(known, ids)}
 
     save(folder, serve, tf.int64, vectors=vectors, known=known)
-
-
-TEXT_CASES: tuple[TextCase, ...] = tuple(_cases)
-WITHOUT_TEXTS: dict[str, Callable[[Path], None]] = {
-    "ids_in": ids_in,
-}
-"""Models whose words only the caller can tell how to make."""

@@ -28,8 +28,7 @@ from vocabtool.index import index as index_module
 from vocabtool.keywords.tokens import Span
 from vocabtool.reports.hits import hits_report
 from vocabtool.reports.index import embed_report, index_report, progress_line
-from vocabtool.reports.render import render_text
-from vocabtool.reports.report import Report
+from vocabtool.reports.report import Report, render_text
 from vocabtool.search.hits import Explanation, Hit, Hits, LegPlace, MatchedWord, QuerySummary
 from vocabtool.search.search import NO_VECTOR, ZERO_VECTOR
 from vocabtool.search.settings import Calibration

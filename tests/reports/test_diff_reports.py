@@ -99,18 +99,6 @@ def test_complete_lists_come_back(most: int | None, tmp_path: Path) -> None:
     assert shown == expected(most)
 
 
-def test_the_csv_by_hand(tmp_path: Path) -> None:
-    """Its columns, and one row of each part."""
-    text = saved(nasty_diff(), tmp_path, "csv").decode()
-    lines = list(csv.reader(io.StringIO(text, newline="")))
-    assert lines[0] == [
-        *("token", "base64", "in_a", "in_b", "id_a", "id_b", "kind_a", "kind_b"),
-    ]
-    assert lines[1] == ["the", "", "1", "1", "1", "2", "word", "word"]
-    assert ["Paris", "", "1", "0", "3", "", "capitalised", ""] in lines
-    assert lines[-1] == ["dog", "", "0", "1", "", "4", "", "word"]
-
-
 def test_the_tab_separated_rows() -> None:
     """A line an entry, each with as many fields as the first; nothing unprintable."""
     rows = [line.split("\t") for line in text_of(nasty_diff()).splitlines()]
@@ -227,6 +215,7 @@ def test_the_page_says_what_json_says(tmp_path: Path) -> None:
         ("old/bert/", "new/bert", "old/bert", "new/bert"),
         ("m/1/vocab.txt", "m/2/vocab.txt", "1/vocab.txt", "2/vocab.txt"),
         ("same/m", "same/m", "m", "m"),
+        ("https://tfhub.dev/google/nnlm/2", "x", "nnlm/2", "x"),
     ],
 )
 def test_titles_show_the_last_parts_of_paths(

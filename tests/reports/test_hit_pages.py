@@ -15,7 +15,7 @@ from tests.html_page import check_inert
 from tests.some_reports import NASTY
 from vocabtool import Document, Hits, Index
 from vocabtool.cli.main import cli
-from vocabtool.reports import render
+from vocabtool.reports import report as render
 from vocabtool.reports.hits import hits_for_page, hits_report
 
 QUERY = "the love of xapian, nowhere SKU-48007-H"

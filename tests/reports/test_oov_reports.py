@@ -133,15 +133,6 @@ def test_people_see_the_beginning_of_a_giant_word(size: int, tmp_path: Path) -> 
     assert table["word"].to_pylist() == [word.decode()]
 
 
-def test_one_is_no_plural(tmp_path: Path) -> None:
-    """A vocabulary of one entry that was not used, and one unknown word."""
-    report = unknown_words([[b"dog"]], [b"the"], header={"vocabulary": "words"})
-    shown = text_of(report, 80)
-    assert "words: 1 entry\n" in shown
-    assert "\n1 of 1 entries was never used: the\n" in shown
-    assert Page(saved(report, tmp_path, "html").decode()).numbers["tokens unknown"] == [1]
-
-
 @pytest.mark.parametrize(
     ("text", "at"), [(b"was applied; of p", "of p"), (b"x" * 90 + b" p up", " p up")]
 )
@@ -190,18 +181,3 @@ def test_percent(unknown: int, known: int, shown: str) -> None:
     report = unknown_words([[b"dog"] * unknown + [b"the"] * known])
     (line,) = (line for line in text_of(report, 80).splitlines() if line.startswith(" tokens"))
     assert line.split()[-1] == shown
-
-
-@pytest.mark.parametrize(
-    ("model", "short"),
-    [
-        ("/home/x/models/bert/tokenizer.json", "tokenizer.json"),
-        ("models/mine/", "mine"),
-        ("https://tfhub.dev/google/nnlm/2", "nnlm/2"),
-        ("m", "m"),
-    ],
-)
-def test_the_title_of_a_page_is_short(model: str, short: str, tmp_path: Path) -> None:
-    """The path stands below it, small."""
-    page = saved(nasty_words(header={"model": model}), tmp_path, "html").decode()
-    assert f'<h1>What {short} does not know</h1>\n<p class="small">{model}</p>' in page

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import random
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,6 @@ import sentencepiece
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import ROOT
 from vocabtool import OovCounter, Words
 
 SHARED = Path(os.environ.get("VOCABTOOL_SHARED", Path(__file__).parents[3] / "shared"))
@@ -109,26 +105,6 @@ def test_pieces_are_the_librarys(name: str, folder: Path, texts: list[str]) -> N
         ids = library.encode(text)
         unknown = [p for p, i in zip(pieces, ids, strict=True) if i == library.unk_id()]
         assert pieces_of(words, text) == (pieces, unknown)
-
-
-def test_words_shows_them(folder: Path) -> None:
-    """The command's JSON and columns contain every piece, and mark unknown ones."""
-    file = folder / "unigram.model"
-    words_of("unigram", folder)
-    run = [sys.executable, "-m", "vocabtool", "words", str(file)]
-    library = sentencepiece.SentencePieceProcessor(model_proto=trained("unigram"))
-    text = "alpha🎉 naïve\u3000beta ▁ beta"
-    asked = [*run, text, "--format", "json"]
-    done = subprocess.run(asked, capture_output=True, cwd=ROOT, check=True)
-    (found,) = json.loads(done.stdout)["texts"]
-    assert [word["word"] for word in found["words"]][:3] == ["alpha🎉", "naïve", "beta"]
-    assert [p for w in found["words"] for p in w["pieces"]] == library.encode(text, out_type=str)
-    first, *others = found["words"]
-    assert (first["word"], first["known"]) == ("alpha🎉", False)
-    assert [first["pieces"][at] for at in first["unknown_pieces"]] == ["🎉"]
-    assert all(word["unknown_pieces"] == [] for word in others)
-    shown = subprocess.run([*run, text], capture_output=True, cwd=ROOT, check=True).stdout.decode()
-    assert "🎉(unknown)" in shown
 
 
 def test_only_oov_leaves_blanks_out(folder: Path) -> None:

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -469,6 +466,11 @@ def test_every_tokenizer_as_a_rule(tmp_path: Path) -> None:
     assert json.loads(copy.read_bytes())["model"]["type"] == "BPE"
     assert Index.open(tmp_path / "index").verify().documents == 1
     assert Words.of(entries, rule=f"tokenizer:{copy}").fingerprint == own.fingerprint
+    data = bytearray(copy.read_bytes())
+    data[-1] ^= 1
+    copy.write_bytes(data)
+    with pytest.raises(VocabtoolError, match=copy.name):
+        Index.open(tmp_path / "index").verify()
     keras = tmp_path / "keras.json"
     config = {"num_words": None, "filters": "!", "lower": True, "split": " ", "char_level": False,
               "oov_token": None, "word_index": json.dumps({"the": 1, "cat": 2}),
@@ -495,12 +497,6 @@ def listed(folder: Path, entries: Sequence[str], **changes: Any) -> Vocabulary:
     file = folder / "entries.json"
     file.write_text(json.dumps({entry: number for number, entry in enumerate(entries)}), "utf-8")
     return replace(vocabtool.extract(file), marker=None, **changes)
-
-
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "vocabtool", *map(str, arguments)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 
 @pytest.fixture(scope="module", params=["wordpiece", "byte-level", "sentencepiece"])
@@ -634,66 +630,3 @@ def test_an_encoder_of_pieces(tokenizer: Path, vectors: Path) -> None:
         open_encoder(vectors, rule="ptb")
     encoder = open_encoder(vectors, rule=f"tokenizer:{tokenizer}", weights="none")
     np.testing.assert_allclose(encoder.encode(TEXTS), means(tokenizer, vectors), atol=1e-6)
-
-
-def test_an_index_keeps_its_tokenizer(tokenizer: Path, tmp_path: Path) -> None:
-    """An index opens after the file is deleted, and ``verify`` reads the copy."""
-    entries = vocabtool.extract(tokenizer)
-    with pytest.raises(VocabtoolError, match=r"--rule tokenizer:FILE"):
-        Index.create(tmp_path / "index", dim=2, vocabulary=entries)
-    assert not (tmp_path / "index").exists()
-    moved = tmp_path / tokenizer.name
-    moved.write_bytes(tokenizer.read_bytes())
-    rule = f"tokenizer:{moved}"
-    index = Index.create(tmp_path / "index", dim=2, vocabulary=entries, rule=rule)
-    with index.writer() as writer:
-        writer.add([{"id": "1", "text": TEXTS[0]}], np.ones((1, 2), np.float32))
-    moved.unlink()
-    opened = Index.open(tmp_path / "index")
-    found = opened.search("storage permissions", vector=np.ones(2, np.float32), explain=True)
-    assert [word.known for word in found.query.words] == [True, True]
-    assert opened.verify().documents == 1
-    other = tmp_path / "index" / f"tokenizer-{'0' * 64}"
-    other.write_text("of an index that was here before")
-    with opened.writer() as writer:
-        writer.delete(["1"])
-    (copy,) = (tmp_path / "index").glob("tokenizer-*")
-    assert copy != other
-    data = bytearray(copy.read_bytes())
-    data[-1] ^= 1
-    copy.write_bytes(data)
-    with pytest.raises(VocabtoolError, match=copy.name):
-        Index.open(tmp_path / "index").verify()
-
-
-def test_commands(tokenizer: Path, vectors: Path, tmp_path: Path) -> None:
-    """``words``, ``oov``, ``embed`` and ``index`` accept it, and need it; ``diff`` refuses it."""
-    rule = ("--rule", f"tokenizer:{tokenizer}")
-    entries = vectors.with_suffix(".txt")
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("\n".join(TEXTS), "utf-8")
-    for asked in (
-        ("words", entries, "the", "--rule", "lower"),
-        ("oov", entries, corpus, "--rule", "whitespace"),
-        ("embed", corpus, "--model", vectors, "-o", tmp_path / "shards"),
-        ("index", corpus, "--model", vectors, "-o", tmp_path / "refused"),
-    ):
-        done = run(*asked)
-        assert done.returncode == 3
-        assert "--rule tokenizer:FILE" in done.stderr
-    shown = run("words", entries, TEXTS[0], *rule, "--format", "json")
-    (text,) = json.loads(shown.stdout)["texts"]
-    pieces = [piece for word in text["words"] for piece in word["pieces"]]
-    assert pieces == library(tokenizer, TEXTS[0])[0]
-    counted = json.loads(run("oov", entries, corpus, *rule, "--format", "json").stdout)
-    own = json.loads(run("oov", tokenizer, corpus, "--format", "json").stdout)
-    assert counted["tokens"] == own["tokens"]
-    refused = run("diff", entries, tokenizer, "--corpus", corpus, *rule)
-    assert refused.returncode == 3
-    assert "makes pieces, but one rule for both vocabularies must make words" in refused.stderr
-    for command in ("index", "embed"):
-        given = (command, corpus, "--model", vectors, *rule, "--weights", "none")
-        made = run(*given, "-o", tmp_path / command)
-        assert made.returncode == 0, made.stderr
-    found = run("search", tmp_path / "index", "permission", "--explain")
-    assert "permission" in found.stdout, found.stderr

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import vocabtool
 from tests.conftest import ROOT
-from vocabtool import OovCounter, Words, open_encoder
+from vocabtool import OovCounter, Words
 from vocabtool.errors import NotFound, NoVocabulary, VocabtoolError
 
 MODEL = ROOT / "data" / "sentence_encoder"
@@ -148,23 +148,6 @@ def test_errors() -> None:
 # OovCounter
 
 
-def test_counts(words: Words) -> None:
-    """Texts of any kind; a report contains all counts so far."""
-    counter = OovCounter(words)
-    counter.count([["Xapian", "Zyzzyva", "love"], [b"to \xff", "", "love \ud83d"]])
-    report = counter.report(model="m", sources=("s",))
-    assert (report.documents, report.documents_unknown) == (6, 4)
-    assert (report.tokens, report.tokens_unknown) == (9, 6)
-    assert {found.word for found in report.commonest()} == {b"xapian", b"zyzzyva", b"\xef\xbf\xbd"}
-    assert (report.header.model, report.header.sources) == ("m", ("s",))
-    assert report.header.vocabulary == "Embeddings_words"
-    assert report.header.fingerprint == words.fingerprint
-    counter.count([["xapian"]])
-    assert counter.report().tokens_unknown == 7
-    with pytest.raises(TypeError, match="expected several texts, got one"):
-        counter.count(["one text"])
-
-
 def test_pipe_is_lazy(words: Words) -> None:
     """An endless stream is read only a little ahead."""
     taken: list[int] = []
@@ -266,10 +249,3 @@ def test_the_words_of_use_lite_are_those_of_its_tokenizer(shared: Path) -> None:
     words = Words.of(model, rule=f"sentencepiece:{model}/assets/universal_encoder_8k_spm.model")
     assert words.unknown("I love to use 日本 ☃") == ["日本", "☃"]
     assert words.pieces("Xapian") == ["▁X", "ap", "ian"]
-
-
-def test_real_words_are_no_pieces(shared: Path) -> None:
-    """20,000 English words."""
-    words = open_encoder(shared / "vectors" / "words20k.npz", weights="none").words
-    assert words is not None
-    assert words.how == "named"

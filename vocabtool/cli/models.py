@@ -166,7 +166,7 @@ def words_command(
 
 def _show(report: Report, report_format: Literal["table", "json"]) -> None:
     """Print a report; a table in the encoding of standard output, JSON in UTF-8."""
-    from vocabtool.reports.render import render_text
+    from vocabtool.reports.report import render_text
 
     if report_format == "json":
         output.show_report(report, report_format)

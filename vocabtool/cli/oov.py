@@ -152,8 +152,7 @@ def oov_command(
     from vocabtool.oov.counter import OovCounter
     from vocabtool.oov.suggest import suggest as suggest_words
     from vocabtool.reports.oov import oov_report
-    from vocabtool.reports.render import format_of
-    from vocabtool.reports.report import safe
+    from vocabtool.reports.report import format_of, safe
 
     if mask is None and form is None:
         output.check_ending(file)

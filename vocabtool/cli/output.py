@@ -17,8 +17,7 @@ from vocabtool.system.messages import plural, tell
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
     from vocabtool.documents.reading import Batch, ReadLog, Skip, SkipCounter
-    from vocabtool.reports.render import Format
-    from vocabtool.reports.report import Report
+    from vocabtool.reports.report import Format, Report
 
 REPORT_ENDINGS: Final = (".json", ".csv", ".parquet", ".html")
 SHOWN: Final = 3  # skipped rows that are printed
@@ -82,7 +81,7 @@ def open_output(file: str) -> Iterator[BinaryIO]:
 
 def show_report(report: Report, output: Format, html: str | None = None) -> None:
     """Print a report. If ``html`` is given, also write an HTML page to this file."""
-    from vocabtool.reports.render import FILE_WIDTH, save, write
+    from vocabtool.reports.report import FILE_WIDTH, save, write
 
     if html is not None:
         save(report, html, "html")
@@ -98,7 +97,7 @@ def deliver_report(
     ``output``: the format of ``file``; if ``None``, its ending decides. ``as_list``: print all rows
     as tab-separated text, even on a terminal.
     """
-    from vocabtool.reports.render import FILE_WIDTH, format_of, save, write
+    from vocabtool.reports.report import FILE_WIDTH, format_of, save, write
 
     if html is not None:
         save(report, html, "html")

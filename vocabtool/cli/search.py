@@ -150,7 +150,7 @@ def search_command(
     Without QUERY, but with --where, --sort or --facets, list the documents that satisfy --where.
     """
     from vocabtool.reports.hits import hits_report
-    from vocabtool.reports.render import save
+    from vocabtool.reports.report import save
 
     if more := click.get_current_context().args:
         whole = " ".join((query or "", *more))
@@ -274,7 +274,7 @@ def eval_command(
     found by their own words.
     """
     from vocabtool.evaluation import compare
-    from vocabtool.reports.evaluation import evaluation_report, self_check_report
+    from vocabtool.reports.index import evaluation_report, self_check_report
 
     if self_check == (queries["queries"] is not None or queries["qrels"] is not None):
         raise click.UsageError("pass --queries and --qrels, or --self-check")
@@ -319,7 +319,7 @@ def calibrate_command(
     --queries and --qrels, it is tuned on judged queries by cross-validation.
     """
     from vocabtool.evaluation.calibrate import MIN_SAMPLE, calibrate, tune
-    from vocabtool.reports.evaluation import calibration_report, tuning_report
+    from vocabtool.reports.index import calibration_report, tuning_report
 
     with output.usage_errors():
         index = open_index(folder, model)

@@ -212,7 +212,7 @@ class OovCounts:
             if batch.pieces is not None:
                 figures["pieces"][at] = batch.pieces[kept]
             if batch.cut is not None:
-                figures["read"][at] |= batch.cut.read[kept]
+                figures["read"][at] |= batch.cut[3][kept]
             figures["counts"][at] += batch.counts[kept]
             of_listed = rows[batch.listed[listed]]
             figures["documents"][of_listed] += batch.documents[listed]
@@ -338,9 +338,9 @@ def count_batch(every: WordLookup, limit: TokenLimit | None = None) -> BatchCoun
         one[same] = np.arange(len(same))
         codes = one[same][codes]
         if cut is not None:
-            read = np.zeros(len(cut.read), np.bool_)
-            read[one[same][cut.read]] = True
-            cut = cut._replace(read=read)
+            read = np.zeros(len(cut[3]), np.bool_)
+            read[one[same][cut[3]]] = True
+            cut = (*cut[:3], read)
     counts = np.bincount(codes, minlength=len(found.distinct))
     kept = np.flatnonzero(counts)
     first_token = np.zeros(len(counts), np.int64)
@@ -374,7 +374,7 @@ def count_batch(every: WordLookup, limit: TokenLimit | None = None) -> BatchCoun
         texts_unknown=int(np.count_nonzero(np.diff(missing))),
         languages={} if found.pieces is None else count_languages(found),
         blanks=len(every.codes) - len(found.codes),
-        cut=None if cut is None else cut._replace(read=cut.read[kept]),
+        cut=None if cut is None else (*cut[:3], cut[3][kept]),
     )
 
 
@@ -392,27 +392,19 @@ def find_word(text: bytes, word: bytes) -> int:
     """Return the position of a word in a text, or -1.
 
     These matches are tried in order: a whole word with the same case, a whole word with another
-    case, a part of a word with the same case, and a part of a word with another case.
+    case, a part of a word with the same case, and a part of a word with another case. Non-ASCII
+    bytes count as letters.
     """
-    at = _by_itself(text, word)
-    if at >= 0:
-        return at
     lower, folded = text.lower(), word.lower()
-    at = _by_itself(lower, folded)
-    if at < 0:
-        at = text.find(word)
-    return at if at >= 0 else lower.find(folded)
-
-
-def _by_itself(text: bytes, word: bytes) -> int:
-    """Return the position of ``word`` as a whole word, or -1. Non-ASCII bytes count as letters."""
+    for line, key in ((text, word), (lower, folded)):
+        at = line.find(key)
+        while at >= 0:
+            end = at + len(key)
+            if not LETTERS.intersection(line[max(at - 1, 0) : at] + line[end : end + 1]):
+                return at
+            at = line.find(key, at + 1)
     at = text.find(word)
-    while at >= 0:
-        end = at + len(word)
-        if not LETTERS.intersection(text[max(at - 1, 0) : at] + text[end : end + 1]):
-            return at
-        at = text.find(word, at + 1)
-    return at
+    return at if at >= 0 else lower.find(folded)
 
 
 def clip(data: bytes | memoryview, start: int, end: int, middle: int, width: int = WIDTH) -> bytes:
@@ -441,27 +433,22 @@ def find_examples(
     - ``shares``: shape (k,), approximate position of the word in its text, from 0 (start) to 1
       (end).
     """
-    if not words:
-        return []
     _, offsets, content = texts.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1].astype(np.int64)
+    bounds = np.frombuffer(offsets or b"", np.int32)[texts.offset :][: len(texts) + 1]
     data = memoryview(content if content is not None else b"")
-    starts, ends = bounds[rows], bounds[rows + 1]
-    guesses = (starts + shares * (ends - starts)).astype(np.int64)
-    short = ends - starts <= WIDTH
-    which, places = np.unique(rows[short], return_inverse=True)
-    lines = as_bytes(texts.take(which))
-    found = [b""] * len(words)
-    for i, place in zip(np.flatnonzero(short).tolist(), places.tolist(), strict=True):
-        found[i] = lines[place]  # words from the same text share one object
-    for i in np.flatnonzero(~short).tolist():
-        word, start, end, middle = words[i], int(starts[i]), int(ends[i]), int(guesses[i])
+    found = []
+    for word, row, share in zip(words, rows.tolist(), shares.tolist(), strict=True):
+        start, end = map(int, bounds[row : row + 2])
+        if end - start <= WIDTH:
+            found.append(bytes(data[start:end]))
+            continue
+        middle = int(start + share * (end - start))
         low, high = max(start, middle - SEARCHED), min(end, middle + SEARCHED)
         before = GOES_ON * (low > start)
         at = find_word(before + bytes(data[low:high]) + GOES_ON * (high < end), word)
         if at >= 0:
             middle = low - len(before) + at + len(word) // 2
-        found[i] = clip(data, start, end, middle)
+        found.append(clip(data, start, end, middle))
     return found
 
 

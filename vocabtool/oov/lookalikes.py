@@ -11,6 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from os.path import commonprefix
 from typing import Final, Literal
 
 from vocabtool.system.byte_strings import ByteStrings
@@ -51,27 +52,24 @@ def classify(
     scripts = Counter(main_script(decode(entries[at])) for at in range(0, len(entries), step))
     del scripts[None]
     common = {script for script, count in scripts.items() if count >= scripts.total() / RARE}
-    kinds: list[tuple[Kind, int]] = []
-    for written, folded in zip(spellings, folds, strict=True):
-        kind = _shape(written, common)
+
+    def classified(written: str, folded: str) -> tuple[Kind, int]:
         if folded in forms:
-            kinds.append(("form", forms[folded]))
-        elif folded in near and kind not in ("number", "code", "script"):
-            kinds.append(("misspelling", near[folded]))
-        else:
-            kinds.append((kind, -1))
-    return kinds
+            return "form", forms[folded]
+        first = next(filter(str.isalpha, written), None)
+        if first is not None and (any(map(str.isdigit, written)) or CODE.search(written)):
+            return "code", -1
+        if first is None and any(map(str.isnumeric, written)):
+            return "number", -1
+        if first is not None and common and main_script(written) not in common:
+            return "script", -1
+        if folded in near:
+            return "misspelling", near[folded]
+        if first is None:
+            return "symbol", -1
+        return ("name" if first.isupper() else "other"), -1
 
-
-def _shape(written: str, common: set[str | None]) -> Kind:
-    first = next(filter(str.isalpha, written), None)
-    if first is None:
-        return "number" if any(map(str.isnumeric, written)) else "symbol"
-    if any(map(str.isdigit, written)) or CODE.search(written):
-        return "code"
-    if common and main_script(written) not in common:
-        return "script"
-    return "name" if first.isupper() else "other"
+    return list(map(classified, spellings, folds))
 
 
 def fold(word: bytes) -> str:
@@ -119,8 +117,7 @@ def _variants(word: str) -> list[str]:
 
 def one_edit(one: str, other: str) -> bool:
     """Return whether one insertion, deletion, substitution or swap makes the words equal."""
-    pairs = enumerate(zip(one, other, strict=False))
-    start = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+    start = len(commonprefix((one, other)))  # noqa: RUF071 - of characters
     one, other = one[start:], other[start:]
     swapped = one[1:2] + one[:1] + one[2:]
     return one != other and (one[1:] in (other, other[1:]) or other[1:] == one or other == swapped)
@@ -128,8 +125,6 @@ def one_edit(one: str, other: str) -> bool:
 
 def main_script(text: str) -> str | None:
     """Return the most frequent script among the letters of a text; ``None`` without letters."""
-    if text.isascii():
-        return "LATIN" if any(map(str.isalpha, text)) else None
     scripts = Counter(map(script_of, filter(str.isalpha, unicodedata.normalize("NFKC", text))))
     return scripts.most_common(1)[0][0] if scripts else None
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 Integers = NDArray[np.int64]
+# The distinct parts of texts that the tokenizer treats one by one, and their counts.
+Parts = tuple[list[str], Integers]
 
 MOST: Final = 500  # words
 MAX_TEXT: Final = 1 << 28  # bytes of texts that are kept and read
@@ -76,16 +78,20 @@ def suggest(
         chunks = [tokenizer.chunks(array).view(pa.binary()) for array in arrays]
         distinct = pa.chunked_array(chunks, pa.binary()).value_counts()
         texts = [part.decode("utf-8", "replace") for part in distinct.field(0).to_pylist()]
-        parts.append(_Parts(texts, distinct.field(1).to_numpy()))
+        parts.append((texts, distinct.field(1).to_numpy()))
     base, flags = tokenizer.with_tokens([]), token_flags(tokenizer.document)
-    lengths = [_lengths(base, each.texts) for each in parts]
-    before = [int(pieces @ each.counts) for pieces, each in zip(lengths, parts, strict=True)]
+    lengths = [_lengths(base, texts) for texts, _ in parts]
+    before = [int(row @ counts) for row, (_, counts) in zip(lengths, parts, strict=True)]
     chosen = _choose(tokenizer, base, flags, parts[0], lengths[0], most)
     extended = tokenizer.with_tokens([each.word for each in chosen], **flags)
-    after = [int(_lengths(extended, each.texts) @ each.counts) for each in parts]
-    counts = map(HalfCounts, (sum(map(len, half)) for half in halves), before, after)
+    after = [int(_lengths(extended, texts) @ counts) for texts, counts in parts]
+    figures = map(HalfCounts, (sum(map(len, half)) for half in halves), before, after)
     return Suggestions(
-        words=tuple(chosen), flags=flags, chosen_on=next(counts), held_out=next(counts), notes=notes
+        words=tuple(chosen),
+        flags=flags,
+        chosen_on=next(figures),
+        held_out=next(figures),
+        notes=notes,
     )
 
 
@@ -109,13 +115,6 @@ def token_flags(document: Json) -> Flags:
         "rstrip": marks and "Prepend" in kinds,
         "normalized": not marks and description.BYTE_LEVEL not in kinds,
     }
-
-
-class _Parts(NamedTuple):
-    """The distinct parts of texts that the tokenizer treats one by one, and their counts."""
-
-    texts: list[str]
-    counts: Integers
 
 
 def _cut(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Integers, Integers]:
@@ -142,11 +141,12 @@ def _choose(
     tokenizer: HFWordTokenizer,
     base: Tokenizer,
     flags: Flags,
-    parts: _Parts,
+    parts: Parts,
     lengths: Integers,
     most: int,
 ) -> list[SuggestedWord]:
     """Choose up to ``most`` words, and update the numbers of pieces in ``lengths``."""
+    texts, counts_of = parts
     places, waiting = _candidates(base, flags, parts)
     inside: dict[int, list[str]] = defaultdict(list)  # the chosen words in each part
     # For each measured word: the chosen words beside it, its count, and the new lengths of its
@@ -157,21 +157,19 @@ def _choose(
         _, word = heappop(waiting)
         rows = places[word]
         near = {other for row in rows for other in inside.get(row, ())}
-        if word not in measured and is_random(
-            spelling(word.encode(), parts.texts[rows[0]].encode())
-        ):
+        if word not in measured and is_random(spelling(word.encode(), texts[rows[0]].encode())):
             continue
         if word not in measured or measured[word][0] != near:
             extended = tokenizer.with_tokens([*near, word], **flags)
-            ids, of_piece = _cut(extended, [parts.texts[row] for row in rows])
-            new, counts = np.bincount(of_piece, minlength=len(rows)), parts.counts[rows]
+            ids, of_piece = _cut(extended, [texts[row] for row in rows])
+            new, counts = np.bincount(of_piece, minlength=len(rows)), counts_of[rows]
             times = int(counts[of_piece[ids == extended.token_to_id(word)]].sum())
             measured[word] = (near, times, new)
             if (saved := int((lengths[rows] - new) @ counts)) > 0:
                 heappush(waiting, (-saved, word))
             continue
         _, times, new = measured[word]
-        saved = int((lengths[rows] - new) @ parts.counts[rows])
+        saved = int((lengths[rows] - new) @ counts_of[rows])
         lengths[rows] = new
         for row in rows:
             inside[row].append(word)
@@ -184,7 +182,7 @@ def _choose(
 
 
 def _candidates(
-    base: Tokenizer, flags: Flags, parts: _Parts
+    base: Tokenizer, flags: Flags, parts: Parts
 ) -> tuple[dict[str, list[int]], list[tuple[int, str]]]:
     """Return two results: for each word, the rows of the texts that contain it; and a heap.
 
@@ -196,12 +194,19 @@ def _candidates(
     normalize = base.normalizer.normalize_str if flags["normalized"] and base.normalizer else str
     places: dict[str, list[int]] = defaultdict(list)
     occurrences: Counter[str] = Counter()
-    for row, (text, number) in enumerate(zip(parts.texts, parts.counts.tolist(), strict=True)):
+    for row, (text, number) in enumerate(zip(parts[0], parts[1].tolist(), strict=True)):
         for word, times in Counter(search(normalize(text))).items():
             places[word].append(row)
             occurrences[word] += times * number
     known, more = base.get_vocab(), BESIDE * flags["lstrip"]
-    words = [word for word in places if word not in known and _is_usable(word)]
+    words = [
+        word
+        for word in places
+        if word not in known
+        and any(map(str.isalpha, word))
+        and (" " not in word and len(word) <= LONGEST)
+        and word.translate(JOINERS).isprintable()
+    ]
     lengths = _lengths(base, [_as_in_text(flags, word) for word in words]).tolist()
     waiting = [
         (-occurrences[word] * (pieces - 1 + more), word)
@@ -210,8 +215,3 @@ def _candidates(
     ]
     heapify(waiting)
     return places, waiting
-
-
-def _is_usable(word: str) -> bool:
-    usable = any(map(str.isalpha, word)) and " " not in word and len(word) <= LONGEST
-    return usable and word.translate(JOINERS).isprintable()

@@ -17,9 +17,8 @@ from typing import Any, Final, get_args
 from vocabtool.choices import Only
 from vocabtool.comparison.compare import Diff, Part, Side
 from vocabtool.comparison.corpus import PIECES, Cuts, SideName, Use
-from vocabtool.reports import render
-from vocabtool.reports.render import Format as DiffFormat
 from vocabtool.reports.report import (
+    FILE_WIDTH,
     Column,
     Report,
     Rows,
@@ -29,8 +28,12 @@ from vocabtool.reports.report import (
     as_text,
     counts,
     facts,
+    format_of,
+    render_summary,
+    save,
     short_names,
 )
+from vocabtool.reports.report import Format as DiffFormat
 from vocabtool.system.messages import plural
 from vocabtool.vocabulary import is_utf8
 
@@ -70,11 +73,11 @@ def save_diff(
     Raises ``ValueError`` if ``only`` is given for ``json`` or ``html``, and :class:`NotFound` if
     the file's folder does not exist.
     """
-    chosen = format or render.format_of(path)
+    chosen = format or format_of(path)
     if only is not None and chosen in ("json", "html"):
         raise ValueError(f"`only` does not work with {chosen}, which contains the whole comparison")
     report = diff_report(comparison, most, only)
-    render.save(report, path, chosen, render.FILE_WIDTH if only is None else None)
+    save(report, path, chosen, FILE_WIDTH if only is None else None)
 
 
 def diff_report(comparison: Diff, most: int | None = None, only: Only | None = None) -> Report:
@@ -91,7 +94,7 @@ def diff_report(comparison: Diff, most: int | None = None, only: Only | None = N
 
 def diff_html(comparison: Diff) -> str:
     a, b = short_names(comparison.a.label, comparison.b.label)
-    return render.render_summary(replace(diff_report(comparison), title=f"A: {a}, B: {b}"))
+    return render_summary(replace(diff_report(comparison), title=f"A: {a}, B: {b}"))
 
 
 # For programs.

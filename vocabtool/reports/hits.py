@@ -8,8 +8,17 @@ from operator import and_, eq
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from vocabtool.documents.options import BETWEEN
-from vocabtool.reports.render import NOTEBOOK_ROWS, render_fragment
-from vocabtool.reports.report import Column, Report, Section, Table, facts, notes_of, safe
+from vocabtool.reports.report import (
+    NOTEBOOK_ROWS,
+    Column,
+    Report,
+    Section,
+    Table,
+    facts,
+    notes_of,
+    render_fragment,
+    safe,
+)
 from vocabtool.system.messages import plural
 
 if TYPE_CHECKING:
@@ -57,7 +66,7 @@ def _sections(hits: Hits, one_of_many: bool) -> Iterator[Section]:
             (word.surface, ", ".join(facts_of(word, query.fusion, codes_first=has_code)))
             for word in query.words
         ]
-        remarks = [f"  {line}" for line in (*restrictions(query), *weight_of_keywords(query))]
+        remarks = [f"  {line}" for line in _remarks(query)]
         yield Section("The query", facts(words), [f"query: {query.text}"], remarks)
     elif one_of_many:
         answer.append(f"query: {query.text}")
@@ -74,21 +83,25 @@ def _sections(hits: Hits, one_of_many: bool) -> Iterator[Section]:
     yield Section("Hits", text=answer)
 
 
-def restrictions(asked: QuerySummary) -> Iterator[str]:
-    """Yield a line for each way in which the query restricts the documents."""
+def _remarks(query: QuerySummary) -> Iterator[str]:
+    """Yield how the query restricts the documents, and the weight of keywords with its formula."""
     for name, parts in (
-        ("left out", asked.excluded),
-        ("only with", asked.fields),
-        ("one of", asked.alternatives),
+        ("left out", query.excluded),
+        ("only with", query.fields),
+        ("one of", query.alternatives),
     ):
         if parts:
             yield f"{name}: {', '.join(parts)}"
-
-
-def weight_of_keywords(asked: QuerySummary) -> Iterator[str]:
-    """Yield the weight of keywords with its formula, if the fusion has a weight."""
-    if asked.weight is not None:
-        yield f"weight of keywords {_weight(asked, asked.weight)}"
+    weight, a, m = query.weight, query.a, query.m
+    if weight is None:
+        return
+    shown = f"weight of keywords {weight:.2f}"
+    if a is not None and abs(weight - a - (1 - a) * (m or 0)) > ROUNDING:
+        shown += f": {'vectors' if weight else 'keywords'} found nothing"
+    elif a is not None and m is not None and any(word.known is not None for word in query.words):
+        share = f"{m:.2f} (m, the idf share of unknown words that documents contain)"
+        shown += f" = {a:.2f} + {1 - a:.2f} x {share}"
+    yield shown
 
 
 def hits_html(found: Hits) -> str:
@@ -105,20 +118,6 @@ def hits_html(found: Hits) -> str:
     if found.query.text:
         title += f" for {found.query.text[:WIDTH]}"
     return render_fragment(title, [Section(table=Table(columns, rows), notes=notes)])
-
-
-def _weight(asked: QuerySummary, weight: float) -> str:
-    """Show the weight of keyword search with its formula, or say which search found nothing."""
-    told = f"{weight:.2f}"
-    if asked.a is None:
-        return told
-    by_formula = asked.a + (1 - asked.a) * (asked.m or 0)
-    if abs(weight - by_formula) > ROUNDING:
-        return f"{told}: {'vectors' if weight else 'keywords'} found nothing"
-    if asked.m is None or all(word.known is None for word in asked.words):
-        return told
-    share = f"{asked.m:.2f} (m, the idf share of unknown words that documents contain)"
-    return f"{told} = {asked.a:.2f} + {1 - asked.a:.2f} x {share}"
 
 
 def facts_of(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[str]:
@@ -312,9 +311,10 @@ def hits_for_page(found: Hits) -> dict[str, Any]:
     """
     asked, answer = found.query, found.to_dict()
     codes_first = any(hit.tier for hit in found.hits)
-    answer["query"]["remarks"] = [*restrictions(asked), *weight_of_keywords(asked)]
+    answer["query"]["remarks"] = [*_remarks(asked)]
     for word, shown in zip(asked.words, answer["query"]["words"], strict=True):
-        shown["mark"], shown["weighs"] = mark_of(word), weighs(word)
+        mark = shown["mark"] = mark_of(word)
+        shown["weighs"] = 0.0 if mark == "absent" else (word.idf or 0.0) * (word.weight or 0.0)
         shown["facts"] = [*facts_of(word, asked.fusion, codes_first=codes_first)]
     for hit, shown in zip(found.hits, answer["hits"], strict=True):
         if (why := hit.explanation) is not None:
@@ -341,8 +341,3 @@ def mark_of(word: WordSummary) -> Mark | None:
     if word.identifier:
         return "code"
     return None if word.known is None else "known" if word.known else "unknown"
-
-
-def weighs(word: WordSummary) -> float:
-    """Return the idf of a word times its weight; 0 if no document contains the word."""
-    return 0.0 if mark_of(word) == "absent" else (word.idf or 0.0) * (word.weight or 0.0)

@@ -7,12 +7,12 @@ from base64 import b64encode
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vocabtool.formats.reader import Model
-from vocabtool.reports.render import NOTEBOOK_ROWS, render_fragment
 from vocabtool.reports.report import (
+    NOTEBOOK_ROWS,
     Cell,
     Column,
     Report,
@@ -20,6 +20,7 @@ from vocabtool.reports.report import (
     Section,
     Table,
     as_text,
+    render_fragment,
     short,
     short_names,
 )
@@ -27,7 +28,7 @@ from vocabtool.system.messages import plural
 from vocabtool.vocabulary import Place, Vocabulary, encode, is_utf8, printable
 
 if TYPE_CHECKING:
-    from vocabtool.tokenization.words import Words
+    from vocabtool.tokenization.words import Word, Words
 
 # Of models.
 
@@ -202,18 +203,8 @@ SOURCES: Final = {
 UNKNOWN: Final = "unknown"
 
 
-class _Word(NamedTuple):
-    """A word of a text.
-
-    ``split``: the number of pieces; ``None`` for a model of whole words. ``pieces``: each piece,
-    and whether the model knows it.
-    """
-
-    word: bytes
-    id: int | None
-    known: bool
-    split: int | None
-    pieces: list[tuple[bytes, bool]]
+# A word of a text, and its pieces, of each whether the model knows it.
+_Word: TypeAlias = "tuple[Word, list[tuple[bytes, bool]]]"
 
 
 def words_report(
@@ -236,7 +227,7 @@ def words_report(
             **_rule_data(words),
             "others": [_rule_data(other) for other in words.others],
             "texts": [
-                {"text": text, "words": [_word_data(word) for word in row]}
+                {"text": text, "words": [_word_data(*word) for word in row]}
                 for text, row in zip(texts, rows, strict=True)
             ],
         }
@@ -275,7 +266,7 @@ def words_report(
                 "", text=[f"Beside: {name}, {_title(other)}", *indented], notes=other.notes
             )
         for text, row, *others in zip(texts, rows, *rows_beside, strict=True):
-            cells = [_cells(word) for word in row] or [["(no words)"]]
+            cells = [_cells(*word) for word in row] or [["(no words)"]]
             if others:
                 cells = _cells_beside([row, *others])
             columns = [Column(name) for name in names] if others else [Column() for _ in cells[0]]
@@ -304,41 +295,38 @@ def _rule_data(words: Words) -> dict[str, Any]:
 
 def _words_of(words: Words, texts: Sequence[str]) -> list[list[_Word]]:
     from vocabtool.tokenization.text_arrays import as_bytes  # loads pyarrow
+    from vocabtool.tokenization.words import Word
 
     judged = words.look_up(texts)
     ids = [None if number < 0 else number for number in judged.ids.tolist()]
     counts = [None] * len(ids) if judged.pieces is None else judged.pieces.tolist()
+    each = map(Word, as_bytes(judged.distinct), ids, judged.known.tolist(), counts)
     spelled = [judged.spelled.of_word(at) if judged.spelled else [] for at in range(len(ids))]
-    distinct = as_bytes(judged.distinct)
-    each = list(map(_Word, distinct, ids, judged.known.tolist(), counts, spelled))
-    codes, bounds = judged.codes.tolist(), judged.offsets.tolist()
-    return [[each[code] for code in codes[start:end]] for start, end in pairwise(bounds)]
+    return judged.rows(list(zip(each, spelled, strict=True)))
 
 
-def _word_data(word: _Word) -> dict[str, Any]:
+def _word_data(word: Word, pieces: list[tuple[bytes, bool]]) -> dict[str, Any]:
     shown: dict[str, Any] = {"word": as_text(word.word)}
     if not is_utf8(word.word):
         shown["base64"] = b64encode(word.word).decode()
     shown |= {"id": word.id, "known": word.known}
-    if word.pieces:
-        shown["pieces"] = [as_text(piece) for piece, _ in word.pieces]
-        shown["unknown_pieces"] = [at for at, (_, known) in enumerate(word.pieces) if not known]
+    if pieces:
+        shown["pieces"] = [as_text(piece) for piece, _ in pieces]
+        shown["unknown_pieces"] = [at for at, (_, known) in enumerate(pieces) if not known]
     return shown
 
 
-def _cells(word: _Word) -> list[str]:
+def _cells(word: Word, pieces: list[tuple[bytes, bool]]) -> list[str]:
     verdict = "known" if word.known else UNKNOWN
-    if word.known and word.split is not None and word.split > 1:
-        verdict = f"split in {word.split}"
+    if word.known and word.pieces is not None and word.pieces > 1:
+        verdict = f"split in {word.pieces}"
     row = [_quote(word.word), "" if word.id is None else str(word.id), verdict]
-    if word.split is not None:
-        row.append(_pieces(word))
-    return row
+    return row if word.pieces is None else [*row, _pieces(word, pieces)]
 
 
-def _pieces(word: _Word) -> str:
-    pieces = word.pieces or [(word.word, word.known)]
-    return " ".join(_quote(piece) + f"({UNKNOWN})" * (not known) for piece, known in pieces)
+def _pieces(word: Word, pieces: list[tuple[bytes, bool]]) -> str:
+    shown = pieces or [(word.word, word.known)]
+    return " ".join(_quote(piece) + f"({UNKNOWN})" * (not known) for piece, known in shown)
 
 
 def _cells_beside(rows: Sequence[list[_Word]]) -> list[list[str]]:
@@ -347,8 +335,10 @@ def _cells_beside(rows: Sequence[list[_Word]]) -> list[list[str]]:
     The text is cut into rows at each place where all models end a word.
     """
     for keep in (lambda c: not c.isspace(), str.isalnum):
-        lengths = [[sum(map(keep, _plain(word.word))) for word in row] for row in rows]
-        kept = {"".join(filter(keep, "".join(_plain(w.word) for w in row))) for row in rows}
+        lengths = [[sum(map(keep, _plain(word.word))) for word, _ in row] for row in rows]
+        kept = {
+            "".join(filter(keep, "".join(_plain(word.word) for word, _ in row))) for row in rows
+        }
         if len(kept) == 1:
             break
     ends = [list(accumulate(each)) for each in lengths]
@@ -357,9 +347,9 @@ def _cells_beside(rows: Sequence[list[_Word]]) -> list[list[str]]:
     for column, (row, of_row) in enumerate(zip(rows, ends, strict=True)):
         for word, end in zip(row, of_row, strict=True):
             line = cells[bisect_left(stops, end) if stops else 0]
-            line[column] += " " * bool(line[column]) + _pieces(word)
+            line[column] += " " * bool(line[column]) + _pieces(*word)
     totals = [
-        f"= {plural(sum(len(w.pieces) or 1 for w in row), 'piece', 'pieces')}, "
+        f"= {plural(sum(len(pieces) or 1 for _, pieces in row), 'piece', 'pieces')}, "
         f"{plural(len(row), 'word', 'words')}"
         for row in rows
     ]

@@ -24,8 +24,6 @@ from vocabtool.oov.report import (
     Suggestions,
     read_words,
 )
-from vocabtool.reports import render
-from vocabtool.reports.render import Format as ReportFormat
 from vocabtool.reports.report import (
     Cell,
     Column,
@@ -39,9 +37,12 @@ from vocabtool.reports.report import (
     counts,
     facts,
     percent,
+    render_summary,
+    save,
     short,
     short_names,
 )
+from vocabtool.reports.report import Format as ReportFormat
 from vocabtool.system.messages import plural
 from vocabtool.tokenization.token_limit import cut_note
 from vocabtool.vocabulary import encode, is_utf8, printable
@@ -84,7 +85,7 @@ def save_report(
     words. ``csv`` and ``parquet`` contain a row for each unknown word, and for a subword model also
     a row for each split word. Raises :class:`NotFound` if the file's folder does not exist.
     """
-    render.save(oov_report(report), path, format)
+    save(oov_report(report), path, format)
 
 
 def oov_report(report: OovReport) -> Report:
@@ -100,7 +101,7 @@ def oov_report(report: OovReport) -> Report:
 
 def oov_html(report: OovReport) -> str:
     """Return a short report for notebooks: the rates, and the most frequent unknown words."""
-    return render.render_summary(oov_report(report))
+    return render_summary(oov_report(report))
 
 
 # For programs.

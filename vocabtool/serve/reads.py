@@ -27,7 +27,7 @@ from vocabtool.index.index import Index
 from vocabtool.oov.counter import OovCounter
 from vocabtool.reports.hits import hits_for_page
 from vocabtool.reports.oov import oov_report
-from vocabtool.reports.render import write
+from vocabtool.reports.report import write
 from vocabtool.search.hits import Hits
 from vocabtool.search.settings import Settings
 from vocabtool.serve.catalog import (

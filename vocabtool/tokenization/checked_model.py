@@ -46,38 +46,36 @@ MAX_LINE: Final = 500
 
 CHECKPOINT_WRITERS: Final = frozenset((b"Save", b"SaveSlices", b"SaveV2", b"MergeV2Checkpoints"))
 
-FILES: Final = frozenset(
-    b"ReadFile WriteFile MatchingFiles WholeFileReader TextLineReader TFRecordReader LMDBReader "
-    b"FixedLengthRecordReader RecordInput ImmutableConst LoadAndRemapMatrix "
-    b"GenerateVocabRemapping DumpTensor CalibrationStatisticsSaver DistributedSave "
-    b"FileSystemSetConfiguration InitializeTRTResource XlaCustomCall".split()
+DANGEROUS: Final = frozenset(
+    op.encode()
+    for ops in (
+        # Files, and datasets of files.
+        "ReadFile WriteFile MatchingFiles WholeFileReader TextLineReader TFRecordReader LMDBReader",
+        "FixedLengthRecordReader RecordInput ImmutableConst LoadAndRemapMatrix DistributedSave",
+        "GenerateVocabRemapping DumpTensor CalibrationStatisticsSaver XlaCustomCall",
+        "FileSystemSetConfiguration InitializeTRTResource TextLineDataset TFRecordDataset",
+        "FixedLengthRecordDataset CSVDataset LMDBDataset SqlDataset MatchingFilesDataset",
+        "CacheDataset LoadDataset SaveDataset SnapshotDataset SnapshotDatasetReader",
+        "SnapshotNestedDatasetReader SnapshotChunkDataset ListSnapshotChunksDataset",
+        "DatasetToTFRecord",
+        # A graph stored in a string, which they run.
+        "DatasetFromGraph TfLiteSubgraphExecute TRTEngineOp",
+        # Summaries, and URLs in an attribute, to which they write.
+        "CreateSummaryFileWriter CreateSummaryDbWriter SummaryWriter WriteSummary",
+        "WriteScalarSummary WriteHistogramSummary WriteImageSummary WriteAudioSummary",
+        "WriteGraphSummary WriteRawProtoSummary ImportEvent FlushSummaryWriter",
+        "StatsAggregatorSetSummaryWriter DebugIdentity DebugNanCount DebugNumericSummary Copy",
+        "CopyHost",
+        # The network.
+        "RemoteCall RpcCall RpcClient RpcServer RpcServerStart RpcServerRegister Rpc TryRpc",
+        "DataServiceDataset RegisterDataset Send Recv ConfigureDistributedTPU",
+        "ConfigureAndInitializeGlobalTPU ConnectTPUEmbeddingHosts BigtableClient BigQueryReader",
+        "GcsConfigureBlockCache GcsConfigureCredentials",
+        # Python.
+        "PyFunc PyFuncStateless EagerPyFunc",
+    )
+    for op in ops.split()
 )
-FILE_DATASETS: Final = frozenset(
-    b"TextLineDataset TFRecordDataset FixedLengthRecordDataset CSVDataset LMDBDataset SqlDataset "
-    b"MatchingFilesDataset CacheDataset LoadDataset SaveDataset SnapshotDataset "
-    b"SnapshotDatasetReader SnapshotNestedDatasetReader SnapshotChunkDataset "
-    b"ListSnapshotChunksDataset DatasetToTFRecord".split()
-)
-# These run a graph stored in a string.
-HIDDEN_GRAPHS: Final = frozenset((b"DatasetFromGraph", b"TfLiteSubgraphExecute", b"TRTEngineOp"))
-SUMMARIES: Final = frozenset(
-    b"CreateSummaryFileWriter CreateSummaryDbWriter SummaryWriter WriteSummary "
-    b"WriteScalarSummary WriteHistogramSummary WriteImageSummary WriteAudioSummary "
-    b"WriteGraphSummary WriteRawProtoSummary ImportEvent FlushSummaryWriter "
-    b"StatsAggregatorSetSummaryWriter".split()
-)
-# These write to the URLs in an attribute.
-DEBUG: Final = frozenset(
-    (b"DebugIdentity", b"DebugNanCount", b"DebugNumericSummary", b"Copy", b"CopyHost")
-)
-NETWORK: Final = frozenset(
-    b"RemoteCall RpcCall RpcClient RpcServer RpcServerStart RpcServerRegister Rpc TryRpc "
-    b"DataServiceDataset RegisterDataset Send Recv ConfigureDistributedTPU "
-    b"ConfigureAndInitializeGlobalTPU ConnectTPUEmbeddingHosts BigtableClient BigQueryReader "
-    b"GcsConfigureBlockCache GcsConfigureCredentials".split()
-)
-PYTHON: Final = frozenset((b"PyFunc", b"PyFuncStateless", b"EagerPyFunc"))
-DANGEROUS: Final = FILES | FILE_DATASETS | HIDDEN_GRAPHS | SUMMARIES | DEBUG | NETWORK | PYTHON
 COLLECTIVE: Final = b"Collective"
 
 # Ops have variants: ExperimentalSqlDataset, _HostSend, TFRecordDatasetV2.

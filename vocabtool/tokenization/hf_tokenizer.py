@@ -51,6 +51,7 @@ from vocabtool.tokenization.text_arrays import (
 from vocabtool.vocabulary import ALPHABET, Vocabulary, printable
 
 Json = dict[str, Any]
+Added = tuple[str, int]  # an added token in a text, such as ``[CLS]``, and its id
 Chunking = Literal["behind", "before"]
 """How to split texts into chunks.
 
@@ -77,13 +78,6 @@ PANIC: Final = "PanicException"  # raised by pyo3; not a subclass of Exception, 
 DOUBTFUL_BLANKS: Final = b"\0\v\f"  # white space for only some tokenizers
 SPACE: Final = ord(" ")
 FIRST, LAST = ord("!"), ord("~")  # printable ASCII characters
-
-
-class AddedToken(NamedTuple):
-    """An added token found in a text, such as ``[CLS]``."""
-
-    content: str
-    id: int
 
 
 class Pieces(NamedTuple):
@@ -152,7 +146,12 @@ class HFWordTokenizer:
         self._unknown_token: str | None = name
         self.unknown_id: int = -1 if unknown is None else unknown
         self._mark = blank_mark(document)
-        self._mark_says_nothing = is_mark_before_all(document)
+        # Whether each part between added tokens begins with the marker, even without a blank.
+        self._mark_says_nothing = any(
+            part.get("type") == "Prepend"
+            or (part.get("type") == METASPACE and _scheme(part) == "always")
+            for part in list_of_parts(document)
+        )
         self._byte_level = is_byte_level(document)
         self._chunking = find_chunking(document)
         if self._chunking is not None:  # added tokens must not contain white space, even normalised
@@ -220,24 +219,32 @@ class HFWordTokenizer:
         return tuple(_describe(self.document, self._model_type, self._added))
 
     def _look_up(self, texts: pa.StringArray) -> WordLookup:
-        found, offsets = self._pre_tokens(texts)
+        read = [text.decode("utf-8", "replace") for text in as_bytes(texts)]
+        with library_errors("the tokenizers library fails on a text"):
+            encoded = _encode(self._speller, read)
+        found: list[str | Added] = encoded.tokens
+        numbers = np.array(encoded.ids, np.int64)
+        for at in np.flatnonzero(numbers).tolist():
+            content = self._speller.id_to_token(int(numbers[at]))
+            found[at] = (content, self._added[content])
+        offsets = _offsets(encoded.word_ids, len(read))
         distinct = dict.fromkeys(found)
         plain = [each for each in distinct if isinstance(each, str)]
         added = [each for each in distinct if not isinstance(each, str)]
-        places = {each: at for at, each in enumerate(chain[str | AddedToken](plain, added))}
+        places = {each: at for at, each in enumerate(chain[str | Added](plain, added))}
         codes = np.fromiter(map(places.__getitem__, found), np.int32, len(found))
         # Whether some pre-tokens contain several words.
         joined = self._mark is not None and any(self._mark in each[1:] for each in plain)
         cuts = self._cut(plain, spans=joined)
         known = self._known_words(plain, added, cuts)
         cuts = Pieces(  # added tokens come last, one piece each
-            [*cuts.pieces, *(word.content for word in added)],
-            np.append(cuts.ids, np.array([word.id for word in added], np.int64)),
+            [*cuts.pieces, *(content for content, _ in added)],
+            np.append(cuts.ids, np.array([number for _, number in added], np.int64)),
             np.append(cuts.offsets, cuts.offsets[-1] + np.arange(1, len(added) + 1)),
-            [*cuts.spans, *((0, len(word.content)) for word in added)],
+            [*cuts.spans, *((0, len(content)) for content, _ in added)],
         )
         if joined and not self._whole_words:
-            given = [*plain, *(word.content for word in added)]
+            given = [*plain, *(content for content, _ in added)]
             words = [list(self._words(text, cuts, at, known)) for at, text in enumerate(given)]
             lengths = np.array(list(map(len, words)), np.int64)[codes]
             flat = chain.from_iterable(words[code] for code in codes.tolist())
@@ -255,7 +262,7 @@ class HFWordTokenizer:
         ]
         positions[~known] = -1
         readable = list(map(self._readable, plain))
-        readable += (word.content.encode() for word in added)
+        readable += (content.encode() for content, _ in added)
         spelled = pieces = None
         if not self._whole_words:
             is_known = cuts.ids != self.unknown_id
@@ -273,17 +280,6 @@ class HFWordTokenizer:
             unique=unique,
             spelled=spelled,
         )
-
-    def _pre_tokens(self, texts: pa.StringArray) -> tuple[list[str | AddedToken], Integers]:
-        shown = [text.decode("utf-8", "replace") for text in as_bytes(texts)]
-        with library_errors("the tokenizers library fails on a text"):
-            found = _encode(self._speller, shown)
-        spelled: list[str | AddedToken] = found.tokens
-        ids = np.array(found.ids, np.int64)
-        for at in np.flatnonzero(ids).tolist():
-            content = self._speller.id_to_token(int(ids[at]))
-            spelled[at] = AddedToken(content, self._added[content])
-        return spelled, _offsets(found.word_ids, len(shown))
 
     def _cut(self, strings: Sequence[str], *, spans: bool = False) -> Pieces:
         """Return the pieces of each string. A string that the model rejects has no pieces."""
@@ -304,9 +300,7 @@ class HFWordTokenizer:
         ids = np.array(found.ids, np.int64)
         return Pieces(found.tokens, ids, offsets, found.offsets if spans else [])
 
-    def _known_words(
-        self, plain: list[str], added: list[AddedToken], cuts: Pieces
-    ) -> NDArray[np.bool_]:
+    def _known_words(self, plain: list[str], added: list[Added], cuts: Pieces) -> NDArray[np.bool_]:
         starts, ends = cuts.offsets[:-1], cuts.offsets[1:]
         before = starts_of(cuts.ids == self.unknown_id)
         known: NDArray[np.bool_] = (before[ends] == before[starts]) & (ends > starts)
@@ -457,26 +451,18 @@ LOCAL_NORMALIZERS: Final = frozenset(
 BLANK_SPLITTERS: Final = frozenset(("BertPreTokenizer", "Whitespace", "WhitespaceSplit"))
 CUT_FURTHER: Final = BLANK_SPLITTERS | {"Punctuation", "Digits", "ByteLevel", "Split"}
 
-NORMALIZERS: Final = {
+# What parts do, in plain words. Other parts are named with their settings.
+PLAIN: Final = {
     "Lowercase": "lower-case",
     "StripAccents": "remove combining marks",
-    "Nmt": "remove control characters, replace white space by blanks",
     "Precompiled": "replace characters by SentencePiece's table",
-    "ByteLevel": "write every byte as a character",
-}
-PRE_TOKENIZERS: Final = {
     "BertPreTokenizer": "split at white space and around each punctuation mark",
     "Whitespace": "split into runs of letters, digits and _, and runs of other characters",
     "WhitespaceSplit": "split at white space",
     "Punctuation": "split around punctuation",
     "Digits": "split around digits",
-    "UnicodeScripts": "split where the script changes",
-}
-BEHAVIOURS: Final = {
-    "Removed": " and remove it",
-    "MergedWithPrevious": " and join it to the text before",
-    "MergedWithNext": " and join it to the text after",
-    "Contiguous": ", adjacent matches together",
+    "WordLevel": "look each word up",
+    "BPE": "split each word into characters and merge them into pieces (BPE)",
 }
 
 
@@ -501,18 +487,6 @@ def blank_mark(document: Json) -> str | None:
         ):
             return META
     return None
-
-
-def is_mark_before_all(document: Json) -> bool:
-    """Return whether every part of a text begins with the marker (``▁``), even without a blank.
-
-    Added tokens separate the parts.
-    """
-    return any(
-        part.get("type") == "Prepend"
-        or (part.get("type") == METASPACE and _scheme(part) == "always")
-        for part in list_of_parts(document)
-    )
 
 
 def find_chunking(document: Json) -> Chunking | None:
@@ -548,14 +522,22 @@ def _describe(document: Json, model_type: str, added: dict[str, int]) -> Iterato
         shown = ", ".join(printable(token.encode("utf-8", "replace")) for token in list(added)[:3])
         tokens = f"{len(added):,} added token" + "s" * (len(added) > 1)
         yield f"keep {tokens} whole: {shown}" + ", ..." * (len(added) > 3)
-    for part in _parts(document.get("normalizer")):
-        yield from _normalizer(part)
-    for part in _parts(document.get("pre_tokenizer")):
-        yield _pre_tokenizer(part)
-    yield _model(document["model"], model_type)
+    for part in list_of_parts(document):
+        yield from _describe_part(part)
+    model = document["model"]
+    if model_type == "WordPiece":
+        most = model.get("max_input_chars_per_word", 100)
+        prefix = _quote(model.get("continuing_subword_prefix", "##"))
+        yield (
+            f"split each word from left to right into the longest pieces, {prefix} before all "
+            f"but the first (WordPiece); words of more than {most} characters are unknown"
+        )
+    else:
+        likely = f"split each word into its most likely pieces ({model_type})"
+        yield PLAIN.get(model_type, likely)
 
 
-def _normalizer(part: Json) -> Iterator[str]:
+def _describe_part(part: Json) -> Iterator[str]:
     match part.get("type"):
         case "BertNormalizer":
             lower = part.get("lowercase", True)
@@ -568,58 +550,21 @@ def _normalizer(part: Json) -> Iterator[str]:
                 yield "remove accents"
             if lower:
                 yield "lower-case"
-        case "NFC" | "NFD" | "NFKC" | "NFKD" as form:
-            yield f"normalise to {form}"
-        case "Strip":
-            left, right = part.get("strip_left", True), part.get("strip_right", True)
-            ends = "both ends" if left and right else "the beginning" if left else "the end"
-            yield f"remove white space at {ends}"
-        case "Prepend":
-            yield f"put {_quote(part.get('prepend'))} before the text"
-        case "Replace":
-            yield f"replace {_pattern(part)} by {_quote(part.get('content'))}"
-        case kind:
-            yield NORMALIZERS.get(str(kind)) or f"{_quote(kind)} (by the tokenizers library)"
-
-
-def _pre_tokenizer(part: Json) -> str:
-    match part.get("type"):
         case "Metaspace":
             mark = _quote(part.get("replacement", META))
             where = {"always": "every part", "first": "the text"}.get(_scheme(part))
             put = f", put one before {where}" if where else ""
             cut = ", split before each one" if part.get("split", True) else ""
-            return f"replace blanks by {mark}{put}{cut}"
+            yield f"replace blanks by {mark}{put}{cut}"
         case "ByteLevel":
             cut = "split into words with the preceding blank, " * part.get("use_regex", True)
             put = "put a blank before the text, " * part.get("add_prefix_space", True)
-            return f"{put}{cut}write every byte as a character"
-        case "Split":
-            invert = part.get("invert") is True
-            behaviour = BEHAVIOURS.get(str(part.get("behavior")), "")
-            return f"split at {'all text except ' * invert}{_pattern(part)}{behaviour}"
-        case "CharDelimiterSplit":
-            return f"split at {_quote(part.get('delimiter'))}"
+            yield f"{put}{cut}write every byte as a character"
+        case str(kind) if kind in PLAIN:
+            yield PLAIN[kind]
         case kind:
-            told = PRE_TOKENIZERS.get(str(kind))
-            return told or f"{_quote(kind)} (by the tokenizers library)"
-
-
-def _model(model: Json, model_type: str) -> str:
-    match model_type:
-        case "WordLevel":
-            return "look each word up"
-        case "WordPiece":
-            most = model.get("max_input_chars_per_word", 100)
-            prefix = _quote(model.get("continuing_subword_prefix", "##"))
-            return (
-                f"split each word from left to right into the longest pieces, {prefix} before all "
-                f"but the first (WordPiece); words of more than {most} characters are unknown"
-            )
-        case "BPE":
-            return "split each word into characters and merge them into pieces (BPE)"
-        case _:
-            return f"split each word into its most likely pieces ({model_type})"
+            settings = (f"{key} {_quote(value)}" for key, value in part.items() if key != "type")
+            yield ", ".join((_quote(kind), *settings))
 
 
 def _parts(value: object) -> Iterator[Json]:
@@ -642,16 +587,7 @@ def _scheme(part: Json) -> str:
     return "always" if part.get("add_prefix_space", True) else "never"  # as in older files
 
 
-def _pattern(part: Json) -> str:
-    pattern = part.get("pattern")
-    if isinstance(pattern, dict):
-        if "Regex" in pattern:
-            return f"matches of {_quote(pattern['Regex'])}"
-        pattern = pattern.get("String")
-    return _quote(pattern)
-
-
 def _quote(value: object) -> str:
-    text = value if isinstance(value, str) else str(value)
+    text = str(value)
     cut = text[:SHOWN] + "..." * (len(text) > SHOWN)
     return repr(printable(cut.encode("utf-8", "replace")))

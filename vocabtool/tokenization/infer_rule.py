@@ -69,23 +69,7 @@ SIZES: Final = frozenset((b"Size", b"Shape", b"StridedSlice", b"Cast", b"Identit
 LEAST_SIZES: Final = {b"Greater": 0, b"NotEqual": 0, b"GreaterEqual": 1}
 
 
-class TextSteps(NamedTuple):
-    steps: tuple[Step, ...]
-    text: str
-
-
-class _Progress(NamedTuple):
-    """A tensor on the way from a lookup back to the text.
-
-    ``steps``: The steps between the lookup and the tensor, beginning at the lookup.
-    """
-
-    point: TracePoint
-    steps: tuple[Step, ...]
-
-    def end(self, name: bytes) -> TextSteps:
-        text = printable(name).removeprefix("serving_default_")
-        return TextSteps(tuple(reversed(self.steps)), text)
+TextSteps = tuple[tuple[Step, ...], str]  # and the name of the model's text input
 
 
 def infer_steps(point: TracePoint) -> TextSteps | Unclear:
@@ -94,7 +78,10 @@ def infer_steps(point: TracePoint) -> TextSteps | Unclear:
     The result is :class:`Unclear` if an op is not supported, or if two paths from the text have
     different steps.
     """
-    waiting, seen = [_Progress(point, ())], 0
+    waiting: list[tuple[TracePoint, tuple[Step, ...]]] = [
+        (point, ())
+    ]  # steps: the last comes first
+    seen = 0
     found: list[TextSteps] = []
     unclear: list[Unclear] = []
     while waiting:
@@ -103,43 +90,50 @@ def infer_steps(point: TracePoint) -> TextSteps | Unclear:
         seen += 1
         if seen > MAX_OPS * MAX_WAYS:
             return Unclear("", "the path from the lookup to the text does not end")
+        here, steps = waiting.pop()
         try:
-            following = _step_back(waiting.pop())
+            before = _step_back(here)
         except NotUnderstood as error:
             unclear.append(error.unclear)
             continue
-        if isinstance(following, TextSteps):
-            found.append(following)
+        if isinstance(before, bytes):
+            text = printable(before).removeprefix("serving_default_")
+            found.append((steps[::-1], text))
         else:
-            waiting += following
+            own, points = before
+            waiting += [(each, (*steps, *reversed(own))) for each in points]
     if unclear or not found:
         return next(iter(unclear), Unclear("", "no text reaches the lookup"))
-    if len({way.steps for way in found}) > 1:
+    if len({steps for steps, _ in found}) > 1:
         return Unclear("", "texts reach the lookup by different rules")
     return found[0]
 
 
-def _step_back(here: _Progress) -> TextSteps | list[_Progress]:
-    point, node = here.point, here.point.node
+def _step_back(point: TracePoint) -> tuple[tuple[Step, ...], list[TracePoint]] | bytes:
+    """Return the steps of the op that makes a tensor, and the tensors that the op may read.
+
+    For an input of the model, return its name.
+    """
+    node = point.node
     if node is not None:
         inside = point.inside(node)
         if inside is not None:
-            return [here._replace(point=inside)]
+            return (), [inside]
         if node.op == b"Placeholder" and not point.body.name:
-            return here.end(node.name)
+            return node.name
         steps, source = steps_of(OpOnWay(point, node))
-        return [_Progress(point._replace(reference=source), (*here.steps, *reversed(steps)))]
+        return steps, [point._replace(reference=source)]
     # An argument of a function: continue at its callers. Without callers it is the model's input.
     callers = point.callers()
     if not callers:
         if point.linker.capture(point.body, point.reference.name) is not None:
             raise NotUnderstood(b"Const", "its words are constants and do not come from a text")
-        return here.end(point.reference.name)
+        return point.reference.name
     for caller, call in callers:
         if call.op in BRANCHES:
             condition = TracePoint(point.linker, caller, call.data_input(0), point.calls[:-1])
             _check_branch(condition, call, point.body)
-    return [here._replace(point=point.outside(*call)) for call in callers]
+    return (), [point.outside(*call) for call in callers]
 
 
 def _check_branch(condition: TracePoint, branch: Node, body: Body) -> None:
@@ -162,41 +156,8 @@ def _is_size(number: TracePoint) -> bool:
         number = number.input(node, 0)
         if node.op in (b"Size", b"Shape"):
             texts = infer_steps(number)
-            return isinstance(texts, TextSteps) and not texts.steps
+            return not isinstance(texts, Unclear) and not texts[0]
     return False
-
-
-class LookupSite(NamedTuple):
-    """An op that looks words up. ``text`` is the op's input: words, or whole texts."""
-
-    body: Body
-    node: Node
-    kind: LookupKind
-    vocabulary: Vocabulary
-    text: Reference
-
-
-def find_lookup_sites(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[LookupSite]:
-    for body in linker.graph.bodies:
-        for mark in (TABLE_OP, PIECE_OP):
-            for node in body.nodes_with(mark):
-                op = node.op.removeprefix(b"TFText>")
-                vocabulary: Vocabulary | None = None
-                kind: LookupKind = "wordpiece" if op in WORDPIECES else "table"
-                text = 0 if op in WORDPIECES else 1
-                if op in WORDPIECES or (op in FINDS and node.integer_of(b"Tin") == DT_STRING):
-                    table = linker.table(body, node.data_input(1 - text))
-                    vocabulary = tables.get(table.key) if table else None
-                elif op in TOKENIZERS:
-                    kind, text = TOKENIZERS[op]
-                    maker: tuple[Body, Node] | None = (body, node)
-                    if kind == "sentencepiece":
-                        maker = maker_of(linker, body, node.data_input(0))
-                    if maker is not None:
-                        with suppress(VocabtoolError, KeyError):
-                            vocabulary = tokenizers.read_tokenizer(linker, *maker, {})
-                if vocabulary is not None:
-                    yield LookupSite(body, node, kind, vocabulary, node.data_input(text))
 
 
 def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node] | None:
@@ -212,30 +173,30 @@ class LookupPath(NamedTuple):
     """A vocabulary in which a model looks words up, and the rule that splits texts into words.
 
     - ``text``: The name of the model's text input.
-    - ``sites``: The ops that look words up in this way. There are several if, for example, the
-      model contains copies of a function.
+    - ``node``: The op in ``body`` that looks words up. It may be one of several copies.
     """
 
     vocabulary: Vocabulary
     rule: Rule | Unclear
     text: str
-    sites: tuple[LookupSite, ...]
+    kind: LookupKind
     linker: Linker
+    body: Body
+    node: Node
 
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer that makes the words.
 
         Raises :class:`VocabtoolError` if the rule or the tokenizer is not supported.
         """
-        site, vocabulary = self.sites[0], self.vocabulary
-        node = site.node
+        node, vocabulary = self.node, self.vocabulary
         if isinstance(self.rule, Unclear):
             op = f"the op {self.rule.op}: " if self.rule.op else ""
             raise VocabtoolError(
                 f"{vocabulary.name}: the model does not show how it splits texts into words: "
                 f"{op}{self.rule.why}; {NAME_IT}"
             )
-        match site.kind:
+        match self.kind:
             case "table":
                 return RuleTokenizer(self.rule, vocabulary)
             case "wordpiece":
@@ -252,19 +213,19 @@ class LookupPath(NamedTuple):
                 return WordPieceTokenizer(self.rule, vocabulary, wordpiece)
             case "fast wordpiece":
                 with reading(vocabulary.name):
-                    buffer = tokenizers.buffer_of(self.linker, site.body, node)
+                    buffer = tokenizers.buffer_of(self.linker, self.body, node)
                     wordpiece, end_to_end = read_fast_wordpiece(buffer)
                 steps = (*self.rule.steps, BertSplit()) if end_to_end else self.rule.steps
                 return WordPieceTokenizer(Rule(steps), vocabulary, wordpiece)
             case "sentencepiece":
-                maker = maker_of(self.linker, site.body, node.data_input(0))
+                maker = maker_of(self.linker, self.body, node.data_input(0))
                 if maker is None:
                     raise VocabtoolError(
                         f"{vocabulary.name}: its SentencePiece model was not found"
                     )
                 nbest = None
                 with suppress(NotUnderstood):
-                    nbest = TracePoint(self.linker, site.body, site.text).input(node, 2).scalar()
+                    nbest = TracePoint(self.linker, self.body, node.data_input(2)).scalar()
                 if nbest not in (0, 1):
                     raise VocabtoolError(
                         f"{vocabulary.name}: the model splits texts at random (nbest_size "
@@ -276,6 +237,36 @@ class LookupPath(NamedTuple):
                 raise VocabtoolError(
                     f"{vocabulary.name}: the op {printable(node.op)} is not supported; {NAME_IT}"
                 )
+
+
+def _lookup_paths(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[LookupPath]:
+    nodes = (
+        (body, node)
+        for body in linker.graph.bodies
+        for mark in (TABLE_OP, PIECE_OP)
+        for node in body.nodes_with(mark)
+    )
+    for body, node in nodes:
+        op = node.op.removeprefix(b"TFText>")
+        vocabulary: Vocabulary | None = None
+        kind: LookupKind = "wordpiece" if op in WORDPIECES else "table"
+        text = 0 if op in WORDPIECES else 1
+        if op in WORDPIECES or (op in FINDS and node.integer_of(b"Tin") == DT_STRING):
+            table = linker.table(body, node.data_input(1 - text))
+            vocabulary = tables.get(table.key) if table else None
+        elif op in TOKENIZERS:
+            kind, text = TOKENIZERS[op]
+            maker: tuple[Body, Node] | None = (body, node)
+            if kind == "sentencepiece":
+                maker = maker_of(linker, body, node.data_input(0))
+            if maker is not None:
+                with suppress(VocabtoolError, KeyError):
+                    vocabulary = tokenizers.read_tokenizer(linker, *maker, {})
+        if vocabulary is None:
+            continue
+        way = infer_steps(TracePoint(linker, body, node.data_input(text)))
+        rule, name = (way, "") if isinstance(way, Unclear) else (Rule(way[0]), way[1])
+        yield LookupPath(vocabulary, rule, name, kind, linker, body, node)
 
 
 def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]:
@@ -290,16 +281,14 @@ def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]
     linker, tables = graphs[pick_serving([graph.tags for graph in opened.graphs])]
     named = {vocabulary.sha256: vocabulary for vocabulary in reversed(found.vocabularies)}
     paths: dict[tuple[str, Rule | Unclear, str], LookupPath] = {}
-    for site in find_lookup_sites(linker, tables):
-        way = infer_steps(TracePoint(linker, site.body, site.text))
+    for path in _lookup_paths(linker, tables):
         # Skip lookups of pieces, and lookups that only run for batches without texts.
-        if isinstance(way, Unclear) and (way.op in PIECES_OF or way.why == NO_TEXTS):
+        rule = path.rule
+        if isinstance(rule, Unclear) and (rule.op in PIECES_OF or rule.why == NO_TEXTS):
             continue
-        vocabulary = named.get(site.vocabulary.sha256, site.vocabulary)
-        rule, text = (way, "") if isinstance(way, Unclear) else (Rule(way.steps), way.text)
-        key = (vocabulary.name, rule, site.kind)
-        sites = paths[key].sites if key in paths else ()
-        paths[key] = LookupPath(vocabulary, rule, text, (*sites, site), linker)
+        vocabulary = named.get(path.vocabulary.sha256, path.vocabulary)
+        key = (vocabulary.name, rule, path.kind)
+        paths.setdefault(key, path._replace(vocabulary=vocabulary))
 
     def order(path: LookupPath) -> tuple[bool, bool, int]:
         ngrams = isinstance(path.rule, Rule) and path.rule.ngrams

@@ -20,9 +20,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from itertools import accumulate, chain, repeat
+from itertools import accumulate, chain, pairwise, repeat
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -63,6 +63,7 @@ CHARACTER: Final = re.compile(
     rb"|[\xf1-\xf3][\x80-\xbf]{1,3}|\xf4[\x80-\x8f][\x80-\xbf]{0,2}|[\x80-\xff]"
 )
 
+Item = TypeVar("Item")
 Piece = tuple[bytes, int]
 Span = tuple[int, int]  # start and end in a text, in characters
 
@@ -185,6 +186,11 @@ class WordLookup(NamedTuple):
     pieces: NDArray[np.int32] | None = None
     unique: bool = False
     spelled: Spellings | None = None
+
+    def rows(self, items: Sequence[Item]) -> list[list[Item]]:
+        """Return the words of each text as items. ``items``: one for each distinct word."""
+        words = [items[code] for code in self.codes.tolist()]
+        return [words[start:end] for start, end in pairwise(self.offsets.tolist())]
 
 
 def without_blanks(lookup: WordLookup) -> WordLookup:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Final
 
 import regex
@@ -48,8 +48,7 @@ def mask(
     chunks = list(dict.fromkeys(chain.from_iterable(split[::2] for split in splits)))
     lookup = without_blanks(look_up([*lines, *chunks]))
     distinct = list(zip(map(decode, as_bytes(lookup.distinct)), lookup.known.tolist(), strict=True))
-    words = [distinct[code] for code in lookup.codes.tolist()]
-    of_texts = [words[start:end] for start, end in pairwise(lookup.offsets.tolist())]
+    of_texts = lookup.rows(distinct)
     of_chunks = dict(zip(chunks, of_texts[len(lines) :], strict=True))
     unknown = {chunk: _unknown(chunk, of_chunks[chunk]) for chunk in chunks}
     for line, split, own in zip(lines, splits, of_texts, strict=False):

@@ -21,27 +21,7 @@ from vocabtool.formats.saved_model.graph import (
     Tensor,
 )
 from vocabtool.formats.saved_model.meta_graph import Linker
-from vocabtool.tokenization.steps import (
-    BertNormalize,
-    CaseFold,
-    Characters,
-    DropEmpty,
-    Form,
-    Join,
-    Lower,
-    NGrams,
-    NormalizeUtf8,
-    RegexReplace,
-    RegexSplit,
-    ScriptSplit,
-    SplitAtAny,
-    SplitOn,
-    SplitWhitespace,
-    Strip,
-    Transcode,
-    WhitespaceSplit,
-    regex_fault,
-)
+from vocabtool.tokenization import steps as text_steps
 from vocabtool.tokenization.text_arrays import Step
 from vocabtool.vocabulary import printable
 
@@ -300,8 +280,8 @@ def _is_utf8(op: OpOnWay) -> bool:
 def _replace(op: OpOnWay, pattern: bytes, rewrite: bytes) -> Step:
     if not op.flag(b"replace_global", True):
         raise op.refuse("it replaces only the first match")
-    step = RegexReplace(op.pattern(pattern), op.pattern(rewrite))
-    if fault := regex_fault(step.pattern, step.rewrite):
+    step = text_steps.RegexReplace(op.pattern(pattern), op.pattern(rewrite))
+    if fault := text_steps.regex_fault(step.pattern, step.rewrite):
         raise op.refuse(fault)
     return step
 
@@ -310,7 +290,7 @@ def _split(op: OpOnWay) -> Step:
     if op.node.integer_of(b"maxsplit", -1) >= 0:
         raise op.refuse("it splits only a limited number of times")
     separator = op.text_constant(1)
-    return SplitOn(separator) if separator else SplitWhitespace()
+    return text_steps.SplitOn(separator) if separator else text_steps.SplitWhitespace()
 
 
 def _ngrams(op: OpOnWay) -> Step:
@@ -320,9 +300,9 @@ def _ngrams(op: OpOnWay) -> Step:
     if node.integer_of(b"axis", -1) != -1:
         raise op.refuse("it joins words of different texts")
     if node.op.endswith(b"NgramsStringJoin"):
-        step = NGrams(node.bytes_of(b"string_separator"), (node.integer_of(b"width"),))
+        step = text_steps.NGrams(node.bytes_of(b"string_separator"), (node.integer_of(b"width"),))
     else:
-        step = NGrams(node.bytes_of(b"separator"), node.integers_of(b"ngram_widths"))
+        step = text_steps.NGrams(node.bytes_of(b"separator"), node.integers_of(b"ngram_widths"))
     if len(step.widths) > MAX_NGRAM_WIDTHS or any(not 0 < w <= MAX_NGRAM for w in step.widths):
         raise op.refuse(
             "its n-grams are too short, too long or of too many lengths (wanted 1 to "
@@ -333,9 +313,9 @@ def _ngrams(op: OpOnWay) -> Step:
 
 def _normalize(op: OpOnWay) -> Step:
     form = op.node.bytes_of(b"normalization_form").decode("ascii", "replace").upper() or "NFKC"
-    if form not in get_args(Form):
+    if form not in get_args(text_steps.Form):
         raise op.refuse(f"unknown normalization form {form!r}")
-    return NormalizeUtf8(cast(Form, form))
+    return text_steps.NormalizeUtf8(cast(text_steps.Form, form))
 
 
 def _bert_normalize(op: OpOnWay) -> Step:
@@ -343,7 +323,7 @@ def _bert_normalize(op: OpOnWay) -> Step:
     if tensor is None or tensor.dtype not in (DT_UINT8, DT_INT8):
         raise op.refuse("its normalization model is not a constant")
     try:
-        return BertNormalize.read(tensor.raw_bytes())
+        return text_steps.BertNormalize.read(tensor.raw_bytes())
     except InvalidFile as error:
         raise op.refuse(f"its normalization model is damaged: {error}") from error
 
@@ -367,7 +347,7 @@ def _join(op: OpOnWay) -> StepsOfOp:
             raise op.refuse("it joins two texts")
     if text is None:
         raise op.refuse("its words are constants and do not come from a text")
-    return (Join(before, after),), text
+    return (text_steps.Join(before, after),), text
 
 
 def _encode(op: OpOnWay) -> StepsOfOp:
@@ -379,22 +359,22 @@ def _encode(op: OpOnWay) -> StepsOfOp:
         decoder.check_decoding()
         if not apart and not op.has_rows_of(decoder.node):
             raise op.refuse("each of its rows must be the code points of one text")
-        step: Step = Characters() if apart else Transcode()
+        step: Step = text_steps.Characters() if apart else text_steps.Transcode()
         return (step,), decoder.node.data_input(0)
     decoder, apart = op.decoder(made_by.data_input(0))
     if apart or not op.has_rows_of(made_by):
         raise NotUnderstood(made_by.op, "each of its rows must be the code points of one word")
-    step = WhitespaceSplit()
+    step = text_steps.WhitespaceSplit()
     if made_by.op == SCRIPT_TOKENIZER:
-        step = ScriptSplit(bool(made_by.integer_of(b"keep_whitespace")))
+        step = text_steps.ScriptSplit(bool(made_by.integer_of(b"keep_whitespace")))
     decoder.check_decoding()
-    return (Transcode(), step), decoder.node.data_input(0)
+    return (text_steps.Transcode(), step), decoder.node.data_input(0)
 
 
 def _sparse_to_dense(op: OpOnWay) -> StepsOfOp:
     if op.constant(3) != b"":
         raise op.refuse("its padding is not an empty string")
-    return (DropEmpty(),), op.node.data_input(2)
+    return (text_steps.DropEmpty(),), op.node.data_input(2)
 
 
 def _gather_nd(op: OpOnWay) -> StepsOfOp:
@@ -406,7 +386,7 @@ def _gather_nd(op: OpOnWay) -> StepsOfOp:
         raise op.refuse("it selects a part of the texts that cannot be determined")
     if op.here.input(test, 1).scalar() != b"":
         raise op.refuse("it might drop texts that are not empty")
-    return (DropEmpty(),), texts
+    return (text_steps.DropEmpty(),), texts
 
 
 def _strided_slice(op: OpOnWay) -> StepsOfOp:
@@ -439,23 +419,25 @@ OUTPUTS: Final = {
 }
 # Ops that are one step on the words in their first input.
 STEPS: Final[dict[bytes, Callable[[OpOnWay], Step]]] = {
-    b"StringLower": lambda op: Lower(_is_utf8(op)),
+    b"StringLower": lambda op: text_steps.Lower(_is_utf8(op)),
     b"StaticRegexReplace": lambda op: _replace(
         op, op.node.bytes_of(b"pattern"), op.node.bytes_of(b"rewrite")
     ),
     b"RegexReplace": lambda op: _replace(op, op.text_constant(1), op.text_constant(2)),
-    b"StringStrip": lambda op: Strip(),
+    b"StringStrip": lambda op: text_steps.Strip(),
     b"StringSplitV2": _split,
-    b"StringSplit": lambda op: SplitAtAny(op.text_constant(1), op.flag(b"skip_empty", True)),
+    b"StringSplit": lambda op: text_steps.SplitAtAny(
+        op.text_constant(1), op.flag(b"skip_empty", True)
+    ),
     b"StringNGrams": _ngrams,
     b"NgramsStringJoin": _ngrams,
     b"NormalizeUTF8": _normalize,
-    b"CaseFoldUTF8": lambda op: CaseFold(),
+    b"CaseFoldUTF8": lambda op: text_steps.CaseFold(),
     b"FastBertNormalize": _bert_normalize,
-    b"RegexSplitWithOffsets": lambda op: RegexSplit(
+    b"RegexSplitWithOffsets": lambda op: text_steps.RegexSplit(
         op.pattern(op.text_constant(1)), op.pattern(op.text_constant(2))
     ),
-    b"WhitespaceTokenizeWithOffsetsV2": lambda op: WhitespaceSplit(version=2),
+    b"WhitespaceTokenizeWithOffsetsV2": lambda op: text_steps.WhitespaceSplit(version=2),
 }
 # Ops with several steps or none, or whose words come from another input.
 SOURCES: Final[dict[bytes, Callable[[OpOnWay], StepsOfOp]]] = {

@@ -34,13 +34,7 @@ from vocabtool.tokenization.text_arrays import (
     quote,
     starts_of,
 )
-
-# A pattern that matches one character or a run of them, independent of the context: classes and
-# escapes, alternatives of them, with or without groups.
-_CLASS: Final = (
-    r"(?:\[\^?\]?(?:\\.|\[:\w+:\]|[^\\\]])+\]|\\[pP]\{\^?\w+\}|\\[pP]\w|\\[dDwWsS]|\\[^\w])"
-)
-_ONE_CHARACTER: Final = re.compile(rf"\(?(?:\(?{_CLASS}\)?\+?)(?:\|\(?{_CLASS}\)?\+?)*\)?\+?")
+from vocabtool.vocabulary import decode, encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +67,7 @@ class RegexReplace(ChangeStep):
     @property
     def local(self) -> bool:
         """Whether texts may be split at ASCII whitespace before the step is applied."""
-        if _ONE_CHARACTER.fullmatch(self.pattern) is None:
+        if not _matches_whitespace_apart(self.pattern):
             return False
         blanks = pa.array([chr(byte) for byte in WHITESPACE])
         if "+" in self.pattern:  # a run may contain blanks: they must not match
@@ -95,13 +89,9 @@ class RegexReplace(ChangeStep):
 
 def regex_fault(pattern: str, rewrite: str) -> str | None:
     """Return why RE2 rejects a pattern or its rewrite; ``None`` if it accepts both."""
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
     try:
-        groups = re2.compile(pattern, options).groups
-    except re2.error:
+        groups = _compile(pattern).groups
+    except VocabtoolError:
         return f"RE2 rejects its pattern {quote(pattern)}"
     for escape in re.findall(r"\\(.?)", rewrite, re.DOTALL):
         if escape != "\\" and not (escape.isascii() and escape.isdigit() and int(escape) <= groups):
@@ -292,18 +282,15 @@ _ONLY_BLANKS: Final = re.compile(r"\[?(?:[ \t-\r]|\\[stnvfr]|\[:space:\])+\]?")
 _LOOKS_BACK: Final = re.compile(r"\^|\\[AbB]")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class NormalizeUtf8(ChangeStep):
     """NormalizeUTF8: normalize texts to the Unicode ``form``. Invalid bytes are kept."""
 
     form: Form
     is_local: ClassVar[bool] = True  # whitespace neither composes nor moves
 
-    def __repr__(self) -> str:  # with "local", as in stored fingerprints
-        return f"NormalizeUtf8(form={self.form!r}, local=True)"
-
     def change(self, text: bytes) -> bytes:
-        return _encode(unicodedata.normalize(self.form, _decode(text)))
+        return encode(unicodedata.normalize(self.form, decode(text)))
 
     def describe(self) -> str:
         return f"Unicode normalization {self.form}"
@@ -320,7 +307,7 @@ class CaseFold(ChangeStep):
         return pc.ascii_lower(values)
 
     def change(self, text: bytes) -> bytes:
-        return _encode(unicodedata.normalize("NFC", "".join(map(_fold, _decode(text)))))
+        return encode(unicodedata.normalize("NFC", "".join(map(_fold, decode(text)))))
 
 
 @cache
@@ -331,14 +318,6 @@ def _fold(character: str) -> str:
         before = after
         after = unicodedata.normalize("NFKC", IGNORABLE.sub("", before).casefold())
     return after
-
-
-def _decode(text: bytes) -> str:
-    return text.decode("utf-8", "surrogateescape")
-
-
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +340,7 @@ class BertNormalize(ChangeStep):
         return pc.ascii_lower(spaced) if self.lower else spaced
 
     def change(self, text: bytes) -> bytes:
-        return _encode("".join(_bert_character(c, self.lower) for c in _decode(text)))
+        return encode("".join(_bert_character(c, self.lower) for c in decode(text)))
 
     def describe(self) -> str:
         spaced = "control characters become spaces"

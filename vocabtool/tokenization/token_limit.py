@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -191,23 +191,16 @@ def _read_number(
 # Texts.
 
 
-class CutTexts(NamedTuple):
-    """What a model cuts off from the texts that are too long.
-
-    - ``texts``: The number of texts that are too long.
-    - ``tokens``: The number of tokens that are cut off.
-    - ``all_tokens``: The number of tokens of all texts before they are cut.
-    - ``read``: For each distinct word, whether the model reads it completely in at least one text.
-    """
-
-    texts: int
-    tokens: int
-    all_tokens: int
-    read: NDArray[np.bool_]
+CutTexts = tuple[int, int, int, NDArray[np.bool_]]
 
 
 def cut_off(found: WordLookup, limit: TokenLimit) -> CutTexts:
-    """Count the tokens that are cut off. ``found``: The words of the texts, blanks included."""
+    """Return what a model cuts off. ``found``: The words of the texts, blanks included.
+
+    The result has the number of texts that are too long, the number of tokens that are cut off, the
+    number of all tokens, and for each distinct word, whether the model reads it completely in at
+    least one text.
+    """
     ends = _ends(found)
     bounds = ends[found.offsets]
     cut = np.maximum(np.diff(bounds) - limit.tokens, 0)
@@ -215,7 +208,7 @@ def cut_off(found: WordLookup, limit: TokenLimit) -> CutTexts:
     whole = (ends[:-1] >= start) & (ends[1:] <= start + limit.tokens)
     read = np.zeros(len(found.distinct), np.bool_)
     read[found.codes[whole]] = True
-    return CutTexts(int(np.count_nonzero(cut)), int(cut.sum()), int(bounds[-1]), read)
+    return int(np.count_nonzero(cut)), int(cut.sum()), int(bounds[-1]), read
 
 
 def count_cut(found: WordLookup, most: int | None) -> tuple[int, int]:

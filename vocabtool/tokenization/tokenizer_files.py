@@ -66,8 +66,7 @@ def tokenizer_by_name(rule: str, vocabulary: Vocabulary) -> HFWordTokenizer:
             f"{vocabulary.name}: the rule {rule!r} needs pieces that begin with ##, as in the "
             "vocab.txt of BERT"
         )
-    lower = rule == "bert-uncased"
-    return tokenizer_from(_bert(_texts(vocabulary), lowercase=lower), vocabulary)
+    return tokenizer_from(_bert_file(_texts(vocabulary), rule == "bert-uncased"), vocabulary)
 
 
 def tokenizer_from(contents: Json, vocabulary: Vocabulary, *, raw: bool = False) -> HFWordTokenizer:
@@ -170,7 +169,7 @@ KEPT_WHOLE: Final = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
 
 USER_DEFINED: Final = 4
 NORMAL: Final = (1, USER_DEFINED, 5)  # pieces that a unigram model matches
-LONGEST: Final = 101  # characters of a word of BERT, with its marker
+LONGEST: Final = 100  # characters of a word of BERT
 
 
 def _gguf(found: gguf.GGUFTokenizer) -> Json:
@@ -227,13 +226,9 @@ def _gguf_bpe(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Jso
 
 
 def _gguf_bert(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
-    """Describe a WordPiece model that marks the first piece of a word, not the later pieces."""
     lower = found.flags.get("normalizer.lowercase", True)
     accents = found.flags.get("normalizer.strip_accents", lower)
-    model = wordpiece(ids, _unknown(found, ids, 100), prefix="", longest=LONGEST)
-    mark = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": False}
-    steps = [bert_normalizer(lower, accents, chinese=True)]
-    return document(model, steps, [{"type": "BertPreTokenizer"}, mark], added)
+    return _bert(ids, added, lower, accents, unknown=_unknown(found, ids, 100), marks_starts=True)
 
 
 def _gguf_unigram(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
@@ -346,22 +341,41 @@ BERT_LIKE: Final = (
 
 def _bert(
     ids: Mapping[str, int],
-    *,
+    added: list[Json],
     lowercase: bool,
     accents: bool | None = None,
+    *,
     chinese: bool = True,
     unknown: str = "[UNK]",
-    special: Iterable[str] = (),
+    marks_starts: bool = False,
 ) -> Json:
     """Describe BERT's tokenizer.
 
-    ``accents``: Whether accents are removed. By default, they are removed if ``lowercase`` is true.
+    - ``accents``: Whether accents are removed. By default, they are removed if ``lowercase`` is
+      true.
+    - ``marks_starts``: Whether the first piece of a word is marked by ``▁``, not the later ones by
+      ``##``.
     """
-    model = wordpiece(ids, unknown, longest=LONGEST - 1)
-    steps = [bert_normalizer(lowercase, accents, chinese=chinese)]
+    normalizer = {
+        **{"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": chinese},
+        **{"strip_accents": accents, "lowercase": lowercase},
+    }
+    splits: list[Json] = [{"type": "BertPreTokenizer"}]
+    if marks_starts:
+        always = {"prepend_scheme": "always", "split": False}
+        splits.append({"type": "Metaspace", "replacement": "▁", **always})
+    model = {
+        **{"type": "WordPiece", "vocab": dict(ids), "unk_token": unknown},
+        "continuing_subword_prefix": "" if marks_starts else "##",
+        "max_input_chars_per_word": LONGEST + marks_starts,
+    }
+    return document(model, [normalizer], splits, added)
+
+
+def _bert_file(ids: Mapping[str, int], lowercase: bool, *special: str, **settings: Any) -> Json:
+    """Describe BERT's tokenizer with the special tokens of a ``vocab.txt``."""
     added = added_tokens(ids, {*BERT_SPECIAL, *special}, special=True)
-    found = document(model, steps, [{"type": "BertPreTokenizer"}], added)
-    return with_ends(found, ids, "[CLS]", "[SEP]")
+    return with_ends(_bert(ids, added, lowercase, **settings), ids, "[CLS]", "[SEP]")
 
 
 def _bert_of(lines: Vocabulary, settings: Json) -> Json | None:
@@ -378,14 +392,11 @@ def _bert_of(lines: Vocabulary, settings: Json) -> Json | None:
     if not isinstance(lower, bool):
         return None
     accents, chinese = settings.get("strip_accents"), settings.get("tokenize_chinese_chars", True)
-    unknown = _content(settings.get("unk_token")) or "[UNK]"
-    return _bert(
-        _texts(lines),
-        lowercase=lower,
+    return _bert_file(
+        *(_texts(lines), lower, *_special(settings)),
         accents=accents if isinstance(accents, bool) else None,
         chinese=chinese is not False,
-        unknown=unknown,
-        special=_special(settings),
+        unknown=_content(settings.get("unk_token")) or "[UNK]",
     )
 
 
@@ -403,7 +414,6 @@ ENDS: Final = {  # tokens before and behind a text
     **dict.fromkeys(("Roberta", "Bart", "Longformer", "LED", "MVP"), USUAL[:2]),
     "Deberta": ("[CLS]", "[SEP]"),
 }
-CLIP: Final = r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"
 MAX_DIGITS: Final = 10
 
 
@@ -455,7 +465,6 @@ def _bpe_folder(entries: dict[str, int], folder: Path) -> Json:
     added = [{**each, **flags.get(each["content"], {})} for each in added_tokens(ids, whole)]
     lines = word_list.read_lines(read_file(folder / json_file.MERGES, MAX_FILE))
     merges = listed_pairs(lines, ids)
-    unknown = _content(settings.get("unk_token"))
     if name in GPT2_LIKE:
         prefix = settings.get("add_prefix_space") is True
         found = document(bpe(ids, merges), [], byte_level((GPT2,), prefix=prefix), added)
@@ -463,12 +472,6 @@ def _bpe_folder(entries: dict[str, int], folder: Path) -> Json:
     if name == "Qwen2":
         pattern = QWEN2.replace(ENGLISH, "'(?i:[sdmt]|ll|ve|re)")
         return document(bpe(ids, merges), [{"type": "NFC"}], byte_level((pattern,)), added)
-    if name == "CLIP":
-        steps = [{"type": "NFC"}, replace(r"\s+", " ", regex=True), {"type": "Lowercase"}]
-        words = {**split(CLIP), "behavior": "Removed", "invert": True}
-        model = bpe(ids, merges, unk_token=unknown or END, end_of_word_suffix="</w>")
-        found = document(model, steps, [words, *byte_level(())], added)
-        return with_ends(found, ids, "<|startoftext|>", "<|endoftext|>")
     what = f"{name}Tokenizer" if name else f"no tokenizer_class in {TOKENIZER_CONFIG}"
     raise UnsupportedFormat(
         f"vocabtool has no tokenizer for the entries and {json_file.MERGES} of this model "
@@ -559,23 +562,3 @@ def listed_pairs(lines: Iterable[bytes], ids: Mapping[str, int]) -> list[str]:
 
 def bpe(ids: Mapping[str, int], merges: list[str], **settings: Any) -> Json:
     return {"type": "BPE", "vocab": dict(ids), "merges": merges, **settings}
-
-
-def bert_normalizer(lowercase: bool, accents: bool | None, *, chinese: bool) -> Json:
-    return {
-        "type": "BertNormalizer",
-        "clean_text": True,
-        "handle_chinese_chars": chinese,
-        "strip_accents": accents,
-        "lowercase": lowercase,
-    }
-
-
-def wordpiece(ids: Mapping[str, int], unknown: str, *, prefix: str = "##", longest: int) -> Json:
-    return {
-        "type": "WordPiece",
-        "vocab": dict(ids),
-        "unk_token": unknown,
-        "continuing_subword_prefix": prefix,
-        "max_input_chars_per_word": longest,
-    }

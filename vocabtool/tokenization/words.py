@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -162,8 +161,7 @@ class Words:
         ids = [None if number < 0 else number for number in judged.ids.tolist()]
         pieces = [None] * len(words) if judged.pieces is None else judged.pieces.tolist()
         distinct = list(map(Word, words, ids, judged.known.tolist(), pieces))
-        found = [distinct[code] for code in judged.codes.tolist()]
-        return [tuple(found[start:end]) for start, end in pairwise(judged.offsets.tolist())]
+        return list(map(tuple, judged.rows(distinct)))
 
     def unknown(self, text: str | bytes) -> list[str]:
         """Return the words of a text that the model does not know, in order."""
@@ -359,7 +357,7 @@ def _from_graph(model: str | Path, name: str | None) -> Words:
                     f"(the op {path.rule.op}: {path.rule.why}); its words are left out"
                 )
             continue
-        is_understood = path.sites[0].kind in infer_rule.UNDERSTOOD
+        is_understood = path.kind in infer_rule.UNDERSTOOD
         if path is chosen or path.text != chosen.text or not is_understood:
             continue
         try:
