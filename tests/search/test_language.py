@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders.small_corpus import Doc
 from tests.builders.small_indexes import temporary_folder
-from tests.builders.small_search import Doc, index_of
+from tests.builders.small_search import index_of
 from vocabtool import Document, Hits, Index
 from vocabtool.cli.main import cli
 from vocabtool.evaluation.compare import evaluate

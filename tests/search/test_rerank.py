@@ -14,7 +14,8 @@ import click
 import numpy as np
 import pytest
 
-from tests.builders.small_search import Doc, bm25, index_of
+from tests.builders.small_corpus import Doc
+from tests.builders.small_search import bm25, index_of
 from vocabtool import Hits, Index
 from vocabtool.cli.main import cli
 from vocabtool.errors import NotFound, OperatorFailed, UnsupportedFormat, VocabtoolError

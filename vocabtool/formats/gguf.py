@@ -95,7 +95,7 @@ def _tokenizer(fields: dict[str, Any]) -> GGUFTokenizer:
         return fields[name] if type(fields.get(name)) is wanted else default
 
     def numbers(name: str, kinds: str) -> NDArray[Any]:
-        stored = value(name, np.ndarray, np.zeros(0, np.int32))
+        stored: NDArray[Any] = value(name, np.ndarray, np.zeros(0, np.int32))
         return stored if stored.dtype.kind in kinds else stored[:0]
 
     return GGUFTokenizer(

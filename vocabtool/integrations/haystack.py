@@ -327,8 +327,7 @@ class VocabtoolDocumentStore:
                     record["length"] = length
             kept = {shared.HAYSTACK: json.dumps(record)} if record else {}
             rows.append(Stored(document.id, document.content or "", {**fields, **kept}))
-        if without and self.index.can_encode:
-            encoder = self.index.encoder
+        if without and (encoder := self.index.encoder) is not None:
             matrix[without] = encoder.encode([rows[place].text for place in without])
         return writer.add(rows, matrix, on_existing=on_existing)
 

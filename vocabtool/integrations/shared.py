@@ -23,7 +23,7 @@ from datetime import date
 from functools import wraps
 from itertools import repeat
 from threading import Lock
-from typing import Any, Concatenate, Final, Literal, NoReturn, ParamSpec, TypeVar
+from typing import Any, Final, Literal, NoReturn, ParamSpec, TypeVar
 
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.errors import InvalidCondition, VocabtoolError
@@ -51,7 +51,6 @@ WANTED: Final = (
 WRITING: Final[defaultdict[str, Lock]] = defaultdict(Lock)
 
 P = ParamSpec("P")
-Self = TypeVar("Self")
 Result = TypeVar("Result")
 
 
@@ -99,13 +98,13 @@ def delete(index: Index, ids: Iterable[str] | None = None, where: str | None = N
 
 
 def in_thread(
-    method: Callable[Concatenate[Self, P], Result],
-) -> Callable[Concatenate[Self, P], Coroutine[Any, Any, Result]]:
+    method: Callable[P, Result],
+) -> Callable[P, Coroutine[Any, Any, Result]]:
     """Return an asynchronous method that calls ``method`` in another thread."""
 
     @wraps(method)
-    async def run(self: Self, /, *args: P.args, **kwargs: P.kwargs) -> Result:
-        return await asyncio.to_thread(method, self, *args, **kwargs)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> Result:
+        return await asyncio.to_thread(method, *args, **kwargs)
 
     return run
 

@@ -304,7 +304,7 @@ def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Piec
         raise InvalidFile(f"the unknown piece has id {unknown_id}, wanted 0 or more")
     trie = DoubleArray(model.vector(0, "<u4"))
     entries: list[bytes] = []
-    id_lists = []
+    id_lists: list[NDArray[np.int64]] = []
     for root, prefix in ((0, b""), (model.uint(3), indicator)):  # words, then suffixes
         keys, stored = trie.walk(root)
         numbers = stored >> ID_SHIFT & ID_MASK
