@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import doctest
 import os
 import pty
@@ -21,6 +20,7 @@ import pytest
 
 import vocabtool
 import vocabtool.documents
+from tests.cli.running import read_terminal
 from tests.conftest import ROOT
 from vocabtool import choices
 from vocabtool.vocabulary import Kind
@@ -64,13 +64,9 @@ def run_on_terminal(command: list[str], folder: Path, environ: dict[str, str]) -
     with errors.open("wb") as stderr:
         process = subprocess.Popen(command, stdout=inner, stderr=stderr, env=environ, cwd=folder)
     os.close(inner)
-    shown = b""
-    with contextlib.suppress(OSError):  # the other end is closed
-        while piece := os.read(outer, 65536):
-            shown += piece
-    os.close(outer)
+    shown = read_terminal(outer).decode()
     process.wait()
-    return errors.read_text("utf-8") + shown.decode().replace("\r\n", "\n")
+    return errors.read_text("utf-8") + shown.replace("\r\n", "\n")
 
 
 def run_pycon(session: str, names: dict[str, Any], page: str) -> None:

@@ -51,15 +51,6 @@ def test_rows_for_programs(here: Path) -> None:
     assert told(*DIFF, cwd=here) == (ROWS, summary)
 
 
-def test_a_terminal_gets_tables(here: Path) -> None:
-    """Overlap, kinds, samples, use: what is asked in one command."""
-    shown = on_terminal(here, *DIFF, "--corpus", "corpus.txt")
-    lines = [" ".join(line.split()) for line in shown.splitlines()]
-    assert {"A one.txt: 6 entries", "common 2 33.33% 50.00%", "B 4 66.67%"} <= set(lines)
-    assert {"only B 2 33.33%", "dog 2"} <= set(lines)
-    assert "vocabtool:" not in shown
-
-
 def test_limits(here: Path) -> None:
     """``--limit`` holds for each list, in any format and on a terminal."""
     assert diff(here, "--limit", "1").splitlines()[1:] == [ROWS.splitlines()[i] for i in (1, 3, 7)]

@@ -190,15 +190,6 @@ def test_an_update_loses_no_field(index: str, tmp_path: Path) -> None:
     output("index", more, "-o", index, *given, "--keep", "lang", "--quiet")
 
 
-def test_search_explains(index: str) -> None:
-    """Each word is told apart, and each hit says why it stands where it does."""
-    shown = output("search", index, "use Xapian", "--explain", "-k", "1")
-    for line in ("Xapian  unknown to the model, in 1 document, counted 1.5 times", "1. a  ("):
-        assert line in shown
-    assert "I love to [use] [Xapian]" in shown
-    assert "keywords rank 1" in shown
-
-
 def test_an_unknown_number_counts_like_a_known_word(index: str) -> None:
     """Which is said, since it is not what a person expects of an unknown word."""
     said = "counted like a known word, because it is a number or one character"
@@ -241,13 +232,6 @@ def test_what_helps_against_damage(index: str) -> None:
     assert "no damage: 4 documents" in output("verify", index)
 
 
-def test_nothing_found_suggests_a_spelling(index: str) -> None:
-    """Nothing is said plainly, with a word of the corpus that is spelled nearly so."""
-    shown = output("search", index, "Xapain")
-    assert "nothing found\n" in shown
-    assert "Xapain: did you mean Xapian?" in shown.replace("xapian", "Xapian")
-
-
 def test_delete_compact_verify(index: str) -> None:
     """Deleted documents are gone at once, their space after compacting; verify says what is."""
     output("delete", index, "a", "b")
@@ -285,20 +269,6 @@ def test_calibrate_keeps_what_it_found(tmp_path: Path) -> None:
     assert calibration is not None
     assert calibration.a == kept["a"]
     assert answer("search", folder, "number3")["query"]["a"] == kept["a"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("search", "nowhere", "x"), "nowhere: no such folder"),
-        (("calibrate", "nowhere"), "nowhere: no such folder"),
-        (("index", "nowhere.txt", "-o", "made", "--model", "nothing"), "nowhere.txt: no such file"),
-    ],
-)
-def test_what_is_not_there(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    """Bad input is exit code 3, no traceback, and nothing is left behind."""
-    assert message in errors(*arguments, cwd=tmp_path)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_index_of_shards_needs_no_model(corpus: Path, tmp_path: Path) -> None:

@@ -120,14 +120,6 @@ def test_words_json(here: Path) -> None:
     assert words[1]["base64"] == base64.b64encode(b"\xc3\xbc\xff").decode()
 
 
-def test_a_terminal_gets_tables(here: Path) -> None:
-    """On a terminal oov draws tables: what was counted, and what came of it."""
-    shown = on_terminal(here, "oov", "model", "corpus.txt")
-    lines = [" ".join(line.split()) for line in shown.splitlines()]
-    assert {"model model", "rule lower-case A to Z", "tokens 4 11 36.36%"} <= set(lines)
-    assert {"cat, 1 1 near cat the Cat, naïve", "8 100.00% 63.64%"} <= set(lines)
-
-
 def test_json(here: Path) -> None:
     """The JSON of oov, whole: what a person counts."""
     assert json.loads(oov(here, "corpus.txt", "--format", "json")) == {

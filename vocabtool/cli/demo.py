@@ -74,9 +74,8 @@ def _docstrings(node: Any, name: str) -> Iterator[tuple[str, str]]:
 
 
 def save_encoder(folder: Path, texts: Sequence[str]) -> Path:
-    """Train a small encoder, and save it: a TensorFlow SavedModel that contains all text
-    processing, or a file of word vectors if TensorFlow is not installed.
-    """
+    """Train a small encoder, and save it: a TensorFlow SavedModel that takes texts, or a file of
+    word vectors if TensorFlow is not installed."""
     try:
         tf: Any = import_tensorflow()
     except UnsupportedFormat:
@@ -96,8 +95,7 @@ def save_encoder(folder: Path, texts: Sequence[str]) -> Path:
     def encode(inputs: Any) -> Any:
         lower = tf.strings.lower(inputs, encoding="utf-8")
         spaced = tf.strings.regex_replace(lower, r"([^\pL\pM\pN_\s])", r" \1 ")
-        tokens = tf.compat.v1.strings.split(spaced, result_type="SparseTensor")
-        ids = model.words.lookup(tokens)
+        ids = model.words.lookup(tf.compat.v1.strings.split(spaced, result_type="SparseTensor"))
         return tf.nn.safe_embedding_lookup_sparse(model.vectors, ids, combiner="mean")
 
     model.__call__ = encode
@@ -108,10 +106,7 @@ def save_encoder(folder: Path, texts: Sequence[str]) -> Path:
 def draw_questions(
     documents: Sequence[Document], words: Words, index: Index, *, unknown: bool
 ) -> Iterator[tuple[str, str]]:
-    """Yield pairs of a question (see ``EXPLANATION``) and the id of the document it was made from.
-
-    ``unknown``: whether one of its words is unknown.
-    """
+    """Yield questions (see ``EXPLANATION``), each with the id of the document it was made from."""
     texts = [document.text.lower() for document in documents]
     words_of = [list(dict.fromkeys(re.findall(r"\b[a-z]{5,20}\b", text))) for text in texts]
     frequency = Counter(word for row in words_of for word in row)
@@ -193,8 +188,9 @@ def tell_story(folder: Path) -> None:
         _row(kind, counts)
         click.echo(f"    such as: {questions[0][0]}  (from {questions[0][1]})")
     _row("both kinds", sums)
-    click.echo(EXPLANATION)
-    click.echo(f"  $ vocabtool search {quote(index.name)} {quote(questions[0][0])} --explain")
+    click.echo(
+        f"{EXPLANATION}\n  $ vocabtool search {quote(index.name)} {quote(questions[0][0])} --explain"
+    )
     click.echo(f"\nAll files are in {folder}. The demo took {time.perf_counter() - start:.0f} s.")
 
 

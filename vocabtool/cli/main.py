@@ -112,7 +112,7 @@ def cli(config: str | None) -> None:
     "folder", default="vocabtool-demo", type=click.Path(file_okay=False), metavar="[DIR]"
 )
 def demo_command(folder: str) -> None:
-    """Demonstrate all steps offline, in under a minute, on Python's own documentation.
+    """Demonstrate all steps offline, on Python's own documentation.
 
     The demo trains a small sentence encoder, extracts its vocabulary, and reports which words the
     encoder does not know. Then it builds an index, and asks two kinds of questions: in other words
