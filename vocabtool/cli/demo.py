@@ -188,9 +188,8 @@ def tell_story(folder: Path) -> None:
         _row(kind, counts)
         click.echo(f"    such as: {questions[0][0]}  (from {questions[0][1]})")
     _row("both kinds", sums)
-    click.echo(
-        f"{EXPLANATION}\n  $ vocabtool search {quote(index.name)} {quote(questions[0][0])} --explain"
-    )
+    command = f"$ vocabtool search {quote(index.name)} {quote(questions[0][0])} --explain"
+    click.echo(f"{EXPLANATION}\n  {command}")
     click.echo(f"\nAll files are in {folder}. The demo took {time.perf_counter() - start:.0f} s.")
 
 
