@@ -27,8 +27,7 @@ from vocabtool.errors import UnsupportedFormat
 from vocabtool.tokenization.checked_model import import_tensorflow
 from vocabtool.vocabulary import printable
 
-MIN_CHARACTERS: Final = 60  # of a text; "Return x." is too short
-MIN_DOCUMENTS: Final = 1_000  # for training word vectors
+MIN_CHARACTERS, MIN_DOCUMENTS = 60, 1_000  # "Return x." is too short; few texts train no vectors
 SKIPPED: Final = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test"})
 MODEL_WORDS: Final = 3_000  # rarer words are unknown to the model
 QUESTIONS: Final = 100  # of each kind
@@ -60,8 +59,8 @@ def documentation() -> list[Document]:
                 if len(text) >= MIN_CHARACTERS:
                     texts.setdefault(name, text)
     if len(texts) < MIN_DOCUMENTS:
-        wanted = f"{MIN_DOCUMENTS:,} texts of Python's own documentation, got {len(texts):,}"
-        raise NotFound(f"{library}: expected at least {wanted}; use a Python with its .py files")
+        got = f"got {len(texts):,} texts, wanted at least {MIN_DOCUMENTS:,}"
+        raise NotFound(f"{library}: Python's own documentation is not in its .py files: {got}")
     return [Document(name, f"{name}\n\n{text}", {}) for name, text in texts.items()]
 
 
