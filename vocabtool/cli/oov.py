@@ -38,11 +38,12 @@ def _limits(
     limits: dict[LimitedFigure, float] = {}
     figures = {name: name for name in get_args(LimitedFigure)}
     for text in texts:
-        name, _, limit = text.rpartition("=")
-        if (name or "unknown") not in figures:
+        name, equals, limit = text.rpartition("=")
+        name = name if equals else "unknown"
+        if name not in figures:
             names = ", ".join(figures)
             raise click.BadParameter(f"expected one of {names} before '=', got {name!r}")
-        figure: LimitedFigure = figures[name or "unknown"]
+        figure: LimitedFigure = figures[name]
         limits[figure] = _limit(figure, limit)
     return limits
 
