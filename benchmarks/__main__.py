@@ -237,10 +237,13 @@ def summary(found: Mapping[str, list[Run]]) -> Iterator[str]:
         peer = cell(tables, row.table, row.peer_row or row.row, row.peer)
         if ours is not None and peer is not None:
             yield f"| {row.shown} | **{ours}** | {peer}, {row.against} |"
-    every = [facts for runs in found.values() for facts, _ in runs]
-    machines, dates = ({facts[name] for facts in every} for name in ("system", "date"))
+    every = [facts for row in SUMMARY for facts, _ in found.get(row.script, [])]
+    machines, commits = ({facts[name] for facts in every} for name in ("system", "commit"))
     yield ""
-    yield f"Measured on {', '.join(sorted(machines))} ({', '.join(sorted(dates))})."
+    yield (
+        f"Measured on {', '.join(sorted(machines))}, at the commits {', '.join(sorted(commits))}. "
+        "The code has changed since."
+    )
 
 
 def shown(name: str, title: str | None, found: Mapping[str, list[Run]]) -> str:
