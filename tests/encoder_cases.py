@@ -39,15 +39,12 @@ class Case(NamedTuple):
 
 
 def write_vectors(path: Path, words: list[str], matrix: NDArray[Any]) -> Path:
-    """An archive as users save it."""
     with path.open("wb") as file:
         np.savez(file, words=np.array(words), vectors=matrix)
     return path
 
 
 def put(name: str, text: str | bytes) -> Callable[[Path], None]:
-    """Writes a file of a model."""
-
     def change(model: Path) -> None:
         (model / name).write_bytes(text if isinstance(text, bytes) else text.encode())
 
@@ -81,7 +78,6 @@ def _mean(texts: list[bytes]) -> NDArray[Any]:
 
 
 def lengths(texts: list[str]) -> list[list[float]]:
-    """A model that a person can compute."""
     return [[len(text), text.count("e"), len(text.split())] for text in texts]
 
 
@@ -90,8 +86,6 @@ def halves(texts: list[str]) -> list[list[float]]:
 
 
 def python(folder: Path) -> Case:
-    """A function."""
-
     def oracle(texts: list[bytes]) -> NDArray[Any]:
         return np.array(lengths([text.decode("utf-8", "replace") for text in texts])).reshape(-1, 3)
 
@@ -149,7 +143,6 @@ PIECES = [
 
 
 def model2vec(folder: Path) -> Case:
-    """A folder that the library wrote."""
     library: Any = pytest.importorskip("model2vec", reason="the oracle model2vec is missing")
     rows = np.random.default_rng(6).standard_normal((len(PIECES), 6)).astype(np.float32)
     for name, matrix in (("model", rows), ("other", rows + 1)):

@@ -25,7 +25,6 @@ TEXT = tf.TensorSpec([None], tf.string, "texts")
 
 
 def weights(rows: int = len(WORDS), columns: int = DIM, seed: int = 0) -> Tensor:
-    """A matrix of normal numbers."""
     return np.random.default_rng(seed).normal(size=(rows, columns)).astype(np.float32)
 
 
@@ -51,7 +50,6 @@ class Mean(tf.Module):  # type: ignore[misc] # TensorFlow carries no types
         )
 
     def dense(self, means: Tensor) -> Tensor:
-        """The layers."""
         return tf.nn.relu(means @ self.first) @ self.second
 
 
@@ -113,12 +111,6 @@ def shaped(*shape: int | None) -> Callable[[Path], None]:
     return lambda folder: serving(folder, given=tf.TensorSpec(shape, tf.string, "texts"))
 
 
-def scalar_to_row(folder: Path) -> None:
-    """A text in, a vector out: neither in a batch."""
-    module, scalar = Mean(), tf.TensorSpec([], tf.string)
-    serve(folder, module, lambda text: {"vectors": module.embed(text[None])[0]}, scalar)
-
-
 def signatures(*names: str) -> Callable[[Path], None]:
     """Several signatures, each of other vectors: multiples of the first's."""
 
@@ -153,7 +145,6 @@ def tf1_graph(
 
 
 def hub_module(folder: Path) -> None:
-    """A module of TensorFlow 1's hub: no tags."""
     tf1_graph(folder, name="default", tags=())
 
 
@@ -191,13 +182,7 @@ def ids(
     return build
 
 
-def no_texts(folder: Path) -> None:
-    """Images in."""
-    serve(folder, tf.Module(), tf.identity, tf.TensorSpec([None, 4]))
-
-
 def two_inputs(folder: Path) -> None:
-    """A question and an answer."""
     module = Mean()
     specs = [tf.TensorSpec([None], tf.string, name) for name in ("question", "answer")]
     serve(folder, module, lambda a, b: {"vectors": module.embed(a) + module.embed(b)}, *specs)
@@ -263,14 +248,11 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
     "serving": serving,
     "two_signatures": signatures("first", "second"),
     "one_signature": signatures("embed"),
-    "default_among": signatures("a", "serving_default"),
     "two_outputs": lambda folder: serving(folder, twice=lambda found: found * 2),
     "default_output": lambda folder: serving(folder, default=lambda found: found * 2),
     "with_scores": lambda folder: serving(folder, scores=lambda found: found[:, 0]),
     "columns": shaped(None, 1),
-    "unranked": lambda folder: serving(folder, given=tf.TensorSpec(None, tf.string, "texts")),
     "scalar": shaped(),
-    "scalar_to_row": scalar_to_row,
     "single": shaped(1),
     "batch_of_4": shaped(4),
     "tf1_graph": tf1_graph,
@@ -281,19 +263,15 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
     "ids_of_4": ids(None, 4, dtype=tf.int64),
     "ids_single": ids(1, None),
     "float64": output(lambda found: tf.cast(found, tf.float64)),
-    "float16": output(lambda found: tf.cast(found, tf.float16)),
     "bfloat16": output(lambda found: tf.cast(found, tf.bfloat16)),
     "rank_3": output(lambda found: found[:, None]),
     "ragged": output(tf.RaggedTensor.from_tensor),
-    "integers": output(lambda found: tf.cast(found, tf.int32)),
     "one_row": output(lambda found: tf.reduce_mean(found, 0, keepdims=True)),
-    "no_texts": no_texts,
     "two_inputs": two_inputs,
     "reading_files": reading_files,
     "running_python": running_python,
     "numbers_looked_up": numbers_looked_up,
     "padded": padded,
-    "of_unknown_shape": output(lambda found: tf1.placeholder_with_default(found, None)),
     "by_hash": by_hash,
 }
 

@@ -45,7 +45,6 @@ def batches(
     start: int = 0,
     **read: Unpack[ReadArguments],
 ) -> Iterator[Batch]:
-    """Batches, counted in what is given."""
     if log is None and skipped is not None:
         log = ReadLog(skipped)
     options = ReadOptions(**read)
@@ -71,22 +70,18 @@ def parts(path: Path, **read: Unpack[ReadArguments]) -> list[tuple[str, str]]:
 
 
 def binary(column: pa.Array) -> list[bytes]:
-    """Strings that need not be UTF-8."""
     return cast(list[bytes], column.view(pa.binary()).to_pylist())
 
 
 def texts_of(found: Iterable[Batch]) -> list[bytes]:
-    """The texts of some batches, as bytes."""
     return [text for batch in found for text in binary(batch.texts)]
 
 
 def ids_of(found: Iterable[Batch]) -> list[str]:
-    """The ids of some batches."""
     return [id_ for batch in found for id_ in batch.id_array().to_pylist()]
 
 
 def numbered(found: Iterable[Batch]) -> list[tuple[int, bytes]]:
-    """Each text with its number."""
     return [
         pair
         for batch in found

@@ -53,11 +53,7 @@ def test_notebook(tmp_path: Path) -> None:
     ("content", "reason"),
     [
         (b"", "not JSON"),
-        (b"[" * 100_000, "not JSON"),
-        (b"[]", "list of cells"),
-        (b'{"worksheets": []}', "list of cells"),
         (b'{"cells": {}}', "list of cells"),
-        (notebook({"source": "a"}, 7), "cell 2: expected an object"),
         (notebook({"source": ["a", 7]}), "cell 1: expected an object with text in its key"),
     ],
 )
@@ -184,7 +180,6 @@ ENTITIES = (
 
 
 def with_body(path: Path, body: str) -> Path:
-    """A Word document whose XML is given."""
     docx = pytest.importorskip("docx", reason="the extra documents is not installed")
     docx.Document().save(str(path))
     with zipfile.ZipFile(path) as archive:
@@ -192,19 +187,6 @@ def with_body(path: Path, body: str) -> Path:
     space = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
     xml = f"{ENTITIES}<w:document {space}><w:body>{body}</w:body></w:document>"
     return zipped(path, **members | {"word/document.xml": xml})
-
-
-def test_parts_of_docx(tmp_path: Path) -> None:
-    """Inserted text and content controls are read, deleted text and text boxes are not."""
-    run = "<w:r><w:t>{}</w:t></w:r>".format
-    body = (
-        f"<w:p>{run('one')}<w:ins>{run(' two')}</w:ins><w:del><w:r><w:delText>no</w:delText></w:r>"
-        f"</w:del></w:p><w:sdt><w:sdtContent><w:p>{run('in a control')}</w:p></w:sdtContent>"
-        f"</w:sdt><w:p><w:r><w:pict><w:txbxContent><w:p>{run('box')}</w:p></w:txbxContent>"
-        "</w:pict></w:r></w:p>"
-    )
-    wanted = [("", "one two\n\nin a control")]
-    assert parts(with_body(tmp_path / "a.docx", body)) == wanted
 
 
 def test_hostile_docx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

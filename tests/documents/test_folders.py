@@ -52,7 +52,6 @@ def read(folder: Path, root: Path, **options: object) -> list[str]:
 
 
 def untracked(folder: Path) -> list[str]:
-    """The files that git would add."""
     listed = git(folder, "ls-files", "-z", "--others", "--exclude-standard").split("\0")
     return sorted(path for path in listed if path and "/." not in f"/{path}")
 
@@ -123,17 +122,20 @@ def test_include_and_exclude(tmp_path: Path) -> None:
         list(batches(str(tmp_path), ReadOptions(include=["*.nothing"])))
 
 
-def test_binary_files_and_configuration(tmp_path: Path) -> None:
-    """A file with a zero byte, and JSON that is no array of objects, are left out and counted."""
+def test_files_that_are_not_read(tmp_path: Path) -> None:
+    """Binary files, JSON that is no array of objects, pipes, and links that lead elsewhere."""
     (tmp_path / "video.ts").write_bytes(b"G\0" * 100)
     (tmp_path / "late.c").write_bytes(b"int a;\n" * 2000 + b"\0")
     write(tmp_path / "package.json", '{"name": "x"}')
     write(tmp_path / "numbers.json", "[1, 2]")
     write(tmp_path / "rows.json", ' [ {"text": "a"}]')
-    os.mkfifo(tmp_path / "pipe.md")  # is not opened to look at it
-    assert read(tmp_path, tmp_path) == ["late.c", "pipe.md", "rows.json"]
+    os.mkfifo(tmp_path / "pipe.md")
+    (tmp_path / "inside.c").symlink_to("late.c")
+    (tmp_path / "outside.md").symlink_to(Path(__file__))
+    assert read(tmp_path, tmp_path) == ["inside.c", "late.c", "rows.json"]
     (note,) = left_out(tmp_path)
-    assert "3 files skipped: 2 .json, 1 binary;" in note
+    for told in ("5 files skipped: 2 .json", "1 binary", "1 pipe or ", "1 link to outside"):
+        assert told in note
 
 
 def test_hostile_patterns(tmp_path: Path) -> None:

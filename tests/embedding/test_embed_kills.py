@@ -45,19 +45,16 @@ class Runs:
         self.wanted = files_of(folder / "whole")
 
     def command(self, out: Path) -> list[str]:
-        """As a user starts it."""
         options = ["--id-field", "id", "--keep", "title", "--shard-rows", str(SHARD), "--quiet"]
         options += ["--batch-size", "20", "-o", str(out)]
         command = [sys.executable, "-m", "vocabtool", "embed", str(self.corpus)]
         return [*command, "--model", MODEL, *options]
 
     def start(self, out: Path) -> subprocess.Popen[bytes]:
-        """Begin, or go on."""
         command, environment = self.command(out), self.environment
         return subprocess.Popen(command, env=environment, cwd=ROOT, start_new_session=True)
 
     def finish(self, out: Path) -> None:
-        """Go on until all is done."""
         assert self.start(out).wait(timeout=120) == 0
 
     def encoded(self) -> Counter[str]:
@@ -68,13 +65,11 @@ class Runs:
         return Counter(name for _, name in whole if name in self.names)
 
     def forget(self) -> None:
-        """Begin the log anew."""
         Path(self.environment[LOG]).unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """The corpus, and a whole run."""
     return Runs(tmp_path_factory.mktemp("kills"))
 
 
@@ -169,7 +164,6 @@ def test_an_interrupted_run_goes_on(runs: Runs) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 32 kB."""
     folder = tmp_path / "disk"
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(folder)]

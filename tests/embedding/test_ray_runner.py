@@ -24,9 +24,8 @@ SHARD: Final = 200
 MODEL: Final = "python:tests.counted_letters:logged"
 
 
-def command(corpus: Path, out: Path, *options: str) -> list[str]:
-    """As a user starts it."""
-    given = ["--model", MODEL, "-o", str(out), "--shard-rows", str(SHARD), "--batch-size", "20"]
+def command(corpus: Path, out: Path, *options: str, model: str = MODEL) -> list[str]:
+    given = ["--model", model, "-o", str(out), "--shard-rows", str(SHARD), "--batch-size", "20"]
     return [sys.executable, "-m", "vocabtool", "embed", str(corpus), *given, *options]
 
 
@@ -85,3 +84,38 @@ def test_what_fails_in_a_worker_is_told_as_anywhere(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert b"error: %b:2: not JSON" % bytes(tmp_path / "corpus.jsonl") in done.stderr
     assert not any(b"Traceback" in line for line in done.stderr.split(b"vocabtool: error: ")[1:])
+
+
+CHANGING = """
+import os
+from vocabtool.errors import InvalidFile
+
+def opened(process):
+    if os.getpid() != process:
+        raise InvalidFile("the model's files have changed")
+    return Model()
+
+class Model:
+    fingerprint = "same"
+
+    def __call__(self, texts):
+        return [[1.0]] * len(texts)
+
+    def __reduce__(self):
+        return opened, (os.getpid(),)
+
+model = Model()
+"""
+
+
+def test_a_model_that_a_worker_cannot_open_is_told(tmp_path: Path) -> None:
+    """With its own message, and not as a dead actor."""
+    (tmp_path / "changing.py").write_text(CHANGING)
+    (tmp_path / "corpus.txt").write_text("a\n")
+    asked = command(
+        tmp_path / "corpus.txt", tmp_path / "out", "--ray", "1", model="python:changing:model"
+    )
+    given = environment(tmp_path / "log") | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    done = subprocess.run(asked, env=given, cwd=ROOT, capture_output=True)
+    assert done.returncode == 3
+    assert b"error: the model's files have changed" in done.stderr

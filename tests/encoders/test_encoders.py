@@ -27,13 +27,11 @@ TEXTS = [
 
 @pytest.fixture(scope="module", params=sorted(BUILDERS))
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
-    """Each kind."""
     return BUILDERS[request.param](tmp_path_factory.mktemp("encoder"))
 
 
 @pytest.fixture(scope="module")
 def encoder(case: Case) -> Encoder:
-    """Opened once."""
     return case.open()
 
 

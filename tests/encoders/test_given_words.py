@@ -15,7 +15,6 @@ import pytest
 
 from tests.builders import embedding_server
 from tests.builders.word_piece import tokenizer_of
-from tests.conftest import ROOT
 from tests.counted_letters import encode
 from tests.encoder_cases import MATRIX, PIECES, WORDS, write_vectors
 from vocabtool import Encoder, Words, embed, extract, open_encoder
@@ -85,22 +84,8 @@ def test_a_server_has_them_too() -> None:
     pytest.importorskip("urllib3", reason="the extra http is not installed")
     with embedding_server.serve() as server:
         encoder = open_encoder(server.model, vocabulary=["love", "to", "use", "i"])
-        assert unknown(pickle.loads(pickle.dumps(encoder))) == unknown(encoder)
-    assert unknown(encoder) == [["xapian"], ["question"], ["lucene"], ["日本"]]
-    assert "vocabulary" not in encoder.options.to_record()
-
-
-def test_an_open_encoder_is_not_changed() -> None:
-    """Its copy has the words."""
-    encoder = open_encoder(encode)
-    assert unknown(open_encoder(encoder, vocabulary=WORDS, rule="lower")) == OF_WORDS
-    assert encoder.words is None
-
-
-def test_the_guessed_rule_is_told(tmp_path: Path) -> None:
-    """A file of word vectors states none."""
-    encoder = open_encoder(encode, vocabulary=write_vectors(tmp_path / "v.npz", WORDS, MATRIX))
-    assert any("no --rule given: using keras" in note for note in encoder.notes)
+        for each in (encoder, pickle.loads(pickle.dumps(encoder))):
+            assert unknown(each) == [["xapian"], ["question"], ["lucene"], ["日本"]]
 
 
 def test_refused(tmp_path: Path) -> None:
@@ -157,11 +142,3 @@ def test_an_encoding_in_the_cache_of_tiktoken(
     encoder = open_encoder(encode, vocabulary="tiktoken:cl100k_base", rule="tiktoken:cl100k_base")
     assert encoder.words is not None
     assert encoder.words.pieces("love") == ["lo", "v", "e"]
-
-
-def test_words_of_a_graph() -> None:
-    """Its rule is recovered from it."""
-    encoder = open_encoder(encode, vocabulary=ROOT / "data" / "sentence_encoder")
-    assert encoder.words is not None
-    assert encoder.words.unknown("I love to use Xapian!") == ["xapian"]
-    assert (encoder.words.rule, encoder.words.how) == (None, "recovered")

@@ -34,7 +34,6 @@ RANDOM = np.random.default_rng(7)
 
 
 def trained(kind: str) -> Any:
-    """A small tokenizer of each kind of model."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     if kind == "WordPiece":
@@ -58,7 +57,6 @@ def trained(kind: str) -> Any:
 
 
 def matrix_for(tokenizer: Any, dtype: str) -> NDArray[Any]:
-    """A row for each entry."""
     rows = RANDOM.standard_normal((tokenizer.get_vocab_size(), 16))
     return (rows * 40).astype(dtype) if dtype == "int8" else rows.astype(dtype)
 
@@ -87,31 +85,23 @@ def test_model2vec(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
-@pytest.mark.parametrize(
-    ("with_mapping", "with_weights"), [(True, True), (True, False), (False, True)]
-)
-def test_weights_and_mapping(
-    with_mapping: bool, with_weights: bool, dtype: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("more", [("mapping", "weights"), ("mapping",), ("weights",)])
+def test_weights_and_mapping(more: tuple[str, ...], dtype: str, tmp_path: Path) -> None:
     """A row for several tokens, and a weight for each token."""
-    count = len(PIECES)
-    matrix = matrix_for(tokenizer_of(PIECES), dtype)
-    mapping = RANDOM.integers(0, 5, count) if with_mapping else None
-    model2vec.StaticModel(
-        matrix[:5] if with_mapping else matrix,
-        tokenizer_of(PIECES),
-        weights=RANDOM.random(count).astype(np.float32) if with_weights else None,
-        token_mapping=mapping,
-    ).save_pretrained(tmp_path)
-    library = model2vec.StaticModel.from_pretrained(tmp_path)
-    encoder = open_encoder(tmp_path)
-    np.testing.assert_allclose(encoder.encode(TEXTS), library.encode(TEXTS), rtol=1e-6, atol=1e-6)
+    count, matrix = len(PIECES), matrix_for(tokenizer_of(PIECES), dtype)
+    given: dict[str, Any] = {}
+    if "mapping" in more:
+        given, matrix = {"token_mapping": RANDOM.integers(0, 5, count)}, matrix[:5]
+    if "weights" in more:
+        given["weights"] = RANDOM.random(count).astype(np.float32)
+    model2vec.StaticModel(matrix, tokenizer_of(PIECES), **given).save_pretrained(tmp_path)
+    wanted = model2vec.StaticModel.from_pretrained(tmp_path).encode(TEXTS)
+    np.testing.assert_allclose(open_encoder(tmp_path).encode(TEXTS), wanted, rtol=1e-6, atol=1e-6)
 
 
 def saved_by_sentence_transformers(
     folder: Path, *, normalize: bool = False, most: int | None = None, **more: Any
 ) -> Any:
-    """The library's own model, and its folder."""
     library = pytest.importorskip(
         "sentence_transformers", reason="the extra sentence-transformers is not installed"
     )
@@ -152,19 +142,6 @@ def test_sentence_transformers(
     assert Words.of(tmp_path).unknown("love Lucene") == ["lucene"]
 
 
-def test_prompts(tmp_path: Path) -> None:
-    """Those that sentence-transformers saved; the tokens of the prompt count in the limit."""
-    more: Any = {"prompts": {"query": "use ", "document": "love to "}}
-    library = saved_by_sentence_transformers(tmp_path, most=5, **more)
-    encoder = open_encoder(tmp_path)
-    assert (encoder.kind, encoder.max_tokens) == ("model2vec", 3)
-    for found, wanted in (
-        (encoder.encode(TEXTS), library.encode_document(TEXTS, show_progress_bar=False)),
-        (encoder.encode_queries(TEXTS), library.encode_query(TEXTS, show_progress_bar=False)),
-    ):
-        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
-
-
 def test_tokenlearn() -> None:
     """A real model of 276,326 tokens in 10,000 rows of int8: the library's vectors, and its own."""
     package: Any = pytest.importorskip("static_model", reason="tokenlearn-static-model is missing")
@@ -182,7 +159,6 @@ def test_tokenlearn() -> None:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A sound folder, to change."""
     rows = np.arange(len(PIECES) * 3, dtype=np.float32).reshape(-1, 3)
     folder = tmp_path / "model"
     model2vec.StaticModel(rows, tokenizer_of(PIECES)).save_pretrained(folder)
@@ -210,15 +186,13 @@ def test_ways_to_name_it(model: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert subprocess.check_output(command, env=environment(), text=True) == "set()\n"
 
 
-@pytest.mark.parametrize(
-    ("file", "same"), [("README.md", True), ("modules.json", True), ("tokenizer.json", False)]
-)
-def test_fingerprint(model: Path, file: str, same: bool) -> None:
+@pytest.mark.parametrize("file", ["README.md", "modules.json", "tokenizer.json"])
+def test_fingerprint(model: Path, file: str) -> None:
     """Tensors, tokenizer and settings count, and nothing else."""
     before = open_encoder(model).fingerprint
     with (model / file).open("ab") as changed:
         changed.write(b"\n")
-    assert (open_encoder(model).fingerprint == before) is same
+    assert (open_encoder(model).fingerprint == before) is (file != "tokenizer.json")
     edit(model, normalize=True)
     assert open_encoder(model).fingerprint != before
 
@@ -229,8 +203,6 @@ def edit(model: Path, **values: object) -> None:
 
 
 def tensors(**changed: Any) -> Callable[[Path], None]:
-    """Replace tensors; ``None`` removes one."""
-
     def change(model: Path) -> None:
         file = model / "model.safetensors"
         held = {**load_file(file), **changed}
@@ -242,8 +214,6 @@ def tensors(**changed: Any) -> Callable[[Path], None]:
 def header(
     stated: object, values: bytes = b"", length: int | None = None
 ) -> Callable[[Path], None]:
-    """A file of tensors with any header."""
-
     def change(model: Path) -> None:
         text = stated if isinstance(stated, bytes) else json.dumps(stated).encode()
         start = struct.pack("<Q", len(text) if length is None else length)
@@ -266,39 +236,16 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
         InvalidFile,
         "the header needs 100 bytes, but only 2 are left",
     ),
-    "no JSON": (header(b"{]"), InvalidFile, "not JSON"),
-    "no object": (header(b"{" * 200_000, length=200_000), InvalidFile, "JSON"),
-    "text": (header({"embeddings": "x"}), InvalidFile, "'embeddings' is a text"),
-    "shape": (embeddings(shape="x"), InvalidFile, "its shape is a text"),
     "negative": (embeddings(shape=[-1, -1]), InvalidFile, "invalid shape or data_offsets"),
-    "rank": (embeddings(shape=[1] * 9), InvalidFile, "invalid shape or data_offsets"),
     "fraction": (embeddings(data_offsets=[0, 1.5]), InvalidFile, "invalid shape or data_offsets"),
-    "three": (embeddings(data_offsets=[0, 1, 2]), InvalidFile, "invalid shape or data_offsets"),
     "beyond": (embeddings(shape=[1 << 30, 1 << 30]), InvalidFile, "damaged or truncated"),
-    "far": (embeddings(data_offsets=[4, 4 + 4 * len(PIECES)]), InvalidFile, "truncated"),
     "type": (embeddings(dtype="BF16"), UnsupportedFormat, "BF16.*wanted one of F64"),
-    "type no text": (embeddings(dtype=[]), UnsupportedFormat, "wanted one of F64"),
-    "vector": (embeddings(shape=[len(PIECES)]), InvalidFile, "wanted a matrix"),
     "no numbers": (tensors(embeddings=ROWS > 0), InvalidFile, "wanted a matrix.*bool"),
-    "no rows": (embeddings(shape=[0, 4], data_offsets=[0, 0]), InvalidFile, "wanted a matrix"),
-    "no columns": (embeddings(shape=[1 << 61, 0], data_offsets=[0, 0]), InvalidFile, "matrix"),
     "few rows": (tensors(embeddings=ROWS[1:]), InvalidFile, "need 16 rows, but the matrix has 15"),
-    "no matrix": (tensors(embeddings=None, other=ROWS), InvalidFile, "wanted a matrix"),
     "short mapping": (tensors(mapping=np.zeros(3, np.int64)), InvalidFile, "'mapping' is int64"),
-    "real mapping": (tensors(mapping=np.zeros(16)), InvalidFile, "'mapping' is float64"),
     "row below": (tensors(mapping=np.full(16, -1)), InvalidFile, "below 0"),
-    "row above": (tensors(mapping=np.full(16, 16)), InvalidFile, "need 17 rows"),
     "weights": (tensors(weights=ROWS), InvalidFile, "'weights' is float32 of shape"),
     "normalize": (lambda model: edit(model, normalize="yes"), InvalidFile, "normalize is a text"),
-    "max_length": (lambda model: edit(model, max_length=0), InvalidFile, "max_length is 0"),
-    "config": (put("config.json", "[]"), InvalidFile, "a list, wanted an obj"),
-    "long config": (
-        put("config.json", " " * (1 << 24) + "{}"),
-        UnsupportedFormat,
-        "settings of more than",
-    ),
-    "tokenizer": (put("tokenizer.json", "{}"), VocabtoolError, "tokenizer"),
-    "modules": (put("modules.json", "[1]"), InvalidFile, "modules.json: a mod"),
     "module": (
         put("modules.json", '[{"type": "mine.StaticEmbedding"}]'),
         UnknownFormat,

@@ -39,7 +39,6 @@ COUNT = len(PIECES) + 2
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A sound folder, to change."""
     tokenizer = with_ends(PIECES)
     return modules(save(tmp_path / "model", graph(COUNT), tokenizer), pooling_mode="mean")
 
@@ -123,18 +122,14 @@ def test_pooling(modes: tuple[str, ...], model: Path) -> None:
 
 def test_old_switches(model: Path) -> None:
     """The switches of older versions mean the same; none of them is the mean."""
-    wanted = open_encoder(model).encode(TEXTS)
-    same: tuple[Any, ...] = (
-        {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False},
-        {},
-    )
-    for switches in same:
+    for switches, mode in (
+        ({"pooling_mode_cls_token": True, "pooling_mode_max_tokens": True}, ["cls", "max"]),
+        ({}, "mean"),
+    ):
         modules(model, **switches)
-        assert np.array_equal(open_encoder(model).encode(TEXTS), wanted)
-    modules(model, pooling_mode_cls_token=True, pooling_mode_max_tokens=True)
-    both = open_encoder(model)
-    modules(model, pooling_mode=["cls", "max"])
-    assert np.array_equal(both.encode(TEXTS), open_encoder(model).encode(TEXTS))
+        old = open_encoder(model).encode(TEXTS)
+        modules(model, pooling_mode=mode)
+        assert np.array_equal(open_encoder(model).encode(TEXTS), old)
 
 
 # What a graph and a folder may be.
@@ -159,14 +154,6 @@ def test_without_settings(model: Path) -> None:
     [
         ({"sentence_bert_config": {"max_seq_length": 9}, "config": {}}, 9),
         ({"tokenizer_config": {"model_max_length": 7}}, 7),
-        (
-            {
-                "tokenizer_config": {"model_max_length": 10**30},
-                "config": {"max_position_embeddings": 8},
-            },
-            8,
-        ),
-        ({"config": {"max_position_embeddings": -1}}, 512),
         ({"config": {"max_position_embeddings": 9, "model_type": "roberta"}}, 7),
     ],
 )
@@ -180,16 +167,6 @@ def test_limit(files: dict[str, Any], wanted: int, model: Path) -> None:
     first, second = encoder.encode([most, most + "love love"])
     assert np.array_equal(first, second)
     assert not np.allclose(first, encoder.encode(["use " * (wanted - 3) + "love"]))
-
-
-def test_settings_one_folder_higher(model: Path) -> None:
-    """Also if the tokenizer lies beside the graph."""
-    (model / "sentence_bert_config.json").write_text('{"max_seq_length": 9}')
-    (model / "onnx").mkdir()
-    for name in ("model.onnx", "tokenizer.json"):
-        (model / name).rename(model / "onnx" / name)
-    (model / "onnx" / "tokenizer_config.json").write_text('{"model_max_length": 11}')
-    assert open_encoder(model).max_tokens == 7
 
 
 def test_the_side_that_is_cut(model: Path) -> None:
@@ -235,7 +212,7 @@ def test_outputs(model: Path) -> None:
     by_us = open_encoder(model, output="hidden")
     np.testing.assert_allclose(by_us.encode(TEXTS), pooled, rtol=0, atol=1e-6)
     assert by_us.fingerprint not in (plain.fingerprint, open_encoder(model).fingerprint)
-    assert by_us.options.to_record() == {"kind": "onnx", "output": "hidden"}
+    assert by_us.options.given_options() == {"kind": "onnx", "output": "hidden"}
     with pytest.raises(VocabtoolError, match=r"no output 'nothing'.*sentence_embedding, hidden"):
         open_encoder(model, output="nothing")
     whole.graph.output[0].name = whole.graph.node[-1].output[0] = "another"
@@ -280,17 +257,8 @@ def test_which_graph(model: Path) -> None:
     (model / "model.onnx").rename(model / "model_fp16.onnx")
     with pytest.raises(UnknownFormat, match=r"model_fp16\.onnx, model_int8\.onnx"):
         open_encoder(f"onnx:{model}")
-    assert open_encoder(f"onnx:{model}/model_fp16.onnx").dim == 6
     (model / "model_int8.onnx").unlink()
     assert open_encoder(model).dim == 6
-
-
-def test_beside_weights(model: Path) -> None:
-    """With weights for PyTorch beside it, a folder stays one of sentence-transformers."""
-    (model / "model.safetensors").write_bytes(b"no tensors")
-    with pytest.raises(VocabtoolError, match="sentence-transformers cannot load it"):
-        open_encoder(model)
-    assert open_encoder(f"onnx:{model}").kind == "onnx"
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinity")
@@ -305,22 +273,15 @@ def test_cores(model: Path) -> None:
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
-@pytest.mark.parametrize(
-    ("file", "same"),
-    [
-        *(("README.md", True), ("model.onnx", False), ("tokenizer.json", False)),
-        ("1_Pooling/config.json", False),
-    ],
-)
-def test_fingerprint(model: Path, file: str, same: bool) -> None:
+@pytest.mark.parametrize("file", ["README.md", "model.onnx", "tokenizer.json"])
+def test_fingerprint(model: Path, file: str) -> None:
     """Graph, tokenizer and settings count, and nothing else."""
     before = open_encoder(model).fingerprint
-    if file.startswith("1_Pooling"):
-        modules(model, pooling_mode="cls")
-    else:
-        with (model / file).open("ab") as changed:
-            changed.write(number(5, 7) if file == "model.onnx" else b"\n")
-    assert (open_encoder(model).fingerprint == before) is same
+    with (model / file).open("ab") as changed:
+        changed.write(number(5, 7) if file == "model.onnx" else b"\n")
+    assert (open_encoder(model).fingerprint == before) is (file == "README.md")
+    modules(model, pooling_mode="cls")
+    assert open_encoder(model).fingerprint != before
 
 
 # Tensors in other files.
@@ -362,10 +323,6 @@ def test_links(model: Path, tmp_path: Path) -> None:
     snapshot = tmp_path / "snapshots" / "1"
     snapshot.parent.mkdir()
     model.rename(snapshot)
-    (snapshot / "rows.bin").unlink()
-    (snapshot / "rows.bin").symlink_to("../../blobs/0a1b")
-    (snapshot / "model.onnx").rename(tmp_path / "blobs" / "2c3d")
-    (snapshot / "model.onnx").symlink_to("../../blobs/2c3d")
     assert open_encoder(snapshot).fingerprint == wanted
     (tmp_path / "secret").write_bytes(bytes(1000))
     (tmp_path / "blobs" / "0a1b").unlink()
@@ -376,15 +333,10 @@ def test_links(model: Path, tmp_path: Path) -> None:
 
 OUTSIDE: dict[str, tuple[dict[str, str], type[VocabtoolError], str]] = {
     "above": ({"location": "../rows.bin"}, InvalidFile, "opens only files"),
-    "absolute": ({"location": "/etc/passwd"}, InvalidFile, "opens only files"),
     "memory": ({"location": "*/_ORT_MEM_ADDR_/*"}, InvalidFile, "opens only files"),
-    "no name": ({"location": ""}, InvalidFile, "opens only files"),
     "missing": ({"location": "none.bin"}, NotFound, r"none\.bin, which is missing"),
-    "folder": ({"location": "1_Pooling"}, NotFound, "is missing"),
     "far": ({"offset": "10", "length": "432"}, InvalidFile, "ends at byte 442 of rows.bin.*432"),
     "negative": ({"offset": "-4"}, InvalidFile, "not whole numbers"),
-    "huge": ({"length": "9" * 40}, InvalidFile, "not whole numbers"),
-    "text": ({"length": "many"}, InvalidFile, "not whole numbers"),
 }
 
 
@@ -443,15 +395,12 @@ def operator(op: str, domain: str) -> Callable[[Path], None]:
 TRANSFORMER = '{"type": "sentence_transformers.models.Transformer", "path": ""}'
 DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
     "custom operator": (operator("Steal", "evil"), InvalidFile, "onnxruntime refuses it.*evil"),
-    "extension": (operator("BertTokenizer", "ai.onnx.contrib"), InvalidFile, "contrib"),
     "cut": (
         lambda model: put("model.onnx", (model / "model.onnx").read_bytes()[:-9])(model),
         VocabtoolError,
         "past the end of its message",
     ),
-    "no graph": (put("model.onnx", b"\x08\x08"), UnknownFormat, "no graph in its first"),
     "no model": (put("model.onnx", b"hello"), UnknownFormat, "not an ONNX model"),
-    "empty": (put("model.onnx", b""), UnknownFormat, "not an ONNX model"),
     "no input": (changed(inputs=["ids"]), UnknownFormat, "no input 'input_ids'; its inputs: ids"),
     "other input": (
         changed(inputs=["input_ids", "attention_mask", "position_ids"]),
@@ -459,8 +408,6 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
         "input 'position_ids' .* is not supported",
     ),
     "fixed": (changed(shape=(1, 8)), UnsupportedFormat, r"fixed shape \[1, 8\].*dynamic axes"),
-    "rank": (changed(shape=("texts",)), UnsupportedFormat, "'input_ids' of type"),
-    "numbers": (changed(numbers="FLOAT"), VocabtoolError, "model.onnx"),
     "few rows": (
         lambda model: onnx.save(graph(3), model / "model.onnx"),
         VocabtoolError,
@@ -471,9 +418,6 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
         UnknownFormat,
         "no tokenizer.json beside it",
     ),
-    "tokenizer": (put("tokenizer.json", "{}"), VocabtoolError, "tokenizer"),
-    "no modules": (put("modules.json", "{}"), InvalidFile, "modules.json"),
-    "text as module": (put("modules.json", '["x"]'), InvalidFile, "a module is a text"),
     "foreign": (
         put("modules.json", '[{"type": "mine.Pooling"}]'),
         UnsupportedFormat,
@@ -491,11 +435,6 @@ DAMAGED: dict[str, tuple[Callable[[Path], None], type[VocabtoolError], str]] = {
         put("1_Pooling/config.json", '{"pooling_mode": "median"}'),
         InvalidFile,
         "pooling_mode is .*median.*wanted one or more of cls",
-    ),
-    "pooling is a number": (
-        put("1_Pooling/config.json", '{"pooling_mode": [1, {}]}'),
-        InvalidFile,
-        "wanted one or more of cls",
     ),
     "limit": (
         put("sentence_bert_config.json", '{"max_seq_length": 0}'),

@@ -42,14 +42,6 @@ def test_batches() -> None:
     assert found.tolist() == [[1], [2], [1], [0], [5]]
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint64, np.float16, np.float64, ">f4"])
-def test_types(dtype: Any) -> None:
-    """Numbers of any size and byte order become float32."""
-    found = told(lambda texts: np.full((len(texts), 2), 3, dtype)).encode(["a"])
-    assert found.dtype == np.float32
-    assert found.tolist() == [[3, 3]]
-
-
 def sound_at_first(answer: Answer) -> Answer:
     """A callable that gives a vector of two numbers for the text that tells how long they are."""
     answers = iter([lambda texts: [[1.0, 2.0]] * len(texts)])
@@ -63,11 +55,7 @@ def sound_at_first(answer: Answer) -> Answer:
 WRONG: list[tuple[Answer, str]] = [
     (lambda texts: np.zeros((len(texts) + 1, 2)), r"shape \(2, 2\), got \(3, 2\)"),
     (lambda texts: np.zeros((len(texts), 3)), r"shape \(2, 2\), got \(2, 3\)"),
-    (lambda texts: np.zeros(len(texts)), r"got \(2,\)"),
-    (lambda texts: None, r"got \(\)"),
     (lambda texts: [["a", "b"]] * len(texts), "numbers, got <U1"),
-    (lambda texts: np.zeros((len(texts), 2), np.complex64), "numbers, got complex64"),
-    (lambda texts: [[True, False]] * len(texts), "numbers, got bool"),
     (lambda texts: [[1.0], [2.0, 3.0]], "list .*numbers"),
     (lambda texts: [[1.0, float("nan")]] * len(texts), "row 0 .*NaN"),
     (lambda texts: [[0.0, 0.0], [1e300, 0.0]], "row 1 .*float32"),
@@ -89,8 +77,6 @@ def test_wrong_answers(answer: Answer, message: str) -> None:
 
 
 class Model:
-    """Callable, with something inside."""
-
     def __init__(self, factor: float = 1.0) -> None:
         self.factor = factor
 
@@ -98,22 +84,16 @@ class Model:
         return [[len(text) * self.factor] for text in texts]
 
     def encode(self, texts: list[str]) -> Any:
-        """The same by a name."""
         return self(texts)
 
 
 class Versioned(Model):
-    """Says what it is."""
-
     @property
     def fingerprint(self) -> str:
-        """Of the factor."""
         return f"versioned {self.factor}"
 
 
 def constant(value: float) -> Answer:
-    """A function that holds a value."""
-
     def answer(texts: list[str]) -> Any:
         return [[value]] * len(texts)
 
@@ -172,7 +152,6 @@ nothing = 17
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a module in it."""
     (tmp_path / "my_encoders.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -197,25 +176,21 @@ def test_by_name(here: Path, name: str, first: float) -> None:
 
 
 def test_names_that_are_none(here: Path) -> None:
-    """What is missing is named, and what there is."""
-    with pytest.raises(NotFound, match="no module 'not_there'"):
-        open_encoder("python:not_there:encode")
-    with pytest.raises(NotFound, match=r"no such attribute; the module has .*encode, held, make"):
-        open_encoder("python:my_encoders:nothere")
-    with pytest.raises(VocabtoolError, match="python:package"):
-        open_encoder("python:my_encoders")
-    with pytest.raises(VocabtoolError, match=r"encoder or a callable, got int"):
-        open_encoder("python:my_encoders:nothing")
-    # What a module itself wants and does not find, and a class that wants arguments, show.
+    """What is missing is named, and what there is; what a module itself lacks shows."""
     (here / "broken.py").write_text("import surely_not_there\n")
-    with pytest.raises(ModuleNotFoundError, match="surely_not_there"):
-        open_encoder("python:broken:encode")
-    with pytest.raises(TypeError, match="path"):
-        open_encoder("python:my_encoders:Needy")
+    for name, error, told in (
+        ("not_there:encode", NotFound, "no module 'not_there'"),
+        ("my_encoders:nothere", NotFound, "no such attribute; the module has .*encode, held, make"),
+        ("my_encoders", VocabtoolError, "python:package"),
+        ("my_encoders:nothing", VocabtoolError, "encoder or a callable, got int"),
+        ("broken:encode", ModuleNotFoundError, "surely_not_there"),
+        ("my_encoders:Needy", TypeError, "path"),
+    ):
+        with pytest.raises(error, match=told):
+            open_encoder(f"python:{name}")
 
 
 def broken(texts: list[str]) -> Any:
-    """A model that fails."""
     raise KeyError("no weights")
 
 

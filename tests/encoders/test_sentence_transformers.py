@@ -25,13 +25,11 @@ TEXTS = ["I love to use Xapian", "", "use " * 100, "love", "unheard of"]
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model."""
     return build(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture
 def model(sound: Path, tmp_path: Path) -> Path:
-    """A copy to change."""
     return Path(shutil.copytree(sound, tmp_path / "model"))
 
 
@@ -134,14 +132,10 @@ def test_cached_name(sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """A name is found in the local cache, with its owner or without; else how to get it is said."""
     put_in_hub_cache(sound, tmp_path, "sentence-transformers--tiny")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    wanted = open_encoder(sound)
+    wanted = open_encoder(sound).fingerprint
     for name in ("tiny", "sentence-transformers/tiny"):
-        encoder = open_encoder(f"sentence-transformers:{name}")
-        assert encoder.fingerprint == wanted.fingerprint
-        assert np.array_equal(encoder.encode(TEXTS), wanted.encode(TEXTS))
+        assert open_encoder(f"sentence-transformers:{name}").fingerprint == wanted
     with pytest.raises(NotFound, match="hf download somebody/other"):
         open_encoder("sentence-transformers:somebody/other")
-    with pytest.raises(NotFound, match="no such folder"):
-        open_encoder("sentence-transformers:a/b/c")
     with pytest.raises(NotFound, match=r"modules\.json, got a file"):
         open_encoder(sound / "config.json", kind="sentence-transformers")

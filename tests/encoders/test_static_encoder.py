@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import pickle
+import re
 from collections import Counter
 from itertools import repeat
 from pathlib import Path
@@ -28,7 +28,6 @@ TEXTS = [*SAMPLE, "", "日本 to love", "to to to to naïve"]
 
 @pytest.fixture(scope="module")
 def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of seven words."""
     return write_vectors(tmp_path_factory.mktemp("static") / "vectors.npz", WORDS, MATRIX)
 
 
@@ -42,12 +41,10 @@ def glove(tmp_path: Path) -> Path:
 
 
 def opened(path: Path, **options: Any) -> Any:
-    """By the rule that the oracle can."""
     return open_encoder(path, kind="static", **{"rule": "lower"} | options)
 
 
 def known_words(text: str) -> list[str]:
-    """The oracle's rule."""
     return [word for word in text.lower().split() if word in WORDS]
 
 
@@ -128,7 +125,6 @@ def test_any_texts(shared_encoder: Any, texts: list[str]) -> None:
 
 @pytest.fixture(scope="module")
 def shared_encoder(vectors: Path) -> Any:
-    """One that remembers what came before."""
     return opened(vectors).fit(SAMPLE)
 
 
@@ -147,7 +143,7 @@ def test_infinite_vectors(tmp_path: Path, bad: float) -> None:
 
 def test_needs_fit(vectors: Path) -> None:
     """Without a fit nothing is encoded, which is said; plain means need none."""
-    for sample in ([], [""], ["nothing here"]):
+    for sample in ([], ["nothing here"]):
         with pytest.raises(VocabtoolError, match=r"how texts are split \(--rule, rule=\)"):
             opened(vectors).fit(sample)
     many = repeat("i love to use xapian", 150)  # of which only the sample is taken
@@ -157,11 +153,8 @@ def test_needs_fit(vectors: Path) -> None:
     assert encoder.needs_fit
     with pytest.raises(VocabtoolError, match=r"encoder\.fit\(texts\)"):
         encoder.encode(["love"])
-    assert not encoder.fit(SAMPLE).needs_fit
     with pytest.raises(ValueError, match="weights must be one of none, idf, got"):
         opened(vectors, weights="sif")
-    with pytest.raises(VocabtoolError, match="unknown rule"):
-        opened(vectors, rule="none")
     plain = opened(vectors, weights="none")
     assert not plain.needs_fit
     assert plain.fit(SAMPLE) is plain
@@ -181,48 +174,37 @@ def test_fitted_weights_are_kept(vectors: Path, tmp_path: Path) -> None:
         assert np.array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rule": "keras"}, "not fitted with the rule 'keras'"),
-        ({"weights": "none"}, "weights='none' cannot be combined"),
-    ],
-)
-def test_fitted_with_another(
-    options: dict[str, Any], message: str, vectors: Path, tmp_path: Path
-) -> None:
+def test_fitted_with_another(vectors: Path, tmp_path: Path) -> None:
     """Weights that were fitted with other vectors, another rule or weighting are refused."""
     fitted = opened(vectors).fit(SAMPLE).fitted
-    with pytest.raises(VocabtoolError, match=message):
-        opened(vectors, fitted=fitted, **options)
-    with pytest.raises(VocabtoolError, match=message):
-        opened(vectors, **options).with_weights(fitted)
     other = write_vectors(tmp_path / "v.npz", WORDS, MATRIX + 1)
-    with pytest.raises(VocabtoolError, match="fitted with other word vectors"):
-        opened(other, fitted=fitted)
+    changes: list[tuple[Path, dict[str, Any], str]] = [
+        (vectors, {"rule": "keras"}, "not fitted with the rule 'keras'"),
+        (vectors, {"weights": "none"}, "weights='none' cannot be combined"),
+        (other, {}, "fitted with other word vectors"),
+    ]
+    for file, options, message in changes:
+        with pytest.raises(VocabtoolError, match=message):
+            opened(file, fitted=fitted, **options)
 
 
-DAMAGES: list[tuple[dict[str, object], str]] = [
-    ({"format": "other"}, "not a file of fitted weights"),
-    ({"documents": 0}, "'documents' must be a positive integer"),
-    ({"positions": [0]}, "positions and counts .* got 1 and 2 values"),
-    ({"counts": [9, 1]}, "counts must be from 1 to 3"),
-]
-
-
-@pytest.mark.parametrize(("damage", "message"), DAMAGES)
-def test_damaged_file(
-    vectors: Path, tmp_path: Path, damage: dict[str, object], message: str
-) -> None:
+def test_damaged_file(vectors: Path, tmp_path: Path) -> None:
     """What is wrong with a file of weights is said, with the file's name."""
     path = tmp_path / "fit.json"
     with pytest.raises(NotFound):
         opened(vectors, fitted=path)
     opened(vectors, weights="idf").fit(["love", "love to", "to"]).fitted.write(path)
-    path.write_text(json.dumps(json.loads(path.read_text()) | damage))
-    with pytest.raises(InvalidFile, match=message) as caught:
-        opened(vectors, fitted=path)
-    assert str(path) in str(caught.value)
+    sound = json.loads(path.read_text())
+    damages: list[tuple[dict[str, object], str]] = [
+        ({"format": "other"}, "not a file of fitted weights"),
+        ({"documents": 0}, "'documents' must be a positive integer"),
+        ({"positions": [0]}, "positions and counts .* got 1 and 2 values"),
+        ({"counts": [9, 1]}, "counts must be from 1 to 3"),
+    ]
+    for damage, message in damages:
+        path.write_text(json.dumps(sound | damage))
+        with pytest.raises(InvalidFile, match=rf"fit\.json: .*{message}"):
+            opened(vectors, fitted=path)
     path.write_text("[" * 100_000)
     with pytest.raises(InvalidFile, match=r"fit\.json"):
         opened(vectors, fitted=path)
@@ -268,16 +250,6 @@ def test_nothing_is_written_beside_a_model(
     assert list(cache.rglob("*.npy")) == []
 
 
-def test_a_file_put_in_the_place_of_another_is_another(glove: Path, tmp_path: Path) -> None:
-    """Though its name, size and time are the same."""
-    before, facts = opened(glove, weights="none"), glove.stat()
-    other = tmp_path / "other.txt"
-    other.write_text(glove.read_text().replace("4.0", "5.0"))
-    other.replace(glove)
-    os.utime(glove, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-    assert opened(glove, weights="none").fingerprint != before.fingerprint
-
-
 def test_no_folder_for_converted_vectors(glove: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that cannot be made, and no home: what to do is said."""
     next_step = r"set \$VOCABTOOL_CACHE to a folder for them$"
@@ -313,26 +285,21 @@ def test_pickled(tmp_path: Path) -> None:
 
 CASED = r"regex:[^\s!-/:-@\[-`{-~]+"
 CASED_WITH_MARKS = CASED + r"|[!-/:-@\[-`{-~]"
-CASES = [
-    (["love", "to"], "keras"),
-    (["love", "to", ",", "."], "ptb"),
-    (["Love", "to"], CASED),
-    (["Love", "to", ",", "."], CASED_WITH_MARKS),
-    (["<UNK>", *(f"w{number}" for number in range(200))], "keras"),
-]
 
 
-@pytest.mark.parametrize(("entries", "rule"), CASES)
-def test_guessed_rule(tmp_path: Path, entries: list[str], rule: str) -> None:
+@pytest.mark.parametrize(
+    ("entries", "rule", "told"),
+    [
+        (["love", "to"], "keras", "hardly any .* not both entries"),
+        (["love", "to", ",", "."], "ptb", "hardly any .* are entries"),
+        (["Love", "to", ",", "."], CASED_WITH_MARKS, "many .* are entries"),
+    ],
+)
+def test_guessed_rule(tmp_path: Path, entries: list[str], rule: str, told: str) -> None:
     """Capitals and punctuation marks among the entries decide the rule, and the notes tell it."""
     path = write_vectors(tmp_path / "v.npz", entries, np.eye(len(entries), dtype=np.float32))
     encoder = opened(path, weights="none", rule=None)
-    capitals = "many" if rule.startswith(CASED) else "hardly any"
-    marks = "entries" if rule in ("ptb", CASED_WITH_MARKS) else "not both entries"
-    assert encoder.notes[0].startswith(
-        f"no --rule given: using {rule}, because {capitals} entries have capital letters; the "
-        f"comma and the full stop are {marks}"
-    )
+    assert re.match(f"no --rule given: using {re.escape(rule)}, because {told}", encoder.notes[0])
     named = opened(path, weights="none", rule=rule)
     assert named.fingerprint == encoder.fingerprint
     assert named.notes == ()

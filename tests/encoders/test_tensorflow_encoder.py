@@ -36,10 +36,10 @@ TEXTS = (
 BYTES = tuple(text.encode() for text in TEXTS)
 # Each takes texts and gives them vectors: those whose words are told apart in each of the ways.
 ANY_BATCH = (
-    *("serving", "columns", "unranked", "tf1_graph", "keras", "called", "one_signature"),
+    *("serving", "columns", "tf1_graph", "keras", "called", "one_signature"),
     *("padded", "hub_module"),
 )
-ONE_BY_ONE = ("scalar", "scalar_to_row", "single")
+ONE_BY_ONE = ("scalar", "single")
 IDS = ("ids_masked", "ids_unmasked", "ids_of_4", "ids_single")
 
 Built = Callable[[str], Path]
@@ -138,7 +138,7 @@ def test_a_model_of_four_texts_gets_four(built: Built, opened: Opened) -> None:
     assert encoder.max_batch == 4
 
 
-@pytest.mark.parametrize("name", ["float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["float64", "bfloat16"])
 def test_other_numbers_become_float32(name: str, built: Built, opened: Opened) -> None:
     """As NumPy rounds them, and it is said."""
     wanted = direct(built(name), tf.constant(BYTES))["vectors"].astype(np.float32)
@@ -148,9 +148,7 @@ def test_other_numbers_become_float32(name: str, built: Built, opened: Opened) -
     assert f"its vectors are {name}, converted to float32" in opened(name).notes
 
 
-@pytest.mark.parametrize(
-    "name", [*ANY_BATCH, *ONE_BY_ONE, *IDS, "batch_of_4", "of_unknown_shape", "use"]
-)
+@pytest.mark.parametrize("name", [*ANY_BATCH, *ONE_BY_ONE, *IDS, "batch_of_4", "use"])
 def test_a_vector_does_not_depend_on_its_batch(name: str, opened: Opened) -> None:
     """Alone, reversed, and among many and long others: within 1e-6; no texts are no rows."""
     encoder = opened(name)
@@ -170,11 +168,9 @@ def test_a_vector_does_not_depend_on_its_batch(name: str, opened: Opened) -> Non
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("default_among", "signature serving_default, output 'vectors'"),
         ("one_signature", "signature embed, output 'vectors'"),
         ("hub_module", "signature default, output 'default'"),
         ("default_output", "signature serving_default, output 'default'"),
-        ("with_scores", "signature serving_default, output 'vectors'"),
         ("called", "__call__, output '0'"),
     ],
 )
@@ -203,12 +199,9 @@ def test_a_signature_and_an_output_can_be_chosen(built: Built) -> None:
         ("two_signatures", {}, r"(?s)several.*--signature.*first returns.*second returns"),
         ("two_outputs", {}, r"(?s)several.*--output.*'twice' of shape \(None, 6\).*'vectors'"),
         ("serving", {"signature": "other"}, "(?s)no signature 'other'.*serving_default accepts"),
-        ("serving", {"output": "other"}, "(?s)output 'other'.*returns 'vectors'"),
         ("with_scores", {"output": "scores"}, r"'scores' of shape \(None,\), .* one number for"),
         ("rank_3", {}, r"\(None, 1, 6\), float32: several vectors for each text"),
         ("ragged", {}, "not a dense tensor.* different lengths"),
-        ("integers", {}, "int32: not floating-point numbers"),
-        ("no_texts", {}, r"input: float32 \(None, 4\)"),
         ("two_inputs", {}, r"answer: string \(None,\), question: string \(None,\)"),
         ("ids_masked", {}, r"(?s)ids: int32 \(None, None\).*--rule.*whitespace.*--name"),
     ],
@@ -218,7 +211,7 @@ def test_what_cannot_be_taken_is_listed(
 ) -> None:
     """With all that the model has, and the model's path."""
     with pytest.raises(UnsupportedFormat, match=told) as caught:
-        open_encoder(built(name), **given)  # type: ignore[arg-type] # options of any kind
+        open_encoder(built(name), **given)
     assert str(caught.value).startswith(f"{built(name)}: ")
 
 
@@ -258,23 +251,13 @@ def test_words_are_fed_as_ids(built: Built, opened: Opened) -> None:
     wanted = direct(built("ids_of_4"), tf.constant(id_rows(TEXTS, 4), tf.int64))["vectors"]
     assert np.array_equal(encoder.encode(TEXTS), wanted)
     assert encoder.notes[-1] == "2 texts were truncated to 4 ids, the limit of the model"
-
-
-def test_where_filling_changes_vectors_texts_of_one_length_go_together(
-    built: Built, opened: Opened
-) -> None:
-    """Then a text has the vector that it has alone."""
-    encoder = opened("ids_unmasked")
-    assert any("the same number of ids" in note for note in encoder.notes)
-    assert not any("the same number of ids" in note for note in opened("ids_masked").notes)
-    alone = [
-        direct(built("ids_unmasked"), tf.constant(id_rows([text], None) or [[0]], tf.int64))
-        for text in TEXTS
-        if text
-    ]
-    wanted = np.concatenate([each["vectors"] for each in alone])
-    got = encoder.encode([text for text in TEXTS if text])
-    assert np.allclose(got, wanted, rtol=0, atol=1e-6)
+    # Where filling changes the vectors, a text has the vector that it has alone.
+    texts = [text for text in TEXTS if text]
+    rows = [tf.constant(id_rows([text], None), tf.int64) for text in texts]
+    alone = [direct(built("ids_unmasked"), row)["vectors"] for row in rows]
+    got = opened("ids_unmasked").encode(texts)
+    assert np.allclose(got, np.concatenate(alone), rtol=0, atol=1e-6)
+    assert any("the same number of ids" in note for note in opened("ids_unmasked").notes)
 
 
 @pytest.mark.parametrize("name", ["ids_masked", "ids_of_4"])
@@ -292,29 +275,19 @@ def test_a_vocabulary_of_more_ids_than_the_model_has_is_refused(
 # Words.
 
 
-def test_words_that_are_not_understood_are_none_and_it_is_said(built: Built) -> None:
-    """A rule is asked for; a model that looks nothing up is told apart."""
-    for name, trust in (("running_python", True), ("by_hash", False)):
-        encoder = open_encoder(built(name), trust=trust)
-        assert encoder.words is None
-        (note,) = (each for each in encoder.notes if "words of the model are unknown" in each)
-        assert "--rule" in note
-        assert ("looks words up" in note) == (name == "by_hash")
-
-
 def test_words_are_recovered_or_of_a_rule(built: Built, opened: Opened) -> None:
-    """Without running the model; a rule is the caller's."""
-    recovered, named = (
-        opened("use").words,
-        open_encoder(built("serving"), rule="keras").words,
-    )
+    """Without running the model; a rule is the caller's; what is not understood is said."""
+    recovered, named = opened("use").words, open_encoder(built("serving"), rule="keras").words
     assert recovered is not None
     assert named is not None
     assert (recovered.how, named.how) == ("recovered", "named")
     assert recovered.unknown("I love to use Xapian!") == ["xapian"]
-    for name in ("serving", "ids_masked"):
-        with pytest.raises(VocabtoolError, match=r"'kreas'.*mean keras"):
-            open_encoder(built(name), rule="kreas")
+    with pytest.raises(VocabtoolError, match=r"'kreas'.*mean keras"):
+        open_encoder(built("serving"), rule="kreas")
+    encoder = open_encoder(built("by_hash"))
+    assert encoder.words is None
+    (note,) = (each for each in encoder.notes if "words of the model are unknown" in each)
+    assert "--rule" in note
 
 
 # What is not run.
@@ -398,27 +371,16 @@ def test_the_fingerprint_is_that_of_the_content(built: Built, tmp_path: Path) ->
 
 
 def test_all_that_decides_vectors_is_in_the_fingerprint(built: Built, tmp_path: Path) -> None:
-    """Variables, assets, the signature, the output, the rule, the vocabulary's place."""
+    """Variables, assets, the signature, the output, the rule."""
     copy = shutil.copytree(built("ids_masked"), tmp_path / "copy")
-    prints = [
-        open_encoder(copy, rule="lower").fingerprint,
-        open_encoder(copy, rule="whitespace").fingerprint,
-        *(
-            open_encoder(built("two_signatures"), signature=name).fingerprint
-            for name in ("first", "second", "kept_first")
-        ),
-        *(
-            open_encoder(built("two_outputs"), output=name).fingerprint
-            for name in ("vectors", "twice")
-        ),
-    ]
+    two, outputs = built("two_signatures"), built("two_outputs")
+    prints = [open_encoder(copy, rule=rule).fingerprint for rule in ("lower", "whitespace")]
+    prints += [open_encoder(two, signature=name).fingerprint for name in ("first", "kept_first")]
+    prints += [open_encoder(outputs, output=name).fingerprint for name in ("vectors", "twice")]
     changed(copy, "variables/variables.data-00000-of-00001")
     prints.append(open_encoder(copy, rule="lower").fingerprint)
     listed = copy / "assets" / "ids_masked_words.txt"
     listed.write_text(listed.read_text().replace("dog", "cat"))
-    prints.append(open_encoder(copy, rule="lower").fingerprint)
-    (copy / "assets" / "more").mkdir()
-    (copy / "assets" / "more" / "empty").write_bytes(b"")
     prints.append(open_encoder(copy, rule="lower").fingerprint)
     assert len({*prints}) == len(prints)
 

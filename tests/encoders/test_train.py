@@ -17,7 +17,6 @@ from scipy.sparse.linalg import svds
 
 import vocabtool
 from tests.cli.running import COMMAND, environment, run
-from vocabtool.documents import ReadOptions
 from vocabtool.encoders import train as training
 from vocabtool.encoders.train import TrainedVectors, train
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
@@ -41,7 +40,6 @@ def topics(seed: int = 0) -> list[str]:
 
 
 def textbook(texts: Iterable[str], chosen: list[str], window: int) -> NDArray[np.float64]:
-    """The smoothed positive PMI, pair by pair."""
     place = {word: row for row, word in enumerate(chosen)}
     near = np.zeros((len(chosen), len(chosen)))
     for text in texts:
@@ -66,7 +64,6 @@ def trained(texts: Iterable[str], **options: Any) -> TrainedVectors:
 
 
 def same(one: TrainedVectors, other: TrainedVectors) -> bool:
-    """Bit by bit."""
     return one.words == other.words and one.vectors.tobytes() == other.vectors.tobytes()
 
 
@@ -98,16 +95,13 @@ def test_many_words() -> None:
     np.testing.assert_allclose(found.vectors @ found.vectors.T, wanted @ wanted.T, atol=2e-3)
 
 
-def test_order_of_texts_does_not_matter() -> None:
-    """Counts are integers, and equally frequent words are in the order of their spelling."""
-    texts = drawn(texts=300, words=2_000)
-    assert same(trained(texts), trained(reversed(texts)))
-
-
-def test_a_seed_decides() -> None:
-    """The same bytes with the same seed; another seed, other bytes."""
+def test_what_decides_the_bytes() -> None:
+    """The texts, in any order, and the seed."""
     texts = topics()
-    first, again, other = (trained(texts, dim=20, seed=seed) for seed in (0, 0, 1))
+    first, again, other = (
+        trained(some, dim=20, seed=seed)
+        for some, seed in ((texts, 0), (texts[::-1], 0), (texts, 1))
+    )
     assert same(first, again)
     assert not same(first, other)
 
@@ -186,19 +180,15 @@ def test_it_is_a_model_everywhere(model: Path, tmp_path: Path) -> None:
     """Every command takes it, and none needs a rule."""
     texts = str(model.with_name("texts.jsonl"))
     assert vocabtool.Words.of(model).how == "recovered"
-    assert vocabtool.Words.of(model).fingerprint == vocabtool.Words.of(model, rule=RULE).fingerprint
     encoder = vocabtool.open_encoder(model, weights="none")
-    assert encoder.notes == ()
-    assert encoder.options.rule == RULE
+    assert (encoder.notes, encoder.options.rule) == ((), RULE)
     np.testing.assert_allclose(np.linalg.norm(encoder.encode(["w1-w2"]), axis=1), 1, atol=1e-6)
     assert f"rule: {RULE}".encode() in run("inspect", model).stdout
-    commands = [
-        *(("words", model, "w1-w2"), ("oov", model, texts), ("extract", model)),
-        *(("diff", model, model), ("embed", texts, "--model", model, "-o", tmp_path / "shards")),
+    for command in (
+        ("oov", model, texts),
         ("index", texts, "--model", model, "-o", tmp_path / "index"),
         ("search", tmp_path / "index", "w1"),
-    ]
-    for command in commands:
+    ):
         done = run(*command)
         assert done.returncode == 0, done.stderr
         assert b"no --rule given" not in done.stderr
@@ -208,19 +198,15 @@ def test_it_is_a_model_everywhere(model: Path, tmp_path: Path) -> None:
     ("rule", "reason"),
     [
         (["tokenizer:/etc/passwd"], "tokenizer:/etc/passwd"),
-        (["bert-uncased"], "bert-uncased"),
         (["ptb", "lower"], "2 rules"),
-        ([], "0 rules"),
         (["regex:" + "x" * 5_000], "at most 4,096 characters"),
         ([5], "words of type int64"),
     ],
 )
 def test_a_rule_that_no_model_may_state(rule: list[Any], reason: str, tmp_path: Path) -> None:
-    """A file cannot make vocabtool open another one, or have no or several rules."""
-    path, kind = tmp_path / "words.npz", None if rule == [5] else str
-    np.savez(
-        path, words=np.array(["a"]), vectors=np.ones((1, 2), np.float32), rule=np.array(rule, kind)
-    )
+    """A file cannot make vocabtool open another one, or have several rules."""
+    path, vectors = tmp_path / "words.npz", np.ones((1, 2), np.float32)
+    np.savez(path, words=np.array(["a"]), vectors=vectors, rule=np.array(rule))
     for opened in (vocabtool.open_encoder, vocabtool.Words.of):
         with pytest.raises(VocabtoolError, match=r"words\.npz") as caught:
             opened(path)
@@ -237,26 +223,16 @@ def test_a_rule_that_no_model_may_state(rule: list[Any], reason: str, tmp_path: 
         (["", " "], {}, "got 0 among 0 words"),
         (["a b", "c d"], {"min_count": 2}, "at least 2 times, got 0 among 4 words"),
         (["a", "b"], {}, "no two words"),
-        (["a b"], {"rule": "tokenizer:x.json"}, "whole words"),
-        (
-            ["a b"],
-            {"rule": "bert-uncased"},
-            "'bert-uncased' cannot be used. A rule must find whole words",
-        ),
+        (["a b"], {"rule": "bert-uncased"}, "cannot be used. A rule must find whole words"),
         (["a b"], {"rule": "regex:("}, "not a valid RE2 pattern"),
-        (["a b"], {"rule": "regex:" + "x" * 5_000}, "at most 4,096 characters"),  # see above
     ],
 )
 def test_errors(texts: list[str], options: dict[str, Any], reason: str) -> None:
     """Texts with nothing to learn, and settings that cannot work."""
     with pytest.raises(VocabtoolError, match=reason):
         trained(texts, **options)
-
-
-@pytest.mark.parametrize("name", ["dim", "window", "min_count", "max_words"])
-def test_numbers_out_of_range(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
-        trained(["a b"], **{name: 0})
+    with pytest.raises(ValueError, match="window must be at least 1, got 0"):
+        trained(texts, window=0)
 
 
 def test_invalid_rows_and_files(tmp_path: Path) -> None:
@@ -265,24 +241,17 @@ def test_invalid_rows_and_files(tmp_path: Path) -> None:
     path.write_text('{"text": "a b"}\n{"text": 5}\n')
     with pytest.raises(InvalidFile, match=r"texts\.jsonl:2"):
         train(path, min_count=1)
-    log = vocabtool.documents.ReadLog()
-    found = train(path, ReadOptions(on_error="skip"), min_count=1, log=log)
-    assert (found.words, log.skipped.count) == (["a", "b"], 1)
-    with pytest.raises(NotFound, match=r"missing\.txt: no such file$"):
-        train(tmp_path / "missing.txt")
-    for text in ("two words", "Is it so?", "long text " * 1_000):
+    for text in ("Is it so?", "long text " * 1_000):
         with pytest.raises(NotFound, match=r"pass texts as iter\(texts\)$") as caught:
             train([text])
         assert len(str(caught.value)) < 200
-    done = run(
-        "train", path, "-o", tmp_path / "words.npz", "--on-error", "skip", "--min-count", "1"
-    )
-    assert b"1 row skipped" in done.stderr
-    for arguments, code, reason in (
-        ((path, "-o", tmp_path / "words.txt"), 2, b"expected a file that ends in .npz"),
-        ((path, "-o", tmp_path / "no" / "words.npz"), 3, b"the folder does not exist"),
+    asked = ("train", path, "--on-error", "skip", "--min-count", "1", "-o")
+    for output, code, reason in (
+        (tmp_path / "words.npz", 0, b"1 row skipped"),
+        (tmp_path / "words.txt", 2, b"expected a file that ends in .npz"),
+        (tmp_path / "no" / "words.npz", 3, b"the folder does not exist"),
     ):
-        done = run("train", *arguments, cwd=tmp_path)
+        done = run(*asked, output, cwd=tmp_path)
         assert (done.returncode, reason in done.stderr) == (code, True), done.stderr
         assert b"Traceback" not in done.stderr
 

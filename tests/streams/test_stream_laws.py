@@ -7,7 +7,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -221,34 +220,3 @@ def _chances(held: Numbers, coming: Numbers) -> dict[tuple[int, ...], float]:
         for order, chance in _chances(rest, coming[1:]).items():
             found[drawn, *order] = found.get((drawn, *order), 0) + chance / len(held)
     return found
-
-
-def test_a_buffer_is_refilled_from_everything_to_come() -> None:
-    """Later files come as early as the buffer lets them, and earlier ones hang on to the end."""
-    rows = [(place, n) for place, size in enumerate(SIZES) for n in range(size)]
-    buffer = 2000
-    shuffled = list(Stream.of(rows).shuffle(buffer, seed=5))
-    first_tenth = Counter(place for place, _ in shuffled[:600])
-    assert first_tenth[1] > 200  # half of the buffer from the start, and more as it is refilled
-    assert first_tenth[2] == 0  # it begins at row 3,000, which no buffer of 2,000 reaches by then
-    positions = {row: at for at, row in enumerate(rows)}
-    assert all(positions[row] - at < buffer for at, row in enumerate(shuffled))
-    assert {place for place, _ in shuffled[-600:]} >= {1, 2}
-
-
-def test_shuffled_shards_reach_over_all_files(tmp_path: Path) -> None:
-    """Through a buffer of a thirtieth of the rows, the first third still has rows of each file."""
-    for place, size in enumerate(SIZES):
-        rows = [f"{place} {n}" for n in range(size)]
-        parquet.write_table(
-            pa.table({"text": rows}), tmp_path / f"{place}.parquet", row_group_size=50
-        )
-    shuffled = stream(tmp_path).shuffle_shards(seed=3, buffer=200, at_once=8)
-    texts = [document.text for document in shuffled]
-    assert len(texts) == len(set(texts)) == sum(SIZES)
-    third = Counter(text[0] for text in texts[:2000])
-    # 40 of 120 row groups, drawn without replacement, give or take what the buffer holds.
-    for place, size in enumerate(SIZES):
-        fair = stats.hypergeom(120, size // 50, 40)
-        low, high = fair.ppf(RARE) * 50 - 600, fair.isf(RARE) * 50 + 600
-        assert max(low, 1) <= third[str(place)] <= high

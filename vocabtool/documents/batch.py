@@ -174,25 +174,6 @@ class BadRow(ValueError):
     """Raised for an invalid row; the message is the reason. The caller adds the row number."""
 
 
-@dataclass(slots=True)
-class Ahead:
-    """How many documents at the start are still to be skipped.
-
-    ``left``: number of these documents. ``unread``: whether they can be skipped without reading
-    them.
-    """
-
-    left: int
-    unread: bool
-
-    def skip_unread(self, rows: int) -> bool:
-        """Return whether rows can be skipped without reading them. If so, count them as skipped."""
-        if not self.unread or rows > self.left:
-            return False
-        self.left -= rows
-        return True
-
-
 class Measure(Protocol):
     """A function that returns the number of words or tokens of each text.
 
@@ -205,23 +186,33 @@ class Measure(Protocol):
     def __call__(self, texts: Sequence[str], /) -> Sequence[int]: ...
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Request:
-    """Arguments of a reader for one source.
+    """Arguments of the readers.
 
-    ``size``: approximate bytes of text in a batch. ``rows``: maximum number of documents in a
-    batch, if the source is an iterable. ``whole``: whether all fields of a row are read.
-    ``measure``: counts the tokens of a text. ``None``: words are counted.
+    ``source``: the name of the source that is being read. ``size``: approximate bytes of text in a
+    batch. ``rows``: maximum number of documents in a batch, if the source is an iterable.
+    ``whole``: whether all fields of a row are read. ``left``: how many documents are still to be
+    skipped. ``unread``: whether they can be skipped without reading them. ``measure``: counts the
+    tokens of a text. ``None``: words are counted.
     """
 
     source: str = ""
     options: ReadOptions
     log: ReadLog
     size: int
-    rows: int
-    whole: bool
-    ahead: Ahead
+    rows: int = MAX_ROWS
+    whole: bool = False
+    left: int
+    unread: bool
     measure: Measure | None = None
+
+    def skip_unread(self, rows: int) -> bool:
+        """Return whether rows can be skipped without reading them. If so, count them as skipped."""
+        if not self.unread or rows > self.left:
+            return False
+        self.left -= rows
+        return True
 
     def refuse(self, number: int, reason: str) -> None:
         """Raise ``InvalidFile`` for an invalid row. If ``on_error="skip"``, count it instead."""
@@ -390,12 +381,11 @@ def is_table(source: object) -> TypeGuard[Table | LazyTable]:
     )
 
 
-def gather(
-    rows: Iterable[Row], request: Request, most: int, *, are_pieces: bool = False
-) -> Iterator[Batch]:
-    """Yield batches of at most ``most`` rows, each of about ``request.size`` bytes of text."""
-    for part in in_batches(rows, most, weight=lambda row: len(row.text), most=request.size):
-        yield batch_of(part, request, are_pieces=are_pieces)
+def gather(rows: Iterable[Row], request: Request, *, are_pieces: bool = False) -> Iterator[Batch]:
+    """Yield batches of at most ``request.rows`` rows and about ``request.size`` bytes of text."""
+    size = request.size
+    for batch in in_batches(rows, request.rows, weight=lambda row: len(row.text), most=size):
+        yield batch_of(batch, request, are_pieces=are_pieces)
 
 
 def batch_of(rows: Sequence[Row], request: Request, *, are_pieces: bool = False) -> Batch:
@@ -473,11 +463,11 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
             yield number, item
     elif is_indexable(source):
         rows: Indexable = getattr(source, "iloc", source)  # the index of pandas contains labels
-        out = min(request.ahead.left, len(source))
+        out = min(request.left, len(source))
         at_end = min(out, len(source) - 1)
         if out and request.options.on_duplicate and isinstance(rows[at_end], Document):
             out = 0  # the ids of the skipped documents must be compared with later ones
-        if not request.ahead.skip_unread(out):
+        if not request.skip_unread(out):
             out = 0
         for index in range(out, len(source)):
             yield index + 1, rows[index]

@@ -20,7 +20,7 @@ from itertools import count
 from os import PathLike, fspath
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO, Final, NamedTuple, Protocol, cast
+from typing import BinaryIO, Final, Protocol, cast
 
 import pyarrow as pa
 
@@ -63,40 +63,27 @@ EPUB: Final = ".epub"
 WHOLE: Final = {"parquet": "Parquet", "docx": "DOCX"}
 NOT_READ: Final = frozenset({".7z", ".br", ".bz2", ".lz4", ".rar", ".xz", ".z", ".zip"})
 
-SUFFIXES: Final[dict[str, Format]] = {
-    ".txt": "lines",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".tfrecord": "tfrecord",
-    ".tfrecords": "tfrecord",
-    ".json": "json",
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".rst": "rst",
-    ".rest": "rst",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-    ".ipynb": "notebook",
-    ".pdf": "pdf",
-    ".docx": "docx",
-    ".py": "python",
-    ".pyi": "python",
+ENDINGS: Final[dict[Format, str]] = {
+    "lines": "txt",
+    "jsonl": "jsonl ndjson",
+    "csv": "csv",
+    "tsv": "tsv",
+    "parquet": "parquet pq",
+    "arrow": "arrow arrows feather ipc",
+    "tfrecord": "tfrecord tfrecords",
+    "json": "json",
+    "markdown": "md markdown",
+    "rst": "rst rest",
+    "html": "html htm xhtml",
+    "notebook": "ipynb",
+    "pdf": "pdf",
+    "docx": "docx",
+    "python": "py pyi",
+    "code": "bash c cc clj cljs cpp cs cxx dart el erl ex exs f90 fish go gradle groovy h hh hpp "
+    "hs java jl js jsx kt kts lisp lua m mjs ml mli mm nim php pl pm proto ps1 pyx r rb rs scala "
+    "scm sh sql swift tcl tf ts tsx v vb vhd vue zig zsh",
 }
-CODE: Final = (
-    "bash c cc clj cljs cpp cs cxx dart el erl ex exs f90 fish go gradle groovy h hh hpp hs java "
-    "jl js jsx kt kts lisp lua m mjs ml mli mm nim php pl pm proto ps1 pyx r rb rs scala scm sh "
-    "sql swift tcl tf ts tsx v vb vhd vue zig zsh"
-)
-SUFFIXES.update({f".{ending}": "code" for ending in CODE.split()})
+SUFFIXES: Final = {f".{end}": kind for kind, ends in ENDINGS.items() for end in ends.split()}
 SHARD: Final = re.compile(r"-\d+-of-\d+$")  # as in train.tfrecord-00000-of-00010
 CODECS: Final = {".gz": "gzip", ".zst": "zstd"}
 BY_LINE: Final = frozenset({"text", "markdown", "rst", "html", "python", "code"})
@@ -110,6 +97,8 @@ GITIGNORE: Final = ".gitignore"
 MAX_PATTERNS_BYTES: Final = 1 << 20
 MAX_PATTERNS: Final = 10_000
 BINARY: Final = "binary"
+NO_FILE: Final = "pipe or other special file"
+OUTSIDE: Final = "link to outside the folder"
 IGNORED: Final = "ignored"
 
 
@@ -152,11 +141,6 @@ class ArrowStream:
         """Wait for a running read, then close this stream. Its file stays open."""
         with self._lock:
             self.closed = True
-
-
-class Kind(NamedTuple):
-    format: Format
-    codec: str | None
 
 
 def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
@@ -239,7 +223,7 @@ def left_out(
     return tuple(notes)
 
 
-def kind_of(name: str, options: ReadOptions) -> Kind:
+def kind_of(name: str, options: ReadOptions) -> tuple[Format, str | None]:
     """Return the format (by ``options`` or the suffix) and the compression of a file."""
     suffixes = suffixes_of(name)
     last = suffixes.pop() if suffixes else ""
@@ -253,17 +237,17 @@ def kind_of(name: str, options: ReadOptions) -> Kind:
         codec, last = CODECS[last], suffixes.pop() if suffixes else ""
     else:
         codec = None
-    found = options.format or SUFFIXES.get(last, "lines")
-    if found == "lines" and options.split not in (None, "line"):
-        found = "text"
-    if found in BY_LINE and options.split == "line":
-        found = "lines"
-    if found in WHOLE and (codec or name == STDIN):
+    kind = options.format or SUFFIXES.get(last, "lines")
+    if kind == "lines" and options.split not in (None, "line"):
+        kind = "text"
+    if kind in BY_LINE and options.split == "line":
+        kind = "lines"
+    if kind in WHOLE and (codec or name == STDIN):
         raise UnsupportedFormat(
-            f"{WHOLE[found]} cannot be read from a stream or a compressed file; save it as a plain "
+            f"{WHOLE[kind]} cannot be read from a stream or a compressed file; save it as a plain "
             "file"
         )
-    return Kind(found, codec)
+    return kind, codec
 
 
 @contextmanager
@@ -319,22 +303,18 @@ def arrow_errors(what: str) -> Iterator[None]:
         raise InvalidFile(f"{what}: {error}") from error
 
 
-class Container(NamedTuple):
-    """A Python object that contains documents, and a unique ``name`` for it."""
+def each_source(sources: Sources) -> Iterator[tuple[str, object]]:
+    """Yield a name and each source: names of files, and objects, which are named here.
 
-    name: str
-    source: object
-
-
-def each_source(sources: Sources) -> Iterator[str | Container]:
-    """Yield each source: names of files, and objects with names ``texts``, ``texts2`` and so on."""
+    The names of objects are ``texts``, ``texts2`` and so on.
+    """
     numbers = count(1)
     for source in _flat(sources):
         if isinstance(source, str | PathLike):
-            yield fspath(source)
+            yield fspath(source), fspath(source)
         else:
             number = next(numbers)
-            yield Container(ITERABLE if number == 1 else f"{ITERABLE}{number}", source)
+            yield ITERABLE if number == 1 else f"{ITERABLE}{number}", source
 
 
 def names_of(sources: Sources) -> list[str] | None:
@@ -346,11 +326,10 @@ def names_of(sources: Sources) -> list[str] | None:
     return None
 
 
-def can_be_read_again(source: str | Container) -> bool:
+def can_be_read_again(source: object) -> bool:
     """Return whether a source can be read twice. Pipes, iterators and queues cannot."""
-    if isinstance(source, Container):
-        held = source.source
-        return not isinstance(held, Iterator) and (is_table(held) or not is_queue(held))
+    if not isinstance(source, str):
+        return not isinstance(source, Iterator) and (is_table(source) or not is_queue(source))
     path = Path(source)
     with reading_documents(source):
         return source != STDIN and (path.is_file() or path.is_dir() or not path.exists())
@@ -359,11 +338,20 @@ def can_be_read_again(source: str | Container) -> bool:
 def _flat(sources: object) -> Iterator[object]:
     """Yield the single sources of nested lists. A list of documents is one source."""
     names, documents = str | PathLike, bytes | Document | Mapping
+
+    def is_container(source: object) -> bool:
+        return not isinstance(source, names | documents) and (
+            is_queue(source)
+            or is_indexable(source)
+            or is_table(source)
+            or isinstance(source, Iterable)
+        )
+
     if (
         not isinstance(sources, list | tuple)
         or not sources
         or isinstance(sources[0], documents)
-        or not (all(isinstance(s, names) for s in sources) or any(map(_is_container, sources)))
+        or not (all(isinstance(s, names) for s in sources) or any(map(is_container, sources)))
     ):
         yield sources
         return
@@ -372,12 +360,6 @@ def _flat(sources: object) -> Iterator[object]:
             wanted = "a list must contain either sources or documents"
             raise ValueError(f"{wanted}, got {type(source).__name__} among sources")
         yield from _flat(source)
-
-
-def _is_container(one: object) -> bool:
-    if isinstance(one, str | bytes | Document | Mapping):
-        return False
-    return is_queue(one) or is_indexable(one) or is_table(one) or isinstance(one, Iterable)
 
 
 # ---- folders
@@ -390,10 +372,10 @@ class Rules:
     """
 
     def __init__(self, lines: Iterable[str]) -> None:
-        found = [rule for line in lines if (rule := _rule(line)) is not None]
-        every = "|".join(rule.pattern.pattern for rule in found)
+        rules = [rule for line in lines if (rule := _rule(line)) is not None]
+        every = "|".join(pattern.pattern for pattern, _, _ in rules)
         self._any = re.compile(every or NEVER, re.DOTALL)
-        self._last_first = found[::-1]
+        self._last_first = rules[::-1]
 
     @classmethod
     def read(cls, file: Path) -> Rules:
@@ -414,25 +396,19 @@ class Rules:
         ``path``: relative to the folder of the patterns, with ``/`` between names.
         """
         if self._any.fullmatch(path) is not None:
-            for rule in self._last_first:
-                if (is_folder or not rule.of_folders) and rule.pattern.fullmatch(path):
-                    return not rule.negated
+            for pattern, is_negated, is_of_folders in self._last_first:
+                if (is_folder or not is_of_folders) and pattern.fullmatch(path):
+                    return not is_negated
         return None
 
 
-class _Rule(NamedTuple):
-    pattern: re.Pattern[str]
-    negated: bool
-    of_folders: bool
-
-
-def _rule(line: str) -> _Rule | None:
+def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
+    """Return the pattern of a line, whether it is negated, and whether only folders match."""
     text = re.sub(r"(?<!\\) +$", "", line.rstrip("\r\n"))
     if not text or text.startswith("#"):
         return None
-    negated = text.startswith("!")
-    of_folders = text.endswith("/")
-    text = text[negated:].removesuffix("/")
+    is_negated, is_of_folders = text.startswith("!"), text.endswith("/")
+    text = text[is_negated:].removesuffix("/")
     names = text.removeprefix("/").split("/") if "/" in text else ["**", text]
     groups: list[list[str]] = [[]]  # names between **
     for name in names:
@@ -447,7 +423,7 @@ def _rule(line: str) -> _Rule | None:
         pattern += "".join(f"(?>(?:[^/]+/)*?{'/'.join(each)}/)" for each in middle if each)
         pattern += f"(?:[^/]+/)*{'/'.join(last)}" if last else ".+"
     try:
-        return _Rule(re.compile(pattern, re.DOTALL), negated, of_folders)
+        return re.compile(pattern, re.DOTALL), is_negated, is_of_folders
     except re.error:  # such as [z-a], which matches nothing
         return None
 
@@ -497,37 +473,39 @@ def _of_class(inside: str) -> str:
     return f"(?!/)[{'^' * negated}{found}]"
 
 
-class _Place(NamedTuple):
-    """The patterns of a ``.gitignore``.
-
-    They are matched with ``add + path[cut:]``, which is ``path`` relative to the ``.gitignore``.
-    """
-
-    rules: Rules
-    add: str
-    cut: int
+# The patterns of a .gitignore, ``add`` and ``cut``. They are matched with ``add + path[cut:]``,
+# which is ``path`` relative to the .gitignore.
+_Place = tuple[Rules, str, int]
 
 
 def walk(folder: str, options: ReadOptions) -> Iterator[tuple[str, str | None]]:
     """Yield the files in a folder and its subfolders, each with the reason if it is not read.
 
-    The reason is the suffix, ``binary`` or ``ignored``, and ``None`` for a file that is read.
-    A folder that ``.gitignore`` excludes is yielded like a file. Hidden files, hidden folders and
-    links to folders are not yielded.
+    The reason is the suffix, or a word such as ``binary`` or ``ignored``; it is ``None`` for a file
+    that is read. Pipes, devices and links to files outside the folder are not read. A folder that
+    ``.gitignore`` excludes is yielded like a file. Hidden files, hidden folders and links to
+    folders are not yielded.
     """
     include = Rules(options.include) if options.include else None
     exclude = Rules(options.exclude)
-    above = _above(folder) if options.gitignore else ()
-    pending: list[tuple[str, tuple[_Place, ...], bool]] = [("", above, include is None)]
+    whole = os.path.realpath(folder)
+    above: list[_Place] = []
+    if options.gitignore:
+        start = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay
+        root = next((up for up in (start, *start.parents) if (up / ".git").exists()), start)
+        for up in reversed(start.parents):
+            if up.is_relative_to(root) and (up / GITIGNORE).is_file():
+                below = f"{start.relative_to(up).as_posix()}/"
+                above.append((Rules.read(up / GITIGNORE), below, 0))
+    pending: list[tuple[str, tuple[_Place, ...], bool]] = [("", (*above,), include is None)]
     while pending:
         inside, places, is_chosen = pending.pop()
         here = Path(folder, inside)
-        with os.scandir(here) as found:
-            entries = [*found]
+        with os.scandir(here) as scanned:
+            entries = [*scanned]
         before = "" if here == Path() else os.path.join(here, "")  # noqa: PTH118 - quicker below
         if options.gitignore and any(each.name == GITIGNORE and each.is_file() for each in entries):
-            rules = Rules.read(here / GITIGNORE)
-            places = (*places, _Place(rules, "", len(inside)))
+            places = (*places, (Rules.read(here / GITIGNORE), "", len(inside)))
         for entry in entries:
             path, is_folder = inside + entry.name, entry.is_dir(follow_symlinks=False)
             if entry.name.startswith(".") or (not is_folder and entry.is_dir()):
@@ -545,21 +523,14 @@ def walk(folder: str, options: ReadOptions) -> Iterator[tuple[str, str | None]]:
             elif is_folder:
                 pending.append((f"{path}/", places, included))
             elif included:
-                yield name, _why_not(entry, options)
+                yield name, _why_not(entry, whole, options)
 
 
-def _above(folder: str) -> tuple[_Place, ...]:
-    here = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay
-    root = next((each for each in (here, *here.parents) if (each / ".git").exists()), here)
-    found = []
-    for each in reversed(here.parents):
-        if each.is_relative_to(root) and (each / GITIGNORE).is_file():
-            add = f"{here.relative_to(each).as_posix()}/"
-            found.append(_Place(Rules.read(each / GITIGNORE), add, 0))
-    return tuple(found)
-
-
-def _why_not(entry: os.DirEntry[str], options: ReadOptions) -> str | None:
+def _why_not(entry: os.DirEntry[str], whole: str, options: ReadOptions) -> str | None:
+    if entry.is_symlink() and not Path(os.path.realpath(entry.path)).is_relative_to(whole):
+        return OUTSIDE
+    if not entry.is_file():
+        return NO_FILE
     any_ending = bool(options.include)
     suffixes = suffixes_of(entry.name)
     ending = "".join(suffixes[-2 if suffixes and suffixes[-1] in CODECS else -1 :])
@@ -571,7 +542,7 @@ def _why_not(entry: os.DirEntry[str], options: ReadOptions) -> str | None:
         is_packed and kind in ("json", "docx")  # an array? nor can archives be read
     ):
         return ending
-    if is_packed or kind not in (*BY_LINE, "json", "notebook") or not entry.is_file():
+    if is_packed or kind not in (*BY_LINE, "json", "notebook"):
         return None
     with reading(entry.path), open(entry.path, "rb", 0) as opened:  # noqa: PTH123 - quicker, for many files
         head = opened.read(HEAD)

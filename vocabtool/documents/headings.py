@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MAX_TITLE: Final = 200  # characters of a heading that are kept
 MAX_HEADINGS: Final = 1 << 18  # of a file; each needs much more memory than its bytes
 MAX_PLACES: Final = 1 << 20  # parts of text between tags
-MAX_LINES: Final = 1 << 20  # of Markdown; its parser needs about 250 bytes for each
+MAX_LINES: Final = 1 << 15  # of Markdown; its parser needs up to 60 µs for each
 MAX_PAGES: Final = 20_000  # of a PDF
 MAX_CHARACTERS: Final = 64 << 20  # of the text of a PDF or DOCX
 MAX_UNPACKED: Final = 256 << 20  # bytes of a DOCX, which is a zip archive
@@ -188,7 +188,10 @@ def markdown(text: str) -> MarkedText:
             title = _clean(stated[1].strip().strip("'\""))
     starts = [begin, *(end.end() for end in LINE_END.finditer(text, begin)), len(text)]
     if len(starts) > MAX_LINES:
-        raise BadRow(f"the file has more than {MAX_LINES:,} lines; --split paragraph can read it")
+        raise BadRow(
+            f"the file has more than {MAX_LINES:,} lines, too many to look for headings; "
+            "--input-format text (format=) reads it without"
+        )
     parser, tokens = MarkdownIt("commonmark"), _HeadingTokens()
     # Only blocks are parsed; the parser itself would replace the line ends, too.
     parser.block.parse(LINE_END.sub("\n", text[begin:]), parser, {}, tokens)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal, TypedDict, get_args
+from typing import Any, Final, Literal, TypedDict, get_args
 
 from vocabtool.choices import SPLIT_SIZE, Split
 
@@ -109,7 +109,14 @@ class ReadOptions:
                 what = "names" if name == "keep" else "patterns"
                 raise ValueError(f"{name} must be a list of {what}, got a string; use [{value!r}]")
             object.__setattr__(self, name, tuple(value))
-        object.__setattr__(self, "field", _checked_field(self.field))
+        if self.field is not None and not isinstance(self.field, str):
+            names: Any = self.field
+            if not isinstance(names, Sequence) or not all(isinstance(n, str) for n in names):
+                raise ValueError(f"field: wanted a name or a list of names, got {self.field!r}")
+            if len(names) > 1:  # weights of 1 are removed
+                weights = weights_of((*names,)).items()
+                names = tuple(name if n == 1 else f"{name}^{n}" for name, n in weights)
+            object.__setattr__(self, "field", names if len(names) > 1 else next(iter(names), None))
         if self.split_size is not None and self.split_size < 1:
             raise ValueError(f"split_size must be at least 1, got {self.split_size}")
         if not 0 <= self.overlap < (self.split_size or SPLIT_SIZE):
@@ -150,8 +157,6 @@ class ReadOptions:
     @property
     def kept_fields(self) -> tuple[str, ...]:
         """The fields to keep: ``keep``, and the text fields if there are several of them."""
-        if self.field is None or isinstance(self.field, str):
-            return (*self.keep,)
         return (*self.keep, *(name for name in self.fields if name not in (TEXT, *self.keep)))
 
     @property
@@ -159,8 +164,8 @@ class ReadOptions:
         """The first field that the options name but plain text lacks, or ``None``."""
         lacking = self.fields[:1] if TEXT not in self.fields else ()
         single = None if self.path_first and self.field == TEXT else self.single_field
-        asked = (*lacking, single, self.id_field)
-        return next((name for name in asked if name is not None), None)
+        names = (*lacking, single, self.id_field)
+        return next((name for name in names if name is not None), None)
 
     def hidden_fields(self, text: str) -> frozenset[str]:
         """Return the names of the fields that are left out of ``Document.fields``.
@@ -187,25 +192,13 @@ class ReadOptions:
 @lru_cache
 def weights_of(searched: tuple[str, ...]) -> Mapping[str, int]:
     """Return the weight of each ``NAME`` or ``NAME^W``. Raises ``ValueError`` if invalid."""
-    found: dict[str, int] = {}
-    for each in searched:
-        if (match := WEIGHTED.fullmatch(each)) is None:
+    weights: dict[str, int] = {}
+    for field in searched:
+        if (match := WEIGHTED.fullmatch(field)) is None:
             wanted = f"NAME or NAME^W, W a whole number from 1 to {MAX_WEIGHT}"
-            raise ValueError(f"field: wanted {wanted}, got {each!r}")
+            raise ValueError(f"field: wanted {wanted}, got {field!r}")
         name = match["name"]
-        if name in found:
+        if name in weights:
             raise ValueError(f"field: a field may be named only once, got {name!r} again")
-        found[name] = int(match["weight"] or 1)
-    return found
-
-
-def _checked_field(field: str | Sequence[str] | None) -> str | tuple[str, ...] | None:
-    """Return one field as a string, several as a tuple. Weights of 1 are removed."""
-    if field is None or isinstance(field, str):
-        return field
-    if not isinstance(field, Sequence) or not all(isinstance(each, str) for each in field):
-        raise ValueError(f"field: wanted a name or a list of names, got {field!r}")
-    if len(field) < 2:
-        return field[0] if field else None
-    weights = weights_of((*field,))
-    return (*(name if weight == 1 else f"{name}^{weight}" for name, weight in weights.items()),)
+        weights[name] = int(match["weight"] or 1)
+    return weights

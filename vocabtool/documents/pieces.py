@@ -335,7 +335,7 @@ def read_pieces(
     path_first = is_asked and has_path and options.split in (None, "heading")
     field = PATH_FIRST if path_first else options.field
     request = replace(request, options=replace(options, field=field, path_first=path_first))
-    for batch in gather(_rows(marked, request), request, MAX_ROWS, are_pieces=True):
+    for batch in gather(_rows(marked, request), request, are_pieces=True):
         yield replace(batch, path_first=True) if path_first else batch
 
 
@@ -407,47 +407,39 @@ def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
     if own is None:
         own = pc.binary_join_element_wise(":", pa.array(batch.numbers).cast(pa.string()), "")
 
-    def pieces() -> Iterator[_RowPiece]:
+    def pieces() -> Iterator[tuple[int, bytes, bytes, Piece]]:
         for row, id_ in enumerate(own.view(pa.binary()).to_pylist()):
             text = decode(bytes(batch.texts[row].as_buffer()))
-            marked = markdown(text) if split == "heading" else plain(text)
-            parts = cut(marked, split, sizes) or [Piece(marked.begin, len(text), "")]
-            for number, piece in enumerate(parts, 1):
-                part = as_bytes(text[piece.start : piece.end])
-                yield _RowPiece(row, b"%b#%d" % (id_, number), part, piece)
+            try:
+                marked = markdown(text) if split == "heading" else plain(text)
+            except BadRow as bad:
+                request.refuse(int(batch.numbers[row]), str(bad))
+                continue
+            spans = cut(marked, split, sizes) or [Piece(marked.begin, len(text), "")]
+            for number, piece in enumerate(spans, 1):
+                content = as_bytes(text[piece.start : piece.end])
+                yield row, b"%b#%d" % (id_, number), content, piece
 
-    def weight(piece: _RowPiece) -> int:
-        return len(piece.text) + int(kept[piece.row])
+    def weight(piece: tuple[int, bytes, bytes, Piece]) -> int:
+        return len(piece[2]) + int(kept[piece[0]])
 
-    for rows in in_batches(pieces(), MAX_ROWS, weight=weight, most=request.size):
-        yield _of_rows(batch, rows)
-
-
-class _RowPiece(NamedTuple):
-    row: int
-    id: bytes
-    text: bytes
-    piece: Piece
-
-
-def _of_rows(batch: Batch, held: Sequence[_RowPiece]) -> Batch:
-    at = np.array([each.row for each in held], np.int64)
-    columns = {name: column.take(at) for name, column in batch.columns.items()}
-    for name in columns.keys() & {"start", "end", "path"}:
-        values = strings([as_bytes(str(getattr(each.piece, name))) for each in held])
-        columns[name] = pc.coalesce(columns[name], values)
-    ids = strings([each.id for each in held])
-    return Batch(
-        batch.source,
-        strings([each.text for each in held]),
-        batch.numbers[at],
-        None if batch.ids is None else ids,
-        columns,
-        batch.fields
-        and [
-            {"start": each.piece.start, "end": each.piece.end} | batch.fields[each.row]
-            for each in held
-        ],
-        batch.kinds,
-        ids if batch.ids is None else None,
-    )
+    for some in in_batches(pieces(), MAX_ROWS, weight=weight, most=request.size):
+        rows, ids, texts, places = zip(*some, strict=True)
+        at = np.array(rows, np.int64)
+        columns = {name: column.take(at) for name, column in batch.columns.items()}
+        for name in columns.keys() & {"start", "end", "path"}:
+            values = strings([as_bytes(str(getattr(place, name))) for place in places])
+            columns[name] = pc.coalesce(columns[name], values)
+        fields = batch.fields and [
+            {"start": place.start, "end": place.end} | batch.fields[row]
+            for row, place in zip(rows, places, strict=True)
+        ]
+        numbered = {"ids" if batch.ids is not None else "parts": strings(ids)}
+        yield replace(
+            batch,
+            texts=strings(texts),
+            numbers=batch.numbers[at],
+            columns=columns,
+            fields=fields,
+            **numbered,
+        )

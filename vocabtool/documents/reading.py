@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -27,7 +28,6 @@ from vocabtool.documents.batch import (
     BATCH_BYTES,
     END,
     MAX_ROWS,
-    Ahead,
     Batch,
     Document,
     Measure,
@@ -44,7 +44,6 @@ from vocabtool.documents.batch import (
 from vocabtool.documents.files import (
     DEFAULTS,
     STDIN,
-    Container,
     Sources,
     each_source,
     find,
@@ -146,8 +145,9 @@ def batches(
     """
     if options.on_duplicate == "first" and log is None:
         raise ValueError("on_duplicate='first' needs log=ReadLog(), which counts what is skipped")
-    request = _request(options, log, size, rows, start, measure=measure)
-    whole = _batches(sources, request)
+    request = _request(options, log, size, start)
+    request.rows, request.measure = rows, measure
+    whole = chain.from_iterable(_of_source(*each, request) for each in each_source(sources))
     if options.on_duplicate is not None:
         whole = _without_repeated(whole, request)
     yield from _split_and_drop(whole, request)  # ids are those of rows until here
@@ -168,42 +168,30 @@ def documents(
     of the item except the text. Repeated ids are not detected.
     """
     options = replace(options, keep=(), on_duplicate=None)
-    request = _request(options, log, size, MAX_ROWS, start, whole=True)
-    for source in each_source(sources):
-        if isinstance(source, str):
-            found = _in_files(source, request)
-        elif options.splits_rows:
+    request = _request(options, log, size, start)
+    request.whole = True
+    for name, source in each_source(sources):
+        request.source = name
+        if options.splits_rows and not isinstance(source, str):
             wanted = "works only for files in documents(); use batches() for Python objects"
-            raise ValueError(f"{source.name}: split={options.split!r} {wanted}")
-        else:
-            asked = replace(request, source=source.name)
-            if not is_table(source.source):
-                for row, item in object_rows(source.source, asked):
-                    if request.ahead.left:
-                        request.ahead.left -= 1
-                    elif isinstance(item, Document):
-                        yield item
-                    else:
-                        yield Document(decode(id_of_row(row, asked)), decode(row.text), row.fields)
-                continue
-            found = tables.read_table(source.source, asked)
-        for batch in _split_and_drop(found, request):
+            raise ValueError(f"{name}: split={options.split!r} {wanted}")
+        if not isinstance(source, str) and not is_table(source):
+            for row, item in object_rows(source, request):
+                if request.left:
+                    request.left -= 1
+                elif isinstance(item, Document):
+                    yield item
+                else:
+                    yield Document(decode(id_of_row(row, request)), decode(row.text), row.fields)
+            continue
+        for batch in _split_and_drop(_of_source(name, source, request), request):
             texts = map(decode, batch.texts.view(pa.binary()).to_pylist())
             ids = map(decode, batch.id_array().view(pa.binary()).to_pylist())
             fields = batch.fields or [{}] * len(batch)
             yield from map(Document, ids, texts, fields)
 
 
-def _request(
-    options: ReadOptions,
-    log: ReadLog | None,
-    size: int,
-    rows: int,
-    start: int,
-    *,
-    whole: bool = False,
-    measure: Measure | None = None,
-) -> Request:
+def _request(options: ReadOptions, log: ReadLog | None, size: int, start: int) -> Request:
     if not 1 <= size <= row_files.MAX_LINE_BYTES:
         raise ValueError(f"size must be from 1 to {row_files.MAX_LINE_BYTES:,} bytes, got {size:,}")
     if start < 0:
@@ -214,51 +202,37 @@ def _request(
     compared = options.on_duplicate is not None and options.id_field is not None
     # A row that is split gives several documents.
     unread = raises and not compared and not options.splits_rows
-    return Request(
-        options=options,
-        log=log or ReadLog(),
-        size=size,
-        rows=rows,
-        whole=whole,
-        ahead=Ahead(start, unread),
-        measure=measure,
-    )
+    return Request(options=options, log=log or ReadLog(), size=size, left=start, unread=unread)
 
 
-def _batches(sources: Sources, request: Request) -> Iterator[Batch]:
-    for source in each_source(sources):
-        if isinstance(source, Container):
-            asked = replace(request, source=source.name)
-            if is_table(source.source):
-                yield from tables.read_table(source.source, asked)
-            else:
-                rows = (row for row, _ in object_rows(source.source, asked))
-                yield from gather(rows, asked, asked.rows)
-        else:
-            yield from _in_files(source, request)
-
-
-def _in_files(name: str, request: Request) -> Iterator[Batch]:
+def _of_source(name: str, source: object, request: Request) -> Iterator[Batch]:
+    request.source = name
+    if is_table(source):
+        yield from tables.read_table(source, request)
+        return
+    if not isinstance(source, str):
+        yield from gather((row for row, _ in object_rows(source, request)), request)
+        return
     with reading_documents(name):
         files = find(name, request.options)
     for file in files:
         before = request.log.bytes
         has_position = os.path.isfile(file)  # noqa: PTH113 - quicker; a pipe has none
         with reading_documents(file):
-            kind = kind_of(file, request.options)
-            if request.options.vector_field is not None and kind.format not in WITH_LISTS:
+            format_, codec = kind_of(file, request.options)
+            if request.options.vector_field is not None and format_ not in WITH_LISTS:
                 wanted = "--vector-field (vector_field=) needs Parquet, Arrow or JSON lines"
-                raise InvalidFile(f"{wanted}, got the format {kind.format!r}")
-            asked = replace(request, source=file)
-            with open_file(file, kind.codec) as readable:
-                for batch in READERS[kind.format](readable, asked):
+                raise InvalidFile(f"{wanted}, got the format {format_!r}")
+            request.source = file
+            with open_file(file, codec) as readable:
+                for batch in READERS[format_](readable, request):
                     if has_position:
                         request.log.bytes = before + readable.tell()
                     yield batch
 
 
 def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batch]:
-    ahead, splits = request.ahead, request.options.splits_rows
+    splits = request.options.splits_rows
     for rows in batches:
         if splits and rows.parts is None and request.options.fields:
             what = f"split={request.options.split!r} cuts only rows with one text field"
@@ -266,8 +240,8 @@ def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batc
                 f"{what}, got {' and '.join(request.options.fields)}", file=rows.source
             )
         for batch in pieces.split_rows(rows, request) if splits and rows.parts is None else [rows]:
-            out = min(ahead.left, len(batch))
-            ahead.left -= out
+            out = min(request.left, len(batch))
+            request.left -= out
             if out < len(batch):
                 yield batch.part(out, len(batch)) if out else batch
 
@@ -351,28 +325,17 @@ def extent(sources: Sources, *, options: ReadOptions = DEFAULTS) -> Extent:
 
     ``sources``: as for :func:`batches`. ``options``: how the files are read.
     """
-    parts: list[Extent] = []
-    for source in each_source(sources):
+    extents: list[Extent] = []
+    for _, source in each_source(sources):
         if isinstance(source, str):
             try:
-                parts += [_of_file(file, options) for file in find(source, options)]
+                extents += [_of_file(file, options) for file in find(source, options)]
             except (VocabtoolError, OSError):
-                parts.append(Extent())
+                extents.append(Extent())
         else:
-            held = source.source
-            parts.append(
-                Extent(len(held)) if not options.splits_rows and is_indexable(held) else Extent()
-            )
-    return Extent(total(part.rows for part in parts), total(part.bytes for part in parts))
-
-
-def row_counts(name: str, options: ReadOptions) -> list[int] | None:
-    kind = kind_of(name, options)
-    if options.splits_rows:
-        return None
-    if kind.format == "parquet":
-        return tables.parquet_row_counts(name)
-    return tables.arrow_row_counts(name) if kind == ("arrow", None) else None
+            is_known = is_indexable(source) and not options.splits_rows
+            extents.append(Extent(len(source) if is_known else None))
+    return Extent(total(each.rows for each in extents), total(each.bytes for each in extents))
 
 
 def total(counts: Iterable[int | None]) -> int | None:
@@ -383,5 +346,5 @@ def total(counts: Iterable[int | None]) -> int | None:
 def _of_file(name: str, options: ReadOptions) -> Extent:
     if name == STDIN or not Path(name).is_file():
         return Extent()
-    counts = row_counts(name, options)
+    counts = tables.row_counts(name, options)
     return Extent(None if counts is None else sum(counts), Path(name).stat().st_size)

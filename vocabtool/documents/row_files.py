@@ -1,7 +1,7 @@
 r"""Read files of rows: text lines, JSON lines, JSON arrays, CSV, TSV and TFRecord.
 
 Text lines: a line ends with ``\n`` or ``\r\n``. A lone CR, NUL, U+0085 and U+2028 are part of the
-text. An empty line is a document.
+text. An empty line is a document. A byte order mark at the start of the file is left out.
 
 JSON lines: each line is a string, which is the text, or an object with the text in one field. Blank
 lines are skipped, but line numbers count them. A lone surrogate (``\ud83d``) becomes three bytes of
@@ -36,7 +36,6 @@ from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
 from vocabtool.documents.batch import (
-    MAX_ROWS,
     BadRow,
     Batch,
     Request,
@@ -68,8 +67,10 @@ def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
         hint = "use --input-format (format=) if the file has another format"
         raise InvalidFile(f"text lines have no field {name!r}; {hint}")
     for first, data in blocks(file, request):
+        if first == 1 and not (data := data.removeprefix(BOM)):
+            continue
         count = data.count(b"\n") + (not data.endswith(b"\n"))
-        if request.ahead.skip_unread(count):
+        if request.skip_unread(count):
             continue
         content = pa.array([data.replace(b"\r\n", b"\n")], pa.binary())
         texts = pc.split_pattern(content, "\n").values.slice(0, count)
@@ -118,9 +119,9 @@ def read_jsonl(file: Readable, request: Request) -> Iterator[Batch]:
         lines = data.removesuffix(b"\n").split(b"\n")
         if first == 1:
             lines[0] = lines[0].removeprefix(BOM)
-        if request.ahead.left:
+        if request.left:
             count = sum(bool(line.strip(BLANK)) for line in lines)
-            if request.ahead.skip_unread(count):
+            if request.skip_unread(count):
                 continue
         batch = None if request.whole else _all_at_once(lines, first, request)
         if batch is None:
@@ -157,7 +158,7 @@ def read_json(file: Readable, request: Request) -> Iterator[Batch]:
             except BadRow as bad:
                 request.refuse(number, str(bad))
 
-    return gather(rows(), request, MAX_ROWS)
+    return gather(rows(), request)
 
 
 def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | None:
@@ -390,7 +391,7 @@ def read_tfrecord(file: Readable, request: Request) -> Iterator[Batch]:
     A damaged length or a truncated file always raises :class:`InvalidFile`, even if ``on_error``
     is ``"skip"``.
     """
-    return gather(_records(file, request), request, MAX_ROWS)
+    return gather(_records(file, request), request)
 
 
 def _records(file: Readable, request: Request) -> Iterator[Row]:
@@ -405,7 +406,7 @@ def _records(file: Readable, request: Request) -> Iterator[Row]:
         if checksum(header[:8]) != stored:
             what = "the checksum of its length is wrong: damaged, or not TFRecord"
             raise InvalidFile(f"record {number:,}: {what}", offset=offset)
-        is_left_out = bool(request.ahead.left) and request.ahead.skip_unread(1)
+        is_left_out = bool(request.left) and request.skip_unread(1)
         is_read = not is_left_out and length <= MAX_RECORD_BYTES
         record, left = b"", length + CHECKSUM
         while left:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from io import BufferedReader
+from itertools import groupby
+from operator import itemgetter
 from typing import IO, Any, Final
 
 import numpy as np
@@ -23,12 +25,12 @@ from pyarrow import parquet
 
 from vocabtool.documents.batch import (
     BATCH_BYTES,
+    MAX_ROWS,
     NOT_FINITE,
     BadRow,
     Batch,
     Request,
     as_string,
-    bounds,
     in_size,
     join_texts,
     null_columns,
@@ -37,8 +39,10 @@ from vocabtool.documents.batch import (
     text_column,
     text_columns,
 )
-from vocabtool.documents.files import ArrowStream, Readable, arrow_errors
+from vocabtool.documents.files import ArrowStream, Readable, arrow_errors, kind_of
+from vocabtool.documents.options import ReadOptions
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
+from vocabtool.system.parallel import in_batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +172,11 @@ def _without_dictionary(kind: pa.DataType) -> pa.DataType:
 def _python_times(column: pa.Array) -> pa.Array:
     """Reduce nanoseconds to microseconds, the precision of Python's types."""
     kind = column.type
-    if pt.is_timestamp(kind) and kind.unit == "ns":
+    if getattr(kind, "unit", None) != "ns":
+        return column
+    if pt.is_timestamp(kind):
         return column.cast(pa.timestamp("us", kind.tz), safe=False)
-    if pt.is_time64(kind) and kind.unit == "ns":
-        return column.cast(pa.time64("us"), safe=False)
-    if pt.is_duration(kind) and kind.unit == "ns":
-        return column.cast(pa.duration("us"), safe=False)
-    return column
+    return column.cast(pa.time64("us") if pt.is_time(kind) else pa.duration("us"), safe=False)
 
 
 def as_strings(column: pa.Array, name: str) -> pa.StringArray:
@@ -222,77 +224,48 @@ PARQUET_ERROR: Final = "not Parquet, or damaged"
 def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
     """Read each row as a document; a row whose text or id is null is invalid."""
     with arrow_errors(PARQUET_ERROR):
-        held: list[Batch] = []
-        size = 0
-        for batch in _parquet_batches(file, request):
-            held.append(batch)
-            size += int(np.diff(bounds(batch.texts)[[0, -1]])[0])
-            size += 0 if batch.vectors is None else batch.vectors.nbytes
-            if size >= request.size:
-                yield from in_size(_concatenate(held), request.size)
-                held, size = [], 0
-        if held:
-            yield from in_size(_concatenate(held), request.size)
-
-
-def parquet_row_counts(file: str) -> list[int]:
-    with arrow_errors(PARQUET_ERROR):
-        metadata = parquet.read_metadata(file)
-        return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-
-
-def _parquet_batches(file: IO[bytes], request: Request) -> Iterator[Batch]:
-    table = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False)
-    schema = table.schema_arrow
-    columns = Columns.of(schema, request)
-    wanted = schema.names if request.whole else columns.all()
-    long = [name for name in wanted if is_long(schema.field(name).type)]
-    coded = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False, read_dictionary=long)
-    first, at_start = 1, bool(request.ahead.left)
-    for group in range(table.num_row_groups):
-        metadata = table.metadata.row_group(group)
-        count = metadata.num_rows
-        # After the first group that is read, its skipped rows are not yet subtracted from `ahead`.
-        at_start = at_start and request.ahead.skip_unread(count)
-        if at_start:
-            first += count
-            continue
-        # Even a few rows may contain much text. The first row comes with the dictionaries.
-        row = next(coded.iter_batches(1, [group], long), None)
-        is_coded = row is not None and any(
-            byte_lengths(row.column(name).dictionary).max(initial=0) > LONG_TEXT for name in long
+        table = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False)
+        schema = table.schema_arrow
+        columns = Columns.of(schema, request)
+        wanted = schema.names if request.whole else columns.all()
+        skipped, first = 0, 1
+        while request.left and skipped < table.num_row_groups:
+            count = table.metadata.row_group(skipped).num_rows
+            if not request.skip_unread(count):
+                break
+            skipped, first = skipped + 1, first + count
+        long = [name for name in wanted if is_long(schema.field(name).type)]
+        coded = parquet.ParquetFile(
+            file, buffer_size=BUFFER, pre_buffer=False, read_dictionary=long
         )
-        # About BUFFER bytes on average, by the sizes in the metadata.
-        chunks = map(metadata.column, range(metadata.num_columns))
-        size = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in wanted)
-        at_once = max(1, min(ROWS_AT_ONCE, BUFFER * count // max(size, 1)))
-        for rows in (coded if is_coded else table).iter_batches(at_once, [group], wanted):
-            for part in in_parts(rows, long) if is_coded else (rows,):
-                yield columns.batch(part, first, request)
-                first += part.num_rows
 
+        def parts() -> Iterator[tuple[bool, pa.RecordBatch]]:
+            """Yield a few rows at a time, and whether they are dictionary-encoded."""
+            for group in range(skipped, table.num_row_groups):
+                # Even a few rows may contain much text. The first row comes with the dictionaries.
+                row = next(coded.iter_batches(1, [group], long), None)
+                is_coded = row is not None and any(
+                    byte_lengths(row.column(name).dictionary).max(initial=0) > LONG_TEXT
+                    for name in long
+                )
+                # About BUFFER bytes on average, by the sizes in the metadata.
+                metadata = table.metadata.row_group(group)
+                chunks = map(metadata.column, range(metadata.num_columns))
+                size = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in wanted)
+                at_once = max(1, min(ROWS_AT_ONCE, BUFFER * metadata.num_rows // max(size, 1)))
+                for rows in (coded if is_coded else table).iter_batches(at_once, [group], wanted):
+                    for part in in_parts(rows, long) if is_coded else (rows,):
+                        yield is_coded, part
 
-def _concatenate(batches: Sequence[Batch]) -> Batch:
-    one = batches[0]
-    return Batch(
-        one.source,
-        pa.concat_arrays([batch.texts for batch in batches]),
-        np.concatenate([batch.numbers for batch in batches]),
-        None if one.ids is None else pa.concat_arrays([batch.ids for batch in batches]),
-        {name: pa.concat_arrays([each.columns[name] for each in batches]) for name in one.columns},
-        None if one.fields is None else [row for each in batches for row in each.fields or ()],
-        vectors=None if one.vectors is None else _stack_vectors(batches),
-    )
+        def weight(part: tuple[bool, pa.RecordBatch]) -> int:
+            return request.size if part[0] else int(part[1].nbytes)
 
-
-def _stack_vectors(batches: Sequence[Batch]) -> NDArray[np.float32]:
-    made = [each.vectors for each in batches if each.vectors is not None and len(each)]
-    for batch in batches if len({each.shape[1] for each in made}) > 1 else ():
-        if batch.vectors is not None and len(batch) and batch.vectors.shape[1] != made[0].shape[1]:
-            wanted, got = made[0].shape[1], batch.vectors.shape[1]
-            what = f"expected a vector of {wanted:,} numbers as in the rows before, got {got:,}"
-            raise InvalidFile(what, file=batch.place(0))
-    return np.concatenate(made) if made else np.zeros((0, 0), np.float32)
+        for some in in_batches(parts(), MAX_ROWS, weight=weight, most=request.size):
+            for is_coded, same in groupby(some, itemgetter(0)):
+                batches = [part for _, part in same]  # several only if they are not coded
+                rows = batches[0] if is_coded else pa.concat_batches(batches)
+                yield from in_size(columns.batch(rows, first, request), request.size)
+                first += rows.num_rows
 
 
 FILE: Final = b"ARROW1\0\0"
@@ -335,11 +308,18 @@ def read_table(source: Any, request: Request) -> Iterator[Batch]:
                 first += rows.num_rows
 
 
-def arrow_row_counts(file: str) -> list[int] | None:
-    """Return the number of rows of each record batch; ``None`` if the file is a stream."""
-    with arrow_errors(ARROW_ERROR), pa.memory_map(file) as mapped:
+def row_counts(name: str, options: ReadOptions) -> list[int] | None:
+    """Return the number of rows of each row group or record batch; ``None`` if it is unknown."""
+    format_, codec = kind_of(name, options)
+    if options.splits_rows or codec is not None or format_ not in ("parquet", "arrow"):
+        return None
+    if format_ == "parquet":
+        with arrow_errors(PARQUET_ERROR):
+            metadata = parquet.read_metadata(name)
+            return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    with arrow_errors(ARROW_ERROR), pa.memory_map(name) as mapped:
         if mapped.read(len(FILE)) != FILE:
-            return None
+            return None  # a stream
         table = pa.ipc.open_file(mapped)
         return [table.get_batch(place).num_rows for place in range(table.num_record_batches)]
 
@@ -352,13 +332,13 @@ def _of_file(file: BufferedReader, request: Request) -> Iterator[Batch]:
     options = pa.ipc.IpcReadOptions(included_fields=sorted(places))
     table = pa.ipc.open_file(file, options=options)
     skipped, first = 0, 1
-    if request.ahead.left:
+    if request.left:
         # With a memory map, only the header of an uncompressed batch is loaded.
         with pa.memory_map(file.name) as mapped:
             headers = pa.ipc.open_file(mapped, options=options)
             while skipped < table.num_record_batches:
                 rows = headers.get_batch(skipped).num_rows
-                if not request.ahead.skip_unread(rows):
+                if not request.skip_unread(rows):
                     break
                 skipped, first = skipped + 1, first + rows
     parts = (table.get_batch(index) for index in range(skipped, table.num_record_batches))

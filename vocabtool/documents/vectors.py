@@ -17,10 +17,11 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 from tokenize import TokenError
-from typing import Any, BinaryIO, Final, TypeAlias
+from typing import Any, BinaryIO, Final, NoReturn, TypeAlias
 
 import google_crc32c
 import numpy as np
@@ -78,30 +79,29 @@ class GivenVectors:
     """Vectors from an array in memory or in a file, read by one thread at a time.
 
     ``mapped``: a function that returns the array; a file is mapped into memory again at each call.
-    ``ids``: a function that returns the ids, shape (n,).
+    ``ids``: a function that yields the ids in order, some thousands at a time.
+    ``shape``: the shape of the array, if it is known already.
     """
 
     def __init__(
         self,
         name: str,
         mapped: Callable[[], NDArray[Any]],
-        ids: Callable[[], NDArray[Any]] | None = None,
+        ids: Callable[[], Iterator[pa.StringArray]] | None = None,
+        shape: tuple[int, int] | None = None,
     ) -> None:
-        array = mapped()
-        if array.ndim != 2 or array.dtype.kind not in "fiu":
-            got = f"{array.dtype} of shape {array.shape}"
-            raise InvalidFile(f"expected numbers of shape (n, dim), got {got}", file=name)
-        self.name = name
-        self.has_ids = ids is not None
-        self._mapped = mapped
-        self._ids = ids
-        self._set_shape(*array.shape)
-        if ids is not None and ((found := ids()).ndim != 1 or found.dtype.kind not in "SUiu"):
-            what = f"{IDS!r} must contain strings or integers and have the shape ({self.count:,},)"
-            raise InvalidFile(f"{what}, got {found.dtype} of shape {found.shape}", file=name)
-        if ids is not None and len(found) != self.count:
-            what = f"{len(found):,} ids for {self.count:,} vectors"
-            raise InvalidFile(f"{what}: expected one id for each vector", file=name)
+        if shape is None:
+            array = mapped()
+            if array.ndim != 2 or array.dtype.kind not in "fiu":
+                got = f"{array.dtype} of shape {array.shape}"
+                raise InvalidFile(f"expected numbers of shape (n, dim), got {got}", file=name)
+            shape = array.shape
+        self.count, self.dim = shape
+        if not self.count or not 0 < self.dim <= MAX_DIM:
+            what = f"expected at least one vector of 1 to {MAX_DIM:,} numbers"
+            raise InvalidFile(f"{what}, got the shape ({self.count:,}, {self.dim:,})", file=name)
+        self.name, self.has_ids = name, ids is not None
+        self._mapped, self.ids = mapped, ids or (lambda: iter(()))
 
     def take(self, rows: Rows) -> Vectors:
         """Return the vectors of ``rows``: float32, shape (len(rows), dim)."""
@@ -109,123 +109,16 @@ class GivenVectors:
             vectors: Vectors = np.ascontiguousarray(self._mapped()[rows], np.float32)
         finite = np.isfinite(vectors).all(axis=1)
         if not finite.all():
-            self._refuse(int(rows[np.argmin(finite)]), NOT_FINITE)
+            self.refuse(int(rows[np.argmin(finite)]), NOT_FINITE)
         return vectors
 
-    def ids(self) -> Iterator[pa.StringArray]:
-        """Yield the ids in order, some thousands at a time."""
-        for start in range(0, self.count if self._ids is not None else 0, ID_ROWS):
-            assert self._ids is not None  # noqa: S101 - the range is empty without them
-            found = self._ids()[start : start + ID_ROWS].tolist()
-            yield strings([as_bytes(i if isinstance(i, str | bytes) else str(i)) for i in found])
-
-    def _set_shape(self, count: int, dim: int) -> None:
-        if not count or not 0 < dim <= MAX_DIM:
-            what = f"expected at least one vector of 1 to {MAX_DIM:,} numbers"
-            raise InvalidFile(f"{what}, got the shape ({count:,}, {dim:,})", file=self.name)
-        self.count, self.dim = count, dim
-
-    def _refuse(self, row: int, what: str) -> None:
-        first, told = 0, ""
+    def refuse(self, row: int, what: str) -> NoReturn:
+        first, named = 0, ""
         for ids in self.ids():
             if first <= row < first + len(ids):
-                told = f" (id {decode(bytes(ids[row - first].as_buffer()))!r})"
+                named = f" (id {decode(bytes(ids[row - first].as_buffer()))!r})"
             first += len(ids)
-        raise InvalidFile(f"row {row:,}{told}: {what}", file=self.name)
-
-
-class ParquetVectors(GivenVectors):
-    """Vectors of a Parquet file: its only column of lists of numbers, or the column ``vector``.
-
-    ``temporary``: a function that opens a temporary file. The vectors are copied to this file if
-    rows are not requested in ascending order.
-    """
-
-    def __init__(self, name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) -> None:
-        self.name = name
-        self._temporary = temporary
-        try:
-            with arrow_errors(PARQUET_ERROR):
-                self._table = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False)
-            schema = self._table.schema_arrow
-            lists = [each.name for each in schema if is_numbers(each.type)]
-            names = schema.names
-        except UnicodeDecodeError as error:
-            raise InvalidFile("the column names are not UTF-8") from error
-        if len(lists) != 1 and lists.count(VECTOR) != 1:
-            got = ", ".join(map(repr, lists)) or f"the columns {names}"
-            raise InvalidFile(f"expected one column of lists of numbers, or {VECTOR!r}, got {got}")
-        self._column = lists[0] if len(lists) == 1 else VECTOR
-        self.has_ids = names.count(ID) == 1
-        kind = schema.field(ID).type if self.has_ids else pa.string()
-        if not is_strings(kind) and not pa.types.is_integer(kind):
-            raise InvalidFile(f"field {ID!r}: expected strings or integers as ids, got {kind}")
-        self._copy: Callable[[], NDArray[Any]] | None = None
-        self._blocks: Iterator[Vectors] | None = None  # those after the present one
-        self.dim = 0  # until the first rows are read
-        first = next(self._read(0), np.zeros((0, 0), np.float32))
-        self._set_shape(self._table.metadata.num_rows, first.shape[1])
-        self._next, self._block = 0, first[:0]
-
-    def take(self, rows: Rows) -> Vectors:
-        if self._copy is None and len(rows) and (rows[0] < self._next or (np.diff(rows) < 0).any()):
-            with reading(f"{self.name}: its copy in a temporary file"):
-                file = self._temporary()
-                for block in self._read(0):
-                    file.write(block.data)
-                file.flush()
-            shape = (self.count, self.dim)
-            self._copy = lambda: np.memmap(file, np.float32, "r", 0, shape)
-        if self._copy is not None:
-            found: Vectors = self._copy()[rows]
-            return found
-        if self._blocks is None and len(rows):
-            self._next = int(rows[0])
-            self._blocks = self._read(self._next)
-        vectors, done = np.empty((len(rows), self.dim), np.float32), 0
-        while done < len(rows):
-            end = int(np.searchsorted(rows, self._next + len(self._block)))
-            vectors[done:end] = self._block[rows[done:end] - self._next]
-            if (done := end) < len(rows):
-                self._next += len(self._block)
-                self._block = next(self._blocks or iter(()), self._block[:0])
-                if not len(self._block):
-                    raise InvalidFile("has fewer rows than its footer states", file=self.name)
-        return vectors
-
-    def ids(self) -> Iterator[pa.StringArray]:
-        first = 0
-        for part in self._batches(0, ID, ID_ROWS) if self.has_ids else ():
-            if part.null_count:
-                row = first + int(np.argmin(np.asarray(part.is_valid())))
-                what = f"row {row:,}: field {ID!r}: expected an id, got null"
-                raise InvalidFile(what, file=self.name)
-            yield as_strings(part, ID)
-            first += len(part)
-
-    def _read(self, start: int) -> Iterator[Vectors]:
-        for part in self._batches(start, self._column, VECTOR_BYTES // (4 * (self.dim or MAX_DIM))):
-            vectors, wrong = vectors_in(part, self._column)
-            if not wrong and vectors.shape[1] != (self.dim or vectors.shape[1]):
-                wrong = {0: f"expected {self.dim:,} numbers, got {vectors.shape[1]:,}"}
-            for row, what in wrong.items():
-                self._refuse(start + row, what)
-            yield vectors
-            start += len(part)
-
-    def _batches(self, start: int, column: str, rows: int) -> Iterator[pa.Array]:
-        first = 0
-        with reading(self.name), arrow_errors(PARQUET_ERROR):
-            for group in range(self._table.num_row_groups):
-                count = self._table.metadata.row_group(group).num_rows
-                if first + count > start:
-                    for part in self._table.iter_batches(max(1, rows), [group], [column]):
-                        out = min(max(start - first, 0), len(part))
-                        first += len(part)
-                        if out < len(part):
-                            yield part.column(0).slice(out)
-                else:
-                    first += count
+        raise InvalidFile(f"row {row:,}{named}: {what}", file=self.name)
 
 
 @contextmanager
@@ -259,8 +152,76 @@ def open_vectors(
             elif ending == ".npz":
                 found = _open_npz(name, temporary)
             else:
-                found = ParquetVectors(name, file, temporary)
+                found = _open_parquet(name, file, temporary)
         yield found
+
+
+def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) -> GivenVectors:
+    """Open the only column of lists of numbers, or the column ``vector``.
+
+    When the first vectors are needed, all are copied to a temporary file, which can be mapped.
+    """
+    try:
+        with arrow_errors(PARQUET_ERROR):
+            table = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False)
+        schema = table.schema_arrow
+        names, lists = schema.names, [each.name for each in schema if is_numbers(each.type)]
+    except UnicodeDecodeError as error:
+        raise InvalidFile("the column names are not UTF-8") from error
+    if len(lists) != 1 and lists.count(VECTOR) != 1:
+        got = ", ".join(map(repr, lists)) or f"the columns {names}"
+        raise InvalidFile(f"expected one column of lists of numbers, or {VECTOR!r}, got {got}")
+    column = lists[0] if len(lists) == 1 else VECTOR
+    kind = schema.field(ID).type if names.count(ID) == 1 else pa.string()
+    if not is_strings(kind) and not pa.types.is_integer(kind):
+        raise InvalidFile(f"field {ID!r}: expected strings or integers as ids, got {kind}")
+
+    def read(wanted: str, rows: int) -> Iterator[pa.Array]:
+        with reading(name), arrow_errors(PARQUET_ERROR):
+            for group in range(table.num_row_groups):
+                for batch in table.iter_batches(max(1, rows), [group], [wanted]):
+                    yield batch.column(0)
+
+    def ids() -> Iterator[pa.StringArray]:
+        first = 0
+        for part in read(ID, ID_ROWS):
+            if part.null_count:
+                row = first + int(np.argmin(np.asarray(part.is_valid())))
+                what = f"row {row:,}: field {ID!r}: expected an id, got null"
+                raise InvalidFile(what, file=name)
+            yield as_strings(part, ID)
+            first += len(part)
+
+    first = next(read(column, VECTOR_BYTES // (4 * MAX_DIM)), None)
+    count, dim = (
+        table.metadata.num_rows,
+        0 if first is None else vectors_in(first, column)[0].shape[1],
+    )
+
+    @cache
+    def copied() -> BinaryIO:
+        copy, start = temporary(), 0
+        for part in read(column, VECTOR_BYTES // (4 * dim)):
+            vectors, wrong = vectors_in(part, column)
+            if not wrong and vectors.shape[1] != dim:
+                wrong = {0: f"expected {dim:,} numbers, got {vectors.shape[1]:,}"}
+            for row, what in wrong.items():
+                given.refuse(start + row, what)
+            with reading(f"{name}: its copy in a temporary file"):
+                copy.write(vectors.data)
+            start += len(part)
+        if start != count:
+            raise InvalidFile("has fewer rows than its footer states", file=name)
+        copy.flush()
+        return copy
+
+    given = GivenVectors(
+        name,
+        lambda: np.memmap(copied(), np.float32, "r", 0, (count, dim)),
+        ids if ID in names else None,
+        (count, dim),
+    )
+    return given
 
 
 def _open_npz(name: str, temporary: Callable[[], BinaryIO]) -> GivenVectors:
@@ -278,7 +239,22 @@ def _open_npz(name: str, temporary: Callable[[], BinaryIO]) -> GivenVectors:
                 archive.copy(f"{member}.npy", file)
                 file.flush()
                 arrays[member] = _map_npy(file)
-    return GivenVectors(name, arrays[ARRAY], arrays.get(IDS))
+    if IDS not in arrays:
+        return GivenVectors(name, arrays[ARRAY])
+
+    def ids() -> Iterator[pa.StringArray]:
+        for start in range(0, given.count, ID_ROWS):
+            values = arrays[IDS]()[start : start + ID_ROWS].tolist()
+            yield strings([as_bytes(i if isinstance(i, str | bytes) else str(i)) for i in values])
+
+    given, stored = GivenVectors(name, arrays[ARRAY], ids), arrays[IDS]()
+    if stored.ndim != 1 or stored.dtype.kind not in "SUiu":
+        what = f"{IDS!r} must contain strings or integers and have the shape ({given.count:,},)"
+        raise InvalidFile(f"{what}, got {stored.dtype} of shape {stored.shape}")
+    if len(stored) != given.count:
+        what = f"{len(stored):,} ids for {given.count:,} vectors"
+        raise InvalidFile(f"{what}: expected one id for each vector")
+    return given
 
 
 def _map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]:
@@ -366,12 +342,12 @@ def check_counts(
     if options.on_duplicate == "first":
         what = "on_duplicate='first' leaves documents out"
         raise VocabtoolError(f"{given.name}: {what}, but {BY_POSITION}")
-    found = extent(sources, options=options).rows
-    if found is None:
+    count = extent(sources, options=options).rows
+    if count is None:
         plain = replace(options, keep=(), id_field=None, on_duplicate=None)
-        found = sum(map(len, batches(sources, plain, log=ReadLog(), measure=measure)))
-    if found != given.count:
-        raise VocabtoolError(_counts(given, found))
+        count = sum(map(len, batches(sources, plain, log=ReadLog(), measure=measure)))
+    if count != given.count:
+        raise VocabtoolError(_counts(given, count))
 
 
 def _counts(given: GivenVectors, documents: int) -> str:
@@ -412,5 +388,5 @@ def read_vector(name: str) -> Vectors:
         if row >= given.count or (not number and given.count > 1):
             wanted = f"it has {given.count:,} rows, name one: {file}#0 to {file}#{given.count - 1}"
             raise VocabtoolError(f"{name}: {wanted}")
-        found: Vectors = given.take(np.array([row]))[0]
-        return found
+        vector: Vectors = given.take(np.array([row]))[0]
+        return vector

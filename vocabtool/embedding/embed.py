@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -62,8 +63,7 @@ from vocabtool.embedding.shards import (
 )
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.open_encoder import Model, open_encoder
-from vocabtool.encoders.static import StaticEncoder
-from vocabtool.encoders.word_weights import FittedWeights
+from vocabtool.encoders.static import FittedWeights, StaticEncoder
 from vocabtool.errors import (
     FolderNotEmpty,
     OperatorFailed,
@@ -101,6 +101,8 @@ ANOTHER_STREAM: Final = (
 
 OnSlab = Callable[[Counts], None]  # is called with the counts of each written slab
 Columns = dict[str, Any]
+ReadSlabs = Callable[[ReadLog], Iterator["Slab"]]
+MakeMaker = Callable[[], "ShardMaker"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,13 +220,8 @@ def embed(
     """
     options = replace(options or ReadOptions(), **read)
     options.refuse_weights()
-    _check_keep(keep := options.kept_fields)
-    numbers = {"shard_rows": shard_rows, "batch_size": batch_size, "threads": threads, "ray": ray}
-    for name, number in numbers.items():
-        if number is not None and number < 1:
-            raise ValueError(f"{name}: wanted at least 1, got {number}")
-    if ray is None and ray_address is not None:
-        raise ValueError("ray_address needs ray, the number of actors")
+    keep = options.kept_fields
+    _check_arguments(keep, ray, ray_address, shard_rows, batch_size, threads)
     with open_folder(Path(output)) as folder:
         files = files_outside(sources, folder.path, options)
         watched = facts_of(files or ())
@@ -255,9 +252,12 @@ def embed(
         redone, shards = folder.remove_unfinished(), folder.shards(plan)
         done = {number: shard.counts.documents for number, shard in shards.items()}
         measure = CountTokens.of(encoder.words, encoder.max_tokens)
-        reading = Reading(sources if files is None else files, options, plan, done, measure)
+        read_slabs = partial(
+            slabs_of, sources if files is None else files, options, plan, done, measure
+        )
         # An actor may have another working directory.
-        work = Work(folder.path.absolute(), plan, encoder, threads or THREADS[encoder.kind])
+        path, threads = folder.path.absolute(), threads or THREADS[encoder.kind]
+        make_maker = partial(ShardMaker, path, plan, encoder, threads)
         to_do = None  # bytes, if known
         if can_be_read_again(files):
             to_do = sum(each.size for each in watched) or None
@@ -268,9 +268,9 @@ def embed(
         whole = tuple(shards[number] for number in sorted(shards))
         if manifest is None or manifest.run != plan.fingerprint or manifest.shards != whole:
             if ray is None:
-                made = run_threads(reading, work, log, on_slab)
+                made = run_threads(read_slabs, make_maker, log, on_slab)
             else:
-                made = run_ray(reading, work, log, on_slab, ray, ray_address)
+                made = run_ray(read_slabs, make_maker, log, on_slab, ray, ray_address)
             for shard in made:
                 shards[shard.number] = shard
             if changed := changes(watched, facts_of(each.name for each in watched)):
@@ -311,7 +311,14 @@ def _words_of(encoder: Encoder) -> str | None:
     return hashlib.sha256(parts.encode()).hexdigest()
 
 
-def _check_keep(keep: Sequence[str]) -> None:
+def _check_arguments(
+    keep: Sequence[str],
+    ray: int | None,
+    ray_address: str | None,
+    shard_rows: int,
+    batch_size: int | None,
+    threads: int | None,
+) -> None:
     for name in keep:
         if name in RESERVED:
             raise ValueError(
@@ -320,6 +327,12 @@ def _check_keep(keep: Sequence[str]) -> None:
             )
     if len({*keep}) < len(keep):
         raise ValueError(f"keep: a field may be named only once, got {', '.join(keep)}")
+    numbers = {"shard_rows": shard_rows, "batch_size": batch_size, "threads": threads, "ray": ray}
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            raise ValueError(f"{name}: wanted at least 1, got {number}")
+    if ray is None and ray_address is not None:
+        raise ValueError("ray_address needs ray, the number of actors")
 
 
 def fit_encoder(
@@ -383,47 +396,39 @@ class Slab:
     shard: int
     table: pa.Table
     full: bool
-    unknown: Future[Unknown] | None = None
+    unknown: Future[tuple[pa.ListArray, Counts]] | None = None
 
     @property
     def texts(self) -> pa.StringArray:
         return self.table.column(TEXT).chunk(0)
 
 
-@dataclass(frozen=True)
-class Reading:
-    """The documents of a run.
+def slabs_of(
+    sources: Sources,
+    options: ReadOptions,
+    plan: Plan,
+    done: Mapping[int, int],
+    measure: Measure | None,
+    log: ReadLog,
+) -> Iterator[Slab]:
+    """Yield the slabs of unfinished shards.
 
     ``done``: how many documents each finished shard has; the keys are the numbers of the shards.
+    Raises :class:`VocabtoolError` if a finished shard would now have more or fewer documents.
     """
-
-    sources: Sources
-    options: ReadOptions
-    plan: Plan
-    done: Mapping[int, int]
-    measure: Measure | None = None
-
-    def slabs(self, log: ReadLog) -> Iterator[Slab]:
-        """Yield the slabs of unfinished shards.
-
-        Raises :class:`VocabtoolError` if a finished shard would now have more or fewer documents.
-        """
-        plan, documents = self.plan, Counter[int]()
-        rows = min(plan.shard_rows, SLAB_ROWS)
-        read = batches(
-            self.sources, self.options, log=log, size=READ_BYTES, rows=rows, measure=self.measure
-        )
-        for slab in cut_slabs(read, plan.keep, plan.shard_rows, plan.batch_size):
-            if slab.shard in self.done:
-                documents[slab.shard] += slab.table.num_rows
-            else:
-                yield slab
-        for number, count in self.done.items():
-            if documents[number] != count:
-                raise VocabtoolError(
-                    f"the sources changed: shard {number} contains {count:,} documents, but "
-                    f"would now contain {documents[number]:,}; start over with --force"
-                )
+    documents, rows = Counter[int](), min(plan.shard_rows, SLAB_ROWS)
+    read = batches(sources, options, log=log, size=READ_BYTES, rows=rows, measure=measure)
+    for slab in cut_slabs(read, plan.keep, plan.shard_rows, plan.batch_size):
+        if slab.shard in done:
+            documents[slab.shard] += slab.table.num_rows
+        else:
+            yield slab
+    for number, count in done.items():
+        if documents[number] != count:
+            raise VocabtoolError(
+                f"the sources changed: shard {number} contains {count:,} documents, but would now "
+                f"contain {documents[number]:,}; start over with --force"
+            )
 
 
 def cut_slabs(
@@ -468,24 +473,13 @@ def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
 # ---- shards
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """The unknown words of n texts.
+def unknown_words(words: WordLookup, max_tokens: int | None = None) -> tuple[pa.ListArray, Counts]:
+    """Return the unknown words of n texts, and the counts of words.
 
-    ``words``: Arrow list of ``string``, length n: the distinct unknown words of each text in order
-    of first appearance. The words may be invalid UTF-8. ``tokens`` and ``tokens_unknown``: number
-    of words and of unknown words, including repetitions.
+    The distinct unknown words of each text are in order of first appearance: an Arrow list of
+    ``string``, length n. The words may be invalid UTF-8.
     """
-
-    words: pa.ListArray
-    tokens: int
-    tokens_unknown: int
-    too_long: int = 0
-    tokens_cut: int = 0
-
-
-def unknown_words(words: WordLookup, max_tokens: int | None = None) -> Unknown:
-    cut = count_cut(words, max_tokens)
+    too_long, tokens_cut = count_cut(words, max_tokens)
     words = without_blanks(words)
     texts = np.repeat(np.arange(len(words.offsets) - 1), np.diff(words.offsets))
     codes, distinct = words.codes, words.distinct
@@ -500,23 +494,21 @@ def unknown_words(words: WordLookup, max_tokens: int | None = None) -> Unknown:
     offsets = np.searchsorted(texts[first], np.arange(len(words.offsets))).astype(np.int32)
     values = distinct.take(pa.array(codes[first]))
     lists = pa.ListArray.from_arrays(pa.array(offsets), values)
-    return Unknown(lists, len(words.codes), int(np.count_nonzero(missing)), *cut)
-
-
-@dataclass(frozen=True)
-class Work:
-    folder: Path
-    plan: Plan
-    encoder: Encoder
-    threads: int
+    return lists, Counts(
+        tokens=len(words.codes),
+        tokens_unknown=int(np.count_nonzero(missing)),
+        too_long=too_long,
+        tokens_cut=tokens_cut,
+    )
 
 
 class ShardMaker:
-    def __init__(self, work: Work) -> None:
-        encoder, plan = work.encoder, work.plan
+    """Encodes slabs and writes shards. ``threads``: number of slabs encoded in parallel."""
+
+    def __init__(self, folder: Path, plan: Plan, encoder: Encoder, threads: int) -> None:
         if encoder.fingerprint != plan.encoder:
             raise VocabtoolError("the model changed during the run: start over with --force")
-        self._work, self._encoder, self._plan = work, encoder, plan
+        self._folder, self._plan, self._encoder, self._threads = folder, plan, encoder, threads
         self._schema = shard_schema(
             plan.dim, plan.dtype, plan.keep, words=encoder.words is not None, text=plan.text
         )
@@ -535,20 +527,18 @@ class ShardMaker:
 
     def make(self, number: int, slabs: Iterable[Slab], on_slab: OnSlab | None = None) -> Shard:
         def encode_batches() -> Iterator[Rows]:
-            threads = self._work.threads
-            ahead = threads + ENCODED_AHEAD
-            with closed_after(
-                parallel_map(self._encode, slabs, workers=threads, ahead=ahead)
-            ) as parts:
+            threads = self._threads
+            encoded = parallel_map(
+                self._encode, slabs, workers=threads, ahead=threads + ENCODED_AHEAD
+            )
+            with closed_after(encoded) as parts:
                 for rows in parts:
                     yield rows
                     if on_slab is not None:
-                        on_slab(rows.counts)
+                        on_slab(rows[1])
 
         with closed_after(encode_batches()) as rows:
-            return write_shard(
-                self._work.folder, number, self._plan.fingerprint, self._schema, rows
-            )
+            return write_shard(self._folder, number, self._plan.fingerprint, self._schema, rows)
 
     def _encode(self, slab: Slab) -> Rows:
         texts = slab.texts
@@ -561,23 +551,19 @@ class ShardMaker:
             first, last = (ids[at].as_py().decode("utf-8", REPLACE) for at in (0, -1))
             what = f"the model raised {type(error).__name__}: {error}"
             raise OperatorFailed(f"{first} to {last}", what) from error
-        unknown = None if slab.unknown is None else slab.unknown.result()
-        table, replaced = self._table(slab.table, vectors, unknown)
+        words, counts = (None, Counts()) if slab.unknown is None else slab.unknown.result()
+        table, replaced = self._table(slab.table, vectors, words)
         lengths = pc.binary_length(pc.ascii_trim(texts, BLANKS)).to_numpy()
-        counts = Counts(
+        return table, replace(
+            counts,
             documents=len(texts),
             empty=len(texts) - int(np.count_nonzero(lengths)),
             zero=sum(int(np.count_nonzero(~part.any(axis=1))) for part in vectors),
             not_utf8=replaced,
-            tokens=unknown.tokens if unknown else 0,
-            tokens_unknown=unknown.tokens_unknown if unknown else 0,
-            too_long=unknown.too_long if unknown else 0,
-            tokens_cut=unknown.tokens_cut if unknown else 0,
         )
-        return Rows(table, counts)
 
     def _table(
-        self, documents: pa.Table, vectors: list[Vectors], unknown: Unknown | None
+        self, documents: pa.Table, vectors: list[Vectors], unknown: pa.ListArray | None
     ) -> tuple[pa.Table, int]:
         replaced: NDArray[np.bool_] = np.zeros(documents.num_rows, np.bool_)
         columns: list[pa.Array | pa.ChunkedArray] = []
@@ -586,8 +572,8 @@ class ShardMaker:
                 dtype = self._plan.dtype
                 columns.append(pa.chunked_array([vector_array(part, dtype) for part in vectors]))
             elif field.name == UNKNOWN and unknown is not None:
-                words, _ = as_utf8(unknown.words.values)
-                columns.append(pa.ListArray.from_arrays(unknown.words.offsets, words))
+                words, _ = as_utf8(unknown.values)
+                columns.append(pa.ListArray.from_arrays(unknown.offsets, words))
             else:
                 column, strange = as_utf8(documents.column(field.name).chunk(0))
                 columns.append(column)
@@ -595,10 +581,12 @@ class ShardMaker:
         return pa.Table.from_arrays(columns, schema=self._schema), int(np.count_nonzero(replaced))
 
 
-def run_threads(reading: Reading, work: Work, log: ReadLog, on_slab: OnSlab) -> Iterator[Shard]:
+def run_threads(
+    read_slabs: ReadSlabs, make_maker: MakeMaker, log: ReadLog, on_slab: OnSlab
+) -> Iterator[Shard]:
     """Make the missing shards in this process."""
-    with closing(ShardMaker(work)) as maker:
-        prepared = prefetch(map(maker.prepare, reading.slabs(log)), READ_AHEAD)
+    with closing(make_maker()) as maker:
+        prepared = prefetch(map(maker.prepare, read_slabs(log)), READ_AHEAD)
         with closed_after(prepared) as slabs:
             for first in slabs:
                 yield maker.make(first.shard, _of_one_shard(first, slabs), on_slab)
@@ -608,8 +596,8 @@ def run_threads(reading: Reading, work: Work, log: ReadLog, on_slab: OnSlab) -> 
 
 
 def run_ray(
-    reading: Reading,
-    work: Work,
+    read_slabs: ReadSlabs,
+    make_maker: MakeMaker,
     log: ReadLog,
     on_slab: OnSlab,
     actors: int,
@@ -623,9 +611,15 @@ def run_ray(
     with _ray(address, actors) as ray:
         rows = (
             ray.data.from_items([0])
-            .map_batches(partial(read_shards, reading), batch_size=None, num_cpus=RAY_READING_CPUS)
             .map_batches(
-                Actor, fn_constructor_args=(work,), batch_size=1, concurrency=actors, num_cpus=1
+                partial(read_shards, read_slabs), batch_size=None, num_cpus=RAY_READING_CPUS
+            )
+            .map_batches(
+                Actor,
+                fn_constructor_args=(ray.cloudpickle.dumps(make_maker),),
+                batch_size=1,
+                concurrency=actors,
+                num_cpus=1,
             )
         )
         for row in rows.iter_rows():
@@ -640,13 +634,13 @@ def run_ray(
             yield shard
 
 
-def read_shards(reading: Reading, _: Columns) -> Iterator[Columns]:
+def read_shards(read_slabs: ReadSlabs, _: Columns) -> Iterator[Columns]:
     """Yield the documents of each missing shard as one row, and the read log as the last row.
 
     The documents are an Arrow IPC stream of slabs.
     """
     log = ReadLog()
-    slabs = reading.slabs(log)
+    slabs = read_slabs(log)
     for first in slabs:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, first.table.schema) as writer:
@@ -660,18 +654,22 @@ def read_shards(reading: Reading, _: Columns) -> Iterator[Columns]:
 class Actor:
     """A Ray actor that opens the encoder once, and makes a shard from each row."""
 
-    def __init__(self, work: Work) -> None:
-        self._maker = ShardMaker(work)
+    def __init__(self, make_maker: bytes) -> None:
+        self._pickled = make_maker
+        self._maker: ShardMaker | None = None
 
     def __call__(self, row: Columns) -> Columns:
         number, record = int(row["number"][0]), bytes(row["record"][0])
         if number != LAST:
+            if self._maker is None:  # in __init__, Ray would hide an error
+                self._maker = pickle.loads(self._pickled)()  # noqa: S301 - our parent wrote it
+            maker = self._maker
             read = (
-                self._maker.prepare(Slab(number, pa.Table.from_batches([rows]), False))
+                maker.prepare(Slab(number, pa.Table.from_batches([rows]), False))
                 for rows in pa.ipc.open_stream(bytes(row["slabs"][0]))
             )
             with closed_after(prefetch(read, READ_AHEAD)) as slabs:
-                record = json.dumps(asdict(self._maker.make(number, slabs))).encode()
+                record = json.dumps(asdict(maker.make(number, slabs))).encode()
         return _row(number, b"", record)
 
 

@@ -32,7 +32,7 @@ from vocabtool.choices import Dtype
 from vocabtool.documents.batch import Document, ReadLog, bounds
 from vocabtool.documents.files import arrow_errors
 from vocabtool.embedding.plan import AGAIN, VERSION, Plan
-from vocabtool.encoders.word_weights import FittedWeights
+from vocabtool.encoders.static import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, reading
 from vocabtool.formats import json_file
 from vocabtool.system.own_files import (
@@ -181,10 +181,7 @@ class Shard:
     counts: Counts
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    table: pa.Table
-    counts: Counts
+Rows = tuple[pa.Table, Counts]
 
 
 def write_shard(
@@ -241,11 +238,11 @@ def _write(
         for slab in chain(rows, (None,)):
             if slab is not None:
                 waiting.append(slab)
-            if not waiting or (slab and sum(len(each.table) for each in waiting) < GROUP_ROWS):
+            if not waiting or (slab and sum(len(table) for table, _ in waiting) < GROUP_ROWS):
                 continue
-            table = pa.concat_tables([each.table for each in waiting])
-            writer.write_table(table, row_group_size=table.num_rows)
-            counts += sum((each.counts for each in waiting), Counts())
+            whole = pa.concat_tables([table for table, _ in waiting])
+            writer.write_table(whole, row_group_size=whole.num_rows)
+            counts = sum((each for _, each in waiting), counts)
             waiting = []
             if sink.tell() - flushed > SYNC_BYTES:
                 flush(file)

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ from vocabtool.tokenization.words import GivenWords, Words
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from vocabtool.encoders.word_weights import FittedWeights
+    from vocabtool.encoders.static import FittedWeights
 
 Texts: TypeAlias = "pa.StringArray | Sequence[str | bytes]"
 Vectors: TypeAlias = NDArray[np.float32]
@@ -51,6 +51,7 @@ MAX_BATCH: Final = 256  # texts at a time; where they are padded, they are first
 PROBE: Final = "How long is a vector?"  # the text whose vector shows it
 TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
 
+
 # Options that a folder records to open the same model again. None gives it more permissions.
 STORED: Final = frozenset(
     (
@@ -58,27 +59,6 @@ STORED: Final = frozenset(
         *("fingerprint", "prompt_query", "prompt_document", "dim"),
     )
 )
-
-
-class EncoderArguments(TypedDict, total=False):
-    kind: EncoderKind | None
-    signature: str | None
-    output: str | None
-    name: str | None
-    rule: str | None
-    trust: bool
-    weights: Weighting | None
-    fitted: FittedWeights | str | Path | None
-    fingerprint: str | None
-    vocabulary: GivenWords | None
-    prompt_query: str | None
-    prompt_document: str | None
-    dim: int | None
-    max_batch: int | None
-    api_key_env: str | None
-    requests: int | None
-    timeout: float | None
-    retries: int | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,13 +141,6 @@ class EncoderOptions:
     def words(self) -> Words | None:
         """The given ``vocabulary`` if it is a ``Words`` object, otherwise ``None``."""
         return self.vocabulary if isinstance(self.vocabulary, Words) else None
-
-    def to_record(self) -> dict[str, str | bool | int]:
-        """Return the options that a folder stores to open the same model again.
-
-        ``trust`` is not stored: it must be given each time. Fitted weights have their own file.
-        """
-        return {name: value for name, value in self.given_options().items() if name in STORED}
 
 
 class EncodedTexts(NamedTuple):

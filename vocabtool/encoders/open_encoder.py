@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import reduce
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Final, Unpack, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from vocabtool.encoders.encoder import (
     PROBE,
     WRAPPED,
     Encoder,
-    EncoderArguments,
     EncoderOptions,
     Texts,
     Vectors,
@@ -83,9 +82,7 @@ FORMS: Final = (
 )
 
 
-def open_encoder(
-    model: Model, options: EncoderOptions | None = None, **arguments: Unpack[EncoderArguments]
-) -> Encoder:
+def open_encoder(model: Model, options: EncoderOptions | None = None, **arguments: Any) -> Encoder:
     """Open an encoder from a path, a TensorFlow Hub handle, a name with a prefix, or a callable.
 
     ``model``: may also be an :class:`Encoder`. A callable gets a list of texts and returns an array

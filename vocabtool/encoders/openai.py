@@ -18,7 +18,7 @@ import re
 from functools import cached_property
 from threading import Semaphore
 from time import monotonic
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -95,17 +95,6 @@ class Retries(urllib3.Retry):
         return delay * random.uniform(0.5, 1)  # noqa: S311 - not a secret
 
 
-class ModelFacts(NamedTuple):
-    """What a server reported.
-
-    ``model``: the name of the model, or ``None`` if the server reports no name.
-    ``dim``: the length of a vector.
-    """
-
-    model: str | None
-    dim: int
-
-
 class OpenAIEncoder(Encoder):
     """Asks a server for vectors, with several requests at once.
 
@@ -117,9 +106,13 @@ class OpenAIEncoder(Encoder):
     skips_blank = True
 
     def __init__(
-        self, model: str, options: EncoderOptions, served: ModelFacts | None = None
+        self, model: str, options: EncoderOptions, served: tuple[str | None, int] | None = None
     ) -> None:
-        """Open ``MODEL@URL``. If ``served`` is ``None``, one request finds ``dim``."""
+        """Open ``MODEL@URL``. If ``served`` is ``None``, one request finds it.
+
+        ``served``: the name of the model that the server reports, or ``None`` if it reports none,
+        and the length of a vector.
+        """
         self._address = model
         self._model, self._url = parse_address(model)
         self.options = options
@@ -131,10 +124,7 @@ class OpenAIEncoder(Encoder):
         self._slots = Semaphore(self._requests)
         self._pool = connections(self._url, self._requests)
         self._served = served
-        if served is None:
-            self.dim = self._ask([PROBE]).shape[1]
-        else:
-            self.dim = served.dim
+        self.dim = self._ask([PROBE]).shape[1] if served is None else served[1]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -143,14 +133,16 @@ class OpenAIEncoder(Encoder):
         sends = f"texts are sent to {host}{key}"
         if self._url.startswith("http:") and host not in LOCAL:
             sends += ", unencrypted"
-        told = self._served.model if self._served else None
-        other = (f"the server calls the model {told!r}",) if told not in (None, self._model) else ()
+        served = self._served[0] if self._served else None
+        other = (
+            (f"the server calls the model {served!r}",) if served not in (None, self._model) else ()
+        )
         return (sends, "blank texts are not sent: their vectors are zero", *other, *self._notes)
 
     @cached_property
     def fingerprint(self) -> str:
-        told = self._served.model if self._served else None
-        parts = ["vocabtool openai 1", self._url, self._model, told, self.dim]
+        name = self._served[0] if self._served else None
+        parts = ["vocabtool openai 1", self._url, self._model, name, self.dim]
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()
 
     def encode(self, texts: Texts) -> Vectors:
@@ -158,19 +150,19 @@ class OpenAIEncoder(Encoder):
         return np.concatenate([np.zeros((0, self.dim), np.float32), *parts])
 
     def encode_batches(self, texts: Texts, size: int) -> list[Vectors]:
+        def encode_batch(batch: list[str]) -> Vectors:
+            is_sent = [bool(text.strip()) for text in batch]
+            vectors = np.zeros((len(batch), self.dim), np.float32)
+            if any(is_sent):
+                vectors[is_sent] = self._ask([text for text in batch if text.strip()])
+            return vectors
+
         decoded = decode_texts(texts)
         batches = (decoded[at : at + size] for at in range(0, len(decoded), size))
-        return [*parallel_map(self._encode_batch, batches, workers=self._requests)]
+        return [*parallel_map(encode_batch, batches, workers=self._requests)]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return OpenAIEncoder, (self._address, self.options, self._served)
-
-    def _encode_batch(self, texts: list[str]) -> Vectors:
-        is_sent = [bool(text.strip()) for text in texts]
-        vectors = np.zeros((len(texts), self.dim), np.float32)
-        if any(is_sent):
-            vectors[is_sent] = self._ask([text for text in texts if text.strip()])
-        return vectors
 
     def _ask(self, texts: list[str]) -> Vectors:
         request: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "float"}
@@ -189,7 +181,7 @@ class OpenAIEncoder(Encoder):
             return self._send(orjson.dumps(request), len(texts), retries)
 
     def _send(self, body: bytes, texts: int, retries: urllib3.Retry) -> Vectors:
-        dim = self._served.dim if self._served else MAX_DIM
+        dim = self._served[1] if self._served else MAX_DIM
         limit = MAX_FACTS + texts * (MAX_TEXT_FACTS + dim * MAX_NUMBER)
         try:
             status, answer = self._post(body, limit, retries)
@@ -298,7 +290,7 @@ class OpenAIEncoder(Encoder):
                 f"{self._url}: `data` must contain each `index` from 0 to {texts - 1:,} once, got "
                 f"{self._show_json(answer)}"
             )
-        dim = self._served.dim if self._served else None
+        dim = self._served[1] if self._served else None
         given = [by_index[place].get("embedding") for place in range(texts)]
         vectors = check_vectors(given, texts, dim, f"{self._url}: {self._model}")
         if self.options.dim not in (None, vectors.shape[1]):
@@ -321,10 +313,10 @@ class OpenAIEncoder(Encoder):
                 f"{self._show(repr(name).encode('utf-8', 'replace'))}"
             )
         if self._served is None:
-            self._served = ModelFacts(name, dim)
-        if name != self._served.model:
+            self._served = (name, dim)
+        if name != self._served[0]:
             raise VocabtoolError(
-                f"{self._url}: the server changed its model: it was {self._served.model!r} "
+                f"{self._url}: the server changed its model: it was {self._served[0]!r} "
                 f"and is now {name!r}; vectors of two models cannot be mixed"
             )
 

@@ -1,22 +1,41 @@
-"""Static encoders: a text's vector is the weighted mean of the word vectors of its words."""
+"""Static encoders: a text's vector is the weighted mean of the word vectors of its words.
+
+The vector of a text is the sum of weight(w) v(w) over the known words w of the text, with
+repetitions, scaled to unit length. v(w) is the vector of w. The weights are fitted on a sample of
+the corpus and saved as JSON. Equal samples give identical files.
+
+The weight of a word w is one of:
+
+``idf``  ln((1 + N) / (1 + n(w))) + 1, where N is the number of documents, and n(w) the number of
+         documents that contain w. Source: smoothed idf of scikit-learn's TfidfTransformer;
+         Manning, Raghavan, Schütze: Introduction to Information Retrieval, 6.2.1.
+``none`` 1. Needs no sample.
+
+The weights of Arora, Liang and Ma (ICLR 2017) and the removal of their common component were
+measured too: the first are worse than idf, the second is as good (docs/explanation/benchmarks.md).
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vocabtool.choices import Weighting
 from vocabtool.encoders.encoder import Encoder, EncoderOptions, Texts, Vectors
-from vocabtool.encoders.word_weights import MAX_TEXTS, FittedWeights, KnownRows, Means, fit_weights
-from vocabtool.errors import NotFound, VocabtoolError, reading
+from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
+from vocabtool.formats import json_file
 from vocabtool.formats.word_vectors import WordVectors
+from vocabtool.system.own_files import whole_file
 from vocabtool.tokenization.rule import guess_rule
 from vocabtool.tokenization.text_arrays import texts_array
 from vocabtool.tokenization.words import Words
@@ -33,6 +52,168 @@ CACHE_HOME: Final = "XDG_CACHE_HOME"  # XDG Base Directory Specification
 NEEDED: Final = "the converted word vectors must be stored"
 NAME_ONE: Final = f"set ${CACHE} to a folder for them"
 HASHED_BYTES: Final = 1 << 24  # bytes of the matrix hashed at a time
+
+FORMAT: Final = "vocabtool fitted weights 2"
+MAX_TEXTS: Final = 100_000  # in a sample; more texts hardly change the weights
+MAX_WORDS: Final = 1 << 26  # in a sample, 4 bytes each
+BATCH_ROWS: Final = 1_024
+SEGMENT_WORDS: Final = 64  # summed in float32; the sums of a longer text are added in float64
+
+# The k known words of n texts, as row numbers in a matrix of word vectors: int32, shape (k,), and
+# offsets: int64, shape (n + 1,). Text ``i`` has the rows ``rows[offsets[i]:offsets[i + 1]]``.
+KnownRows = tuple[NDArray[np.int32], NDArray[np.int64]]
+
+
+def mean_vectors(
+    known: KnownRows, matrix: Vectors, weights: NDArray[np.float32] | None = None
+) -> Vectors:
+    """Return the vector of each of n texts: float32, shape (n, dim), of unit length or zero.
+
+    ``matrix``: float32, shape (words, dim). ``weights``: float32, shape (words,), or ``None`` for
+    equal weights. Words are summed in float32, and the sums of a text of more than
+    :data:`SEGMENT_WORDS` words are added in float64.
+    """
+    from scipy.sparse import csr_array
+
+    rows, offsets = known
+    starts = offsets
+    parts = -(-np.diff(offsets) // SEGMENT_WORDS)
+    is_long = parts.max(initial=0) > 1
+    if is_long:
+        parts = np.maximum(parts, 1)
+        first = np.cumsum(parts) - parts
+        within = np.arange(int(parts.sum())) - np.repeat(first, parts)
+        starts = np.append(np.repeat(offsets[:-1], parts) + SEGMENT_WORDS * within, offsets[-1])
+    # A sparse matrix with one row per segment, multiplied by the matrix of word vectors.
+    values = np.ones(len(rows), np.float32) if weights is None else weights[rows]
+    shape = (len(starts) - 1, len(matrix))
+    sums: NDArray[np.floating] = csr_array((values, rows, starts.astype(np.int32)), shape) @ matrix
+    if is_long:
+        sums = np.add.reduceat(sums, first, axis=0, dtype=np.float64)
+    norms: NDArray[np.float64] = np.sqrt(
+        np.einsum("ij,ij->i", sums, sums, dtype=np.float64, casting="same_kind")
+    )
+    if not np.isfinite(norms).all():
+        raise VocabtoolError(
+            "the mean of a text's word vectors is not finite: a vector in the file contains "
+            "infinity or NaN, or numbers whose sum is too large for float32"
+        )
+    scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+    return (sums * scale[:, None]).astype(np.float32, copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedWeights:
+    """The numbers of documents that contain each word, from which the weights ``idf`` follow.
+
+    ``documents``: number of documents in the sample.
+    ``positions``: int64, shape (k,), ascending: the matrix rows of the words in the sample.
+    ``counts``: int64, shape (k,): the number of documents that contain each word.
+    ``vectors``: fingerprint of the word vectors.
+    ``rule``: fingerprint of the rule that split the texts.
+    """
+
+    documents: int
+    positions: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    vectors: str
+    rule: str
+
+    def weights(self, words: int) -> NDArray[np.float32]:
+        """Return the weight of each of the words of a matrix: float32, shape (words,)."""
+        if self.positions[-1] >= words:
+            raise InvalidFile(
+                f"fitted weights do not match a matrix of {words:,} rows: their last row number is "
+                f"{self.positions[-1]:,}"
+            )
+        counts = np.zeros(words, np.int64)
+        counts[self.positions] = self.counts
+        weights = np.log((1 + self.documents) / (1 + counts)) + 1
+        return weights.astype(np.float32)
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self._to_json()).hexdigest()
+
+    def write(self, path: str | Path) -> None:
+        with reading(str(path)), whole_file(path) as file:
+            file.write(self._to_json())
+
+    @classmethod
+    def read(cls, path: str | Path) -> FittedWeights:
+        with reading(str(path)):
+            record: Any = json_file.parse(Path(path).read_bytes())
+            if not isinstance(record, dict) or record.pop("format", None) != FORMAT:
+                raise InvalidFile(
+                    f"not a file of fitted weights: wanted an object of format {FORMAT!r}"
+                )
+            try:
+                record["positions"] = np.array(record["positions"], np.int64)
+                record["counts"] = np.array(record["counts"], np.int64)
+                fitted = cls(**record)
+            except (TypeError, ValueError, KeyError, OverflowError) as error:
+                raise InvalidFile(f"fitted weights: {error}") from error
+            positions, counts = fitted.positions, fitted.counts
+            if type(fitted.documents) is not int or not 1 <= fitted.documents < 1 << 62:
+                raise InvalidFile("'documents' must be a positive integer")
+            if not all(type(text) is str for text in (fitted.vectors, fitted.rule)):
+                raise InvalidFile("'vectors' and 'rule' must be strings (fingerprints)")
+            if not positions.ndim == counts.ndim == 1 or not len(positions) == len(counts) > 0:
+                raise InvalidFile(
+                    "positions and counts must be equally long and not empty, got "
+                    f"{positions.size:,} and {counts.size:,} values"
+                )
+            if positions[0] < 0 or (np.diff(positions) <= 0).any():
+                raise InvalidFile("positions must be ascending and not negative")
+            if counts.min() < 1 or counts.max() > fitted.documents:
+                raise InvalidFile(
+                    f"counts must be from 1 to {fitted.documents:,}, got {counts.min():,} to "
+                    f"{counts.max():,}"
+                )
+            return fitted
+
+    def _to_json(self) -> bytes:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        record = {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in {"format": FORMAT, **values}.items()
+        }
+        return json.dumps(record, indent=None, separators=(",", ":")).encode() + b"\n"
+
+
+def fit_weights(
+    texts: Iterable[str | bytes],
+    look_up: Callable[[pa.StringArray], KnownRows],
+    words: int,
+    *,
+    vectors: str,
+    rule: str,
+    most: int = MAX_TEXTS,
+) -> FittedWeights:
+    """Fit weights on a sample: the first texts, with at most about :data:`MAX_WORDS` known words.
+
+    ``words``: number of rows of the matrix of word vectors.
+    ``most``: maximum number of texts in the sample.
+    ``vectors``, ``rule``: the fingerprints to store in the result.
+    """
+    chosen = islice(texts, most)
+    counts = np.zeros(words, np.int64)
+    documents = tokens = 0
+    while tokens < MAX_WORDS and (batch := list(islice(chosen, BATCH_ROWS))):
+        rows, offsets = look_up(texts_array(batch))
+        tokens += len(rows)
+        documents += len(batch)
+        # A text counts once for each row that it contains.
+        text = np.repeat(np.arange(len(batch)), np.diff(offsets))
+        distinct = np.unique(text * words + rows)
+        counts += np.bincount(distinct % words, minlength=words)
+    positions = np.flatnonzero(counts)
+    if not len(positions):
+        raise VocabtoolError(
+            "no text of the sample contains a word of the word vectors, so nothing can be fitted: "
+            "check how texts are split (--rule, rule=), or use other texts"
+        )
+    return FittedWeights(documents, positions, counts[positions], vectors, rule)
 
 
 class StaticEncoder(Encoder):
@@ -64,7 +245,7 @@ class StaticEncoder(Encoder):
         self.dim = int(vectors.matrix.shape[1])
         self.max_batch = options.max_batch or MAX_BATCH
         self.words = words or Words.of(vectors.words, rule=options.rule)
-        self._means = Means(vectors.matrix)
+        self._weights: NDArray[np.float32] | None = None
         self.needs_fit = fitted is None and options.weights != "none"
         if fitted is None:
             return
@@ -80,7 +261,7 @@ class StaticEncoder(Encoder):
                 f"the weights were not fitted with the rule {options.rule!r}: fit them again, "
                 "or use the rule that they were fitted with (--rule, rule=)"
             )
-        self._means = fitted.means(vectors.matrix)
+        self._weights = fitted.weights(len(vectors.matrix))
 
     @classmethod
     def open(cls, path: str | Path, options: EncoderOptions) -> StaticEncoder:
@@ -132,10 +313,8 @@ class StaticEncoder(Encoder):
             )
         array = texts_array(texts)
         starts = range(0, max(len(array), 1), self.max_batch)
-        parts = [
-            self._means.unit(self._known_rows(array.slice(start, self.max_batch)))
-            for start in starts
-        ]
+        batches = (self._known_rows(array.slice(start, self.max_batch)) for start in starts)
+        parts = [mean_vectors(known, self.vectors.matrix, self._weights) for known in batches]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def fit(self, texts: Iterable[str | bytes], *, most: int = MAX_TEXTS) -> StaticEncoder:
@@ -182,7 +361,7 @@ class StaticEncoder(Encoder):
             offsets = np.append(0, ends)[judged.offsets]
         kept = rows >= 0
         before = np.append(0, np.cumsum(kept)).astype(np.int64)
-        return KnownRows(rows[kept].astype(np.int32), before[offsets])
+        return rows[kept].astype(np.int32), before[offsets]
 
 
 class VectorFile:

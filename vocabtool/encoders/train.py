@@ -5,14 +5,10 @@
     n(w)       the sum of n(w, c) over all c
     s(c)       n(c)^0.75 / (the sum of n(c')^0.75 over all c')
     M(w, c)    max(0, ln(n(w, c) / (n(w) s(c))))
-    U S V^T    the truncated SVD of M, with the ``dim`` largest singular values
-    vector(w)  row w of U S^0.5, scaled to unit length
+    vector(w)  row w of U S^0.5, scaled to unit length, where U S V^T is the truncated SVD of M
 
-The exponents 0.75 and 0.5 are recommended by Levy, Goldberg, Dagan: Improving Distributional
-Similarity with Lessons Learned from Word Embeddings, TACL 3, 2015. word2vec weights distances in
-the same way ("dynamic context window").
-
-Texts are read once and kept as numbers of words, in 4 bytes for each word.
+Source: Levy, Goldberg, Dagan: Improving Distributional Similarity with Lessons Learned from Word
+Embeddings, TACL 3, 2015. Texts are read once and kept as numbers of words, 4 bytes each.
 """
 
 from __future__ import annotations
@@ -37,17 +33,14 @@ from vocabtool.tokenization.rule import Rule, parse_rule
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.vocabulary import decode
 
-Progress = Callable[[str, float], None]
+Progress = Callable[[str, float], None]  # gets the name of a step and the share that is done
 
 RULE: Final = "words"
-SMOOTHING: Final = 0.75
 MAX_WORD: Final = 100  # bytes; a longer word gets no vector, as in word2vec
-MAX_TOKENS: Final = 1 << 29  # words of all texts; they take 2 GiB
+MAX_TOKENS: Final = 1 << 29  # words of all texts
 READ_BYTES: Final = 1 << 20  # bytes of text in a batch
 BLOCK: Final = 1 << 18  # words whose pairs are counted at a time
-EXACT: Final = 1_024  # words; the basis of so few has all directions
-OVERSAMPLING: Final = 10  # directions in addition to ``dim``
-POWERS: Final = 3  # iterations; each multiplies by M and its transpose
+EXACT: Final = 1_024  # words; the SVD of more words is approximate
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +63,7 @@ class TrainedVectors:
     notes: tuple[str, ...] = ()
 
     def save(self, file: str | Path) -> None:
-        """Write a ``.npz`` file with words, vectors and rule, atomically.
-
-        Raises :class:`NotFound` if the folder of ``file`` does not exist.
-        """
+        """Write a ``.npz`` file with words, vectors and rule, atomically."""
         with reading(str(file)), whole_file(file) as opened:
             words, rule = np.array(self.words), np.array([self.rule])
             np.savez(opened, words=words, vectors=self.vectors, rule=rule)
@@ -98,16 +88,13 @@ def train(
     taken as names of files, so pass texts as ``iter(texts)``.
     ``dim``: length of a vector, at most the number of words.
     ``window``: the number of words on each side of a word that count as near.
-    ``min_count``: the minimum number of occurrences of a word that gets a vector.
-    ``max_words``: the maximum number of words that get a vector; the most frequent are chosen.
+    ``min_count``, ``max_words``: words that occur less often get no vector; of the others, only the
+    most frequent get one.
     ``rule``: splits texts into words, see ``Words.of``. Rules for subword pieces are refused.
     ``seed``: seed of the start of the SVD.
-    ``progress``: a function that is called with the name of a step and the share of the step that
-    is done, from 0 to 1.
 
     Equal texts and options give equal vectors on the same machine. Raises :class:`VocabtoolError`,
-    for example for texts with too few or more than ``MAX_TOKENS`` words, and ``ValueError`` if a
-    number is less than 1.
+    for example for texts with too few or too many words, and ``ValueError`` for a number below 1.
     """
     numbers = {"dim": dim, "window": window, "min_count": min_count, "max_words": max_words}
     for name, number in numbers.items():
@@ -118,57 +105,50 @@ def train(
             f"the rule {rule[:80]!r} cannot be used. A rule must find whole words, and its name is "
             f"stored in the file. Use {RULES}"
         )
-    show = progress or (lambda step, share: None)
-    options, log = options or ReadOptions(), log or ReadLog()
+    show, log, options = progress or (lambda *_: None), log or ReadLog(), options or ReadOptions()
     options.refuse_weights()
-    split = Rule(parse_rule(rule)).token_codes
-    size = extent(sources, options=options).bytes
-    numbers_of_words: dict[bytes, int] = {}
-    places: list[NDArray[np.int32]] = []  # the words of all texts; -1 is no word
+    size, split = extent(sources, options=options).bytes, Rule(parse_rule(rule)).token_codes
+    known: dict[bytes, int] = {}  # the number of each word
+    texts: list[NDArray[np.int32]] = []  # the words of all texts
     documents = tokens = 0
     for batch in batches(sources, options, log=log, size=READ_BYTES):
-        codes = split(batch.texts)
-        distinct = [
-            numbers_of_words.setdefault(word, len(numbers_of_words))
-            if 0 < len(word) <= MAX_WORD and b"\0" not in word  # an .npz file keeps no NUL
-            else -1
-            for word in as_bytes(codes.distinct)
-        ]
-        lengths = np.diff(codes.offsets)
-        documents, tokens = documents + len(lengths), tokens + len(codes.codes)
+        found = split(batch.texts)
+        lengths, count = np.diff(found.offsets), len(found.codes)
+        documents, tokens = documents + len(lengths), tokens + count
         if tokens > MAX_TOKENS:
-            raise VocabtoolError(
-                f"the texts have more than {MAX_TOKENS:,} words, the most that are kept in memory: "
-                "train on a part of them"
-            )
-        # No window reaches the next text: -1 stands ``window`` times after each.
-        part = np.full(len(codes.codes) + window * len(lengths), -1, np.int32)
+            raise VocabtoolError(f"the texts have more than {MAX_TOKENS:,} words: train on a part")
+        distinct = [
+            known.setdefault(word, len(known))
+            if 0 < len(word) <= MAX_WORD and b"\0" not in word
+            else -1
+            for word in as_bytes(found.distinct)  # an .npz file keeps no NUL
+        ]
+        # -1 is no word. It stands ``window`` times after each text: no window reaches the next.
+        words = np.full(count + window * len(lengths), -1, np.int32)
         before = np.repeat(np.arange(len(lengths)) * window, lengths)
-        part[np.arange(len(codes.codes)) + before] = np.array(distinct, np.int32)[codes.codes]
-        places.append(part)
+        words[np.arange(count) + before] = np.array(distinct, np.int32)[found.codes]
+        texts.append(words)
         show("texts read", log.bytes / size if size else 0.0)
     if not documents:
         raise no_documents(names_of(sources) or ["the texts"], log.skipped.first)
-    corpus, words = np.concatenate(places), list(numbers_of_words)
-    del places, numbers_of_words
-    counts = np.bincount(corpus[corpus >= 0], minlength=len(words))
+    corpus, spellings = np.concatenate(texts), [*known]
+    counts = np.bincount(corpus[corpus >= 0], minlength=len(known))
     frequent = np.flatnonzero(counts >= min_count).tolist()
-    order = sorted(frequent, key=lambda at: (-counts[at], words[at]))[:max_words]
+    order = sorted(frequent, key=lambda at: (-counts[at], spellings[at]))[:max_words]
     if len(order) < 2:
         raise VocabtoolError(
             "wanted 2 or more different words that occur at least "
             f"{plural(min_count, 'time', 'times')}, got {len(order)} among {tokens:,} words: train "
             "on more texts, or lower --min-count"
         )
-    rows = np.full(len(words) + 1, -1, np.int32)  # the last one is the row of no word
+    rows = np.full(len(known) + 1, -1, np.int32)  # the last one is the row of no word
     rows[order] = np.arange(len(order))
     matrix = _associations(_near(rows[corpus], window, len(order), show))
-    notes: tuple[str, ...] = ()
-    if dim > len(order):
-        notes = (f"only {len(order):,} words are frequent enough, so vectors have this length",)
     vectors = _decompose(matrix, min(dim, len(order)), seed)
     show("vectors computed", 1.0)
-    chosen = [decode(words[at]) for at in order]
+    note = f"only {len(order):,} words are frequent enough, so vectors have this length"
+    notes = (note,) if dim > len(order) else ()
+    chosen = [decode(spellings[at]) for at in order]
     return TrainedVectors(chosen, vectors, counts[order], rule, documents, tokens, notes)
 
 
@@ -180,26 +160,22 @@ def _near(corpus: NDArray[np.int32], window: int, size: int, show: Progress) -> 
         for distance in range(1, window + 1):
             right = corpus[start + distance : start + distance + BLOCK]
             both = np.stack((left[: len(right)], right))
-            both = both[:, (both >= 0).all(axis=0)]
-            weight = np.full(both.shape[1], window + 1 - distance, np.int64)
-            pairs.append((weight, both))
-        weights = np.concatenate([weight for weight, _ in pairs])
-        places = np.concatenate([both for _, both in pairs], axis=1)
+            pairs.append(both[:, (both >= 0).all(axis=0)])
+        weights = np.repeat(np.arange(window, 0, -1), [both.shape[1] for both in pairs])
+        places = np.concatenate(pairs, axis=1)
         near = near + coo_array((weights, (places[0], places[1])), (size, size)).tocsr()
         show("neighbours counted", min(start + BLOCK, len(corpus)) / len(corpus))
     return near + near.T
 
 
 def _associations(near: csr_array) -> csr_array:
-    """Return M, see the top of the file."""
+    """Return M, see the top of the file; float32 for many words: half the time and memory."""
     totals = np.asarray(near.sum(axis=1), np.float64)
-    smooth = totals**SMOOTHING
+    smooth = totals**0.75
     words, contexts = near.nonzero()
-    expected = totals[words] * smooth[contexts] / smooth.sum()
-    values = np.maximum(np.log(near.data / expected), 0)
-    if len(totals) > EXACT:
-        values = values.astype(np.float32)  # half the time and memory
-    matrix = csr_array((values, (words, contexts)), near.shape)
+    values = np.log(near.data / (totals[words] * smooth[contexts] / smooth.sum()))
+    number = np.float64 if len(totals) <= EXACT else np.float32
+    matrix = csr_array((np.maximum(values, 0).astype(number), (words, contexts)), near.shape)
     matrix.eliminate_zeros()
     if not matrix.nnz:
         raise VocabtoolError(
@@ -212,20 +188,16 @@ def _associations(near: csr_array) -> csr_array:
 def _decompose(matrix: csr_array, dim: int, seed: int) -> NDArray[np.float32]:
     """Return the vectors by the randomized subspace iteration of Halko, Martinsson, Tropp.
 
-    Source: Finding Structure with Randomness, SIAM Review 53(2), 2011, algorithms 4.4 and 5.1. It
-    is exact for up to ``EXACT`` words.
+    Source: Finding Structure with Randomness, SIAM Review 53(2), 2011, algorithms 4.4 and 5.1.
     """
     size = matrix.shape[0]
-    width = size if size <= EXACT else min(dim + OVERSAMPLING, size)
+    width = size if size <= EXACT else min(dim + 10, size)
     random = np.random.default_rng(seed).standard_normal((size, width), matrix.dtype)
     basis = np.linalg.qr(matrix @ random)[0]
-    for _ in range(POWERS):
-        basis = np.linalg.qr(matrix.T @ basis)[0]
-        basis = np.linalg.qr(matrix @ basis)[0]
-    triangle = np.linalg.qr(matrix.T @ basis, mode="r")
-    _, strength, rotation = np.linalg.svd(triangle)
+    for _ in range(3):  # each power makes the largest directions stand out
+        basis = np.linalg.qr(matrix @ np.linalg.qr(matrix.T @ basis)[0])[0]
+    _, strength, rotation = np.linalg.svd(np.linalg.qr(matrix.T @ basis, mode="r"))
     vectors = basis @ (rotation[:dim].T * np.sqrt(strength[:dim]))
     vectors[np.diff(matrix.indptr) == 0] = 0  # without any neighbour
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors /= np.maximum(lengths, np.finfo(vectors.dtype).tiny)
-    return np.asarray(vectors, np.float32)
+    return np.asarray(vectors / np.maximum(lengths, np.finfo(vectors.dtype).tiny), np.float32)

@@ -36,7 +36,7 @@ from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside,
 from vocabtool.embedding.shards import WEIGHTS, Shards
 from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.encoders.open_encoder import Model
-from vocabtool.encoders.word_weights import FittedWeights
+from vocabtool.encoders.static import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.index import contents, folder, maintenance
 from vocabtool.index.contents import IndexStats

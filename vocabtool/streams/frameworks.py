@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
@@ -45,46 +44,40 @@ NOT_SENT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    schema: pa.Schema
-    fields: Fields = None
+def schema_of(fields: Fields) -> pa.Schema:
+    if isinstance(fields, str):
+        raise ValueError(f"fields: wanted a list of names, got {fields!r}: put it in a list")
+    if isinstance(fields, Mapping):
+        kinds = dict(fields)
+    else:
+        kinds = dict.fromkeys([ALL_FIELDS] if fields is None else fields, pa.string())
+    if TAKEN & kinds.keys():
+        raise ValueError(f"fields: the names {sorted(TAKEN)} are reserved, got {list(kinds)}")
+    return pa.schema({"id": pa.string(), "text": pa.string(), **kinds})
 
-    @classmethod
-    def of(cls, fields: Fields = None) -> Layout:
-        if isinstance(fields, str):
-            raise ValueError(f"fields: wanted a list of names, got {fields!r}: put it in a list")
-        if isinstance(fields, Mapping):
-            kinds = dict(fields)
-        else:
-            kinds = dict.fromkeys([ALL_FIELDS] if fields is None else fields, pa.string())
-        if TAKEN & kinds.keys():
-            raise ValueError(f"fields: the names {sorted(TAKEN)} are reserved, got {list(kinds)}")
-        return cls(pa.schema({"id": pa.string(), "text": pa.string(), **kinds}), fields)
 
-    def batch(self, documents: Sequence[Document]) -> pa.RecordBatch:
-        need_documents(documents, "Arrow")
-        ids = string_array(document.id for document in documents)
-        texts = string_array(document.text for document in documents)
-        others = [self._column(documents, field) for field in list(self.schema)[2:]]
-        return pa.record_batch([ids, texts, *others], self.schema)
-
-    def _column(self, documents: Sequence[Document], field: pa.Field) -> pa.Array:
-        if self.fields is None:
+def record_batch(
+    schema: pa.Schema, fields: Fields, documents: Sequence[Document]
+) -> pa.RecordBatch:
+    need_documents(documents, "Arrow")
+    columns = [string_array(document.id for document in documents)]
+    columns.append(string_array(document.text for document in documents))
+    for field in list(schema)[2:]:
+        if fields is None:
             every = (_json(document, dict(document.fields), "fields") for document in documents)
-            return string_array(every)
+            columns.append(string_array(every))
+            continue
         values: list[Any] = [document.fields.get(field.name) for document in documents]
         what = f"field {field.name!r}"
-        if isinstance(self.fields, Mapping):
-            return _typed_column(documents, values, field.type, what)
-        return strings(
-            [
-                None
-                if value is None
-                else text_bytes(value if isinstance(value, str) else _json(document, value, what))
-                for document, value in zip(documents, values, strict=True)
-            ]
-        )
+        if isinstance(fields, Mapping):
+            columns.append(_typed_column(documents, values, field.type, what))
+            continue
+        texts = [
+            value if value is None or isinstance(value, str) else _json(document, value, what)
+            for document, value in zip(documents, values, strict=True)
+        ]
+        columns.append(strings([None if text is None else text_bytes(text) for text in texts]))
+    return pa.record_batch(columns, schema)
 
 
 def _typed_column(
@@ -114,10 +107,11 @@ def _json(document: Document, value: object, what: str) -> str:
     return text
 
 
-def record_batches(start: Start[Document], rows: int, layout: Layout) -> Iterator[pa.RecordBatch]:
+def record_batches(start: Start[Document], rows: int, fields: Fields) -> Iterator[pa.RecordBatch]:
+    schema = schema_of(fields)
     with closed_after(in_batches(start(0), rows)) as batches:
         for documents in batches:
-            yield layout.batch(documents)
+            yield record_batch(schema, fields, documents)
 
 
 def need_documents(elements: Sequence[object], what: str) -> None:
@@ -167,8 +161,7 @@ class InFolder:
             yield from rest(self._fill(), first)
 
     def _fill(self) -> Iterator[Document]:
-        layout = Layout.of()
-        schema = layout.schema.with_metadata({CACHE_KEY: self.key.encode()})
+        schema = schema_of(None).with_metadata({CACHE_KEY: self.key.encode()})
         self.folder.mkdir(parents=True, exist_ok=True)
         with (
             whole_file(self.folder / CACHE_FILE) as file,
@@ -180,9 +173,9 @@ class InFolder:
                 held.append(document)
                 yield document
                 if len(held) == ROWS:
-                    writer.write_batch(layout.batch(held))
+                    writer.write_batch(record_batch(schema, None, held))
                     held = []
-            writer.write_batch(layout.batch(held))
+            writer.write_batch(record_batch(schema, None, held))
 
     def _read_file(self, first: int) -> Iterator[Document]:
         path = str(self.folder / CACHE_FILE)
@@ -305,7 +298,8 @@ def _column(documents: Sequence[Document], name: str, dtype: type[np.generic]) -
     return column
 
 
-def ray_dataset(start: Start[Document], rows: int, layout: Layout) -> ray.data.Dataset:
+def ray_dataset(start: Start[Document], rows: int, fields: Fields) -> ray.data.Dataset:
+    schema_of(fields)  # which checks them
     try:
         import ray.data
         from ray.data import block, datasource
@@ -314,7 +308,10 @@ def ray_dataset(start: Start[Document], rows: int, layout: Layout) -> ray.data.D
         raise UnsupportedFormat(wanted) from error
     library: Any = ray  # only partly typed
     tasks: Any = datasource
-    read = partial(_ray_tables, start, rows, layout)
+
+    def read() -> Iterator[pa.Table]:
+        return (pa.Table.from_batches([each]) for each in record_batches(start, rows, fields))
+
     try:
         library.cloudpickle.dumps(read)
     except (TypeError, AttributeError, ValueError) as error:
@@ -331,8 +328,3 @@ def ray_dataset(start: Start[Document], rows: int, layout: Layout) -> ray.data.D
     source = type("StreamDatasource", (tasks.Datasource,), methods)()
     dataset: ray.data.Dataset = library.data.read_datasource(source, override_num_blocks=1)
     return dataset
-
-
-def _ray_tables(start: Start[Document], rows: int, layout: Layout) -> Iterator[pa.Table]:
-    for batch in record_batches(start, rows, layout):
-        yield pa.Table.from_batches([batch])

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, count, islice
 from pathlib import Path
 from random import Random
@@ -24,7 +25,8 @@ from vocabtool.documents.files import (
     kind_of,
 )
 from vocabtool.documents.options import ReadOptions
-from vocabtool.documents.reading import documents, extent, row_counts, total
+from vocabtool.documents.reading import documents, extent, total
+from vocabtool.documents.tables import row_counts
 from vocabtool.errors import OperatorFailed, VocabtoolError, reading
 from vocabtool.system.parallel import Workers, close, closed_after, in_batches, parallel_map
 from vocabtool.system.parallel import prefetch as read_ahead
@@ -43,16 +45,6 @@ ONCE: Final = (
 NEARLY_NONE: Final = 1e-9  # weight of an exhausted stream: drawing it shows that it ended
 
 
-@dataclass(frozen=True, slots=True)
-class FromStart(Generic[T]):
-    """Begins a pass over a source that must be read from its beginning."""
-
-    make: Callable[[], Iterator[T]]
-
-    def __call__(self, first: int) -> Iterator[T]:
-        return rest(self.make(), first)
-
-
 @dataclass(slots=True)
 class Once(Generic[T]):
     """Begins the only pass over a source. A second pass raises ``VocabtoolError``."""
@@ -65,6 +57,15 @@ class Once(Generic[T]):
             raise VocabtoolError(ONCE)
         self.read = True
         yield from self.source(first)
+
+
+def from_start(make: Callable[[], Iterator[T]]) -> Start[T]:
+    """Return how a pass begins over a source that must be read from its beginning."""
+    return partial(_begin, make)
+
+
+def _begin(make: Callable[[], Iterator[T]], first: int) -> Iterator[T]:
+    return rest(make(), first)
 
 
 def rest(items: Iterable[T], first: int) -> Iterator[T]:
@@ -87,12 +88,12 @@ def map_elements(
     source: Start[T], fn: Callable[[T], R], workers: int, ordered: bool, kind: Workers, first: int
 ) -> Iterator[R]:
     unread, dropped = (first, 0) if ordered else (0, first)
-    elements, work = number_elements(source, unread), _NamedCall(fn)
+    elements, work = number_elements(source, unread), partial(_call, fn)
     with closed_after(elements):
-        found: Iterator[R] = map(work, elements)
+        results: Iterator[R] = map(work, elements)
         if workers:
-            found = parallel_map(work, elements, workers=workers, ordered=ordered, kind=kind)
-        yield from rest(found, dropped)
+            results = parallel_map(work, elements, workers=workers, ordered=ordered, kind=kind)
+        yield from rest(results, dropped)
 
 
 def flat_map(source: Start[T], fn: Callable[[T], Iterable[R]]) -> Iterator[R]:
@@ -106,10 +107,9 @@ def flat_map(source: Start[T], fn: Callable[[T], Iterable[R]]) -> Iterator[R]:
 
 
 def filter_elements(source: Start[T], fn: Callable[[T], object]) -> Iterator[T]:
-    keeps = _NamedCall(fn)
     with closed_after(number_elements(source, 0)) as elements:
         for element in elements:
-            if keeps(element):
+            if _call(fn, element):
                 yield element[1]
 
 
@@ -118,15 +118,11 @@ def number_elements(source: Start[T], first: int) -> Iterator[tuple[int, T]]:
         yield from enumerate(remaining, first + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _NamedCall(Generic[T, R]):
-    fn: Callable[[T], R]
-
-    def __call__(self, element: tuple[int, T]) -> R:
-        try:
-            return self.fn(element[1])
-        except Exception as error:  # the caller's function may raise anything
-            raise _failure(self.fn, element, error) from error
+def _call(fn: Callable[[T], R], element: tuple[int, T]) -> R:
+    try:
+        return fn(element[1])
+    except Exception as error:  # the caller's function may raise anything
+        raise _failure(fn, element, error) from error
 
 
 def _failure(
@@ -331,19 +327,14 @@ def all_of(sized: Sequence[Sized]) -> Size:
     return together([each() for each in sized])
 
 
-def part(sized: Sized, start: int, most: int | None) -> Size:
+def part(sized: Sized, start: int, most: int | None, step: int = 1) -> Size:
     rows, exact, _ = sized()
-    return Size() if rows is None else Size(len(range(rows)[start:][:most]), exact)
+    return Size() if rows is None else Size(len(range(rows)[start:][:most:step]), exact)
 
 
 def times(sized: Sized, number: int) -> Size:
     rows, exact, size = sized()
     return Size(None if rows is None else rows * number, exact, size and size * number)
-
-
-def in_lists(sized: Sized, length: int) -> Size:
-    rows, exact, _ = sized()
-    return Size() if rows is None else Size(-(-rows // length), exact)
 
 
 def exact_rows(sized: Sized) -> int | None:
@@ -379,9 +370,9 @@ class DocumentSource:
     def size(self) -> Size:
         """Return the total size. If bad rows are skipped, it is not exact."""
         sizes: list[Size] = []
-        for source in each_source(self.sources):
+        for _, source in each_source(self.sources):
             if not isinstance(source, str):
-                sizes.append(Size(extent([source.source]).rows, exact=True))
+                sizes.append(Size(extent([source]).rows, exact=True))
                 continue
             try:
                 sizes += [self._file_size(file) for file in find(source, self.options)]
@@ -394,8 +385,8 @@ class DocumentSource:
         rows, size = extent(file, options=self.options)
         if rows is not None or size is None:
             return Size(rows, rows is not None, size)
-        kind = kind_of(file, self.options)
-        if kind.codec is not None or kind.format not in BY_LINES or self.options.splits_rows:
+        format_, codec = kind_of(file, self.options)
+        if codec is not None or format_ not in BY_LINES or self.options.splits_rows:
             return Size(None, False, size)
         step = BLOCK if size <= COUNTED_WHOLE else size // BLOCKS
         ends = looked = 0
@@ -411,55 +402,35 @@ class DocumentSource:
         return Size(lines + (last != b"\n"), False, size)
 
     def shuffled_shards(self, seed: int, buffer: int, at_once: int) -> Iterator[Document]:
-        shards = self.shards()
-        random_of(seed, 0).shuffle(shards)
-        turns: Iterator[Document] = interleave(lambda first: items(shards, first), at_once, 1)
-        yield from shuffle(lambda _: turns, buffer, seed, None)
-
-    def shards(self) -> list[Shard]:
-        """Cut the sources into shards.
+        """Read the shards in random order, ``at_once`` in turn, and shuffle within a buffer.
 
         If bad rows are skipped, each source is one shard, because its number of rows is unknown.
         """
-        cuts: list[tuple[Source, list[int] | None]] = []
-        sources = list(each_source(self.sources))
+        sources = [source for _, source in each_source(self.sources)]
         if len(sources) > 1 and not all(isinstance(source, str) for source in sources):
             raise ValueError(SEVERAL)  # read alone, each would give the same ids
+        cuts: list[tuple[Source, list[int] | None]] = []
         for source in sources:
             if isinstance(source, str):
                 for file in find(source, self.options):
                     with reading(file):
                         cuts.append((file, row_counts(file, self.options)))
-            elif is_indexable(source.source):
-                held = len(source.source)
-                starts = range(0, held, SHARD_ROWS)
-                cuts.append((source.source, [min(SHARD_ROWS, held - at) for at in starts]))
+            elif is_indexable(source):
+                starts = range(0, len(source), SHARD_ROWS)
+                cuts.append((source, [min(SHARD_ROWS, len(source) - at) for at in starts]))
             else:
                 raise ValueError(NO_SHARDS)
-        shards: list[Shard] = []
-        for each, rows in cuts:
+        shards: list[tuple[Source, int, int | None]] = []  # source, first document, how many
+        for one, rows in cuts:
             if rows is None or self.options.on_error == "skip":
-                shards.append(Shard(self, each, 0, None))
+                shards.append((one, 0, None))
             else:
                 places = zip(accumulate(rows, initial=0), rows)  # noqa: B905 - the last is the end
-                shards += [Shard(self, each, start, n) for start, n in places if n]
-        return shards
+                shards += [(one, start, count) for start, count in places if count]
+        random_of(seed, 0).shuffle(shards)
+        turns = interleave(lambda _: (self._shard(*shard) for shard in shards), at_once, 1)
+        yield from shuffle(lambda _: turns, buffer, seed, None)
 
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """Consecutive documents of one source.
-
-    ``start``: number of documents before the shard. ``count``: number of documents in the shard;
-    ``None``: all that follow. ``whole``: all sources, with their options.
-    """
-
-    whole: DocumentSource
-    source: Source
-    start: int
-    count: int | None
-
-    def __iter__(self) -> Iterator[Document]:
-        options, log = self.whole.options, self.whole.log
-        with closed_after(documents(self.source, options, log=log, start=self.start)) as remaining:
-            yield from islice(remaining, self.count)
+    def _shard(self, source: Source, start: int, most: int | None) -> Iterator[Document]:
+        with closed_after(documents(source, self.options, log=self.log, start=start)) as remaining:
+            yield from islice(remaining, most)

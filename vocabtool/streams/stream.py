@@ -23,15 +23,14 @@ from vocabtool.streams.frameworks import (
     Fields,
     InFolder,
     InMemory,
-    Layout,
     ray_dataset,
     record_batches,
+    schema_of,
     tf_dataset,
 )
 from vocabtool.streams.operators import (
     NEARLY_NONE,
     DocumentSource,
-    FromStart,
     Once,
     Passes,
     Size,
@@ -135,11 +134,11 @@ class Stream(Generic[T]):
 
     def flat_map(self, fn: Callable[[T], Iterable[R]]) -> Stream[R]:
         """Replace an element by the items of ``fn(element)``. Raises the errors of :meth:`map`."""
-        return Stream(FromStart(partial(operators.flat_map, self.start, fn)))
+        return Stream(operators.from_start(partial(operators.flat_map, self.start, fn)))
 
     def filter(self, fn: Callable[[T], object]) -> Stream[T]:
         """Keep elements for which ``fn`` returns a true value. Raises the errors of :meth:`map`."""
-        return Stream(FromStart(partial(operators.filter_elements, self.start, fn)))
+        return Stream(operators.from_start(partial(operators.filter_elements, self.start, fn)))
 
     def take(self, most: int) -> Stream[T]:
         """Keep the first elements. The other elements are not read.
@@ -194,7 +193,7 @@ class Stream(Generic[T]):
         _check("shuffle: buffer", buffer, 1)
         passes = Passes() if reshuffle else None
         shuffled = partial(operators.shuffle, self.start, buffer, seed, passes)
-        return Stream(FromStart(shuffled), self.size)
+        return Stream(operators.from_start(shuffled), self.size)
 
     def shuffle_shards(
         self: Stream[Document], *, seed: int, buffer: int = 10_000, at_once: int = 4
@@ -215,7 +214,7 @@ class Stream(Generic[T]):
         _check("shuffle_shards: buffer", buffer, 1)
         _check("shuffle_shards: at_once", at_once, 1)
         shuffled = partial(self.documents.shuffled_shards, seed, buffer, at_once)
-        return Stream(FromStart(shuffled), self.size)
+        return Stream(operators.from_start(shuffled), self.size)
 
     def prefetch(self, count: int) -> Stream[T]:
         """Read elements in a thread before they are requested, at most ``count`` ahead."""
@@ -248,7 +247,8 @@ class Stream(Generic[T]):
         """
         _check("batch", size, 1)
         return Stream(
-            partial(operators.lists, self.start, size), partial(operators.in_lists, self.size, size)
+            partial(operators.lists, self.start, size),
+            partial(operators.part, self.size, 0, None, size),
         )
 
     def batch_by_length(
@@ -271,7 +271,7 @@ class Stream(Generic[T]):
         _check("batch_by_length: tokens", tokens, 1)
         _check("batch_by_length: buffer", buffer, 1)
         lists = partial(operators.lists_by_length, self.start, tokens, length, buffer)
-        return Stream(FromStart(lists))
+        return Stream(operators.from_start(lists))
 
     def to_arrow(
         self: Stream[Document], *, batch_size: int = 1024, fields: Fields = None
@@ -291,9 +291,8 @@ class Stream(Generic[T]):
         import pyarrow as pa
 
         _check("to_arrow: batch_size", batch_size, 1)
-        layout = Layout.of(fields)
-        batches = record_batches(self.start, batch_size, layout)
-        return pa.RecordBatchReader.from_batches(layout.schema, batches)
+        batches = record_batches(self.start, batch_size, fields)
+        return pa.RecordBatchReader.from_batches(schema_of(fields), batches)
 
     def to_tf_dataset(
         self: Stream[Document],
@@ -339,7 +338,7 @@ class Stream(Generic[T]):
         Raises ``ValueError`` if the stream cannot be pickled (for example if it reads a generator).
         """
         _check("to_ray: batch_size", batch_size, 1)
-        return ray_dataset(self.start, batch_size, Layout.of(fields))
+        return ray_dataset(self.start, batch_size, fields)
 
 
 def stream(
@@ -366,7 +365,7 @@ def stream(
     )
     options.refuse_weights()
     source = DocumentSource(sources, options, None if skipped is None else ReadLog(skipped))
-    if all(map(can_be_read_again, each_source(sources))):
+    if all(can_be_read_again(each) for _, each in each_source(sources)):
         return Stream(source, source.size, source)
     return Stream(Once(source))
 
@@ -384,7 +383,7 @@ def interleave(
     _check("block_length", block_length, 1)
     start = Stream.of(streams).start
     turns = partial(operators.interleave, start, cycle_length, block_length)
-    return Stream(FromStart(turns))
+    return Stream(operators.from_start(turns))
 
 
 def mix(
@@ -425,7 +424,7 @@ def mix(
     sized = tuple(each.size for each in mixed)
     starts = tuple(each.start for each in mixed)
     drawn = partial(operators.draw, starts, partial(_shares, sized, numbers), seed)
-    return Stream(FromStart(drawn), partial(operators.all_of, sized))
+    return Stream(operators.from_start(drawn), partial(operators.all_of, sized))
 
 
 def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[tuple[float, float]]:
