@@ -193,22 +193,19 @@ def test_a_stream_cannot_be_gone_on_with(out: Path, tmp_path: Path) -> None:
 # A run without a shard is none to protect.
 
 
-@pytest.mark.parametrize("mistake", [{"id_field": "skuu"}, {"ray": 1}], ids=str)
 def test_a_run_that_failed_at_once_claims_no_folder(
-    mistake: dict[str, Any],
-    corpus: Path,
-    out: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    corpus: Path, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The corrected command is not refused, and makes the folder as if nothing had been before."""
     monkeypatch.setitem(sys.modules, "ray", None)  # as where it is not installed
-    with pytest.raises(VocabtoolError):
-        vocabtool.embed(corpus, encode, out, **mistake, dtype="float16")
-    assert not out.exists()
+    mistakes: list[dict[str, Any]] = [{"id_field": "skuu"}, {"ray": 1}]
+    for mistake in mistakes:
+        with pytest.raises(VocabtoolError):
+            vocabtool.embed(corpus, encode, out, **mistake, dtype="float16")
+        assert not out.exists()
     out.mkdir()  # one that was there stays, with what a run begins with
     with pytest.raises(VocabtoolError):
-        vocabtool.embed(corpus, encode, out, **mistake, dtype="float16")
+        vocabtool.embed(corpus, encode, out, id_field="skuu", dtype="float16")
     assert (out / "_run.json").exists()
     vocabtool.embed(corpus, encode, out, id_field="id")
     vocabtool.embed(corpus, encode, tmp_path / "plain", id_field="id")
@@ -442,22 +439,6 @@ def fails_at_1500(texts: list[str]) -> Any:
     if any(text.startswith("document 1500 ") for text in texts):
         raise ValueError("no")
     return encode(texts)
-
-
-def test_what_is_being_written_is_passed_over(corpus: Path, out: Path) -> None:
-    """Its name begins with a dot: who reads the folder meanwhile takes whole shards only."""
-    seen: set[str] = set()
-
-    def looking(texts: list[str]) -> Any:
-        if out.exists():
-            seen.update(file.name for file in out.iterdir())
-        return encode(texts)
-
-    encoder = vocabtool.open_encoder(looking, fingerprint="same")
-    vocabtool.embed(corpus, encoder, out, shard_rows=SHARD, threads=1)
-    assert any(name.endswith(".part") for name in seen)
-    whole = {f"shard-{number:06}.parquet" for number in range(3)}
-    assert {name for name in seen if name[0] not in "._"} <= whole
 
 
 # What is counted, and how it is stored.

@@ -105,31 +105,21 @@ def test_it_is_opened_again_by_its_options(tmp_path: Path) -> None:
         open_encoder(path, colour="red")
 
 
-FASTTEXT = b"\xba\x16\x4f\x2f\x0c\0\0\0" + bytes(200)
-UNKNOWN_FILES: list[tuple[str, bytes, type[VocabtoolError], str, str]] = [
-    (
-        "words.txt",
-        b"love\nto\nuse\n",
-        UnknownFormat,
-        "format is .* has no vectors",
-        "word2vec binary",
-    ),
-    ("whole.txt", b"love 1 0 0\nuse 0 1 0\n", UnknownFormat, "not a model", "lines are whole"),
-    ("module.tar.gz", gzip.compress(b"module", mtime=0), UnsupportedFormat, "Unpack it", ""),
-    ("fasttext.bin", FASTTEXT, UnsupportedFormat, "fasttext print-word-vectors", ""),
-]
-
-
-@pytest.mark.parametrize(("name", "data", "error", "message", "tried"), UNKNOWN_FILES)
+@pytest.mark.parametrize(
+    ("name", "data", "error", "message"),
+    [
+        ("words.txt", b"love\nto\nuse\n", UnknownFormat, "format is .* has no vectors"),
+        ("whole.txt", b"love 1 0 0\nuse 0 1 0\n", UnknownFormat, "not a model"),
+        ("module.tar.gz", gzip.compress(b"module", mtime=0), UnsupportedFormat, "Unpack it"),
+    ],
+)
 def test_files_that_are_no_model(
-    name: str, data: bytes, error: Any, message: str, tried: str, tmp_path: Path
+    name: str, data: bytes, error: Any, message: str, tmp_path: Path
 ) -> None:
-    """What it is, why it is no word vectors, and what helps where that is known."""
+    """What it is, and what helps where that is known."""
     (tmp_path / name).write_bytes(data)
-    with pytest.raises(error, match=message) as caught:
+    with pytest.raises(error, match=message):
         open_encoder(tmp_path / name)
-    if tried:
-        assert any(tried in reason for reason in caught.value.tried)
 
 
 def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,13 +166,9 @@ def test_of_another_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for each in (encoder, pickle.loads(pickle.dumps(encoder))):
         assert each.encode(["banana"]).tolist() == [[3, 0, 0, 0, 0]]
         assert each.fingerprint == open_encoder("counts:aeiou").fingerprint
-    with Index.create(tmp_path / "index", "counts:aeiou").writer() as writer:
-        writer.add(["banana", "sheep"])
+    Index.create(tmp_path / "index", "counts:aeiou")
     with pytest.raises(NotFound, match="counts:aeiou"):
         _ = Index.open(tmp_path / "index").encoder
-    index = Index.open(tmp_path / "index", "counts:aeiou")
-    assert index.search("bee", fusion="dense")[0].text == "sheep"
-    assert index.encoder is not None
-    assert index.encoder.fingerprint == encoder.fingerprint
+    assert Index.open(tmp_path / "index", "counts:aeiou").encoder is not None
     with pytest.raises(NotFound, match="counting"):
         open_encoder("counting:aeiou")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 from collections import Counter
 from collections.abc import Iterable
 from itertools import product
@@ -16,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 
 import vocabtool
-from tests.cli.running import COMMAND, environment, run
+from tests.cli.running import run
 from vocabtool.encoders import train as training
 from vocabtool.encoders.train import TrainedVectors, train
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
@@ -128,31 +126,6 @@ def test_words_that_get_no_vector() -> None:
     assert alone.words == ["a", "b", "c"]
     assert alone.vectors[2].tolist() == [0, 0, 0]  # without any neighbour
     assert trained(["a b c"] * 3, dim=300).vectors.shape == (3, 3)
-
-
-def test_the_default_rule_fits_running_text() -> None:
-    """Full stops inside a text end no word; codes are words, and are the same in a query."""
-    texts = ["Check the gasket. Please order SKU-48007-H. See v1.2.3 or don't."] * 3
-    found = train(iter(texts))
-    assert set(found.words) == {
-        *("check", "the", "gasket", "please", "order", "sku-48007-h", "see", "v1.2.3", "or"),
-        *("don", "t"),
-    }
-
-
-def test_a_killed_run_leaves_nothing(tmp_path: Path) -> None:
-    """No part of the file; the file of before is as it was."""
-    (tmp_path / "old.npz").write_bytes(b"before")
-    for name in ("new.npz", "old.npz"):
-        command = [*COMMAND, "train", "-", "-o", str(tmp_path / name)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment()) as process:
-            assert process.stdin is not None
-            for _ in range(3):  # some is read when it has taken so much
-                process.stdin.write(b"the cat sat on the mat\n" * 100_000)
-            process.kill()
-        assert process.returncode == -signal.SIGKILL
-        assert [path.name for path in tmp_path.iterdir()] == ["old.npz"]
-    assert (tmp_path / "old.npz").read_bytes() == b"before"
 
 
 # The file.

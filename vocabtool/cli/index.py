@@ -288,7 +288,7 @@ def _open(
     the model and the vectors, if they are files. The new index is then built in another folder. A
     later run with the same options resumes this build, unless a FILE is a stream.
     """
-    from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside
+    from vocabtool.documents.files import can_be_read_again, facts_of, files_outside
     from vocabtool.index import folder as folders
     from vocabtool.index.index import Index
 

@@ -27,25 +27,10 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "END",
-    "Batch",
-    "Document",
-    "Extent",
-    "Format",
-    "OnDuplicate",
-    "OnError",
-    "ReadArguments",
-    "ReadLog",
-    "ReadOptions",
-    "Skip",
-    "SkipCounter",
-    "Sources",
-    "batches",
-    "documents",
-    "extent",
-    "left_out",
-    "names_of",
-]
+    "END", "Batch", "Document", "Extent", "Format", "OnDuplicate", "OnError", "ReadArguments",
+    "ReadLog", "ReadOptions", "Skip", "SkipCounter", "Sources", "batches", "documents", "extent",
+    "left_out", "names_of",
+]  # fmt: skip  # one name a line would be twenty lines
 
 
 def __getattr__(name: str) -> object:

@@ -13,7 +13,9 @@ from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from errno import ENAMETOOLONG, ENOENT
+from functools import cache
 from glob import glob, has_magic
 from importlib.util import find_spec
 from itertools import count
@@ -41,6 +43,7 @@ from vocabtool.errors import (
     InvalidFile,
     NotFound,
     UnsupportedFormat,
+    VocabtoolError,
     reading,
     refuse_pointer,
 )
@@ -210,9 +213,8 @@ def left_out(
             shown = ", ".join(f"{count:,} {ending}" for ending, count in most)
             others = len(whys) - len(most)
             more = f" and {others} other suffixes" if others else ""
-            files = "file" if whys.total() == 1 else "files"
             notes.append(
-                f"{folder}: {whys.total():,} {files} skipped: {shown}{more}; "
+                f"{folder}: {plural(whys.total(), 'file', 'files')} skipped: {shown}{more}; "
                 "--include '*.ENDING' reads files of other endings as text lines"
             )
         if ignored:
@@ -326,7 +328,7 @@ def names_of(sources: Sources) -> list[str] | None:
     return None
 
 
-def can_be_read_again(source: object) -> bool:
+def is_repeatable(source: object) -> bool:
     """Return whether a source can be read twice. Pipes, iterators and queues cannot."""
     if not isinstance(source, str):
         return not isinstance(source, Iterator) and (is_table(source) or not is_queue(source))
@@ -360,6 +362,73 @@ def _flat(sources: object) -> Iterator[object]:
             wanted = "a list must contain either sources or documents"
             raise ValueError(f"{wanted}, got {type(source).__name__} among sources")
         yield from _flat(source)
+
+
+# ---- files that are read again
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input file: its size in bytes, and its modification time in nanoseconds."""
+
+    name: str
+    size: int
+    changed: int
+
+
+def files_outside(sources: Sources, folder: Path, options: ReadOptions) -> list[str] | None:
+    """Return the files of ``sources`` in order, without those in the output ``folder``.
+
+    ``None``: ``sources`` are Python objects.
+    """
+    names = names_of(sources)
+    if names is None:
+        return None
+    own, resolved, files = folder.resolve(), cache(os.path.realpath), list[str]()
+    for name in names:
+        if name != STDIN and Path(name).resolve().is_relative_to(own):
+            raise VocabtoolError(
+                f"{name}: is in the output folder {folder}: choose a source outside"
+            )
+        with reading_documents(name):
+            files += find(name, options)
+    return [
+        name
+        for name in files
+        if name == STDIN or not Path(resolved(os.path.dirname(name))).is_relative_to(own)  # noqa: PTH120 - quicker, for many files
+    ]
+
+
+def can_be_read_again(files: Iterable[str] | None) -> bool:
+    """Return whether files can be read twice. Pipes and Python objects (``None``) cannot."""
+    return files is not None and all(map(is_repeatable, files))
+
+
+def facts_of(files: Iterable[str]) -> tuple[Input, ...]:
+    """Return an :class:`Input` for each file that is not a stream."""
+    facts = []
+    for name in files:
+        if is_repeatable(name):
+            with reading_documents(name):
+                stat = Path(name).stat()
+            facts.append(Input(name, stat.st_size, stat.st_mtime_ns))
+    return tuple(facts)
+
+
+def changes(before: tuple[Input, ...], now: tuple[Input, ...]) -> tuple[str, ...]:
+    """Return a line for each added, removed or changed file, or one line for a changed order."""
+    old, new = ({each.name: each for each in facts} for facts in (before, now))
+    lines = [f"{name}: is no longer among the inputs" for name in old if name not in new]
+    lines += [f"{name}: is new among the inputs" for name in new if name not in old]
+    for name in filter(old.__contains__, new):
+        was, is_now = old[name], new[name]
+        if was.size != is_now.size:
+            lines.append(f"{name}: had {was.size:,} bytes, now has {is_now.size:,}")
+        elif was != is_now:
+            lines.append(f"{name}: its modification time changed")
+    if not lines and [each.name for each in before] != [each.name for each in now]:
+        lines.append("the order of the inputs changed")
+    return tuple(lines)
 
 
 # ---- folders

@@ -58,25 +58,10 @@ from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.vocabulary import decode, encode
 
 __all__ = [
-    "BATCH_BYTES",
-    "END",
-    "Batch",
-    "Document",
-    "Extent",
-    "Format",
-    "OnDuplicate",
-    "OnError",
-    "ReadLog",
-    "ReadOptions",
-    "Skip",
-    "SkipCounter",
-    "Sources",
-    "batches",
-    "documents",
-    "extent",
-    "left_out",
-    "names_of",
-]
+    "BATCH_BYTES", "END", "Batch", "Document", "Extent", "Format", "OnDuplicate", "OnError",
+    "ReadLog", "ReadOptions", "Skip", "SkipCounter", "Sources", "batches", "documents", "extent",
+    "left_out", "names_of",
+]  # fmt: skip  # one name a line would be twenty lines
 
 READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
     "lines": row_files.read_lines,

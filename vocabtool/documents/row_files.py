@@ -391,39 +391,39 @@ def read_tfrecord(file: Readable, request: Request) -> Iterator[Batch]:
     A damaged length or a truncated file always raises :class:`InvalidFile`, even if ``on_error``
     is ``"skip"``.
     """
-    return gather(_records(file, request), request)
 
+    def records() -> Iterator[Row]:
+        number, offset = 0, 0
+        while header := _up_to(file, HEADER):
+            number += 1
+            if header.startswith(GZIP) and number == 1:
+                raise InvalidFile("compressed with gzip: rename it to end in .gz", offset=0)
+            if len(header) < HEADER:
+                raise InvalidFile(f"the header of record {number:,} is truncated", offset=offset)
+            length, stored = unpack("<QI", header)
+            if checksum(header[:8]) != stored:
+                what = "the checksum of its length is wrong: damaged, or not TFRecord"
+                raise InvalidFile(f"record {number:,}: {what}", offset=offset)
+            is_left_out = bool(request.left) and request.skip_unread(1)
+            is_read = not is_left_out and length <= MAX_RECORD_BYTES
+            record, left = b"", length + CHECKSUM
+            while left:
+                size = left if is_read else min(left, PIECE)
+                record = _up_to(file, size)
+                if len(record) < size:
+                    what = f"record {number:,} of {length:,} bytes is truncated"
+                    raise InvalidFile(what, offset=offset)
+                left -= size
+            try:
+                if is_read:
+                    yield _example(record, number, offset, request)
+                elif not is_left_out:
+                    raise BadRow(f"a record with more than {MAX_RECORD_BYTES:,} bytes")
+            except BadRow as bad:
+                request.refuse(number, str(bad))
+            offset += HEADER + length + CHECKSUM
 
-def _records(file: Readable, request: Request) -> Iterator[Row]:
-    number, offset = 0, 0
-    while header := _up_to(file, HEADER):
-        number += 1
-        if header.startswith(GZIP) and number == 1:
-            raise InvalidFile("compressed with gzip: rename it to end in .gz", offset=0)
-        if len(header) < HEADER:
-            raise InvalidFile(f"the header of record {number:,} is truncated", offset=offset)
-        length, stored = unpack("<QI", header)
-        if checksum(header[:8]) != stored:
-            what = "the checksum of its length is wrong: damaged, or not TFRecord"
-            raise InvalidFile(f"record {number:,}: {what}", offset=offset)
-        is_left_out = bool(request.left) and request.skip_unread(1)
-        is_read = not is_left_out and length <= MAX_RECORD_BYTES
-        record, left = b"", length + CHECKSUM
-        while left:
-            size = left if is_read else min(left, PIECE)
-            record = _up_to(file, size)
-            if len(record) < size:
-                what = f"record {number:,} of {length:,} bytes is truncated"
-                raise InvalidFile(what, offset=offset)
-            left -= size
-        try:
-            if is_read:
-                yield _example(record, number, offset, request)
-            elif not is_left_out:
-                raise BadRow(f"a record with more than {MAX_RECORD_BYTES:,} bytes")
-        except BadRow as bad:
-            request.refuse(number, str(bad))
-        offset += HEADER + length + CHECKSUM
+    return gather(records(), request)
 
 
 def _up_to(file: Readable, size: int) -> bytes:

@@ -19,7 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, Unpack
 
@@ -30,17 +30,9 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import SHARD_ROWS, Dtype, EncoderKind
 from vocabtool.documents.batch import Batch, Measure, Skip, bounds
-from vocabtool.documents.files import STDIN
+from vocabtool.documents.files import STDIN, can_be_read_again, changes, facts_of, files_outside
 from vocabtool.documents.options import ReadArguments, ReadOptions
 from vocabtool.documents.reading import ReadLog, Sources, batches, left_out
-from vocabtool.embedding.plan import (
-    Plan,
-    can_be_read_again,
-    changes,
-    facts_of,
-    files_outside,
-    sample,
-)
 from vocabtool.embedding.shards import (
     ID,
     REPLACE,
@@ -50,6 +42,7 @@ from vocabtool.embedding.shards import (
     VECTOR,
     Counts,
     Folder,
+    Plan,
     Rows,
     Shard,
     as_utf8,
@@ -61,11 +54,13 @@ from vocabtool.embedding.shards import (
     without_a_value,
     write_shard,
 )
-from vocabtool.encoders.encoder import Encoder, Vectors
+from vocabtool.encoders.encoder import Encoder, FittedWeights, Vectors
 from vocabtool.encoders.open_encoder import Model, open_encoder
-from vocabtool.encoders.static import FittedWeights, StaticEncoder
+from vocabtool.encoders.static import StaticEncoder
 from vocabtool.errors import (
     FolderNotEmpty,
+    InvalidFile,
+    NotFound,
     OperatorFailed,
     UnsupportedFormat,
     VocabtoolError,
@@ -73,6 +68,7 @@ from vocabtool.errors import (
 )
 from vocabtool.system.parallel import closed_after, parallel_map, prefetch
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
+from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.tokenization.token_limit import CountTokens, count_cut, cut_note
 from vocabtool.vocabulary import encode, printable
 
@@ -84,6 +80,8 @@ READ_AHEAD: Final = 16  # slabs
 ENCODED_AHEAD: Final = 4  # slabs, while a row group is written
 BLANKS: Final = " \t\n\v\f\r"
 RAY_READING_CPUS: Final = 0.5  # if it were an actor's 1, Ray would fuse reading into the actor
+SAMPLE_ROWS: Final = 20_000  # documents used to fit weights of word vectors
+SAMPLE_BYTES: Final = 1 << 20  # of text read at a time for the sample
 LAST: Final = -1  # number of the row with the read log, which is not a shard
 THREADS: Final[dict[EncoderKind, int]] = {
     "tensorflow": 3,  # one batch is tokenized while another is multiplied
@@ -363,6 +361,24 @@ def _resumes(folder: Folder, plan: Plan, files: list[str] | None, batch_size: in
     if different:
         raise FolderNotEmpty(str(folder.path), different)
     return True
+
+
+def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
+    """Yield texts for fitting word weights: equally many from the start of each file."""
+    options = replace(options, id_field=None, keep=(), on_error="skip", on_duplicate="error")
+    is_empty = True
+    for file in files:
+        log, is_bad = ReadLog(), True
+        found = batches(file, options, log=log, size=SAMPLE_BYTES)
+        texts = (text for batch in found for text in as_bytes(batch.texts))
+        for text in islice(texts, -(-SAMPLE_ROWS // len(files))):
+            is_empty = is_bad = False
+            yield text
+        if log.skipped.first and is_bad:
+            first = log.skipped.first[0]
+            raise InvalidFile(first.reason, file=first.place)
+    if is_empty:
+        raise NotFound(f"{', '.join(files)}: no document in it")
 
 
 class _Tracker:

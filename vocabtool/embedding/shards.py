@@ -1,6 +1,6 @@
 """A folder of shards, written by one run, and the public :class:`Shards` to read it.
 
-_run.json          the plan of the run (``plan.py``), written before the first shard
+_run.json          the plan of the run, written before the first shard
 _weights.json      weights of word vectors, if they were fitted for the run
 shard-….parquet    the rows
 _manifest.json     all shards with their checksums; written last, when the run is finished
@@ -12,6 +12,7 @@ counts of the shard. Pages have checksums.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -21,18 +22,18 @@ from dataclasses import asdict, dataclass, fields
 from itertools import chain
 from pathlib import Path
 from shutil import rmtree
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from vocabtool.choices import Dtype
+from vocabtool.choices import Dtype, Split
 from vocabtool.documents.batch import Document, ReadLog, bounds
-from vocabtool.documents.files import arrow_errors
-from vocabtool.embedding.plan import AGAIN, VERSION, Plan
-from vocabtool.encoders.static import FittedWeights
+from vocabtool.documents.files import Input, arrow_errors, changes
+from vocabtool.documents.options import Format
+from vocabtool.encoders.encoder import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, reading
 from vocabtool.formats import json_file
 from vocabtool.system.own_files import (
@@ -117,6 +118,100 @@ def as_utf8(strings: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.bool_]]
     texts = [None if text is None else text.decode("utf-8", REPLACE) for text in binary]
     return pa.array(texts, pa.string()), replaced
 
+
+# ---- the plan: everything that decides the bytes of the shards; threads and Ray do not
+
+VERSION: Final = 2
+PLAN: Final = "plan of embed"
+AGAIN: Final = "embed the documents again, with --force (force=True)"
+OPTIONS: Final = {  # names of the fields in a message
+    "encoder": "the model (its files, signature, output, rule or weights)",
+    "words": "the words of the model (--name, --rule, --vocabulary)",
+    "dim": "the length of the vectors",
+    "field": "--field",
+    "format": "--input-format",
+    "id_field": "--id-field",
+    "keep": "--keep",
+    "split": "--split",
+    "split_size": "--split-size",
+    "overlap": "overlap=",
+    "text": "text=False",
+    "shard_rows": "--shard-rows",
+    "batch_size": "--batch-size",
+    "dtype": "--dtype",
+    "source": "source=",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything that decides the bytes of the shards of a run.
+
+    ``encoder``, ``words``: fingerprints of the encoder and of its words. ``source``: the name that
+    the caller gave to a stream."""
+
+    encoder: str
+    words: str | None
+    dim: int
+    inputs: tuple[Input, ...]
+    source: str | None
+    field: str | Sequence[str] | None
+    format: Format | None
+    id_field: str | None
+    keep: tuple[str, ...]
+    text: bool
+    shard_rows: int
+    batch_size: int
+    dtype: Dtype
+    split: Split | None = None
+    split_size: int | None = None
+    overlap: int = 0
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.to_json()).hexdigest()
+
+    def to_json(self) -> bytes:
+        """Return the content of ``_run.json``; equal plans give equal bytes."""
+        return encode_record(self, kind=PLAN, version=VERSION)
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Plan:
+        return decode_record(data, cls, kind=PLAN, version=VERSION, advice=AGAIN)
+
+    def differences(self, now: Plan, *, batch_size_given: bool = True) -> tuple[str, ...]:
+        """Return a line for each difference between this plan and ``now``.
+
+        If the models differ, differences that follow from the model are not listed.
+        """
+        implied = set()
+        if self.encoder != now.encoder:
+            implied = {"words", "dim"} if batch_size_given else {"words", "dim", "batch_size"}
+        lines = []
+        for name, option in OPTIONS.items():
+            was, is_now = getattr(self, name), getattr(now, name)
+            if name in implied or was == is_now:
+                continue
+            if name == "text":  # the name in the message is its opposite
+                was, is_now = not was, not is_now
+            lines.append(f"{option}: was {_show_value(was)}, is {_show_value(is_now)}")
+        return (*lines, *changes(self.inputs, now.inputs))
+
+
+def _show_value(value: Any) -> str:
+    match value:
+        case None | False:
+            return "not given"
+        case True:
+            return "given"
+        case str() if len(value) == 64:  # a fingerprint
+            return value[:16]
+        case tuple():
+            return ", ".join(map(str, value)) or "nothing"
+    return str(value)
+
+
+# ---- shards
 
 NAME: Final = "shard-{:06}.parquet"
 NAMES: Final = re.compile(r"shard-(\d{6,})\.parquet")

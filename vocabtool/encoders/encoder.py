@@ -32,8 +32,10 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import WEIGHTINGS, EncoderKind, Weighting
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
+from vocabtool.formats import json_file
 from vocabtool.formats.json_file import expect
 from vocabtool.formats.static_embedding import CONFIG, read_settings
+from vocabtool.system.own_files import whole_file
 from vocabtool.system.parallel import pipe_rows
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
 from vocabtool.tokenization.token_limit import count_cut
@@ -42,13 +44,12 @@ from vocabtool.tokenization.words import GivenWords, Words
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from vocabtool.encoders.static import FittedWeights
-
 Texts: TypeAlias = "pa.StringArray | Sequence[str | bytes]"
 Vectors: TypeAlias = NDArray[np.float32]
 
 MAX_BATCH: Final = 256  # texts at a time; where they are padded, they are first sorted by length
 PROBE: Final = "How long is a vector?"  # the text whose vector shows it
+WEIGHTS_FORMAT: Final = "vocabtool fitted weights 2"
 TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
 
 
@@ -59,6 +60,85 @@ STORED: Final = frozenset(
         *("fingerprint", "prompt_query", "prompt_document", "dim"),
     )
 )
+
+
+@dataclass(frozen=True, eq=False)
+class FittedWeights:
+    """The numbers of documents that contain each word, from which the weights ``idf`` follow.
+
+    ``documents``: number of documents in the sample.
+    ``positions``: int64, shape (k,), ascending: the matrix rows of the words in the sample.
+    ``counts``: int64, shape (k,): the number of documents that contain each word.
+    ``vectors``: fingerprint of the word vectors.
+    ``rule``: fingerprint of the rule that split the texts.
+    """
+
+    documents: int
+    positions: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    vectors: str
+    rule: str
+
+    def weights(self, words: int) -> NDArray[np.float32]:
+        """Return the weight of each of the words of a matrix: float32, shape (words,)."""
+        if self.positions[-1] >= words:
+            raise InvalidFile(
+                f"fitted weights do not match a matrix of {words:,} rows: their last row number is "
+                f"{self.positions[-1]:,}"
+            )
+        counts = np.zeros(words, np.int64)
+        counts[self.positions] = self.counts
+        weights = np.log((1 + self.documents) / (1 + counts)) + 1
+        return weights.astype(np.float32)
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self._to_json()).hexdigest()
+
+    def write(self, path: str | Path) -> None:
+        with reading(str(path)), whole_file(path) as file:
+            file.write(self._to_json())
+
+    @classmethod
+    def read(cls, path: str | Path) -> FittedWeights:
+        with reading(str(path)):
+            record: Any = json_file.parse(Path(path).read_bytes())
+            if not isinstance(record, dict) or record.pop("format", None) != WEIGHTS_FORMAT:
+                raise InvalidFile(
+                    f"not a file of fitted weights: wanted an object of format {WEIGHTS_FORMAT!r}"
+                )
+            try:
+                record["positions"] = np.array(record["positions"], np.int64)
+                record["counts"] = np.array(record["counts"], np.int64)
+                fitted = cls(**record)
+            except (TypeError, ValueError, KeyError, OverflowError) as error:
+                raise InvalidFile(f"fitted weights: {error}") from error
+            positions, counts = fitted.positions, fitted.counts
+            if type(fitted.documents) is not int or not 1 <= fitted.documents < 1 << 62:
+                raise InvalidFile("'documents' must be a positive integer")
+            if not all(type(text) is str for text in (fitted.vectors, fitted.rule)):
+                raise InvalidFile("'vectors' and 'rule' must be strings (fingerprints)")
+            if not positions.ndim == counts.ndim == 1 or not len(positions) == len(counts) > 0:
+                raise InvalidFile(
+                    "positions and counts must be equally long and not empty, got "
+                    f"{positions.size:,} and {counts.size:,} values"
+                )
+            if positions[0] < 0 or (np.diff(positions) <= 0).any():
+                raise InvalidFile("positions must be ascending and not negative")
+            if counts.min() < 1 or counts.max() > fitted.documents:
+                raise InvalidFile(
+                    f"counts must be from 1 to {fitted.documents:,}, got {counts.min():,} to "
+                    f"{counts.max():,}"
+                )
+            return fitted
+
+    def _to_json(self) -> bytes:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        record = {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in {"format": WEIGHTS_FORMAT, **values}.items()
+        }
+        return json.dumps(record, indent=None, separators=(",", ":")).encode() + b"\n"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,12 +210,8 @@ class EncoderOptions:
 
     def given_options(self) -> dict[str, Any]:
         """Return the options that were given, by name."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {
-            name: value
-            for name, value in values.items()
-            if value is not None and value is not False
-        }
+        values = ((option.name, getattr(self, option.name)) for option in fields(self))
+        return {name: value for name, value in values if value is not None and value is not False}
 
     @property
     def words(self) -> Words | None:

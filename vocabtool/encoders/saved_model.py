@@ -75,19 +75,22 @@ class ModelFunction:
         return self.method(*args, **keywords)
 
     @property
+    def arguments(self) -> list[Any]:
+        leaves = import_tensorflow().nest.flatten(self.concrete.structured_input_signature)
+        return list(leaves)
+
+    @property
     def inputs(self) -> list[Any]:
-        tensorflow = import_tensorflow()
-        leaves = tensorflow.nest.flatten(self.concrete.structured_input_signature)
-        return [leaf for leaf in leaves if isinstance(leaf, tensorflow.TypeSpec)]
+        return [leaf for leaf in self.arguments if isinstance(leaf, import_tensorflow().TypeSpec)]
 
     @property
     def wants(self) -> str:
-        told = []
+        inputs = []
         for spec in self.inputs:
             dtype = getattr(getattr(spec, "dtype", None), "name", type(spec).__name__)
             name = getattr(spec, "name", None) or "a tensor"
-            told.append(f"{name}: {dtype} {getattr(spec, 'shape', '')}")
-        return ", ".join(told) or "nothing"
+            inputs.append(f"{name}: {dtype} {getattr(spec, 'shape', '')}")
+        return ", ".join(inputs) or "nothing"
 
     @property
     def text_shape(self) -> tuple[int, ...] | None:
@@ -106,9 +109,7 @@ class ModelFunction:
 
     @property
     def in_training(self) -> bool:
-        tensorflow = import_tensorflow()
-        leaves = tensorflow.nest.flatten(self.concrete.structured_input_signature)
-        return any(leaf is True for leaf in leaves)
+        return any(leaf is True for leaf in self.arguments)
 
 
 def functions_of(loaded: Any) -> Iterator[ModelFunction]:

@@ -18,10 +18,9 @@ measured too: the first are worse than idf, the second is as good (docs/explanat
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -31,11 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.choices import Weighting
-from vocabtool.encoders.encoder import Encoder, EncoderOptions, Texts, Vectors
-from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
-from vocabtool.formats import json_file
+from vocabtool.encoders.encoder import Encoder, EncoderOptions, FittedWeights, Texts, Vectors
+from vocabtool.errors import NotFound, VocabtoolError, reading
 from vocabtool.formats.word_vectors import WordVectors
-from vocabtool.system.own_files import whole_file
 from vocabtool.tokenization.rule import guess_rule
 from vocabtool.tokenization.text_arrays import texts_array
 from vocabtool.tokenization.words import Words
@@ -53,7 +50,6 @@ NEEDED: Final = "the converted word vectors must be stored"
 NAME_ONE: Final = f"set ${CACHE} to a folder for them"
 HASHED_BYTES: Final = 1 << 24  # bytes of the matrix hashed at a time
 
-FORMAT: Final = "vocabtool fitted weights 2"
 MAX_TEXTS: Final = 100_000  # in a sample; more texts hardly change the weights
 MAX_WORDS: Final = 1 << 26  # in a sample, 4 bytes each
 BATCH_ROWS: Final = 1_024
@@ -100,85 +96,6 @@ def mean_vectors(
         )
     scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
     return (sums * scale[:, None]).astype(np.float32, copy=False)
-
-
-@dataclass(frozen=True, eq=False)
-class FittedWeights:
-    """The numbers of documents that contain each word, from which the weights ``idf`` follow.
-
-    ``documents``: number of documents in the sample.
-    ``positions``: int64, shape (k,), ascending: the matrix rows of the words in the sample.
-    ``counts``: int64, shape (k,): the number of documents that contain each word.
-    ``vectors``: fingerprint of the word vectors.
-    ``rule``: fingerprint of the rule that split the texts.
-    """
-
-    documents: int
-    positions: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    vectors: str
-    rule: str
-
-    def weights(self, words: int) -> NDArray[np.float32]:
-        """Return the weight of each of the words of a matrix: float32, shape (words,)."""
-        if self.positions[-1] >= words:
-            raise InvalidFile(
-                f"fitted weights do not match a matrix of {words:,} rows: their last row number is "
-                f"{self.positions[-1]:,}"
-            )
-        counts = np.zeros(words, np.int64)
-        counts[self.positions] = self.counts
-        weights = np.log((1 + self.documents) / (1 + counts)) + 1
-        return weights.astype(np.float32)
-
-    @property
-    def fingerprint(self) -> str:
-        return hashlib.sha256(self._to_json()).hexdigest()
-
-    def write(self, path: str | Path) -> None:
-        with reading(str(path)), whole_file(path) as file:
-            file.write(self._to_json())
-
-    @classmethod
-    def read(cls, path: str | Path) -> FittedWeights:
-        with reading(str(path)):
-            record: Any = json_file.parse(Path(path).read_bytes())
-            if not isinstance(record, dict) or record.pop("format", None) != FORMAT:
-                raise InvalidFile(
-                    f"not a file of fitted weights: wanted an object of format {FORMAT!r}"
-                )
-            try:
-                record["positions"] = np.array(record["positions"], np.int64)
-                record["counts"] = np.array(record["counts"], np.int64)
-                fitted = cls(**record)
-            except (TypeError, ValueError, KeyError, OverflowError) as error:
-                raise InvalidFile(f"fitted weights: {error}") from error
-            positions, counts = fitted.positions, fitted.counts
-            if type(fitted.documents) is not int or not 1 <= fitted.documents < 1 << 62:
-                raise InvalidFile("'documents' must be a positive integer")
-            if not all(type(text) is str for text in (fitted.vectors, fitted.rule)):
-                raise InvalidFile("'vectors' and 'rule' must be strings (fingerprints)")
-            if not positions.ndim == counts.ndim == 1 or not len(positions) == len(counts) > 0:
-                raise InvalidFile(
-                    "positions and counts must be equally long and not empty, got "
-                    f"{positions.size:,} and {counts.size:,} values"
-                )
-            if positions[0] < 0 or (np.diff(positions) <= 0).any():
-                raise InvalidFile("positions must be ascending and not negative")
-            if counts.min() < 1 or counts.max() > fitted.documents:
-                raise InvalidFile(
-                    f"counts must be from 1 to {fitted.documents:,}, got {counts.min():,} to "
-                    f"{counts.max():,}"
-                )
-            return fitted
-
-    def _to_json(self) -> bytes:
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        record = {
-            name: value.tolist() if isinstance(value, np.ndarray) else value
-            for name, value in {"format": FORMAT, **values}.items()
-        }
-        return json.dumps(record, indent=None, separators=(",", ":")).encode() + b"\n"
 
 
 def fit_weights(

@@ -29,14 +29,14 @@ from vocabtool.choices import (
     OnExisting,
     StoredType,
 )
+from vocabtool.documents.files import can_be_read_again, facts_of, files_outside
 from vocabtool.documents.options import ReadArguments, ReadOptions
 from vocabtool.documents.reading import Document, ReadLog, Sources, documents, names_of
 from vocabtool.documents.vectors import Given, dim_of, read_vector
-from vocabtool.embedding.plan import can_be_read_again, facts_of, files_outside, sample
+from vocabtool.embedding.embed import sample
 from vocabtool.embedding.shards import WEIGHTS, Shards
-from vocabtool.encoders.encoder import Encoder, Vectors
+from vocabtool.encoders.encoder import Encoder, FittedWeights, Vectors
 from vocabtool.encoders.open_encoder import Model
-from vocabtool.encoders.static import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.index import contents, folder, maintenance
 from vocabtool.index.contents import IndexStats

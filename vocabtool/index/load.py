@@ -23,7 +23,14 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Batch
-from vocabtool.documents.files import find
+from vocabtool.documents.files import (
+    Input,
+    can_be_read_again,
+    changes,
+    facts_of,
+    files_outside,
+    find,
+)
 from vocabtool.documents.options import PATH_FIRST, ReadOptions, weights_of
 from vocabtool.documents.reading import (
     ReadLog,
@@ -36,7 +43,6 @@ from vocabtool.documents.reading import (
 )
 from vocabtool.documents.vectors import Given, Matcher, check_counts, checksum_of, open_vectors
 from vocabtool.embedding.embed import THREADS
-from vocabtool.embedding.plan import Input, can_be_read_again, changes, facts_of, files_outside
 from vocabtool.embedding.shards import ID, RUN, TEXT, VECTOR, Shards, vectors_of
 from vocabtool.encoders.encoder import Vectors, same_for_documents
 from vocabtool.errors import (

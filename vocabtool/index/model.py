@@ -30,9 +30,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.choices import Metric
-from vocabtool.encoders.encoder import PROMPT_OPTIONS, STORED, WRAPPED, Encoder, Vectors
+from vocabtool.encoders.encoder import (
+    PROMPT_OPTIONS,
+    STORED,
+    WRAPPED,
+    Encoder,
+    FittedWeights,
+    StaticEncoder,
+    Vectors,
+)
 from vocabtool.encoders.open_encoder import Model, is_encoder, open_encoder
-from vocabtool.encoders.static import FittedWeights, StaticEncoder
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.formats.files import split_kind
 from vocabtool.formats.vocabulary_files import read, save

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, Unpack, cast, get_args, overload
 
 from vocabtool.documents.batch import Document, Indexable, ReadLog, SkipCounter, is_indexable
-from vocabtool.documents.files import can_be_read_again, each_source
+from vocabtool.documents.files import each_source, is_repeatable
 from vocabtool.documents.options import ReadOptions
 from vocabtool.streams import operators
 from vocabtool.streams.frameworks import (
@@ -365,7 +365,7 @@ def stream(
     )
     options.refuse_weights()
     source = DocumentSource(sources, options, None if skipped is None else ReadLog(skipped))
-    if all(can_be_read_again(each) for _, each in each_source(sources)):
+    if all(is_repeatable(each) for _, each in each_source(sources)):
         return Stream(source, source.size, source)
     return Stream(Once(source))
 
