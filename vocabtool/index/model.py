@@ -36,10 +36,10 @@ from vocabtool.encoders.encoder import (
     WRAPPED,
     Encoder,
     FittedWeights,
-    StaticEncoder,
     Vectors,
 )
 from vocabtool.encoders.open_encoder import Model, is_encoder, open_encoder
+from vocabtool.encoders.static import StaticEncoder
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.formats.files import split_kind
 from vocabtool.formats.vocabulary_files import read, save
