@@ -107,29 +107,23 @@ def test_json_lines(tmp_path: Path) -> None:
         list(batches(array, format="lines", field="body"))
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "not JSON"),
+def test_json_array(tmp_path: Path) -> None:
+    """An array of objects or texts is read as a whole; anything else is named."""
+    name = write(tmp_path / "corpus.json", b'\xef\xbb\xbf[{"text": "\\ud83d", "n": 1}, "b"]')
+    found = [(d.id, d.fields) for d in documents(name)]
+    assert found == [(f"{name}:1", {"n": 1}), (f"{name}:2", {})]
+    assert texts_of(batches(name)) == [b"\xed\xa0\xbd", b"b"]
+    for content, reason in (
         (b'[{"text": "a"}', "not JSON"),
         (b'{"text": "a"}', "expected a JSON array.*--input-format jsonl"),
         (b'{"text": "a"}\n{"text": "b"}\n', "Extra data.*--input-format jsonl"),
         (b'["a", 1]', r"corpus\.json:2: .*got a number"),
         (b'[{"body": "a"}]', r"corpus\.json:1: .*'text'.*'body'"),
         (b"\xff\xfe[\0", "UTF-16"),
-    ],
-)
-def test_json_array(tmp_path: Path, content: bytes, reason: str) -> None:
-    """An array of objects or texts is read as a whole; anything else is named."""
-    name = write(tmp_path / "corpus.json", content)
-    with pytest.raises(InvalidFile, match=reason):
-        list(batches(name))
-    name = write(tmp_path / "corpus.json", b'\xef\xbb\xbf[{"text": "\\ud83d", "n": 1}, "b"]')
-    assert [(d.id, d.fields) for d in documents(name)] == [
-        (f"{name}:1", {"n": 1}),
-        (f"{name}:2", {}),
-    ]
-    assert texts_of(batches(name)) == [b"\xed\xa0\xbd", b"b"]
+    ):
+        write(tmp_path / "corpus.json", content)
+        with pytest.raises(InvalidFile, match=reason):
+            list(batches(name))
 
 
 EXTRA = "JSON: Extra data"
@@ -169,10 +163,8 @@ def test_bad_json_lines(tmp_path: Path, line: bytes, reason: str, read: Any) -> 
     [
         (b'{"text": "a", "text": "b"}', b"b"),
         (b'{"text": "\\ud83d"}', b"\xed\xa0\xbd"),
-        (b'{"text": "\\udc80"}', b"\xed\xb2\x80"),
         (b'{"text": "\\ud83d\\ude00"}', "😀".encode()),
         (b'{"text": "\\u0000x"}', b"\0x"),
-        (b'{"t\\u0065xt": "a"}', b"a"),
         *((b'{"text": "a", "n": %s}' % number, b"a") for number in (b"9" * 5000, b"1e999", b"NaN")),
         (b'{"text": "2020-01-01", "n": {"text": 1}}', b"2020-01-01"),
     ],

@@ -135,30 +135,20 @@ def test_front_matter_is_no_text(tmp_path: Path, split: Split) -> None:
         assert "".join(text for _, text in parts(rules, split=split)).count(kept[-4:]) == 1
 
 
-def test_front_matter_of_rows(tmp_path: Path) -> None:
-    """A row whose text is cut at headings is Markdown, too."""
-    texts = [f"{YAML}# One\n\nText.", YAML]
-    path = made(tmp_path / "a.jsonl", "\n".join(json.dumps({"text": each}) for each in texts))
-    assert [text for _, text in parts(path, split="heading")] == ["# One\n\nText.", ""]
-
-
-@pytest.mark.parametrize(
-    ("split", "wanted"),
-    [
-        ("file", ["# A\n\none two.\nthree\n\nfour"]),
-        ("line", ["# A", "", "one two.", "three", "", "four"]),
-        ("paragraph", ["# A", "one two.\nthree", "four"]),
-        ("heading", ["# A", "one two.\nthree\n\nfour"]),
-        ("tokens", ["# A", "one two.\nthree\n\nfour"]),
-    ],
-)
-def test_each_split(tmp_path: Path, split: Split, wanted: list[str]) -> None:
+def test_each_split(tmp_path: Path) -> None:
     """What each choice makes of a small file; a whole file is not cut by its size."""
     path = made(tmp_path / "a.md", "# A\n\none two.\nthree\n\nfour\n")
-    assert [text for _, text in parts(path, split=split, split_size=4)] == wanted
+    wanted: dict[Split, list[str]] = {
+        "file": ["# A\n\none two.\nthree\n\nfour"],
+        "line": ["# A", "", "one two.", "three", "", "four"],
+        "paragraph": ["# A", "one two.\nthree", "four"],
+        "heading": ["# A", "one two.\nthree\n\nfour"],
+        "tokens": ["# A", "one two.\nthree\n\nfour"],
+    }
+    for split, texts in wanted.items():
+        assert [text for _, text in parts(path, split=split, split_size=4)] == texts
     lines = made(tmp_path / "a.txt", "one two\n\nthree")
     assert [text for _, text in parts(lines)] == ["one two", "", "three"]
-    assert parts(lines, split="file") == [("", "one two\n\nthree")]
     assert parts(lines, split="paragraph") == [("", "one two"), ("#2", "three")]
 
 
@@ -344,21 +334,16 @@ def test_rows_are_split_if_asked(tmp_path: Path) -> None:
     """The pieces of a row have numbers and its fields; a short row is one piece."""
     rows = [{"id": "a", "text": "one two three", "year": 1}, {"id": "b", "text": "four", "year": 2}]
     path = made(tmp_path / "rows.jsonl", "\n".join([*map(json.dumps, rows), ""]))
-    (batch,) = batches(
-        str(path), id_field="id", keep=["year", "start"], split="tokens", split_size=2
-    )
-    assert (ids_of([batch]), batch.texts.to_pylist()) == (
-        ["a#1", "a#2", "b#1"],
-        ["one two", "three", "four"],
-    )
+    asked: ReadArguments = {"split": "tokens", "split_size": 2}
+    (batch,) = batches(str(path), id_field="id", keep=["year", "start"], **asked)
+    assert ids_of([batch]) == ["a#1", "a#2", "b#1"]
     assert batch.columns["year"].to_pylist() == ["1", "1", "2"]
     assert batch.columns["start"].to_pylist() == ["0", "8", "0"]
-    assert parts(path, split="tokens", split_size=2)[0] == (":1#1", "one two")
+    assert parts(path, **asked)[0] == (":1#1", "one two")
     for start in range(4):
-        found = documents(str(path), split="tokens", split_size=2, start=start)
+        found = documents(str(path), start=start, **asked)
         assert [d.text for d in found] == ["one two", "three", "four"][start:]
-    held = batches(iter(["one two three"]), split="tokens", split_size=2)
-    assert ids_of(held) == ["texts:1#1", "texts:1#2"]
+    assert ids_of(batches(iter(["one two three"]), **asked)) == ["texts:1#1", "texts:1#2"]
     with pytest.raises(ValueError, match="texts: split='tokens'"):
         list(documents(iter(["a"]), split="tokens"))
 

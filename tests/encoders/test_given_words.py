@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import json
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from tests.builders import embedding_server
 from tests.builders.word_piece import tokenizer_of
 from tests.counted_letters import encode
 from tests.encoder_cases import MATRIX, PIECES, WORDS, write_vectors
-from vocabtool import Encoder, Words, embed, extract, open_encoder
+from vocabtool import Encoder, Words, embed, open_encoder
 from vocabtool.errors import FolderNotEmpty, NotFound, VocabtoolError
 
 TEXTS = ["I love Xapian", "question", "to use lucene?", "日本"]
@@ -31,33 +29,9 @@ def tokenizer_json(folder: Path) -> Any:
     return str(folder / "tokenizer.json")
 
 
-def bert(folder: Path) -> Any:
-    """A vocab.txt whose settings are beside it."""
-    (folder / "vocab.txt").write_text("\n".join(PIECES), "utf-8")
-    settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": True}
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    return folder / "vocab.txt"
-
-
 def word_list(folder: Path) -> Any:
     (folder / "words.txt").write_text("\n".join(WORDS), "utf-8")
     return folder / "words.txt"
-
-
-def vectors(folder: Path) -> Any:
-    return f"{write_vectors(folder / 'v.npz', WORDS, MATRIX)}#words"
-
-
-SOURCES: dict[str, tuple[Callable[[Path], Any], str | None, list[list[str]]]] = {
-    "tokenizer.json": (tokenizer_json, None, OF_PIECES),
-    "vocab.txt": (bert, None, OF_PIECES),
-    "vocab.txt by name": (bert, "bert-uncased", OF_PIECES),
-    "word list": (word_list, "lower", OF_WORDS),
-    "Words": (lambda folder: Words.of(word_list(folder), rule="lower"), None, OF_WORDS),
-    "Vocabulary": (lambda folder: extract(word_list(folder)), "lower", OF_WORDS),
-    "word vectors": (vectors, "lower", OF_WORDS),
-    "entries": (lambda folder: WORDS, "lower", OF_WORDS),
-}
 
 
 def unknown(encoder: Encoder) -> list[list[str]]:
@@ -65,18 +39,25 @@ def unknown(encoder: Encoder) -> list[list[str]]:
     return [[word.lower() for word in encoder.words.unknown(text)] for text in TEXTS]
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_where_words_come_from(name: str, tmp_path: Path) -> None:
+def test_where_words_come_from(tmp_path: Path) -> None:
     """Also after pickling. Vectors and fingerprint do not depend on them."""
-    make, rule, wanted = SOURCES[name]
     bare = open_encoder(encode)
-    encoder = open_encoder(encode, vocabulary=make(tmp_path), rule=rule)
     assert bare.words is None
-    assert unknown(encoder) == wanted
-    again = pickle.loads(pickle.dumps(encoder))
-    assert unknown(again) == wanted
-    assert encoder.fingerprint == bare.fingerprint == again.fingerprint
+    of_vectors = f"{write_vectors(tmp_path / 'v.npz', WORDS, MATRIX)}#words"
+    sources: list[tuple[Any, str | None, list[list[str]]]] = [
+        (tokenizer_json(tmp_path), None, OF_PIECES),
+        (word_list(tmp_path), "lower", OF_WORDS),
+        (Words.of(word_list(tmp_path), rule="lower"), None, OF_WORDS),
+        (of_vectors, "lower", OF_WORDS),
+    ]
+    for source, rule, wanted in sources:
+        for model in (encode, bare):  # an open encoder is not changed
+            encoder = open_encoder(model, vocabulary=source, rule=rule)
+            again = pickle.loads(pickle.dumps(encoder))
+            assert unknown(encoder) == unknown(again) == wanted
+            assert encoder.fingerprint == bare.fingerprint == again.fingerprint
     assert np.array_equal(encoder.encode(TEXTS), bare.encode(TEXTS))
+    assert bare.words is None
 
 
 def test_a_server_has_them_too() -> None:
@@ -91,18 +72,16 @@ def test_a_server_has_them_too() -> None:
 def test_refused(tmp_path: Path) -> None:
     """Models with words of their own; lists without a rule; words that have one; no such file."""
     own = write_vectors(tmp_path / "v.npz", WORDS, MATRIX)
-    with pytest.raises(VocabtoolError, match=r"v\.npz: .* own vocabulary.*--vocabulary"):
-        open_encoder(own, vocabulary=WORDS)
-    with pytest.raises(VocabtoolError, match="own vocabulary"):
-        open_encoder(open_encoder(own), vocabulary=WORDS)
-    with pytest.raises(VocabtoolError, match=r"words\.txt.*--rule"):
-        open_encoder(encode, vocabulary=word_list(tmp_path))
-    with pytest.raises(VocabtoolError, match="'keras'"):
-        open_encoder(encode, vocabulary=Words.of(own, rule="lower"), rule="keras")
-    with pytest.raises(NotFound, match=r"none\.json"):
-        open_encoder(encode, vocabulary=tmp_path / "none.json")
-    with pytest.raises(VocabtoolError, match="--rule"):  # alone, it is not for callables
-        open_encoder(encode, rule="lower")
+    for model, vocabulary, rule, told in (
+        (own, WORDS, None, r"v\.npz: .* own vocabulary.*--vocabulary"),
+        (open_encoder(own), WORDS, None, "own vocabulary"),
+        (encode, word_list(tmp_path), None, r"words\.txt.*--rule"),
+        (encode, Words.of(own, rule="lower"), "keras", "'keras'"),
+        (encode, tmp_path / "none.json", None, r"none\.json"),
+        (encode, None, "lower", "--rule"),  # alone, it is not for callables
+    ):
+        with pytest.raises(VocabtoolError, match=told):
+            open_encoder(model, vocabulary=vocabulary, rule=rule)
 
 
 def test_unknown_words_of_shards(tmp_path: Path) -> None:

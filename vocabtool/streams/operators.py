@@ -318,13 +318,10 @@ def size_of(source: Indexable) -> Size:
     return Size(len(source), exact=True)
 
 
-def together(sizes: Sequence[Size]) -> Size:
+def all_of(sized: Sequence[Sized]) -> Size:
+    sizes = [each() for each in sized]
     rows, amounts = total(size.rows for size in sizes), total(size.bytes for size in sizes)
     return Size(rows, all(size.exact for size in sizes), amounts)
-
-
-def all_of(sized: Sequence[Sized]) -> Size:
-    return together([each() for each in sized])
 
 
 def part(sized: Sized, start: int, most: int | None, step: int = 1) -> Size:
@@ -369,25 +366,19 @@ class DocumentSource:
 
     def size(self) -> Size:
         """Return the total size. If bad rows are skipped, it is not exact."""
-        sizes: list[Size] = []
-        for _, source in each_source(self.sources):
-            if not isinstance(source, str):
-                sizes.append(Size(extent([source]).rows, exact=True))
-                continue
-            try:
-                sizes += [self._file_size(file) for file in find(source, self.options)]
-            except (VocabtoolError, OSError):  # missing or unreadable: reading it raises the error
-                sizes.append(Size())
-        whole = together(sizes)
-        return whole._replace(exact=whole.exact and self.options.on_error == "raise")
-
-    def _file_size(self, file: str) -> Size:
-        rows, size = extent(file, options=self.options)
+        rows, size = extent(self.sources, options=self.options)
         if rows is not None or size is None:
-            return Size(rows, rows is not None, size)
+            return Size(rows, rows is not None and self.options.on_error == "raise", size)
+        names = (str(source) for _, source in each_source(self.sources))
+        files = (file for name in names for file in find(name, self.options))
+        return Size(total(map(self._count_lines, files)), False, size)
+
+    def _count_lines(self, file: str) -> int | None:
+        rows, size = extent(file, options=self.options)
         format_, codec = kind_of(file, self.options)
-        if codec is not None or format_ not in BY_LINES or self.options.splits_rows:
-            return Size(None, False, size)
+        is_by_lines = codec is None and format_ in BY_LINES and not self.options.splits_rows
+        if rows is not None or size is None or not is_by_lines:
+            return rows
         step = BLOCK if size <= COUNTED_WHOLE else size // BLOCKS
         ends = looked = 0
         last = b"\n"
@@ -398,8 +389,7 @@ class DocumentSource:
                 ends += block.count(b"\n")
                 looked += len(block)
                 last = block[-1:] or last
-        lines = ends * size // looked if looked else 0
-        return Size(lines + (last != b"\n"), False, size)
+        return (ends * size // looked if looked else 0) + (last != b"\n")
 
     def shuffled_shards(self, seed: int, buffer: int, at_once: int) -> Iterator[Document]:
         """Read the shards in random order, ``at_once`` in turn, and shuffle within a buffer.
