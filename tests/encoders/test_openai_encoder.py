@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tests.builders import embedding_server as server_of
@@ -240,6 +241,36 @@ def test_blank_texts_are_not_sent(server: Server) -> None:
         *[[0] * 3] * 2,
     ]
     assert server.asked == {"one": 1}
+
+
+def test_a_server_gets_prompts_and_the_length(server: Server) -> None:
+    """Texts with their prompts, but no blank ones; the server itself cuts; several at once."""
+    asked: dict[str, Any] = {"prompt_query": "ask: ", "prompt_document": "see: ", "dim": 2}
+    encoder = open_encoder(server.model, max_batch=2, requests=3, **asked)
+    server.seconds = 0.02
+    texts = ["one", "", "two", "\u00a0", "three", "four", "five"]
+    found = encoder.encode(texts)
+    wanted = [
+        row[:2] if text.strip() else [0, 0]
+        for text, row in zip(texts, lengths([f"see: {text}" for text in texts]), strict=True)
+    ]
+    assert found.tolist() == wanted
+    assert server.most == 3
+    assert {given["dimensions"] for _, _, given in server.requests} == {2}
+    assert encoder.encode_queries(["one"]).tolist() == [[8, 1]]
+    sent = {text for text in server.asked if text != "How long is a vector?"}
+    assert sent == {"ask: one", *(f"see: {text}" for text in texts if text.strip())}
+    assert encoder.encode_batches(pa.array(texts), 3)[1].tolist() == wanted[3:6]
+    assert open_encoder(server.model).fingerprint != encoder.fingerprint
+
+
+def test_a_server_that_does_not_cut(server: Server) -> None:
+    """It answers with whole vectors: refused, with what to leave out."""
+    server.schedule.append(
+        server_of.rows(lambda data: [{**row, "embedding": [1.0, 2.0, 3.0]} for row in data])
+    )
+    with pytest.raises(VocabtoolError, match=r"2 numbers \(--dim\), got 3: .* leave --dim out"):
+        open_encoder(server.model, dim=2)
 
 
 def test_a_server_that_is_killed(tmp_path: Path) -> None:

@@ -276,18 +276,16 @@ def text_column(names: Sequence[str], wanted: str | None) -> int:
 
 
 def text_columns(names: Sequence[str], options: ReadOptions) -> list[int]:
-    """Return the indexes of the columns that contain text.
+    """Return the indexes of the columns that contain text: those that the options name, or one.
 
-    If the options name several text fields, the columns with these names contain text. Otherwise,
-    the column that :func:`text_column` finds contains text. Raises :class:`BadRow` if no column is
-    found.
+    Raises :class:`BadRow` if there is none.
     """
     if not options.fields:
         return [text_column(names, options.single_field)]
-    found = [text_column(names, name) for name in options.fields if name in names]
-    if not found:
+    columns = [text_column(names, name) for name in options.fields if name in names]
+    if not columns:
         raise BadRow(none_of(options.fields, names))
-    return found
+    return columns
 
 
 def none_of(fields: Sequence[str], names: Sequence[str] | Mapping[str, object]) -> str:
@@ -602,11 +600,5 @@ def _plain(value: object) -> object:
 
 
 def _kind_name(value: object) -> str:
-    names = {
-        type(None): "null",
-        dict: "an object",
-        list: "an array",
-        bytes: "bytes",
-        bool: "true or false",
-    }
-    return names.get(type(value), "a number")
+    names = {type(None): "null", dict: "an object", list: "an array", bytes: "bytes"}
+    return names.get(type(value), "true or false" if isinstance(value, bool) else "a number")

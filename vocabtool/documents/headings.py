@@ -10,7 +10,8 @@ import io
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path
@@ -350,6 +351,16 @@ def notebook(data: bytes, _: Path) -> MarkedText:
     return text.with_title(first_title(text.headings))
 
 
+@contextmanager
+def _bad_if_damaged(what: str) -> Iterator[None]:
+    try:
+        yield
+    except BadRow:
+        raise
+    except Exception as error:  # for a damaged file, pypdf and lxml raise almost anything
+        raise BadRow(f"{what}: {type(error).__name__}: {error}") from error
+
+
 def pdf(data: bytes, _: Path) -> MarkedText:
     """Return the text of a PDF, with a heading for each page. Needs pypdf."""
     try:
@@ -358,7 +369,7 @@ def pdf(data: bytes, _: Path) -> MarkedText:
         raise UnsupportedFormat("PDF needs pypdf: pip install '.[documents]'") from error
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns of each small fault
     text = _Paragraphs()
-    try:
+    with _bad_if_damaged("not a PDF, or damaged"):
         reader = pypdf.PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
             raise BadRow("the PDF needs a password")
@@ -371,10 +382,6 @@ def pdf(data: bytes, _: Path) -> MarkedText:
             # A lone surrogate, from a damaged font, cannot be stored.
             text.add(page.extract_text().encode("utf-8", "replace").decode())
         title = str((reader.metadata and reader.metadata.title) or "")[:MAX_TITLE]
-    except BadRow:
-        raise
-    except Exception as error:  # a damaged PDF makes pypdf raise almost anything
-        raise BadRow(f"not a PDF, or damaged: {type(error).__name__}: {error}") from error
     return text.with_title(title, is_paged=True)
 
 
@@ -393,7 +400,7 @@ def docx(_: bytes, path: Path) -> MarkedText:
         for name in archive.names:  # python-docx unpacks all, and has no limits
             archive.copy(name, nowhere)
     text = _Paragraphs()
-    try:
+    with _bad_if_damaged("not a Word document, or damaged"):
         document = library.Document(str(path))
         styles = {style.style_id: style.name or "" for style in document.styles}
         row, paragraph, run = qn("w:tr"), qn("w:p"), qn("w:r")
@@ -410,8 +417,4 @@ def docx(_: bytes, path: Path) -> MarkedText:
                 text.headings.append(Heading(start, end, int(heading[1]), title))
             if content:
                 text.add(content)
-    except BadRow:
-        raise
-    except Exception as error:  # a damaged file makes lxml and python-docx raise almost anything
-        raise BadRow(f"not a Word document, or damaged: {error}") from error
     return text.with_title(first_title(text.headings))
