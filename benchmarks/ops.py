@@ -64,9 +64,9 @@ def models(folders: list[Path], work: Path) -> Iterator[tuple[str, Path]]:
     from tests.builders.text_models import TEXT_CASES, build_texts
 
     for case in TEXT_CASES:
-        group = next((name for start, name in GROUPS.items() if case.name.startswith(start)), None)
+        group = next((name for start, name in GROUPS.items() if case.startswith(start)), None)
         if group is not None:
-            yield group, build_texts(work, [case.name])[case.name][0]
+            yield group, build_texts(work, [case])[case][0]
 
 
 def main() -> None:

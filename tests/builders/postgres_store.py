@@ -16,7 +16,8 @@ from typing import Any, Final
 import numpy as np
 
 from vocabtool import Document
-from vocabtool.index.documents import batch_in_utf8, batches_of
+from vocabtool.embedding.shards import as_utf8
+from vocabtool.index.documents import batches_of
 from vocabtool.index.folder import Configuration, Manifest
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.keywords.cutter import Cutter
@@ -55,11 +56,10 @@ def put(writer: PostgresWriter, documents: Sequence[Document], source: int = 0) 
     """Add documents, in place of those with the same ids; the vector is from the text's length."""
     for batch in batches_of(documents):
         vectors = np.array([[len(str(text)), 1, 2, 3] for text in batch.texts], np.float32)
-        told = batch_in_utf8(batch)
-        writer.delete(
-            np.array([*writer.find_existing(told.id_array().to_pylist()).values()], np.int64)
-        )
-        writer.append(told, prepare(vectors, "cosine"), [source] * len(told))
+        ids, texts = as_utf8(batch.id_array())[0], as_utf8(batch.texts)[0]
+        writer.delete(np.array([*writer.find_existing(ids.to_pylist()).values()], np.int64))
+        utf8 = replace(batch, ids=ids, texts=texts)
+        writer.append(utf8, prepare(vectors, "cosine"), [source] * len(utf8))
 
 
 def delete(writer: PostgresWriter, ids: Sequence[str]) -> None:

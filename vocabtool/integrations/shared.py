@@ -23,7 +23,7 @@ from datetime import date
 from functools import wraps
 from itertools import repeat
 from threading import Lock
-from typing import Any, Final, Literal, NoReturn, ParamSpec, TypeVar
+from typing import Any, Final, Literal, NoReturn, TypeVar
 
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.errors import InvalidCondition, VocabtoolError
@@ -50,7 +50,6 @@ WANTED: Final = (
 # By the name of the index: threads of this process wait for each other.
 WRITING: Final[defaultdict[str, Lock]] = defaultdict(Lock)
 
-P = ParamSpec("P")
 Result = TypeVar("Result")
 
 
@@ -97,13 +96,11 @@ def delete(index: Index, ids: Iterable[str] | None = None, where: str | None = N
         return index.delete(where=where or ALWAYS, force=True)
 
 
-def in_thread(
-    method: Callable[P, Result],
-) -> Callable[P, Coroutine[Any, Any, Result]]:
+def in_thread(method: Callable[..., Result]) -> Callable[..., Coroutine[Any, Any, Result]]:
     """Return an asynchronous method that calls ``method`` in another thread."""
 
     @wraps(method)
-    async def run(*args: P.args, **kwargs: P.kwargs) -> Result:
+    async def run(*args: Any, **kwargs: Any) -> Result:
         return await asyncio.to_thread(method, *args, **kwargs)
 
     return run

@@ -26,9 +26,8 @@ from vocabtool.system.messages import plural
 
 if TYPE_CHECKING:
     from vocabtool.embedding.embed import EmbedReport, Progress
-    from vocabtool.evaluation.calibrate import WeightEstimate
+    from vocabtool.evaluation.calibrate import TunedWeight, WeightEstimate
     from vocabtool.evaluation.compare import Evaluation, SelfCheck
-    from vocabtool.evaluation.tune import TunedWeight
     from vocabtool.index.contents import IndexStats
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
@@ -165,12 +164,12 @@ class PostgresStore:
 
         The second result has the score of each of ``joined``.
         """
-        bests = ((", ", legs.best_of_parts(self.n, each)) for each in joined)
+        bests = [part for word in joined for part in (", ", legs.best_of_parts(self.n, word))]
         (found,) = self._ask(
             join(
                 f"WITH t AS (SELECT record, documents, words FROM indexes WHERE number = {self.n}),"
                 " b AS MATERIALIZED (SELECT ARRAY[NULL",
-                *chain.from_iterable(bests),
+                *bests,
                 "]::float8[] AS scores FROM t) SELECT t.record, b.scores,"
                 " w.place, w.term, w.documents FROM b, t LEFT JOIN (",
                 *(legs.find_terms(self.n, terms), ") w ON TRUE"),
@@ -348,7 +347,7 @@ class PostgresStore:
         Raises :class:`DocumentsChanged` if a document was deleted meanwhile.
         """
         (found,) = self._ask(self._docs(self.only(rows), columns))
-        values = {row: rest for row, *rest in found}
+        values = {row: tuple(rest) for row, *rest in found}
         try:
             return [values[row] for row in rows.tolist()]
         except KeyError as error:
