@@ -77,7 +77,7 @@ def measured(uri: str, of: Corpus) -> Grown:
     index, plain = loaded(f"{uri}&index={name}", of, of.documents)
     index.remove()  # type: ignore[attr-defined]
     index, seconds = loaded(f"{uri}&index={name}", of, 0)
-    facts: Any = index._store.vector_facts  # type: ignore[attr-defined]
+    codes: Any = index.manifest.codes
     with library("psycopg").connect(uri, autocommit=True) as db:
         db.execute("vacuum analyze")
         (n,) = db.execute("select number from vocabtool.indexes where name = %s", [name]).fetchone()
@@ -86,9 +86,9 @@ def measured(uri: str, of: Corpus) -> Grown:
         (postings,) = db.execute(f"select count(*) from vocabtool.postings_{n}").fetchone()
     times = {way: spent(index, of.queries()[:ASKED], fusion) for way, fusion in WAYS.items()}
     parts = dict(zip(PARTS, map(int, sizes), strict=True))
-    setting = f"{facts.method}, {facts.setting}"
+    setting = f"hnsw, {codes.candidates}"
     index.remove()  # type: ignore[attr-defined]
-    return Grown(of.documents, plain, seconds, postings, parts, facts.recall, setting, times)
+    return Grown(of.documents, plain, seconds, postings, parts, codes.recall, setting, times)
 
 
 def spent(index: Any, queries: Sequence[Asked], fusion: str) -> list[float]:
