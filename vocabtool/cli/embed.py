@@ -170,8 +170,9 @@ def train_command(
     """Train word vectors on the documents of FILE..., for texts that no existing model fits.
 
     Words that occur near the same words get similar vectors. A FILE has one document per line, or
-    per row (.jsonl, .csv, .tsv, .parquet, .arrow, .tfrecord), also with .gz or .zst. FILE can be a
-    folder or a quoted glob; - is standard input. The same texts and options give the same bytes.
+    per row (.jsonl, .csv, .tsv, .parquet, .arrow, .tfrecord). All except .parquet can be compressed
+    (.gz, .zst). FILE can be a folder or a quoted glob; - is standard input. The same texts and
+    options give the same bytes.
     """
     from vocabtool.documents.reading import ReadLog, left_out
     from vocabtool.encoders.train import train

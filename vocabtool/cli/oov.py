@@ -146,8 +146,8 @@ def oov_command(
     For a MODEL of subword pieces, also report the words that it splits, and how many additional
     pieces each word costs.
 
-    A FILE has one document per line, or per row (.jsonl, .csv, .tsv, .parquet), also with .gz or
-    .zst. FILE can be a quoted glob; - is standard input.
+    A FILE has one document per line, or per row (.jsonl, .csv, .tsv, .parquet). All except .parquet
+    can be compressed (.gz, .zst). FILE can be a quoted glob; - is standard input.
     """
     from vocabtool.documents.reading import BATCH_BYTES, ReadLog, left_out
     from vocabtool.oov.counter import OovCounter
