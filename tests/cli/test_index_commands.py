@@ -195,10 +195,10 @@ def test_an_unknown_number_counts_like_a_known_word(index: str) -> None:
     said = "counted like a known word, because it is a number or one character"
     shown = output("search", index, "error 48007", "--explain")
     assert f"  48007  unknown to the model, in 1 document, {said}\n" in shown
+    assert "weight of keywords 0.50 = 0.50 + 0.50 x 0.00" in shown
+    assert said not in output("search", index, "error 48007", "--explain", "--fusion", "convex")
     shown = output("search", index, "48007 ERR-48007-X", "--explain")
     assert "  48007        unknown to the model, in 1 document, counted 1.5 times\n" in shown
-    assert said not in output("search", index, "error 48007", "--explain", "--fusion", "convex")
-    assert "weight of keywords 0.50 = 0.50 + 0.50 x 0.00" in shown
 
 
 def test_a_load_that_is_half_done_is_told(index: str) -> None:
