@@ -321,35 +321,6 @@ def kind_of(entry: str | bytes, marker: Any = None) -> str:
     return kinds_of([data], marker)[0]
 
 
-EXAMPLES: dict[str, list[str | bytes]] = {
-    "word": [
-        *("the", "naïve", "don't", "mother-in-law", "new york", "e\u0301tude", "iv", "\u2019tis"),
-        *("\u03b1-helix", "a\u03b1"),  # the script of most letters, or of the first
-    ],
-    "capitalised": ["Paris", "NASA", "Éclair", "'Tis", "O'Neill", "\uff21", "U.S.", "ǅ"],
-    "number": ["287.9", "1,000", "-3", "50%", "½", "٣", "Ⅷ", "10:30", "²"],
-    "punctuation": ["...", "€", "😀", "_", "--", "]", "<>", "[]", "<!>", "[]]"],
-    "identifier": [
-        *("b2b", "iPhone", "McDonald", "New_York", "os.path", "std::map", "C++", "C#", "a/b"),
-        *("1st", "a@b", "c+", "ж2", "H2O", "__init__", "[1a]"),
-    ],
-    "other script": ["москва", "Москва", "中国", "한국", "ж_", "हिन्दी", "\u03b1\u03b2c", "\u03b1a"],
-    "special": [
-        *("[CLS]", "[UNK]", "<s>", "</s>", "<unk>", "<|endoftext|>", "<0x0A>", "[unused1]"),
-        "<\uff5cbegin▁of▁sentence\uff5c>",
-    ],
-    "other": ["", " ", "\n", "\u2028", "\u200d", b"caf\xe9", b"\xff"],
-}
-
-
-@pytest.mark.parametrize(
-    ("entry", "kind"), [(entry, kind) for kind, some in EXAMPLES.items() for entry in some]
-)
-def test_by_example(entry: str | bytes, kind: str) -> None:
-    """Without a marker, there are no pieces."""
-    assert kind_of(entry) == kind
-
-
 @pytest.mark.parametrize(
     ("marker", "pieces", "others"),
     [

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import environment
-from tests.judged_words import Texts, judged, lines
+from tests.some_reports import Texts, judged, lines
 from vocabtool import ByteStrings, OovCounter, Unknown, Vocabulary, Words
 from vocabtool.oov import counter as oov
 from vocabtool.oov.counter import MOST_PIECES, OovCounts, count_batch

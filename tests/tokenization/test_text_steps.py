@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from itertools import chain
 from typing import Any, get_args
 
@@ -27,7 +28,7 @@ from tests.tokenization.test_sentencepiece_words import OPTIONS as MODELS
 from tests.tokenization.test_sentencepiece_words import trained
 from tests.unicode12 import AWKWARD, assigned, assigned_text
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.tokenization.lookup import SentencePieces, WordPiece, charsmaps, read_fast_wordpiece
+from vocabtool.tokenization.lookup import SentencePieces, WordPiece, read_fast_wordpiece
 from vocabtool.tokenization.steps import (
     BertNormalize,
     BertSplit,
@@ -350,7 +351,9 @@ def test_byte_fallback_knows_everything(text: bytes) -> None:
 def test_models_are_checked_before_they_are_trusted() -> None:
     """A truncated table, offsets outside it, and an empty model are rejected."""
     model = trained("unigram")
-    ((start, table),) = [(model.index(found), found) for found in charsmaps(model)]
+    proto = import_module("sentencepiece.sentencepiece_model_pb2").ModelProto.FromString(model)
+    table = proto.normalizer_spec.precompiled_charsmap
+    start = model.index(table)
     size = int.from_bytes(table[:4], "little")
     outside = model[: start + 4] + b"\xff\xff\xff\x7f" + model[start + 8 :]
     endless = model[:start] + (size + len(table)).to_bytes(4, "little") + model[start + 4 :]

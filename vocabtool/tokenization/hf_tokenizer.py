@@ -125,12 +125,7 @@ class HFWordTokenizer:
             added = sorted(full.get_added_tokens_decoder().items())
             self._added = {token.content: number for number, token in added}
             piece = next(c for c in map(chr, count(1)) if c not in self._added)
-            self._speller: Any = Tokenizer(models.Unigram([(piece, 0.0)], 0))
-            if full.normalizer is not None:
-                self._speller.normalizer = full.normalizer
-            if full.pre_tokenizer is not None:
-                self._speller.pre_tokenizer = full.pre_tokenizer
-            self._speller.add_tokens([token for _, token in added])
+            self._speller: Any = _with_model(full, models.Unigram([(piece, 0.0)], 0))
         dropout = getattr(full.model, "dropout", None)
         if dropout:
             raise VocabtoolError(
@@ -205,14 +200,8 @@ class HFWordTokenizer:
         """
         import tokenizers
 
-        made: Any = tokenizers.Tokenizer(self._model.model)
-        if self._speller.normalizer is not None:
-            made.normalizer = self._speller.normalizer
-        if self._speller.pre_tokenizer is not None:
-            made.pre_tokenizer = self._speller.pre_tokenizer
-        added = sorted(self._speller.get_added_tokens_decoder().items())
-        tokens = (tokenizers.AddedToken(word, **flags) for word in words)
-        made.add_tokens([*(token for _, token in added), *tokens])
+        made = _with_model(self._speller, self._model.model)
+        made.add_tokens([tokenizers.AddedToken(word, **flags) for word in words])
         return made
 
     def describe(self) -> tuple[str, ...]:
@@ -356,6 +345,17 @@ class HFWordTokenizer:
             return given.encode()
         text = given.replace(self._mark, " ")
         return ((text.strip(" ") if self._mark_says_nothing else text) or text).encode()
+
+
+def _with_model(tokenizer: Any, model: Any) -> Any:
+    """Return a tokenizer with another model, and the same steps before it and added tokens."""
+    made = type(tokenizer)(model)
+    if tokenizer.normalizer is not None:
+        made.normalizer = tokenizer.normalizer
+    if tokenizer.pre_tokenizer is not None:
+        made.pre_tokenizer = tokenizer.pre_tokenizer
+    made.add_tokens([token for _, token in sorted(tokenizer.get_added_tokens_decoder().items())])
+    return made
 
 
 def _offsets(numbers: list[int], count: int) -> Integers:

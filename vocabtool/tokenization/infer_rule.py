@@ -37,7 +37,6 @@ from vocabtool.tokenization.lookup import (
 from vocabtool.tokenization.op_steps import (
     BRANCHES,
     MAX_OPS,
-    NotUnderstood,
     OpOnWay,
     TracePoint,
     Unclear,
@@ -93,8 +92,8 @@ def infer_steps(point: TracePoint) -> TextSteps | Unclear:
         here, steps = waiting.pop()
         try:
             before = _step_back(here)
-        except NotUnderstood as error:
-            unclear.append(error.unclear)
+        except Unclear as error:
+            unclear.append(error)
             continue
         if isinstance(before, bytes):
             text = printable(before).removeprefix("serving_default_")
@@ -127,7 +126,7 @@ def _step_back(point: TracePoint) -> tuple[tuple[Step, ...], list[TracePoint]] |
     callers = point.callers()
     if not callers:
         if point.linker.capture(point.body, point.reference.name) is not None:
-            raise NotUnderstood(b"Const", "its words are constants and do not come from a text")
+            raise Unclear("Const", "its words are constants and do not come from a text")
         return point.reference.name
     for caller, call in callers:
         if call.op in BRANCHES:
@@ -137,15 +136,15 @@ def _step_back(point: TracePoint) -> tuple[tuple[Step, ...], list[TracePoint]] |
 
 
 def _check_branch(condition: TracePoint, branch: Node, body: Body) -> None:
-    """Raise :class:`NotUnderstood` if a batch with texts might skip this branch."""
+    """Raise :class:`Unclear` if a batch with texts might skip this branch."""
     test = condition.node
     if test is not None and test.op in LEAST_SIZES:
         least = condition.input(test, 1).scalar()
         if least == LEAST_SIZES[test.op] and _is_size(condition.input(test, 0)):
             if body.name in branch.functions_of(b"then_branch"):
                 return
-            raise NotUnderstood(branch.op, NO_TEXTS)
-    raise NotUnderstood(branch.op, "the text may decide which branch runs")
+            raise Unclear(printable(branch.op), NO_TEXTS)
+    raise Unclear(printable(branch.op), "the text may decide which branch runs")
 
 
 def _is_size(number: TracePoint) -> bool:
@@ -224,7 +223,7 @@ class LookupPath(NamedTuple):
                         f"{vocabulary.name}: its SentencePiece model was not found"
                     )
                 nbest = None
-                with suppress(NotUnderstood):
+                with suppress(Unclear):
                     nbest = TracePoint(self.linker, self.body, node.data_input(2)).scalar()
                 if nbest not in (0, 1):
                     raise VocabtoolError(

@@ -543,8 +543,9 @@ class SentencePieceTokenizer(NamedTuple):
 def _open(model: bytes) -> tuple[Any, bool]:
     """Return the library's processor, and whether a blank marks a word's end."""
     model_proto.read_pieces(model)
-    for charsmap in charsmaps(model):
-        _check_charsmap(charsmap)
+    for start, end in _fields(model, NORMALIZERS, CHARSMAP, LEN):
+        if end > start:
+            _check_charsmap(model[start:end])
     try:
         from sentencepiece import SentencePieceProcessor
     except ImportError as error:
@@ -559,12 +560,6 @@ def _open(model: bytes) -> tuple[Any, bool]:
     trainer = _fields(model, (model_proto.TRAINER_SPEC,), SPACE_BEHIND, VARINT)
     flags = [wire.varint(model, start, end)[0] != 0 for start, end in trainer]
     return processor, flags[-1] if flags else False
-
-
-def charsmaps(model: bytes) -> Iterator[bytes]:
-    for start, end in _fields(model, NORMALIZERS, CHARSMAP, LEN):
-        if end > start:
-            yield model[start:end]
 
 
 def _fields(

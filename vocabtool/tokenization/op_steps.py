@@ -6,6 +6,7 @@ A value is a constant only if no other value is possible.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, NamedTuple, cast, get_args
 
 from vocabtool.errors import InvalidFile
@@ -40,16 +41,12 @@ LOOPS: Final = frozenset((b"While", b"StatelessWhile"))
 Calls = tuple[tuple[Body, Node], ...]
 
 
-class Unclear(NamedTuple):
+@dataclass(unsafe_hash=True)
+class Unclear(Exception):
+    """Why a tensor cannot be traced back. ``op``: the op that is not supported, if it is one."""
+
     op: str
     why: str
-
-
-class NotUnderstood(Exception):
-    """A tensor cannot be traced back, because an op is not supported."""
-
-    def __init__(self, op: bytes, why: str) -> None:
-        self.unclear = Unclear(printable(op), why)
 
 
 class TracePoint(NamedTuple):
@@ -82,7 +79,7 @@ class TracePoint(NamedTuple):
         if called is None:
             return None
         if self.reference.output >= len(called.returns):
-            raise NotUnderstood(node.op, "it has no such output")
+            raise Unclear(printable(node.op), "it has no such output")
         returned = called.returns[self.reference.output]
         return TracePoint(self.linker, called, returned, (*self.calls, (self.body, node)))
 
@@ -92,7 +89,7 @@ class TracePoint(NamedTuple):
         If the attribute ``calls`` is not empty, its last call is the only result.
         """
         if self.reference.name not in self.body.arguments:
-            raise NotUnderstood(b"", "no op produces this tensor")
+            raise Unclear("", "no op produces this tensor")
         return [self.calls[-1]] if self.calls else self.linker.callers(self.body.name)
 
     def outside(self, caller: Body, node: Node) -> TracePoint:
@@ -104,12 +101,13 @@ class TracePoint(NamedTuple):
         body = self.body
         from_end = len(body.arguments) - body.arguments.index(self.reference.name)
         if from_end > len(node.data_inputs):
-            raise NotUnderstood(node.op, "it passes too few arguments to its function")
+            raise Unclear(printable(node.op), "it passes too few arguments to its function")
         if node.op in LOOPS:
-            raise NotUnderstood(node.op, "the texts go through a loop")
+            raise Unclear(printable(node.op), "the texts go through a loop")
         if node.op not in BRANCHES and function_of(node) != body.name:
-            raise NotUnderstood(
-                node.op, "vocabtool does not know how this op passes arguments to a function"
+            raise Unclear(
+                printable(node.op),
+                "vocabtool does not know how this op passes arguments to a function",
             )
         return TracePoint(self.linker, caller, node.data_inputs[-from_end], self.calls[:-1])
 
@@ -184,14 +182,14 @@ StepsOfOp = tuple[tuple[Step, ...], Reference]
 class OpOnWay(NamedTuple):
     """An op between the text input of a model and its lookup of words.
 
-    The methods raise :class:`NotUnderstood` for inputs and attributes that are not supported.
+    The methods raise :class:`Unclear` for inputs and attributes that are not supported.
     """
 
     here: TracePoint
     node: Node
 
-    def refuse(self, why: str) -> NotUnderstood:
-        return NotUnderstood(self.node.op, why)
+    def refuse(self, why: str) -> Unclear:
+        return Unclear(printable(self.node.op), why)
 
     def scalar(self, position: int) -> bytes | int | None:
         """Return the value of an input that is always the same constant, else ``None``."""
@@ -363,7 +361,7 @@ def _encode(op: OpOnWay) -> StepsOfOp:
         return (step,), decoder.node.data_input(0)
     decoder, apart = op.decoder(made_by.data_input(0))
     if apart or not op.has_rows_of(made_by):
-        raise NotUnderstood(made_by.op, "each of its rows must be the code points of one word")
+        raise Unclear(printable(made_by.op), "each of its rows must be the code points of one word")
     step = text_steps.WhitespaceSplit()
     if made_by.op == SCRIPT_TOKENIZER:
         step = text_steps.ScriptSplit(bool(made_by.integer_of(b"keep_whitespace")))
