@@ -37,7 +37,6 @@ from vocabtool.tokenization.lookup import (
 from vocabtool.tokenization.op_steps import (
     BRANCHES,
     MAX_OPS,
-    OpOnWay,
     TracePoint,
     Unclear,
     steps_of,
@@ -120,7 +119,7 @@ def _step_back(point: TracePoint) -> tuple[tuple[Step, ...], list[TracePoint]] |
             return (), [inside]
         if node.op == b"Placeholder" and not point.body.name:
             return node.name
-        steps, source = steps_of(OpOnWay(point, node))
+        steps, source = steps_of(point)
         return steps, [point._replace(reference=source)]
     # An argument of a function: continue at its callers. Without callers it is the model's input.
     callers = point.callers()
@@ -139,8 +138,8 @@ def _check_branch(condition: TracePoint, branch: Node, body: Body) -> None:
     """Raise :class:`Unclear` if a batch with texts might skip this branch."""
     test = condition.node
     if test is not None and test.op in LEAST_SIZES:
-        least = condition.input(test, 1).scalar()
-        if least == LEAST_SIZES[test.op] and _is_size(condition.input(test, 0)):
+        least = condition.input(1).scalar()
+        if least == LEAST_SIZES[test.op] and _is_size(condition.input(0)):
             if body.name in branch.functions_of(b"then_branch"):
                 return
             raise Unclear(printable(branch.op), NO_TEXTS)
@@ -152,7 +151,7 @@ def _is_size(number: TracePoint) -> bool:
         node = number.node
         if node is None or node.op not in SIZES:
             return False
-        number = number.input(node, 0)
+        number = number.input(0)
         if node.op in (b"Size", b"Shape"):
             texts = infer_steps(number)
             return not isinstance(texts, Unclear) and not texts[0]

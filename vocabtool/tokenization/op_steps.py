@@ -66,8 +66,16 @@ class TracePoint(NamedTuple):
         """The node that makes the tensor; ``None`` for an argument of the function."""
         return self.body.node(self.reference.name)
 
-    def input(self, node: Node, position: int) -> TracePoint:
-        return self._replace(reference=node.data_input(position))
+    @property
+    def maker(self) -> Node:
+        """The node that makes the tensor. Raises :class:`Unclear` if there is none."""
+        node = self.node
+        if node is None:
+            raise Unclear("", "no op produces this tensor")
+        return node
+
+    def input(self, position: int) -> TracePoint:
+        return self._replace(reference=self.maker.data_input(position))
 
     def inside(self, node: Node) -> TracePoint | None:
         """Follow this tensor back into the function that computes it.
@@ -132,7 +140,7 @@ class TracePoint(NamedTuple):
             if inside is not None:
                 waiting.append(inside)
             elif node.op in SAME:
-                waiting.append(here.input(node, 0))
+                waiting.append(here.input(0))
             elif node.op == b"Const" and (tensor := node.tensor_of(b"value")) is not None:
                 found.setdefault(bytes(tensor.buffer[slice(*tensor.span)]), tensor)
             else:
@@ -156,8 +164,63 @@ class TracePoint(NamedTuple):
             node = point.node
             if node is None or node.op not in SAME:
                 break
-            point = point.input(node, 0)
+            point = point.input(0)
         return point
+
+    def refuse(self, why: str) -> Unclear:
+        return Unclear(printable(self.maker.op), why)
+
+    def constant_input(self, position: int) -> bytes | int:
+        found = self.input(position).scalar()
+        if found is None:
+            raise self.refuse("one of its inputs must be a constant, but is computed")
+        return found
+
+    def text_constant(self, position: int) -> bytes:
+        found = self.constant_input(position)
+        if not isinstance(found, bytes):
+            raise self.refuse("one of its inputs must be a string, but is a number")
+        return found
+
+    def pattern(self, text: bytes) -> str:
+        try:
+            return text.decode()
+        except UnicodeDecodeError:
+            raise self.refuse("its pattern is not UTF-8") from None
+
+    def flag(self, key: bytes, default: bool) -> bool:
+        return bool(self.maker.integer_of(key, int(default)))
+
+    def check_decoding(self) -> None:
+        """Refuse to decode anything but UTF-8, or to treat invalid bytes as only an option does."""
+        encoding = self.maker.bytes_of(b"input_encoding")
+        if encoding.upper() not in UTF8:
+            raise self.refuse(f"its texts are {printable(encoding)}, not UTF-8")
+        settings = (
+            self.maker.bytes_of(b"errors") in (b"", b"replace"),
+            self.maker.integer_of(b"replacement_char", 0xFFFD) == 0xFFFD,
+            not self.flag(b"replace_control_characters", False),
+        )
+        if not all(settings):
+            raise self.refuse("it does not replace exactly the invalid bytes, by U+FFFD")
+
+    def has_rows_of(self, node: Node) -> bool:
+        """Return whether ``node`` makes the row splits, which are the op's second input."""
+        made_by = self.input(1).behind_reshapes().node
+        return made_by is not None and made_by.name == node.name
+
+    def decoder(self, reference: Reference) -> tuple[TracePoint, bool]:
+        """Return the op that decoded the text, and whether each code point has its own row."""
+        apart = False
+        for _ in range(MAX_OPS):
+            node = self.body.node(reference.name)
+            if node is None or (node.op not in DECODES and node.op not in SAME):
+                break
+            if node.op in DECODES:
+                return self._replace(reference=reference), apart
+            apart = apart or node.op == b"ExpandDims"
+            reference = node.data_input(0)
+        raise self.refuse("its input was not made by an op that decodes text into code points")
 
 
 def function_of(node: Node) -> bytes:
@@ -179,80 +242,8 @@ StepsOfOp = tuple[tuple[Step, ...], Reference]
 """The steps of an op in order, and the source of their strings."""
 
 
-class OpOnWay(NamedTuple):
-    """An op between the text input of a model and its lookup of words.
-
-    The methods raise :class:`Unclear` for inputs and attributes that are not supported.
-    """
-
-    here: TracePoint
-    node: Node
-
-    def refuse(self, why: str) -> Unclear:
-        return Unclear(printable(self.node.op), why)
-
-    def scalar(self, position: int) -> bytes | int | None:
-        """Return the value of an input that is always the same constant, else ``None``."""
-        return self.here.input(self.node, position).scalar()
-
-    def tensor(self, position: int) -> Tensor | None:
-        return self.here.input(self.node, position).constant()
-
-    def constant(self, position: int) -> bytes | int:
-        found = self.scalar(position)
-        if found is None:
-            raise self.refuse("one of its inputs must be a constant, but is computed")
-        return found
-
-    def text_constant(self, position: int) -> bytes:
-        found = self.constant(position)
-        if not isinstance(found, bytes):
-            raise self.refuse("one of its inputs must be a string, but is a number")
-        return found
-
-    def pattern(self, text: bytes) -> str:
-        try:
-            return text.decode()
-        except UnicodeDecodeError:
-            raise self.refuse("its pattern is not UTF-8") from None
-
-    def flag(self, key: bytes, default: bool) -> bool:
-        return bool(self.node.integer_of(key, int(default)))
-
-    def check_decoding(self) -> None:
-        """Refuse to decode anything but UTF-8, or to treat invalid bytes as only an option does."""
-        encoding = self.node.bytes_of(b"input_encoding")
-        if encoding.upper() not in UTF8:
-            raise self.refuse(f"its texts are {printable(encoding)}, not UTF-8")
-        settings = (
-            self.node.bytes_of(b"errors") in (b"", b"replace"),
-            self.node.integer_of(b"replacement_char", 0xFFFD) == 0xFFFD,
-            not self.flag(b"replace_control_characters", False),
-        )
-        if not all(settings):
-            raise self.refuse("it does not replace exactly the invalid bytes, by U+FFFD")
-
-    def has_rows_of(self, node: Node) -> bool:
-        """Return whether ``node`` makes the row splits, which are the op's second input."""
-        maker = self.here.input(self.node, 1).behind_reshapes().node
-        return maker is not None and maker.name == node.name
-
-    def decoder(self, reference: Reference) -> tuple[OpOnWay, bool]:
-        """Return the op that decoded the text, and whether each code point has its own row."""
-        apart = False
-        for _ in range(MAX_OPS):
-            node = self.here.body.node(reference.name)
-            if node is None or (node.op not in DECODES and node.op not in SAME):
-                break
-            if node.op in DECODES:
-                return self._replace(node=node), apart
-            apart = apart or node.op == b"ExpandDims"
-            reference = node.data_input(0)
-        raise self.refuse("its input was not made by an op that decodes text into code points")
-
-
-def steps_of(op: OpOnWay) -> StepsOfOp:
-    node, tensor = op.node, op.here.reference
+def steps_of(op: TracePoint) -> StepsOfOp:
+    node, tensor = op.maker, op.reference
     if node.op in SAME:
         return (), node.data_input(tensor.output if node.op == b"IdentityN" else 0)
     if node.op in BRANCHES | LOOPS:
@@ -268,14 +259,14 @@ def steps_of(op: OpOnWay) -> StepsOfOp:
     raise op.refuse("vocabtool does not support this op")
 
 
-def _is_utf8(op: OpOnWay) -> bool:
-    encoding = op.node.bytes_of(b"encoding").lower()
+def _is_utf8(op: TracePoint) -> bool:
+    encoding = op.maker.bytes_of(b"encoding").lower()
     if encoding not in (b"", b"utf-8"):
         raise op.refuse(f"unsupported encoding {printable(encoding)}")
     return encoding == b"utf-8"
 
 
-def _replace(op: OpOnWay, pattern: bytes, rewrite: bytes) -> Step:
+def _replace(op: TracePoint, pattern: bytes, rewrite: bytes) -> Step:
     if not op.flag(b"replace_global", True):
         raise op.refuse("it replaces only the first match")
     step = text_steps.RegexReplace(op.pattern(pattern), op.pattern(rewrite))
@@ -284,15 +275,15 @@ def _replace(op: OpOnWay, pattern: bytes, rewrite: bytes) -> Step:
     return step
 
 
-def _split(op: OpOnWay) -> Step:
-    if op.node.integer_of(b"maxsplit", -1) >= 0:
+def _split(op: TracePoint) -> Step:
+    if op.maker.integer_of(b"maxsplit", -1) >= 0:
         raise op.refuse("it splits only a limited number of times")
     separator = op.text_constant(1)
     return text_steps.SplitOn(separator) if separator else text_steps.SplitWhitespace()
 
 
-def _ngrams(op: OpOnWay) -> Step:
-    node = op.node
+def _ngrams(op: TracePoint) -> Step:
+    node = op.maker
     if node.integer_of(b"pad_width") or op.flag(b"preserve_short_sequences", False):
         raise op.refuse("it pads texts, or keeps texts that are too short")
     if node.integer_of(b"axis", -1) != -1:
@@ -309,15 +300,15 @@ def _ngrams(op: OpOnWay) -> Step:
     return step
 
 
-def _normalize(op: OpOnWay) -> Step:
-    form = op.node.bytes_of(b"normalization_form").decode("ascii", "replace").upper() or "NFKC"
+def _normalize(op: TracePoint) -> Step:
+    form = op.maker.bytes_of(b"normalization_form").decode("ascii", "replace").upper() or "NFKC"
     if form not in get_args(text_steps.Form):
         raise op.refuse(f"unknown normalization form {form!r}")
     return text_steps.NormalizeUtf8(cast(text_steps.Form, form))
 
 
-def _bert_normalize(op: OpOnWay) -> Step:
-    tensor = op.tensor(1)
+def _bert_normalize(op: TracePoint) -> Step:
+    tensor = op.input(1).constant()
     if tensor is None or tensor.dtype not in (DT_UINT8, DT_INT8):
         raise op.refuse("its normalization model is not a constant")
     try:
@@ -326,14 +317,14 @@ def _bert_normalize(op: OpOnWay) -> Step:
         raise op.refuse(f"its normalization model is damaged: {error}") from error
 
 
-def _join(op: OpOnWay) -> StepsOfOp:
-    separator = op.node.bytes_of(b"separator")
-    if len(op.node.data_inputs) > MAX_JOINED:
+def _join(op: TracePoint) -> StepsOfOp:
+    separator = op.maker.bytes_of(b"separator")
+    if len(op.maker.data_inputs) > MAX_JOINED:
         raise op.refuse(f"it joins more than {MAX_JOINED} strings")
     text: Reference | None = None
     before = after = b""
-    for position, reference in enumerate(op.node.data_inputs):
-        if op.scalar(position) is not None:
+    for position, reference in enumerate(op.maker.data_inputs):
+        if op.input(position).scalar() is not None:
             part = op.text_constant(position)
             if text is None:
                 before += part + separator
@@ -348,17 +339,17 @@ def _join(op: OpOnWay) -> StepsOfOp:
     return (text_steps.Join(before, after),), text
 
 
-def _encode(op: OpOnWay) -> StepsOfOp:
-    if op.node.bytes_of(b"output_encoding").upper() not in UTF8:
+def _encode(op: TracePoint) -> StepsOfOp:
+    if op.maker.bytes_of(b"output_encoding").upper() not in UTF8:
         raise op.refuse("its output is not UTF-8")
-    made_by = op.here.input(op.node, 0).behind_reshapes().node
+    made_by = op.input(0).behind_reshapes().node
     if made_by is None or made_by.op not in CODE_POINT_TOKENIZERS:
-        decoder, apart = op.decoder(op.node.data_input(0))
+        decoder, apart = op.decoder(op.maker.data_input(0))
         decoder.check_decoding()
-        if not apart and not op.has_rows_of(decoder.node):
+        if not apart and not op.has_rows_of(decoder.maker):
             raise op.refuse("each of its rows must be the code points of one text")
         step: Step = text_steps.Characters() if apart else text_steps.Transcode()
-        return (step,), decoder.node.data_input(0)
+        return (step,), decoder.maker.data_input(0)
     decoder, apart = op.decoder(made_by.data_input(0))
     if apart or not op.has_rows_of(made_by):
         raise Unclear(printable(made_by.op), "each of its rows must be the code points of one word")
@@ -366,30 +357,30 @@ def _encode(op: OpOnWay) -> StepsOfOp:
     if made_by.op == SCRIPT_TOKENIZER:
         step = text_steps.ScriptSplit(bool(made_by.integer_of(b"keep_whitespace")))
     decoder.check_decoding()
-    return (text_steps.Transcode(), step), decoder.node.data_input(0)
+    return (text_steps.Transcode(), step), decoder.maker.data_input(0)
 
 
-def _sparse_to_dense(op: OpOnWay) -> StepsOfOp:
-    if op.constant(3) != b"":
+def _sparse_to_dense(op: TracePoint) -> StepsOfOp:
+    if op.constant_input(3) != b"":
         raise op.refuse("its padding is not an empty string")
-    return (text_steps.DropEmpty(),), op.node.data_input(2)
+    return (text_steps.DropEmpty(),), op.maker.data_input(2)
 
 
-def _gather_nd(op: OpOnWay) -> StepsOfOp:
+def _gather_nd(op: TracePoint) -> StepsOfOp:
     """Drop empty strings. Only ``GatherNd(texts, Where(NotEqual(texts, "")))`` is accepted."""
-    body, texts = op.here.body, op.node.data_input(0)
-    where = body.node(op.node.data_input(1).name)
+    body, texts = op.body, op.maker.data_input(0)
+    where = body.node(op.maker.data_input(1).name)
     test = body.node(where.data_input(0).name) if where and where.op == b"Where" else None
     if test is None or test.op != b"NotEqual" or test.data_input(0) != texts:
         raise op.refuse("it selects a part of the texts that cannot be determined")
-    if op.here.input(test, 1).scalar() != b"":
+    if op._replace(reference=test.data_input(1)).scalar() != b"":
         raise op.refuse("it might drop texts that are not empty")
     return (text_steps.DropEmpty(),), texts
 
 
-def _strided_slice(op: OpOnWay) -> StepsOfOp:
+def _strided_slice(op: TracePoint) -> StepsOfOp:
     """Accept a slice that keeps everything, or adds an axis."""
-    node, steps = op.node, op.tensor(3)
+    node, steps = op.maker, op.input(3).constant()
     begins, ends, axes = map(node.integer_of, (b"begin_mask", b"end_mask", b"new_axis_mask"))
     drops = node.integer_of(b"shrink_axis_mask") or node.integer_of(b"ellipsis_mask")
     if steps is not None and not drops:
@@ -399,8 +390,8 @@ def _strided_slice(op: OpOnWay) -> StepsOfOp:
     raise op.refuse("it might leave out words")
 
 
-def _refuse_constant(op: OpOnWay) -> StepsOfOp:
-    tensor = op.node.tensor_of(b"value")
+def _refuse_constant(op: TracePoint) -> StepsOfOp:
+    tensor = op.maker.tensor_of(b"value")
     what = "words" if tensor is not None and tensor.dtype == DT_STRING else "numbers"
     raise op.refuse(f"its {what} are constants and do not come from a text")
 
@@ -416,10 +407,10 @@ OUTPUTS: Final = {
     b"WhitespaceTokenizeWithOffsetsV2": (b"output_tokens", 0),
 }
 # Ops that are one step on the words in their first input.
-STEPS: Final[dict[bytes, Callable[[OpOnWay], Step]]] = {
+STEPS: Final[dict[bytes, Callable[[TracePoint], Step]]] = {
     b"StringLower": lambda op: text_steps.Lower(_is_utf8(op)),
     b"StaticRegexReplace": lambda op: _replace(
-        op, op.node.bytes_of(b"pattern"), op.node.bytes_of(b"rewrite")
+        op, op.maker.bytes_of(b"pattern"), op.maker.bytes_of(b"rewrite")
     ),
     b"RegexReplace": lambda op: _replace(op, op.text_constant(1), op.text_constant(2)),
     b"StringStrip": lambda op: text_steps.Strip(),
@@ -438,7 +429,7 @@ STEPS: Final[dict[bytes, Callable[[OpOnWay], Step]]] = {
     b"WhitespaceTokenizeWithOffsetsV2": lambda op: text_steps.WhitespaceSplit(version=2),
 }
 # Ops with several steps or none, or whose words come from another input.
-SOURCES: Final[dict[bytes, Callable[[OpOnWay], StepsOfOp]]] = {
+SOURCES: Final[dict[bytes, Callable[[TracePoint], StepsOfOp]]] = {
     b"StringJoin": _join,
     b"UnicodeEncode": _encode,
     b"SparseToDense": _sparse_to_dense,

@@ -393,7 +393,9 @@ def _bert_of(lines: Vocabulary, settings: Json) -> Json | None:
         return None
     accents, chinese = settings.get("strip_accents"), settings.get("tokenize_chinese_chars", True)
     return _bert_file(
-        *(_texts(lines), lower, *_special(settings)),
+        _texts(lines),
+        lower,
+        *_special(settings),
         accents=accents if isinstance(accents, bool) else None,
         chinese=chinese is not False,
         unknown=_content(settings.get("unk_token")) or "[UNK]",
