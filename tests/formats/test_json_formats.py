@@ -11,6 +11,7 @@ import re
 import struct
 from base64 import b64encode
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,7 +24,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 import vocabtool
 from tests.reader_checks import reason, written
 from vocabtool import Unknown, Vocabulary
-from vocabtool.errors import InvalidFile, UnknownFormat, UnsupportedFormat
+from vocabtool.errors import InvalidFile, UnknownFormat, UnsupportedFormat, VocabtoolError
 
 WORDS = tuple(f"word{number}" for number in range(12))
 
@@ -71,6 +72,29 @@ def test_damaged_json(case: str, tmp_path: Path) -> None:
     data, message = DAMAGED[case]
     with pytest.raises(InvalidFile, match=message):
         found(data, tmp_path)
+
+
+# Where a value is looked at or shown, it may be lists in lists, 5,000 deep: later Pythons parse them.
+DEEP = {
+    "alone": "DEEP",
+    "id": '{"a": DEEP}',
+    "score": '[["a", DEEP]]',
+    "tekken": '{"config": {"default_vocab_size": 1, "default_num_special_tokens": 0, "version": DEEP},'
+    ' "vocab": [{"rank": DEEP, "token_bytes": "IQ=="}], "special_tokens": []}',
+    "tokenizer": '{"model": {"vocab": {"a": 0}}, "decoder": {"decoders": DEEP, "type": DEEP}}',
+    "tokenizer type": '{"model": {"type": DEEP, "vocab": {"a": 0}}}',
+    "Keras tokenizer": '{"config": {"word_index": {"a": 1}, "num_words": DEEP}}',
+    "TF.js": '{"modelTopology": {"node": DEEP}, "weightsManifest": [{"paths": DEEP}]}',
+    "own": '{"name": DEEP,\n "kind": "table",\n "entry_type": DEEP, "tokens": []}',
+}
+
+
+@pytest.mark.parametrize("case", DEEP)
+@pytest.mark.parametrize("inside", ["[" * 5_000 + "]" * 5_000, '{"a":' * 5_000 + "0" + "}" * 5_000])
+def test_nested_deeply(case: str, inside: str, tmp_path: Path) -> None:
+    """No reader walks into itself: a result, or our own error."""
+    with suppress(VocabtoolError):
+        found(DEEP[case].replace("DEEP", inside).encode(), tmp_path)
 
 
 @given(st.lists(st.text(), min_size=1), st.sampled_from(["", "\udc80", "\udcff", "\n"]))

@@ -137,7 +137,7 @@ def _read_tekken(document: Any, source: Source) -> Findings:
     if size < room:
         what = f"default_vocab_size is {size:,}, wanted at least default_num_special_tokens"
         raise InvalidFile(f"{what}, which is {room:,}")
-    version = json_file.show(str(config.get("version")))
+    version = json_file.show_value(config.get("version"))
     if document.get("special_tokens") is not None:
         stated = json_file.expect(document["special_tokens"], list, "special_tokens")
         special = _in_order(stated, "special_tokens", "token_str")
@@ -179,7 +179,7 @@ def _in_order(listed: list[Any], what: str, key: str) -> list[Any]:
         if not isinstance(item, dict) or not isinstance(item.get(key), str):
             raise InvalidFile(f"{what}: item {number:,}: {key} is missing or not a text")
         if item.get("rank") != number:
-            rank = str(item.get("rank"))[:20]
+            rank = json_file.show_value(item.get("rank"))
             raise InvalidFile(f"{what}: item {number:,} has rank {rank!r}, wanted {number}")
     return [item[key] for item in listed]
 

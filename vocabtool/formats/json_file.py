@@ -144,6 +144,11 @@ def show(text: str) -> str:
     return printable(text[:MAX_SHOWN].encode("utf-8", "backslashreplace"))
 
 
+def show_value(value: object) -> str:
+    """Return a value for messages; of an object or list, which may be nested deeply, its kind."""
+    return kind(value) if isinstance(value, dict | list) else show(str(value))
+
+
 def show_some(texts: Collection[str]) -> str:
     named = ", ".join(show(text) for text, _ in zip(texts, range(files.MAX_NAMED), strict=False))
     return named + ", ..." * (len(texts) > files.MAX_NAMED)

@@ -519,8 +519,9 @@ def _pooling(settings: dict[str, Any]) -> tuple[Pooling, ...]:
     modes = tuple(modes) if isinstance(modes, list) else (modes,)
     if not all(mode in get_args(Pooling) for mode in modes):
         wanted = ", ".join(get_args(Pooling))
+        shown = ", ".join(map(json_file.show_value, modes))
         raise InvalidFile(
-            f"pooling_mode is {modes!r:.80}, wanted one or more of {wanted}",
+            f"pooling_mode is {shown}, wanted one or more of {wanted}",
             file=f"{POOLING}/{CONFIG}",
         )
     return modes or DEFAULT

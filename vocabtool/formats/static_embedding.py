@@ -124,7 +124,8 @@ def read_modules(folder: Path) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
     """
     modules = read_settings(folder / MODULES, list)
     with reading(str(folder / MODULES)):
-        types = [str(json_file.expect(each, dict, "a module").get("type")) for each in modules]
+        types = [json_file.expect(each, dict, "a module").get("type") for each in modules]
+        types = [each if isinstance(each, str) else json_file.kind(each) for each in types]
     names = [type_.rpartition(".")[2] if type_.startswith(LIBRARY) else type_ for type_ in types]
     return tuple(map(json_file.show, names)), modules
 
@@ -160,8 +161,8 @@ def read_model2vec(config: Path) -> tuple[bool, int | None]:
     with reading(str(config)):
         json_file.expect(normalize, bool, "normalize")
         if most is not None and not (json_file.is_id(most) and most):
-            what = f"max_length is {most!r:.40}, wanted null or 1 to {json_file.MAX_ID:,}"
-            raise InvalidFile(what)
+            what = f"wanted null or 1 to {json_file.MAX_ID:,}"
+            raise InvalidFile(f"max_length is {json_file.show_value(most)}, {what}")
     return normalize, most
 
 
@@ -204,7 +205,7 @@ def _tensor(file: Path, name: str, stated: object, begin: int, size: int) -> NDA
         raise InvalidFile(what)
     kind = facts.get("dtype")
     if not isinstance(kind, str) or kind not in DTYPES:
-        what = f"the type {json_file.show(str(kind))!r}, wanted one of {', '.join(DTYPES)}"
+        what = f"the type {json_file.show_value(kind)!r}, wanted one of {', '.join(DTYPES)}"
         raise UnsupportedFormat(f"tensor {name!r} has {what}; save the model with another type")
     dtype = np.dtype(DTYPES[kind])
     start, end = offsets

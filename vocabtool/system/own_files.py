@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
@@ -239,4 +240,6 @@ def from_json(kind: Any, value: Any, name: str) -> Any:
     if kind in (int, str, bool) and type(value) is kind:
         return value
     shown = getattr(kind, "__name__", kind) if origin is None else kind
-    raise InvalidFile(f"{name} must be {shown}, got {str(value)[:100]!r}")
+    # The text of a list that is nested deeply would take too many calls.
+    got = reprlib.repr(value) if isinstance(value, list | dict) else str(value)[:100]
+    raise InvalidFile(f"{name} must be {shown}, got {got!r}")
