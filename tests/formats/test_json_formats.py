@@ -74,13 +74,13 @@ def test_damaged_json(case: str, tmp_path: Path) -> None:
         found(data, tmp_path)
 
 
-# Where a value is looked at or shown, it may be lists in lists, 5,000 deep: later Pythons parse them.
+# A value that is looked at or shown may be lists in lists, 5,000 deep: later Pythons parse them.
 DEEP = {
     "alone": "DEEP",
     "id": '{"a": DEEP}',
     "score": '[["a", DEEP]]',
-    "tekken": '{"config": {"default_vocab_size": 1, "default_num_special_tokens": 0, "version": DEEP},'
-    ' "vocab": [{"rank": DEEP, "token_bytes": "IQ=="}], "special_tokens": []}',
+    "tekken": '{"config": {"default_vocab_size": 1, "default_num_special_tokens": 0,'
+    ' "version": DEEP}, "vocab": [{"rank": DEEP, "token_bytes": "IQ=="}], "special_tokens": []}',
     "tokenizer": '{"model": {"vocab": {"a": 0}}, "decoder": {"decoders": DEEP, "type": DEEP}}',
     "tokenizer type": '{"model": {"type": DEEP, "vocab": {"a": 0}}}',
     "Keras tokenizer": '{"config": {"word_index": {"a": 1}, "num_words": DEEP}}',
