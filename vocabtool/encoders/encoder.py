@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 from vocabtool.choices import WEIGHTINGS, EncoderKind, Weighting
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import json_file
+from vocabtool.formats.encoder_files import CONFIG, read_settings
 from vocabtool.formats.json_file import expect
-from vocabtool.formats.static_embedding import CONFIG, read_settings
 from vocabtool.system.own_files import whole_file
 from vocabtool.system.parallel import pipe_rows
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array

@@ -41,9 +41,9 @@ from vocabtool.encoders.encoder import (
     unit_length,
 )
 from vocabtool.errors import InvalidFile, reading
-from vocabtool.formats import static_embedding
+from vocabtool.formats import encoder_files
+from vocabtool.formats.encoder_files import EMBEDDINGS, MAPPING, TOKEN_WEIGHTS
 from vocabtool.formats.files import find_folder
-from vocabtool.formats.static_embedding import EMBEDDINGS, MAPPING, TOKEN_WEIGHTS
 from vocabtool.tokenization.hf_tokenizer import library_errors
 from vocabtool.tokenization.text_arrays import starts_of
 from vocabtool.tokenization.words import Words
@@ -62,13 +62,13 @@ class Model2VecEncoder(Encoder):
         path = Path(model)
         self._path = path if path.exists() else find_folder(model)
         self.folder = self._path if self._path.is_dir() else self._path.parent
-        self._files = files = static_embedding.find(self._path)
+        self._files = files = encoder_files.find_static(self._path)
         self.words = Words.of(files.tokenizer)  # this checks the tokenizer, too
         self.options = options
         self.max_batch = options.max_batch or MAX_BATCH
         self._normalize, self.max_tokens = files.normalize, None
         if files.config is not None:
-            self._normalize, self.max_tokens = static_embedding.read_model2vec(files.config)
+            self._normalize, self.max_tokens = encoder_files.read_model2vec(files.config)
         with reading(str(files.tokenizer)), library_errors("the tokenizers library rejects it"):
             self._open_tokenizer()
         with reading(str(files.tensors)):
@@ -104,7 +104,7 @@ class Model2VecEncoder(Encoder):
             self._unknown = unknown.id
 
     def _open_tensors(self) -> None:
-        tensors = static_embedding.open_tensors(self._files.tensors)
+        tensors = encoder_files.open_tensors(self._files.tensors)
         matrix = next((tensors[name] for name in EMBEDDINGS if name in tensors), None)
         if matrix is None or matrix.ndim != 2 or not matrix.size or matrix.dtype.kind not in "fi":
             got = "none" if matrix is None else f"{matrix.dtype} of shape {matrix.shape}"

@@ -42,9 +42,9 @@ from vocabtool.encoders.encoder import (
     unit_length,
 )
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
-from vocabtool.formats import onnx
+from vocabtool.formats import encoder_files
+from vocabtool.formats.encoder_files import SENTENCES
 from vocabtool.formats.files import MAX_NAMED, find_folder
-from vocabtool.formats.static_embedding import SENTENCES
 from vocabtool.tokenization.hf_tokenizer import library_errors
 from vocabtool.tokenization.token_limit import TokenLimit
 from vocabtool.tokenization.words import Words
@@ -53,7 +53,7 @@ BUCKET_TEXTS: Final = 32  # texts padded to the same length, at most
 BUCKET_TOKENS: Final = 8_192  # their tokens, unless one text has more; bounds the memory
 MAX_TOKENS: Final = 512  # of a text, if no file of the model states it
 MASK, TYPES = "attention_mask", "token_type_ids"
-INPUTS: Final = (onnx.INPUT_IDS, MASK, TYPES)
+INPUTS: Final = (encoder_files.INPUT_IDS, MASK, TYPES)
 NUMBERS: Final[Mapping[str, type[Any]]] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 OUTPUTS: Final = ("sentence_embedding", "last_hidden_state", "token_embeddings")  # by preference
 EXPORT: Final = "update onnxruntime, or export the model without operators of its own"
@@ -78,12 +78,12 @@ class OnnxEncoder(Encoder):
         """Open the folder of a model, a graph file, or a model in the local Hugging Face cache."""
         path = Path(model)
         self._path = path if path.exists() else find_folder(model)
-        self._files = files = onnx.find(self._path)
+        self._files = files = encoder_files.find_onnx(self._path)
         folders = (each for each in files.folders if (each / PROMPTS).is_file())
         self.folder = next(folders, files.tokenizer.parent)
-        self._graph = onnx.check_graph(files.model)
+        self._graph = encoder_files.check_graph(files.model)
         with reading(str(files.model)):
-            self._settings = onnx.read_all_settings(files)
+            self._settings = encoder_files.read_all_settings(files)
         self.words = Words.of(files.tokenizer)  # this checks the tokenizer, too
         self.options = options
         self.max_batch = options.max_batch or MAX_BATCH
@@ -181,7 +181,7 @@ class OnnxEncoder(Encoder):
         mask = np.arange(lengths.max()) < lengths[:, None]
         ids = np.full(mask.shape, self._pad, np.int64)
         ids[mask] = np.fromiter(chain.from_iterable(each.ids for each in encoded), np.int64)
-        given = {onnx.INPUT_IDS: ids, MASK: mask}
+        given = {encoder_files.INPUT_IDS: ids, MASK: mask}
         if TYPES in self._types:
             types = np.zeros(mask.shape, np.int64)
             types[mask] = np.fromiter(

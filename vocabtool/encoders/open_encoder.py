@@ -43,7 +43,7 @@ from vocabtool.encoders.sentence_transformers import (
 )
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.errors import NotFound, OperatorFailed, UnknownFormat, VocabtoolError, reading
-from vocabtool.formats import files, static_embedding, word_vectors
+from vocabtool.formats import encoder_files, files, word_vectors
 from vocabtool.formats.binary_vectors import FASTTEXT, NUMPY, NUMPY_MAGIC, WORD2VEC
 from vocabtool.formats.reader import Source
 from vocabtool.formats.saved_model import graph_files
@@ -210,7 +210,7 @@ def _recognise(model: str | Path) -> EncoderKind:
     if graph_files.graphs_file_in(path) is not None:
         return "tensorflow"
     try:
-        static_embedding.find(path)
+        encoder_files.find_static(path)
     except UnknownFormat as error:
         no_embedding = f"model2vec: {error.what}"
     else:
@@ -218,10 +218,9 @@ def _recognise(model: str | Path) -> EncoderKind:
     has_modules = any((path / name).is_file() for name in MODEL_FILES)
     if has_modules and any((path / name).is_file() for name in WEIGHTS):
         return "sentence-transformers"
-    from vocabtool.formats import onnx
 
     try:
-        onnx.find(path)
+        encoder_files.find_onnx(path)
     except UnknownFormat as error:
         no_graph = f"onnx: {error.what}"
     else:
@@ -247,7 +246,7 @@ def _recognise_file(file: Path) -> EncoderKind:
         source = Source.open(file)
         if source.head.startswith(NUMPY_MAGIC):
             return "static"  # if the file with its words is missing, opening raises an error
-        if static_embedding.is_safetensors(source.head):
+        if encoder_files.is_safetensors(source.head):
             return "model2vec"
         reader = registry.find(source)
         if reader in vector_readers:
@@ -255,7 +254,7 @@ def _recognise_file(file: Path) -> EncoderKind:
         if reader is graph_files.GRAPH_FILE:
             return "tensorflow"
         if reader is onnx.READER:
-            onnx.find(file)  # or it raises why not
+            encoder_files.find_onnx(file)  # or it raises why not
             return "onnx"
     tried = tuple(f"{each.format}: {each.recognise(source)}" for each in vector_readers)
     if reader is not graph_files.OTHER_GRAPH:

@@ -25,8 +25,8 @@ from vocabtool.encoders.encoder import (
     decode_texts,
 )
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
+from vocabtool.formats.encoder_files import LIBRARY, MODULES, read_settings
 from vocabtool.formats.files import find_folder
-from vocabtool.formats.static_embedding import LIBRARY, MODULES, read_settings
 from vocabtool.system.native_import import load_triton
 from vocabtool.tokenization.token_limit import MOST
 from vocabtool.tokenization.words import Words

@@ -21,8 +21,8 @@ from vocabtool.encoders.encoder import PROMPTS, decode_texts
 from vocabtool.encoders.open_encoder import import_named, name_of
 from vocabtool.encoders.sentence_transformers import PADDED, check_files, load
 from vocabtool.errors import OperatorFailed, UnsupportedFormat, VocabtoolError
+from vocabtool.formats.encoder_files import CONFIG, find_settings
 from vocabtool.formats.files import find_folder
-from vocabtool.formats.static_embedding import CONFIG, find_settings
 from vocabtool.search.fusion import Candidates, Fused, Places, best_places
 from vocabtool.search.settings import Reranker, Settings
 from vocabtool.search.store import Store, fetch_candidates

@@ -26,9 +26,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.formats import json_file, static_embedding
-from vocabtool.formats.saved_model import graph_files
-from vocabtool.formats.static_embedding import (
+from vocabtool.formats import encoder_files, json_file
+from vocabtool.formats.encoder_files import (
     CONFIG,
     SENTENCES,
     TOKENIZER,
@@ -37,6 +36,7 @@ from vocabtool.formats.static_embedding import (
     find_settings,
     folders_of,
 )
+from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.messages import plural
 from vocabtool.tokenization.lookup import PieceTokenizer, SentencePieceTokenizer, WordLookup
 from vocabtool.tokenization.text_arrays import Integers, starts_of, texts_array
@@ -130,7 +130,7 @@ class TokenLimit:
             return cls(places, special, str(side).lower() == "left", GIVEN)
         limit: Limit | None = None
         if static is not None and static.config is not None:
-            places = static_embedding.read_model2vec(static.config)[1]
+            places = encoder_files.read_model2vec(static.config)[1]
             limit = None if places is None else (places, f"{CONFIG}: max_length")
         elif static is not None:
             limit = _of_tokenizer(static.tokenizer, truncation)
@@ -144,7 +144,7 @@ class TokenLimit:
 def _static_embedding(path: Path) -> EmbeddingFiles | None:
     for folder in (path, *path.parents[:2]):
         with suppress(VocabtoolError):
-            found = static_embedding.find(folder)
+            found = encoder_files.find_static(folder)
             if path in (found.tokenizer, found.tokenizer.parent, found.tensors):
                 return found
     return None

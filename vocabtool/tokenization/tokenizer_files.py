@@ -26,8 +26,8 @@ from typing import Any, Final
 from vocabtool.choices import TiktokenName
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import gguf, json_file, word_list
+from vocabtool.formats.encoder_files import TOKENIZER_CONFIG
 from vocabtool.formats.files import MAX_FILE, read_file
-from vocabtool.formats.static_embedding import TOKENIZER_CONFIG
 from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, Json
 from vocabtool.vocabulary import ALPHABET, Place, Vocabulary
 

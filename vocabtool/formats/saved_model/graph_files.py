@@ -24,7 +24,7 @@ from vocabtool.errors import (
     VocabtoolError,
     reading,
 )
-from vocabtool.formats import files, static_embedding, wire
+from vocabtool.formats import encoder_files, files, wire
 from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.saved_model.contents import (
     GROWING,
@@ -168,9 +168,7 @@ def path_of(model: str | Path) -> Path:
         raise NotFound(f"{path}: neither a file nor a folder; wanted a model's folder or file")
     if path.is_dir() and graphs_file_in(path) is not None:
         return path
-    from vocabtool.formats import onnx
-
-    for find in (static_embedding.find, onnx.find):
+    for find in (encoder_files.find_static, encoder_files.find_onnx):
         with suppress(VocabtoolError):  # any other model
             tokenizer = find(path).tokenizer
             return path if tokenizer.parent == path else tokenizer
