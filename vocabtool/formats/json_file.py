@@ -11,6 +11,12 @@ contains JSON: many people save the result of Keras' ``Tokenizer.to_json()`` tha
   Ids are positions, because spaCy's ids are hashes, which are not stored.
 - Scored pieces, a list of [piece, score]: tensorflow/tfjs-models,
   universal-sentence-encoder/src/tokenizer. Ids are positions. A score may be null.
+- ``tekken.json`` (``Tekkenizer`` in mistralai/mistral-common, tokens/tokenizers/tekken.py):
+  ``vocab`` lists tokens and their ranks, from 0. The model uses only the first
+  ``default_vocab_size - default_num_special_tokens`` of these tokens. Special tokens get the lowest
+  ids. The id of any other token is its rank plus ``default_num_special_tokens``. Up to version 7,
+  ``special_tokens`` may be missing. In this case, :data:`IMPLIED` lists them. A special token
+  without a name is named by its number, such as ``<SPECIAL_20>``.
 - ``model.json`` of TensorFlow.js: tensorflow/tfjs, tfjs-converter/src/data/compiled_api.ts. The
   graph is a GraphDef in protobuf's JSON, with bytes in base64. The strings in constants and weights
   are read, but are not assigned to lookup tables.
@@ -27,8 +33,9 @@ import json
 import math
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, TypeGuard, TypeVar
 
@@ -36,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, reading
-from vocabtool.formats import files, wire
+from vocabtool.formats import files, wire, word_list
 from vocabtool.formats.reader import Finding, Findings, JsonReader, Source, constant
 from vocabtool.formats.saved_model.graph import MAX_ELEMENTS, MAX_RANK
 from vocabtool.system.byte_strings import ByteStrings
@@ -318,6 +325,96 @@ def _read_pieces(document: Any, source: Source) -> Findings:
 PIECES: Final = JsonReader(
     "JSON list of pieces and scores (TensorFlow.js)", _why_no_scores, _read_pieces
 )
+
+
+# Mistral's tekken.json.
+
+MAX_SPECIAL: Final = 1 << 20  # all known files have 1,000
+IMPLIED: Final = (
+    *("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"),
+    *("[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]"),
+    *("[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"),
+    "[TOOL_CONTENT]",
+)
+IMPLIED_UP_TO: Final = 7  # version of tekken.json
+
+
+def _recognise_tekken(document: object) -> str | None:
+    if not isinstance(document, dict):
+        return f"{kind(document)}, wanted an object"
+    config = document.get("config")
+    if not isinstance(document.get("vocab"), list) or not isinstance(config, dict):
+        return "it has no list vocab or no object config"
+    return None if "default_vocab_size" in config else "its config has no default_vocab_size"
+
+
+def _read_tekken(document: Any, source: Source) -> Findings:
+    config, listed = document["config"], document["vocab"]
+    room = _count(config, "default_num_special_tokens", MAX_SPECIAL)
+    size = _count(config, "default_vocab_size", room + len(listed))
+    if size < room:
+        what = f"default_vocab_size is {size:,}, wanted at least default_num_special_tokens"
+        raise InvalidFile(f"{what}, which is {room:,}")
+    version = show_value(config.get("version"))
+    if document.get("special_tokens") is not None:
+        stated = expect(document["special_tokens"], list, "special_tokens")
+        special = _in_order(stated, "special_tokens", "token_str")
+    else:
+        digits = version.removeprefix("v")
+        if digits.isdecimal() and (len(digits) > 4 or int(digits) > IMPLIED_UP_TO):
+            raise InvalidFile(f"special_tokens is missing, but version {version} requires it")
+        special = list(IMPLIED)
+    if len(special) > room:
+        what = f"{len(special):,} special tokens, wanted at most default_num_special_tokens"
+        raise InvalidFile(f"{what}, which is {room:,}")
+    fillers = (f"<SPECIAL_{number}>" for number in range(len(special), room))
+    names = strings([*special, *fillers], "special token")
+    if names.distinct < room:
+        raise InvalidFile("two special tokens are the same")
+    kept = _in_order(listed[: size - room], "vocab", "token_bytes")
+    tokens = ByteStrings.of(chain(names, _decode(kept, "vocab: token_bytes of item")))
+    notes = [f"byte-level BPE of Mistral, version {version}"]
+    if special:
+        notes.append(f"special tokens, {len(special):,}: {show_some(special)}")
+    if len(special) < room:
+        notes.append(f"special tokens from id {len(special):,} to {room - 1:,} have no name")
+    if len(listed) > len(kept):
+        notes.append(f"the model uses the first {len(kept):,} of its {len(listed):,} tokens")
+    ids = np.arange(size, dtype=np.int64)
+    return word_list.byte_tokens(source, tokens, ids, "special_tokens and vocab", *notes)
+
+
+def _count(config: dict[str, Any], key: str, most: int) -> int:
+    count = config.get(key)
+    if is_id(count) and count <= most:
+        return count
+    got = f"{count:,}" if is_id(count) else kind(count)
+    raise InvalidFile(f"config: {key} is {got}, wanted a whole number from 0 to {most:,}")
+
+
+def _in_order(listed: list[Any], what: str, key: str) -> list[Any]:
+    for number, item in enumerate(listed):
+        if not isinstance(item, dict) or not isinstance(item.get(key), str):
+            raise InvalidFile(f"{what}: item {number:,}: {key} is missing or not a text")
+        if item.get("rank") != number:
+            rank = show_value(item.get("rank"))
+            raise InvalidFile(f"{what}: item {number:,} has rank {rank!r}, wanted {number}")
+    return [item[key] for item in listed]
+
+
+TEKKEN: Final = JsonReader("Mistral tekken.json", _recognise_tekken, _read_tekken)
+
+
+def _decode(encoded: Iterable[object], what: str) -> Iterator[bytes]:
+    for number, text in enumerate(encoded):
+        try:
+            token = binascii.a2b_base64(text, strict_mode=True)  # type: ignore[arg-type] # refused below
+        except (ValueError, TypeError) as error:
+            got = repr(show(text)) if isinstance(text, str) else "not a text"
+            raise InvalidFile(f"{what} {number:,} is {got}, wanted base64: {error}") from error
+        if not token:
+            raise InvalidFile(f"{what} {number:,} is empty, wanted base64")
+        yield token
 
 
 # TensorFlow.js.

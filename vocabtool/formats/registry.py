@@ -53,7 +53,6 @@ def other_readers() -> tuple[Reader, ...]:
     """Return the readers of all formats except TensorFlow graphs, in the order they are tried."""
     from vocabtool.formats import (
         binary_vectors,
-        byte_tokens,
         gguf,
         keras,
         onnx,
@@ -77,13 +76,13 @@ def other_readers() -> tuple[Reader, ...]:
         binary_vectors.WORD2VEC,
         JSON,
         word_vectors.READER,
-        byte_tokens.RANKS,
+        word_list.RANKS,
         word_list.READER,
     )
 
 
 def _read_json(source: Source) -> Findings:
-    from vocabtool.formats import byte_tokens, hf_tokenizer, keras
+    from vocabtool.formats import hf_tokenizer, keras
 
     document = json_file.read(source.file)
     reasons = []
@@ -91,7 +90,7 @@ def _read_json(source: Source) -> Findings:
         hf_tokenizer.READER,
         json_file.TENSORFLOW_JS,
         keras.TOKENIZER,
-        byte_tokens.TEKKEN,
+        json_file.TEKKEN,
         json_file.IDS,
         json_file.PIECES,
         json_file.TEXTS,

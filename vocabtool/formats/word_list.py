@@ -1,4 +1,4 @@
-r"""Read files of lines: TensorFlow's asset files, and word lists with one word per line.
+r"""Read files of lines: TensorFlow's asset files, word lists, and ranks of tiktoken.
 
 A line ends only at ``\n``. One ``\r`` before the ``\n`` is removed, and all other bytes are kept.
 This is how TensorFlow reads lines: ``ReadLine`` in tensorflow/core/lib/io/inputbuffer.cc and
@@ -9,6 +9,11 @@ Each line may be a word, one space or tab, and a number. The numbers are ids if 
 each once, as in the ``vocab.txt`` of tflite-support. Otherwise, the numbers are counts, or scores
 as in SentencePiece's ``.vocab``, and are not read.
 
+tiktoken (openai/tiktoken, tiktoken/load.py): each line has a token in base64, a space and its rank.
+``=`` is the empty token. Ranks are ids, and lower ranks are merged first. Special tokens are not in
+the file. Blank lines are allowed only at the end. Llama 3 names such a file ``tokenizer.model``,
+which is also the usual name of SentencePiece models. The content shows which format it is.
+
 Any text might be a word list, so this reader is tried last, and refuses sentences, merge rules,
 JSON and markup.
 """
@@ -17,6 +22,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from binascii import a2b_base64
 from typing import Final
 
 import numpy as np
@@ -333,3 +339,73 @@ def _read(source: Source) -> Findings:
 READER: Final = Reader(
     "list of words", lambda source: why_not_words(source.head, source.size), _read
 )
+
+
+# Ranks of tiktoken.
+
+MAX_RANK: Final = (1 << 32) - 1
+RANK: Final = re.compile(
+    rb"(?:(?! )(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)?|=+) [0-9]{1,10}\r?"
+)
+PADDED: Final = re.compile(rb"^[A-Za-z0-9+/]+==? ", re.MULTILINE)
+
+
+def _recognise_ranks(source: Source) -> str | None:
+    lines = source.head.rstrip(b"\r\n").split(b"\n")
+    if source.size > len(source.head):
+        del lines[-1]
+    if 2 * sum(RANK.fullmatch(line) is not None for line in lines) <= len(lines):
+        return "most of its lines are not base64, a space and a number"
+    # The first tokens are single bytes, which need padding. Words, with counts, do not end in =.
+    if not PADDED.search(source.head):
+        return f"no base64 with padding (=) in its first {HEAD:,} bytes"
+    return None
+
+
+def _read_ranks(source: Source) -> Findings:
+    what = "the file of ranks has {1:,} bytes, wanted at most {0:,}"
+    data = read_file(source.file, MAX_FILE, what).rstrip(b"\r\n")
+    columns = read_columns(data, 0, 1, b" ")
+    encoded, written = (column for column in columns if isinstance(column, ByteStrings))
+    blanks = data.count(b" ")
+    if blanks != len(encoded):
+        what = f"{blanks:,} spaces in {len(encoded):,} lines: wanted one in each line"
+        raise InvalidFile(what)
+    ranks = integers(written)
+    if len(ranks) and not 0 <= int(ranks.min()) <= int(ranks.max()) <= MAX_RANK:
+        raise InvalidFile(
+            f"ranks from {ranks.min():,} to {ranks.max():,}, wanted 0 to {MAX_RANK:,}"
+        )
+    tokens = []
+    for line, text in enumerate(encoded, start=1):
+        if not text:
+            raise InvalidFile(f"line {line:,} has no token")
+        try:
+            # tiktoken reads a lone ``=`` as the empty token
+            tokens.append(a2b_base64(text, strict_mode=True) if text.strip(b"=") else b"")
+        except ValueError as error:
+            got = printable(text[:40])
+            raise InvalidFile(f"line {line:,}: wanted base64, got {got!r}: {error}") from error
+    note = "byte-level BPE of tiktoken; special tokens are not in this file"
+    return byte_tokens(source, ByteStrings.of(tokens), ranks, "whole file", note)
+
+
+RANKS: Final = Reader("tiktoken ranks", _recognise_ranks, _read_ranks)
+
+
+def byte_tokens(
+    source: Source, tokens: ByteStrings, ids: NDArray[np.int64], place: str, *notes: str
+) -> Findings:
+    """Make the vocabulary of a byte-level tokenizer. ``place``: where in the file it is."""
+    name, where = source.name.rpartition("/")[2], Place(source.name, place)
+    if len({tokens[int(at)] for at in np.flatnonzero(tokens.lengths == 1)}) == 256:
+        notes = (*notes, "every single byte is a token, so no text is unknown")
+    if empty := int((tokens.lengths == 0).sum()):
+        notes = (*notes, f"empty tokens: {empty:,}")
+    vocabulary = Vocabulary.from_ids(
+        name, "bpe", tokens, ids, places=(where,), notes=notes, marker=" "
+    )
+    ascending = vocabulary.id_array()
+    if (same := ascending[1:][ascending[1:] == ascending[:-1]]).size:
+        raise InvalidFile(f"two tokens have rank {same[0]:,}")
+    return Findings([vocabulary])
