@@ -428,21 +428,17 @@ def read_all_settings(model: OnnxFiles) -> Settings:
     lower = find_settings(model.folders, SENTENCES)[1].get("do_lower_case") is True
     folder = next((each for each in model.folders if (each / MODULES).is_file()), None)
     if folder is not None:
-        modules, pooling = _read_modules(folder)
+        modules, described = read_modules(folder)
+        pooling: tuple[Pooling, ...] = ()
+        if modules in SUPPORTED:
+            with reading(str(folder / MODULES)):
+                path = json_file.expect(described[1].get("path"), str, "the path of a module")
+                part = named_file(folder, path.encode("utf-8", "surrogatepass"))
+            pooling = _pooling(read_settings(part / CONFIG, dict))
         return Settings(pooling, modules[-1:] == ("Normalize",), modules, lower, ())
     pooling = _pooling(find_settings(model.folders, f"{POOLING}/{CONFIG}")[1])
     note = NO_MODULES.format(", ".join(pooling))
     return Settings(pooling, normalize=False, modules=(), lower=lower, notes=(note,))
-
-
-def _read_modules(folder: Path) -> tuple[tuple[str, ...], tuple[Pooling, ...]]:
-    names, modules = read_modules(folder)
-    if names not in SUPPORTED:
-        return names, ()
-    with reading(str(folder / MODULES)):
-        path = json_file.expect(modules[1].get("path"), str, "the path of a module")
-        part = named_file(folder, path.encode("utf-8", "surrogatepass"))
-    return names, _pooling(read_settings(part / CONFIG, dict))
 
 
 def _pooling(settings: dict[str, Any]) -> tuple[Pooling, ...]:

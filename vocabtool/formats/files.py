@@ -194,9 +194,7 @@ def _zip_damage(part: str) -> Iterator[None]:
 # Local caches.
 
 CACHE_DIR: Final = "TFHUB_CACHE_DIR"
-DESCRIPTOR: Final = ".descriptor.txt"  # beside a module's folder; its first line has the handle
 HANDLE: Final = re.compile(r"https?://[^/\s]")  # the address of a module, on any host
-MODULE: Final = b"Module: "
 
 
 def find(handle: str) -> Path:
@@ -218,20 +216,11 @@ def find(handle: str) -> Path:
         return folder
     resolve = f"import tensorflow_hub; tensorflow_hub.resolve({json.dumps(handle)})"
     archive = handle + ("&" if "?" in handle else "?") + "tf-hub-format=compressed"
-    handles = []  # of the modules in the cache that have a descriptor
-    for descriptor in sorted(cache.glob("*" + DESCRIPTOR)):
-        if descriptor.is_file() and Path(str(descriptor).removesuffix(DESCRIPTOR)).is_dir():
-            with descriptor.open("rb") as file:
-                line = file.readline(4096).rstrip(b"\n")
-            if line.startswith(MODULE):
-                handles.append(line.removeprefix(MODULE).decode("utf-8", "replace"))
-    named = ", ".join(handles[:MAX_NAMED])
     raise NotFound(
         f"{handle} is not in the local cache of TensorFlow Hub.\n"
         f"Looked for the folder {name} in {cache} "
         f"({CACHE_DIR if told else f'{CACHE_DIR} is not set'}).\n"
-        + (f"That cache contains: {named}\n" if named else "")
-        + "To download it into the cache:\n"
+        "To download it into the cache:\n"
         f"  python -c {shlex.quote(resolve)}\n"
         "Or, without TensorFlow, download it into a folder, and pass the folder as the model:\n"
         f"  mkdir model && curl -L {shlex.quote(archive)} | tar xz -C model"

@@ -203,8 +203,7 @@ def vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
 def _read(source: Source) -> Findings:
     what = "a SentencePiece model of {1:,} bytes, wanted at most {0:,}"
     data = read_file(source.file, MAX_FILE, what)
-    name, place = source.name.rpartition("/")[2], Place(source.name, "whole file")
-    return Findings([vocabulary(data, name, place)])
+    return Findings([vocabulary(data, source.name, Place(source.name, "whole file"))])
 
 
 READER: Final = Reader(

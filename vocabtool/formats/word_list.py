@@ -331,9 +331,7 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None]
 
 def _read(source: Source) -> Findings:
     data = read_file(source.file, MAX_FILE, "a list of {1:,} bytes, wanted at most {0:,}")
-    name = source.name.rpartition("/")[2]
-    place = Place(source.name, "whole lines")
-    return Findings([words(data, name, place)])
+    return Findings([words(data, source.name, Place(source.name, "whole lines"))])
 
 
 READER: Final = Reader(
@@ -397,7 +395,7 @@ def byte_tokens(
     source: Source, tokens: ByteStrings, ids: NDArray[np.int64], place: str, *notes: str
 ) -> Findings:
     """Make the vocabulary of a byte-level tokenizer. ``place``: where in the file it is."""
-    name, where = source.name.rpartition("/")[2], Place(source.name, place)
+    where = Place(source.name, place)
     if len({tokens[int(at)] for at in np.flatnonzero(tokens.lengths == 1)}) == 256:
         notes = (*notes, "every single byte is a token, so no text is unknown")
     if empty := int((tokens.lengths == 0).sum()):

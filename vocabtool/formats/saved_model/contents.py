@@ -329,7 +329,12 @@ def read_saved_contents(
             if checkpoint.entries[key].elements == 0:
                 findings.found.append(PassedOver(shown, 0, place, "an empty table"))
                 continue
-            keys, values = (_saved_column(checkpoint, name + side) for side in (KEYS, VALUES))
+            columns: list[ByteStrings | NDArray[np.int64] | None] = []
+            for column in (key, name + VALUES):
+                dtype = checkpoint.entries[column].dtype
+                read = checkpoint.strings if dtype == DT_STRING else checkpoint.integers
+                columns.append(read(column) if dtype == DT_STRING or dtype in INTEGERS else None)
+            keys, values = columns
             if keys is None and not isinstance(values, ByteStrings):
                 raise InvalidFile("the keys are neither strings nor integers: words not read")
             if keys is not None and values is not None and len(keys) != len(values):
@@ -352,13 +357,6 @@ def _saved_table(linker: Linker, name: bytes) -> Table | None:
     names = (re.sub(rb"\.(.)", lambda m: b"/" if m[1] == b"S" else m[1], part) for part in path)
     object_id = linker.graph.objects.walk(names)
     return linker.table_of_object(object_id) if object_id is not None else None
-
-
-def _saved_column(checkpoint: Checkpoint, key: bytes) -> ByteStrings | NDArray[np.int64] | None:
-    dtype = checkpoint.entries[key].dtype
-    if dtype == DT_STRING:
-        return checkpoint.strings(key)
-    return checkpoint.integers(key) if dtype in INTEGERS else None
 
 
 def _used_buckets(
