@@ -395,13 +395,15 @@ def byte_tokens(
     source: Source, tokens: ByteStrings, ids: NDArray[np.int64], place: str, *notes: str
 ) -> Findings:
     """Make the vocabulary of a byte-level tokenizer. ``place``: where in the file it is."""
-    where = Place(source.name, place)
     if len({tokens[int(at)] for at in np.flatnonzero(tokens.lengths == 1)}) == 256:
         notes = (*notes, "every single byte is a token, so no text is unknown")
     if empty := int((tokens.lengths == 0).sum()):
         notes = (*notes, f"empty tokens: {empty:,}")
     vocabulary = Vocabulary.from_ids(
-        name, "bpe", tokens, ids, places=(where,), notes=notes, marker=" "
+        *(source.name, "bpe", tokens, ids),
+        places=(Place(source.name, place),),
+        notes=notes,
+        marker=" ",
     )
     ascending = vocabulary.id_array()
     if (same := ascending[1:][ascending[1:] == ascending[:-1]]).size:
