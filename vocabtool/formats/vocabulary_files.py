@@ -380,6 +380,8 @@ def _read_model(source: Source) -> Findings:
 
 READER: Final = Reader(
     "file of vocabtool extract",
-    lambda source: None if _written_as(source) else "not a JSON, CSV or Parquet file of extract",
+    lambda source: (
+        None if _written_as(source) else "not a JSON, CSV or Parquet file written by extract"
+    ),
     _read_model,
 )

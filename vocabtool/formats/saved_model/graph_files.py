@@ -238,8 +238,8 @@ def _refuse_other(file: Path, head: bytes) -> None:
         return
     proto = TEXT_PROTO.match(head)
     if proto is None:
-        what = f"a text file, not a model; it begins '{printable(head[:40])}'"
-        raise UnknownFormat(f"{file}: {what}. Wanted a model or a vocabulary file")
+        what = f"a text file, not a model; it begins '{printable(head[:40])}'. Wanted a SavedModel,"
+        raise UnknownFormat(f"{file}: {what} a frozen graph or a vocabulary file")
     message = "GraphDef" if proto[1] is None else "SavedModel"
     what = f"a {message} in protobuf's text format: parse it with google.protobuf.text_format, and"
     raise UnsupportedFormat(
