@@ -301,10 +301,7 @@ def bare(entries: tuple[bytes, ...], kind: str) -> tuple[Truth, ...]:
 
 
 def save(
-    folder: Path,
-    serve: Callable[[Tensor], Tensor],
-    dtype: Tensor = tf.string,
-    **tracked: object,
+    folder: Path, serve: Callable[[Tensor], Tensor], dtype: Tensor = tf.string, **tracked: object
 ) -> None:
     """Save a TF2 module that serves one function of a vector and tracks some objects.
 

@@ -201,9 +201,7 @@ def test_golden(tmp_path: Path) -> None:
     assert packed([b"the", b"", b"\xff\n\0"]) == (GOLDEN_DATA[8:], 0x129A283E)
 
 
-@given(
-    st.lists(st.binary(max_size=9) | st.integers(120, 300).map(bytes) | st.just(bytes(16400))),
-)
+@given(st.lists(st.binary(max_size=9) | st.integers(120, 300).map(bytes) | st.just(bytes(16400))))
 def test_strings_round_trip(strings: list[bytes]) -> None:
     """Any strings come back as they were written."""
     with tempfile.TemporaryDirectory() as folder:

@@ -169,10 +169,7 @@ def test_what_lists_say(
         (b"[\n{}\n]", "a JSON list"),
         (b"x" * 70_000 + b"\nthe\n", "no line ends in its first 65,536 bytes"),
         (b"\xc4\xcf\xcd\n\xcd\xc9\xd2\n", "most of its lines are not UTF-8: convert it with iconv"),
-        (
-            b"the quick brown fox\njumps over the dog\nagain\n",
-            "most of its lines have 4 or more",
-        ),
+        (b"the quick brown fox\njumps over the dog\nagain\n", "most of its lines have 4 or more"),
     ],
 )
 def test_no_lists(tmp_path: Path, data: bytes, reason: str) -> None:
@@ -328,10 +325,7 @@ DAMAGED: dict[str, tuple[Change, str]] = {
     "huge room": (("config", "default_num_special_tokens", 1 << 40), "default_num_special_tokens "),
     "no room": (("special_tokens", slice(5, 5), MORE), "31 special tokens,"),
     "no object": (("vocab", 3, 5), "vocab: item 3: token_bytes is missing"),
-    "rank": (
-        ("vocab", 3, {"rank": 4, "token_bytes": "IQ=="}),
-        "item 3 has rank '4', wanted 3",
-    ),
+    "rank": (("vocab", 3, {"rank": 4, "token_bytes": "IQ=="}), "item 3 has rank '4', wanted 3"),
     "base64": (("vocab", 3, {"rank": 3, "token_bytes": "!"}), "item 3 is '!', wanted base64"),
     "empty": (("vocab", 3, {"rank": 3, "token_bytes": ""}), "item 3 is empty, wanted base64"),
     "special": (("special_tokens", 1, {"rank": 1}), "_tokens: item 1: token_str is missing"),

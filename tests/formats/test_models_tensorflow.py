@@ -11,11 +11,7 @@ pytest.importorskip("tensorflow_text", reason="some models hold tensorflow-text'
 pytest.importorskip("tf_keras", reason="some models are built by Keras 2")
 
 import vocabtool
-from tests.builders.tensorflow_models import (
-    CASES,
-    Truth,
-    build_all,
-)
+from tests.builders.tensorflow_models import CASES, Truth, build_all
 
 MODELS = [case.name for case in CASES]
 

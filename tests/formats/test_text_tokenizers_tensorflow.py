@@ -10,12 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.formats.test_sentencepiece import OPTIONS
-from tests.formats.test_text_tokenizers import (
-    SENTENCEPIECE_OP,
-    WORDPIECE_OP,
-    read,
-    unknown_id,
-)
+from tests.formats.test_text_tokenizers import SENTENCEPIECE_OP, WORDPIECE_OP, read, unknown_id
 from tests.tokenization.test_sentencepiece_words import train
 from vocabtool import Vocabulary
 

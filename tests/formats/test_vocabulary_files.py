@@ -30,16 +30,7 @@ from hypothesis import strategies as st
 
 from tests.builders.vocabularies import vocabulary as vocabulary_of
 from tests.conftest import ROOT
-from vocabtool import (
-    InvalidFile,
-    NotFound,
-    Place,
-    Unknown,
-    UnknownFormat,
-    Vocabulary,
-    read,
-    save,
-)
+from vocabtool import InvalidFile, NotFound, Place, Unknown, UnknownFormat, Vocabulary, read, save
 from vocabtool.vocabulary import Special
 
 Format = Literal["text", "json", "csv", "parquet"]

@@ -541,10 +541,7 @@ def test_what_unknown_means(tmp_path: Path) -> None:
     for data, expected in (
         (fast_text(), subwords),
         (fast_text(maxn=0), "no subwords: an out-of-vocabulary word gets no vector"),
-        (
-            fast_text(version=11, kind=3),
-            "no subwords: an out-of-vocabulary word gets no vector",
-        ),
+        (fast_text(version=11, kind=3), "no subwords: an out-of-vocabulary word gets no vector"),
         (fast_text(version=11, kind=2), subwords),
         (fast_text(version=12, kind=3), subwords),
     ):
@@ -593,9 +590,7 @@ GOOD = fast_text()
         pytest.param(GOOD[:40], "the file has 40 bytes, but fastText's header", id="head"),
         pytest.param(GOOD[: HEADER.size + 30], "states 4 entries (3 words, 1 labels)", id="cut"),
         pytest.param(
-            fast_text(counts=(5, 4, 1))[: HEADER.size + 80],
-            "an entry of type",
-            id="counts",
+            fast_text(counts=(5, 4, 1))[: HEADER.size + 80], "an entry of type", id="counts"
         ),
         pytest.param(fast_text(ENTRIES[::-1]), "an entry of type 1, wanted 0", id="labels first"),
         pytest.param(fast_text(counts=(4, 3, 2)), "4 entries (3 words, 2 labels)", id="sum"),
