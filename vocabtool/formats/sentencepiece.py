@@ -8,6 +8,7 @@ piece 1, score 2, type 3. The scores, normalizer_spec and self_test_data are not
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import wire
 from vocabtool.formats.files import MAX_FILE, read_file
 from vocabtool.formats.reader import Findings, Reader, Source
-from vocabtool.formats.wire import FIXED32, LEN, VARINT, Span
+from vocabtool.formats.wire import FIXED32, LEN, VARINT
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary
 
@@ -87,37 +88,28 @@ class Pieces:
 def looks_like_model(data: bytes) -> bool:
     """Return whether a file, or its first few kilobytes, begins like a SentencePiece model."""
     # A GraphDef begins with the same byte, but the field of the score is a string there (the op).
-    seen = graded = 0
+    known = {(TEXT, LEN), (SCORE, FIXED32), (TYPE, VARINT)}
+    graded = 0
     try:
-        for number, wire_type, start, end in wire.fields(data, 0, len(data)):
+        for number, wire_type, start, end in islice(wire.fields(data, 0, len(data)), SAMPLE):
             if number != PIECES:
                 break
-            if wire_type != LEN or (fields := _known_fields(data, (start, end))) is None:
+            if wire_type != LEN or end - start > MAX_PIECE:
                 return False
-            graded += bool(fields & {SCORE, TYPE})
-            seen += 1
-            if seen == SAMPLE:
-                break
+            try:
+                fields = list(wire.fields(data, start, end))
+                texts = [
+                    data[first:last].decode() for field, _, first, last in fields if field == TEXT
+                ]
+            except (InvalidFile, UnicodeDecodeError):
+                return False
+            kinds = {(field, kind) for field, kind, _, _ in fields if field < FIRST_EXTENSION}
+            if not texts or kinds - known:
+                return False
+            graded += len(kinds) > 1
     except InvalidFile:
         pass  # probably truncated after a whole piece, at the end of the head
     return graded > 0
-
-
-def _known_fields(data: bytes, span: Span) -> set[int] | None:
-    if span[1] - span[0] > MAX_PIECE:
-        return None
-    known = {(TEXT, LEN), (SCORE, FIXED32), (TYPE, VARINT)}
-    found: set[int] = set()
-    try:
-        for number, wire_type, start, end in wire.fields(data, *span):
-            if (number, wire_type) not in known and number < FIRST_EXTENSION:
-                return None
-            if number == TEXT:
-                data[start:end].decode()
-            found.add(number)
-    except (InvalidFile, UnicodeDecodeError):
-        return None
-    return found if TEXT in found else None
 
 
 def read_pieces(data: bytes) -> Pieces:

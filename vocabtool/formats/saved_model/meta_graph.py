@@ -117,7 +117,7 @@ class ObjectGraph:
         while queue or later:
             parent = queue.popleft() if queue else later.popleft()
             for child, name in self.objects[parent].children:
-                if child not in paths and child < len(self.objects):
+                if child not in paths and 0 <= child < len(self.objects):
                     path = paths[parent] + b"." * bool(paths[parent]) + name
                     if len(path) > MAX_PATH:
                         continue
@@ -263,13 +263,8 @@ def _read_object(buffer: Buffer, span: Span) -> SavedObject:
     children = []
     for number, wire_type, start, end in wire.fields(buffer, *span):
         if number == 1 and wire_type == LEN:
-            child, name = 0, b""
-            for part, inner, first, behind in wire.fields(buffer, start, end):
-                if part == 1 and inner == wire.VARINT:
-                    child, _ = wire.varint(buffer, first, behind)
-                elif part == 2 and inner == LEN:
-                    name = bytes(buffer[first:behind])
-            children.append((child, name))
+            child = wire.last_integer(buffer, (start, end), 1)
+            children.append((child, wire.last_bytes(buffer, (start, end), 2)))
         elif number in OBJECT_FIELDS and wire_type == LEN:
             kind, payload = OBJECT_FIELDS[number], (start, end)
     return SavedObject(kind, tuple(children), payload)
