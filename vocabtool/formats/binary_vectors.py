@@ -168,9 +168,7 @@ def _words(file: BinaryIO, promised: int, dim: int, starts: array[int]) -> Itera
 
 
 WORD2VEC: Final = Reader(
-    "word2vec binary",
-    _recognise_word2vec,
-    lambda source: Findings([open_word2vec(source).words]),
+    "word2vec binary", _recognise_word2vec, lambda source: Findings([open_word2vec(source).words])
 )
 
 

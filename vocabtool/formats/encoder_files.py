@@ -450,7 +450,6 @@ def _pooling(settings: dict[str, Any]) -> tuple[Pooling, ...]:
         wanted = ", ".join(get_args(Pooling))
         shown = ", ".join(map(json_file.show_value, modes))
         raise InvalidFile(
-            f"pooling_mode is {shown}, wanted one or more of {wanted}",
-            file=f"{POOLING}/{CONFIG}",
+            f"pooling_mode is {shown}, wanted one or more of {wanted}", file=f"{POOLING}/{CONFIG}"
         )
     return modes or DEFAULT

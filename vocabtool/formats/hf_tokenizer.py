@@ -105,12 +105,8 @@ def _type(model: Json) -> str:
             return "BPE"
         return "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
     if not isinstance(model_type, str) or model_type not in KINDS:
-        got = (
-            repr(json_file.show(model_type))
-            if isinstance(model_type, str)
-            else json_file.kind(model_type)
-        )
-        raise InvalidFile(f"model.type is {got}, wanted one of {', '.join(KINDS)}")
+        got = json_file.show_value(model_type)
+        raise InvalidFile(f"model.type is {got!r}, wanted one of {', '.join(KINDS)}")
     return model_type
 
 

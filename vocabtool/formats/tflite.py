@@ -249,7 +249,5 @@ def _read(source: Source) -> Findings:
 
 
 READER: Final = Reader(
-    "TFLite",
-    lambda source: None if source.head[4:8] == b"TFL3" else "no 'TFL3' at byte 4",
-    _read,
+    "TFLite", lambda source: None if source.head[4:8] == b"TFL3" else "no 'TFL3' at byte 4", _read
 )

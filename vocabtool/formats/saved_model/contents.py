@@ -408,11 +408,7 @@ BOOKKEEPING: Final = (b"_CHECKPOINTABLE_OBJECT_GRAPH", b"/.ATTRIBUTES/OBJECT_CON
 
 
 def read_constants(
-    linker: Linker,
-    filling: set[tuple[bytes, bytes]],
-    findings: Findings,
-    *,
-    variables_read: bool,
+    linker: Linker, filling: set[tuple[bytes, bytes]], findings: Findings, *, variables_read: bool
 ) -> None:
     """Add each constant that is a list of strings to ``findings``.
 
