@@ -74,7 +74,7 @@ def test_damaged_json(case: str, tmp_path: Path) -> None:
         found(data, tmp_path)
 
 
-# A value that is looked at or shown may be lists in lists, 5,000 deep: later Pythons parse them.
+# A value that is looked at or shown may be a list, or lists in lists, which later Pythons parse.
 DEEP = {
     "alone": "DEEP",
     "id": '{"a": DEEP}',
@@ -82,6 +82,7 @@ DEEP = {
     "tekken": '{"config": {"default_vocab_size": 1, "default_num_special_tokens": 0,'
     ' "version": DEEP}, "vocab": [{"rank": DEEP, "token_bytes": "IQ=="}], "special_tokens": []}',
     "tokenizer": '{"model": {"vocab": {"a": 0}}, "decoder": {"decoders": DEEP, "type": DEEP}}',
+    "tokenizer mark": '{"model": {"vocab": {"a": 0}}, "decoder": {"type": "Replace", "content": DEEP}}',
     "tokenizer type": '{"model": {"type": DEEP, "vocab": {"a": 0}}}',
     "Keras tokenizer": '{"config": {"word_index": {"a": 1}, "num_words": DEEP}}',
     "TF.js": '{"modelTopology": {"node": DEEP}, "weightsManifest": [{"paths": DEEP}]}',
@@ -90,7 +91,9 @@ DEEP = {
 
 
 @pytest.mark.parametrize("case", DEEP)
-@pytest.mark.parametrize("inside", ["[" * 5_000 + "]" * 5_000, '{"a":' * 5_000 + "0" + "}" * 5_000])
+@pytest.mark.parametrize(
+    "inside", ["[]", "[" * 5_000 + "]" * 5_000, '{"a":' * 5_000 + "0" + "}" * 5_000]
+)
 def test_nested_deeply(case: str, inside: str, tmp_path: Path) -> None:
     """No reader walks into itself: a result, or our own error."""
     with suppress(VocabtoolError):

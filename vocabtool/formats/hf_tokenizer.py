@@ -201,7 +201,7 @@ def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]
         if part.get("type") == "Metaspace":
             replacement = part.get("replacement")
             blanks.append(replacement if isinstance(replacement, str) else META)
-        elif part.get("type") == "Replace" and {replaced, content} == {" ", META}:
+        elif part.get("type") == "Replace" and (replaced, content) in ((" ", META), (META, " ")):
             blanks.append(META)
         for key in SEQUENCES:
             waiting += inner if isinstance(inner := part.get(key), list) else []
