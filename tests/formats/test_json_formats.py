@@ -82,7 +82,7 @@ DEEP = {
     "tekken": '{"config": {"default_vocab_size": 1, "default_num_special_tokens": 0,'
     ' "version": DEEP}, "vocab": [{"rank": DEEP, "token_bytes": "IQ=="}], "special_tokens": []}',
     "tokenizer": '{"model": {"vocab": {"a": 0}}, "decoder": {"decoders": DEEP, "type": DEEP}}',
-    "tokenizer mark": '{"model": {"vocab": {"a": 0}}, "decoder": {"type": "Replace", "content": DEEP}}',
+    "tokenizer mark": '{"model": {"vocab": {}}, "decoder": {"type": "Replace", "content": DEEP}}',
     "tokenizer type": '{"model": {"type": DEEP, "vocab": {"a": 0}}}',
     "Keras tokenizer": '{"config": {"word_index": {"a": 1}, "num_words": DEEP}}',
     "TF.js": '{"modelTopology": {"node": DEEP}, "weightsManifest": [{"paths": DEEP}]}',
