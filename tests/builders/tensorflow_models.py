@@ -503,19 +503,6 @@ def tf1_mutable(folder: Path) -> tuple[Truth, ...]:
     return tables(folder)
 
 
-@case
-def tf1_string_variable_grid(folder: Path) -> tuple[Truth, ...]:
-    """A variable of strings in rows and columns is no list."""
-    grid = [[f"{row} {column}" for column in range(12)] for row in range(2)]
-
-    def serve(words: Tensor) -> Tensor:
-        known = tf1.get_variable("grid", initializer=tf.constant(grid), use_resource=True)
-        return tf.cast(tf.equal(words[:, None, None], known[None]), tf.int32)
-
-    save_v1(folder, serve)
-    return ()
-
-
 @called("words")
 def tf1_frozen(file: Path) -> tuple[Truth, ...]:
     """A GraphDef on its own."""

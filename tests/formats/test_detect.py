@@ -70,22 +70,6 @@ def test_a_list_that_begins_like_a_graph(tmp_path: Path) -> None:
         vocabtool.inspect(tmp_path / "graph.pbtxt")
 
 
-@pytest.mark.parametrize("ending", ["txt", "json", "csv", "parquet"])
-def test_what_extract_wrote(ending: str, tmp_path: Path) -> None:
-    """Each file of ``extract -o`` is opened again, under any name."""
-    vocabulary = vocabtool.extract(written(tmp_path, VOCAB_TXT, "vocab.txt"))
-    assert vocabulary.marker == "##"
-    saved = tmp_path / f"written.{ending}"
-    vocabtool.save(vocabulary, saved)
-    again = vocabtool.extract(saved.rename(tmp_path / "renamed"))
-    assert list(again.stored) == list(vocabulary.stored)
-    assert again.places[0].file == "renamed"
-    assert again.marker == (None if ending == "csv" else "##")
-    if ending in ("json", "parquet"):
-        assert again == vocabulary
-        assert again.places[1:] == vocabulary.places
-
-
 # Folders.
 
 

@@ -187,24 +187,6 @@ def test_settings_are_no_vocabulary(document: dict[str, int], tmp_path: Path) ->
     assert [passed.name for passed in model.passed_over] == ["tokenizer_config.json"]
 
 
-# spaCy's strings.json.
-
-
-def test_strings_of_spacy(tmp_path: Path) -> None:
-    """spaCy writes its strings in its own order: an id is a position in it."""
-    spacy_store = pytest.importorskip("spacy.strings", reason="the oracle: spaCy writes the file")
-    texts = ["coffee", "naïve", "日本", "a\nb", " ", "287.9"]
-    store = spacy_store.StringStore(texts)
-    store.to_disk(tmp_path / "strings.json")
-    (vocabulary,) = vocabtool.inspect(tmp_path / "strings.json").vocabularies
-    assert sorted(vocabulary) == sorted(store) == sorted(texts)
-    assert vocabulary.tokens == json.loads((tmp_path / "strings.json").read_text("utf-8"))
-    assert (vocabulary.kind, vocabulary.ids, vocabulary.first_id) == ("list", None, 0)
-    assert vocabulary.notes == (
-        "ids are positions in the list (spaCy's own ids are hashes of the strings)",
-    )
-
-
 # Scored pieces.
 
 

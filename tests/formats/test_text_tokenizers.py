@@ -229,10 +229,6 @@ def test_phrases_are_refused_by_name() -> None:
     assert (model.vocabularies, "a PhraseTokenizer, whose words" in warning) == ((), True)
 
 
-def with_trie(units: Units) -> dict[int, Value]:
-    return {**SENTENCEPIECE, 6: {0: units}}
-
-
 MALFORMED: dict[str, tuple[bytes, dict[int, Value], str]] = {
     "two pieces, one id": (
         WORDPIECE_OP,
