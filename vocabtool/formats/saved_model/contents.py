@@ -280,11 +280,7 @@ def _column(linker: Linker, origin: Origin | None) -> Column:
 def _file_columns(
     linker: Linker, assets: AssetFolder, node: Node, table: Table, origin: Origin
 ) -> tuple[Column, Column]:
-    graph, filename = linker.graph, None
-    if origin.object_id is not None:
-        filename = graph.asset_of_object(origin.object_id)
-    elif origin.node is not None:
-        filename = graph.asset_of(origin.node.name)
+    filename = linker.graph.asset_of(origin)
     if filename is None:
         # Only the base name: the folder was on the machine that trained the model.
         value = scalar(origin)
@@ -323,7 +319,16 @@ def read_saved_contents(
         shown = printable(name.removesuffix(TABLE_ATTRIBUTE)).replace("/", ".")
         place = Place(CHECKPOINT_INDEX, printable(key))
         with findings.warning(f"table {shown}"):
-            table = _saved_table(linker, name)
+            if name.endswith(TABLE_ATTRIBUTE):  # TensorFlow 2: the path of an object
+                # TensorFlow writes ``/`` in the name of an object as ``.S``, and ``.`` as ``..``.
+                path = (
+                    re.sub(rb"\.(.)", lambda m: b"/" if m[1] == b"S" else m[1], part)
+                    for part in name.removesuffix(TABLE_ATTRIBUTE).split(b"/")
+                )
+                object_id = linker.graph.objects.walk(path)
+                table = linker.table_of_object(object_id) if object_id is not None else None
+            else:  # TensorFlow 1: the name of a node
+                table = table_of(linker.graph.main, linker.graph.main.node(name))
             if table is None:
                 raise InvalidFile("the keys belong to no table of the graph: words not read")
             if checkpoint.entries[key].elements == 0:
@@ -347,16 +352,6 @@ def read_saved_contents(
                 order = sorted(range(len(keys)), key=keys.__getitem__)
                 keys, values, caveat = keys.take(np.array(order, np.int64)), None, UNORDERED
             yield _join(table, Column(shown, place, keys), Column(shown, place, values, caveat))
-
-
-def _saved_table(linker: Linker, name: bytes) -> Table | None:
-    if not name.endswith(TABLE_ATTRIBUTE):  # TF1: a node name; TF2: an object path
-        return table_of(linker.graph.main, linker.graph.main.node(name))
-    path = name.removesuffix(TABLE_ATTRIBUTE).split(b"/")
-    # TensorFlow writes ``/`` in the name of an object as ``.S``, and ``.`` as ``..``.
-    names = (re.sub(rb"\.(.)", lambda m: b"/" if m[1] == b"S" else m[1], part) for part in path)
-    object_id = linker.graph.objects.walk(names)
-    return linker.table_of_object(object_id) if object_id is not None else None
 
 
 def _used_buckets(

@@ -154,14 +154,14 @@ class MetaGraph:
         scope = f"function {printable(body.name)}" if body.name else "graph"
         return Place(self.file, f"{self.label}{scope}/{printable(node)}")
 
-    def asset_of(self, node: bytes) -> bytes | None:
-        """Return the file name of the asset with this graph node; ``None`` if there is none."""
-        return next((filename for owner, filename in self.assets if owner == node), None)
-
-    def asset_of_object(self, object_id: int) -> bytes | None:
-        if self.objects.kind(object_id) != "asset":
+    def asset_of(self, origin: Origin) -> bytes | None:
+        """Return the file name of the asset from which a tensor comes; ``None`` if from none."""
+        if origin.object_id is None:
+            node = origin.node.name if origin.node is not None else None
+            return next((filename for owner, filename in self.assets if owner == node), None)
+        if self.objects.kind(origin.object_id) != "asset":
             return None
-        payload = self.objects.objects[object_id].payload
+        payload = self.objects.objects[origin.object_id].payload
         position = wire.last_integer(self.objects.buffer, payload, 1)
         return self.assets[position][1] if 0 <= position < len(self.assets) else None
 
