@@ -127,7 +127,7 @@ def _reaches_out(linker: Linker, body: Body, node: Node) -> bool:
         return graph.objects.kind(origin.object_id) != "asset"
     if origin.node is None or origin.body.name:
         return True
-    return graph.asset_of(origin.node.name) is None
+    return graph.asset_of(origin) is None
 
 
 def import_tensorflow() -> ModuleType:
