@@ -493,7 +493,7 @@ def read_spacy(folder: Path) -> Findings | None:
 
 
 def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocabulary | None:
-    settings = {}
+    settings: dict[str, Any] = {}
     if (vocab / "vectors.cfg").is_file():
         with reading(within + "vectors.cfg"):
             parsed = json_file.parse(files.read_linkless(vocab / "vectors.cfg"))
@@ -521,7 +521,9 @@ def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocab
     if missing := len(rows) - len(ids):
         notes.append(f"{missing:,} vectors belong to words that are not in {STRINGS}")
     return Vocabulary.from_ids(
-        *("words", "vectors", ByteStrings.of([*(strings[i] for i in at), *labels])),
+        "words",
+        "vectors",
+        ByteStrings.of([*(strings[i] for i in at), *labels]),
         np.array(ids, np.int64),
         places=(Place(within + KEYS, "words with a vector"),),
         notes=tuple(notes),

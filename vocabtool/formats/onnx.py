@@ -185,17 +185,17 @@ class _Model:
             where = f"{scope}node {name}"
             attributes: Attributes = {}
             for attribute in self._messages(part, ATTRIBUTES):
-                fields = None
+                fields: _Fields | None = None
                 with self.findings.warning(where):
                     fields = _Fields(self._buffer, attribute, STRINGS)
                     if TENSOR in fields.spans:
                         tensor = _Fields(self._buffer, fields.spans[TENSOR], STRING_DATA)
                         fields.strings = self._strings(tensor, where)
                     attributes[fields.text(NAME)] = fields
-                for graphs in (GRAPH, GRAPHS) if fields is not None else ():
-                    if graphs in fields.spans:
-                        for graph in self._messages(attribute, graphs):
-                            self._walk_graph(graph, f"{where}, ", depth + 1)
+                spans = fields.spans if fields is not None else {}
+                for graphs in {GRAPH, GRAPHS} & spans.keys():
+                    for graph in self._messages(attribute, graphs):
+                        self._walk_graph(graph, f"{where}, ", depth + 1)
             with self.findings.warning(where, "its words are not read"):
                 place = Place(self._file, f"{where} ({printable(op)})")
                 if op in TOKENIZERS:
@@ -232,7 +232,10 @@ class _Model:
                 if b"default_int64" in attributes:
                     default = Unknown(attributes[b"default_int64"].numbers.get(INTEGER, NOT_FOUND))
                 table = Vocabulary.from_ids(
-                    *(name, "table", words, None if ids is None else np.array(ids, np.int64)),
+                    name,
+                    "table",
+                    words,
+                    None if ids is None else np.array(ids, np.int64),
                     unknown=default if op in (b"LabelEncoder", b"CategoryMapper") else None,
                     places=(place,),
                 )

@@ -227,8 +227,8 @@ def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> None:
         file.write(b',\n "ids": ' + json.dumps(ids.tolist()).encode())
     strange = stored.not_utf8.tolist()
     for at in range(0, len(strange), CHUNK):
-        some = strange[at : at + CHUNK]
-        encoded = {i: b2a_base64(stored[i], newline=False).decode() for i in some}
+        part = strange[at : at + CHUNK]
+        encoded = {i: b2a_base64(stored[i], newline=False).decode() for i in part}
         file.write(b", " if at else b',\n "base64": {')
         file.write(json.dumps(encoded).encode()[1:-1])
     file.write(b"}" * bool(strange) + b"\n}\n")

@@ -400,7 +400,10 @@ def byte_tokens(
     if empty := int((tokens.lengths == 0).sum()):
         notes = (*notes, f"empty tokens: {empty:,}")
     vocabulary = Vocabulary.from_ids(
-        *(source.name, "bpe", tokens, ids),
+        source.name,
+        "bpe",
+        tokens,
+        ids,
         places=(Place(source.name, place),),
         notes=notes,
         marker=" ",

@@ -249,7 +249,9 @@ def _join(
     if ids is not None and len(ids) != len(entries):
         raise InvalidFile(f"{len(entries):,} entries but {len(ids):,} ids")
     vocabulary = Vocabulary(
-        *(words.name, "table", *in_id_order(entries, ids)),
+        words.name,
+        "table",
+        *in_id_order(entries, ids),
         places=(words.place,),
         entry_type=entry_type,
         notes=caveats,
@@ -337,8 +339,10 @@ def read_saved_contents(
             columns: list[ByteStrings | NDArray[np.int64] | None] = []
             for column in (key, name + VALUES):
                 dtype = checkpoint.entries[column].dtype
-                read = checkpoint.strings if dtype == DT_STRING else checkpoint.integers
-                columns.append(read(column) if dtype == DT_STRING or dtype in INTEGERS else None)
+                if dtype == DT_STRING:
+                    columns.append(checkpoint.strings(column))
+                else:
+                    columns.append(checkpoint.integers(column) if dtype in INTEGERS else None)
             keys, values = columns
             if keys is None and not isinstance(values, ByteStrings):
                 raise InvalidFile("the keys are neither strings nor integers: words not read")
