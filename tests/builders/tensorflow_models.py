@@ -320,22 +320,14 @@ def function(serve: Callable[[Tensor], Tensor], dtype: Tensor = tf.string) -> Te
 
 
 def save_v1(
-    folder: Path,
-    serve: Callable[[Tensor], Tensor],
-    *,
-    tag_sets: Sequence[Sequence[str]] = (SERVE,),
-    change: Callable[[], Tensor] = tf1.no_op,
+    folder: Path, serve: Callable[[Tensor], Tensor], *, tag_sets: Sequence[Sequence[str]] = (SERVE,)
 ) -> None:
-    """Save a TF1 graph of one function of strings, once per set of tags.
-
-    ``change`` makes an operation that runs before the variables are saved.
-    """
+    """Save a TF1 graph of one function of strings, once per set of tags."""
     with tf.Graph().as_default(), tf1.Session() as session:
         words = tf1.placeholder(tf.string, [None], "text")
         signature = tf1.saved_model.predict_signature_def({"text": words}, {"ids": serve(words)})
-        fill, changed = tf1.tables_initializer(), change()
+        fill = tf1.tables_initializer()
         session.run([tf1.global_variables_initializer(), fill])
-        session.run(changed)
         signatures = {"serving_default": signature}
         assets = tf1.get_collection(tf1.GraphKeys.ASSET_FILEPATHS)
         builder = tf1.saved_model.Builder(str(folder))
@@ -472,34 +464,6 @@ def tf1_table_file(folder: Path) -> tuple[Truth, ...]:
 def tf1_tags(folder: Path) -> tuple[Truth, ...]:
     """Several MetaGraphDefs, each with a copy of the vocabulary."""
     save_v1(folder, serve_table_v1, tag_sets=(SERVE, ("serve", "gpu")))
-    return tables(folder)
-
-
-@case
-@called("known")
-def tf1_string_variable_changed(folder: Path) -> tuple[Truth, ...]:
-    """The checkpoint holds other words than the constant that the variable began with."""
-
-    def change() -> Tensor:
-        (words,) = tf1.global_variables()
-        return words.assign(tf.strings.join(["later ", words]))
-
-    save_v1(folder, serve_variable_v1, change=change)
-    return bare(variable(folder), "variable")
-
-
-@case
-@called("grows", None)
-def tf1_mutable(folder: Path) -> tuple[Truth, ...]:
-    """A growing table of TF1: keys and values are in the checkpoint, under the table's name."""
-    made: list[Tensor] = []
-
-    def serve(words: Tensor) -> Tensor:
-        made.append(tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1, name="grows"))
-        return made[0].lookup(words)
-
-    numbers = functools.partial(tf.range, len(WORDS), dtype=tf.int64)
-    save_v1(folder, serve, change=lambda: made[0].insert(tf.constant(WORDS), numbers()))
     return tables(folder)
 
 
@@ -706,19 +670,6 @@ def tf2_mutable_in_dict(folder: Path) -> tuple[Truth, ...]:
     truths = tables_by_output(folder)
     english = replace(truths["english"], name="tables.en.txt", places=1)
     return english, replace(truths["other"], name="tables.a/b", places=1)
-
-
-@case
-@called("inner.table")
-def tf2_nested(folder: Path) -> tuple[Truth, ...]:
-    """A model that was loaded and saved again inside another."""
-    with tempfile.TemporaryDirectory() as first:
-        save_table(Path(first), name="static_buckets")
-        inner = tf.saved_model.load(first)
-        ask = inner.signatures["serving_default"]
-        save(folder, lambda words: ask(words)["output_0"], inner=inner)
-    (stored,) = captured(folder)
-    return looked_up(folder, stored)
 
 
 @case
@@ -974,20 +925,6 @@ ODD: dict[str, Builder] = {
     "last_repeated_constant": lambda path: save_constant(path, SAME, drop_repetitions),
 }
 _cases += [Case(name, build) for name, build in ODD.items()]
-
-
-@case
-@called(None)
-def wrapped_entries(folder: Path) -> tuple[Truth, ...]:
-    """As in USE-lite: each entry is a message of one field, and nothing uses the constant."""
-
-    def serve(words: Tensor) -> Tensor:
-        tf.constant([tf.train.BytesList(value=[e.encode()]).SerializeToString() for e in WORDS])
-        return tf.strings.length(words)
-
-    save_v1(folder, serve)
-    stored = constant(folder, "Const")
-    return bare(tuple(tf.train.BytesList.FromString(e).value[0] for e in stored), "constant")
 
 
 # Models without a vocabulary.
