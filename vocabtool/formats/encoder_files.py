@@ -232,7 +232,7 @@ def _tensor(file: Path, name: str, stated: object, begin: int, size: int) -> NDA
         what = (
             f"the header places tensor {name!r} (shape {shape}, type {kind}) in bytes {start:,} to"
         )
-        what += f" {end:,} of {size:,}, where it does not fit: download the file again"
+        what += f" {end:,} of {size:,}: the file is damaged or truncated, download it again"
         raise InvalidFile(what, offset=begin + start)
     if start == end:
         return np.zeros(0, dtype)  # its shape may be too large for NumPy
