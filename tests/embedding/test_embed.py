@@ -212,18 +212,6 @@ def test_a_run_that_failed_at_once_claims_no_folder(
     assert files_of(out) == files_of(tmp_path / "plain")
 
 
-def test_documents_that_come_later_are_taken_where_none_was(tmp_path: Path) -> None:
-    """Nothing can be made of no document, and nothing is left of it."""
-    corpus, out = tmp_path / "corpus.txt", tmp_path / "out"
-    corpus.write_text("")
-    with pytest.raises(NotFound, match=r"corpus\.txt: no document in it$"):
-        vocabtool.embed(corpus, encode, out)
-    assert not out.exists()
-    corpus.write_text("one\n")
-    assert vocabtool.embed(corpus, encode, out).counts.documents == 1
-    vocabtool.Shards.open(out).verify()
-
-
 def test_a_folder_of_another_version_is_refused(corpus: Path, out: Path) -> None:
     """The message says what to do; --force starts over."""
     vocabtool.embed(corpus, encode, out)
@@ -570,18 +558,6 @@ def test_a_bad_row_far_in_costs_little(out: Path, tmp_path: Path) -> None:
     assert (report.resumed, report.skipped, report.counts.documents) == (there, 1, 11_999)
     vocabtool.embed(corpus, encode, tmp_path / "whole", shard_rows=SHARD, on_error="skip")
     assert files_of(out) == files_of(tmp_path / "whole")
-
-
-def test_standard_input(tmp_path: Path) -> None:
-    """It is read once, and what is begun from it cannot be gone on with."""
-    command = [sys.executable, "-m", "vocabtool", "embed", "-", "-o", str(tmp_path / "out")]
-    command += ["--model", "python:tests.counted_letters:encode"]
-    first = subprocess.run(command, input=b"one\ntwo\n", capture_output=True)
-    assert first.returncode == 0, first.stderr
-    assert rows(tmp_path / "out")["id"].to_pylist() == ["-:1", "-:2"]
-    second = subprocess.run(command, input=b"one\ntwo\n", capture_output=True)
-    assert second.returncode == 3
-    assert b"cannot be read again" in second.stderr
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

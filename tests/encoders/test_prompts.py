@@ -249,7 +249,7 @@ def test_an_index_keeps_both(tmp_path: Path) -> None:
     again.search("two")
     file.write_text("one\nthree\n")
     again.update()
-    assert (noted[0], noted[-1]) == ("ask: two", "see: three")
+    assert ("ask: two" in noted, noted[-1]) == (True, "see: three")
     others: list[dict[str, Any]] = [{"prompt_query": ""}, {"dim": 3}]
     for other in others:
         ((name, value),) = other.items()

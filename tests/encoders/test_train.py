@@ -171,7 +171,7 @@ def test_it_is_a_model_everywhere(model: Path, tmp_path: Path) -> None:
     ("rule", "reason"),
     [
         (["tokenizer:/etc/passwd"], "tokenizer:/etc/passwd"),
-        (["ptb", "lower"], "2 rules"),
+        (["ptb", "lower"], "got 2"),
         (["regex:" + "x" * 5_000], "at most 4,096 characters"),
         ([5], "words of type int64"),
     ],
