@@ -324,7 +324,8 @@ def test_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write(Path(place), place.encode())
     assert texts_of(batches("?.txt")) == [b"a.txt", b"b.txt", b"x.txt"]
     assert texts_of(batches("sub/**/*.txt")) == [b"sub/c.txt", b"sub/deep/d.txt"]
-    assert texts_of(batches(["[x].txt", Path("a.txt")])) == [b"[x].txt", b"a.txt"]
+    names: list[str | Path] = ["[x].txt", Path("a.txt")]
+    assert texts_of(batches(names)) == [b"[x].txt", b"a.txt"]
     assert [batch.source for batch in batches("./[ab].txt")] == ["./a.txt", "./b.txt"]
     Path("folder").mkdir()
     for name, message in (

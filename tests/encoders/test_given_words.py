@@ -72,14 +72,15 @@ def test_a_server_has_them_too() -> None:
 def test_refused(tmp_path: Path) -> None:
     """Models with words of their own; lists without a rule; words that have one; no such file."""
     own = write_vectors(tmp_path / "v.npz", WORDS, MATRIX)
-    for model, vocabulary, rule, told in (
+    cases: list[tuple[Any, Any, str | None, str]] = [
         (own, WORDS, None, r"v\.npz: .* own vocabulary.*--vocabulary"),
         (open_encoder(own), WORDS, None, "own vocabulary"),
         (encode, word_list(tmp_path), None, r"words\.txt.*--rule"),
         (encode, Words.of(own, rule="lower"), "keras", "'keras'"),
         (encode, tmp_path / "none.json", None, r"none\.json"),
         (encode, None, "lower", "--rule"),  # alone, it is not for callables
-    ):
+    ]
+    for model, vocabulary, rule, told in cases:
         with pytest.raises(VocabtoolError, match=told):
             open_encoder(model, vocabulary=vocabulary, rule=rule)
 

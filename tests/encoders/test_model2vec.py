@@ -290,17 +290,6 @@ def test_flipped(model: Path, full: bool) -> None:
     assert 0 < fine < most
 
 
-def test_numbers_that_are_none(model: Path) -> None:
-    """A vector that is not finite is an error where a text meets it."""
-    rows = ROWS.copy()
-    rows[2] = np.nan
-    tensors(embeddings=rows)(model)
-    encoder = open_encoder(model)
-    assert np.array_equal(encoder.encode(["use"]), [[1, 1]])
-    with pytest.raises(VocabtoolError, match="row 1 contains NaN"):
-        encoder.encode(["use", "love"])
-
-
 def test_unaligned(model: Path) -> None:
     """Values that do not begin at a multiple of their size are copied."""
     held = load_file(model / "model.safetensors")["embeddings"]

@@ -132,7 +132,8 @@ def batches(
         raise ValueError("on_duplicate='first' needs log=ReadLog(), which counts what is skipped")
     request = _request(options, log, size, start)
     request.rows, request.measure = rows, measure
-    whole = chain.from_iterable(_of_source(*each, request) for each in each_source(sources))
+    parts = (_of_source(name, source, request) for name, source in each_source(sources))
+    whole: Iterator[Batch] = chain.from_iterable(parts)
     if options.on_duplicate is not None:
         whole = _without_repeated(whole, request)
     yield from _split_and_drop(whole, request)  # ids are those of rows until here
@@ -317,9 +318,10 @@ def extent(sources: Sources, *, options: ReadOptions = DEFAULTS) -> Extent:
                 extents += [_of_file(file, options) for file in find(source, options)]
             except (VocabtoolError, OSError):
                 extents.append(Extent())
+        elif is_indexable(source) and not options.splits_rows:
+            extents.append(Extent(len(source)))
         else:
-            is_known = is_indexable(source) and not options.splits_rows
-            extents.append(Extent(len(source) if is_known else None))
+            extents.append(Extent())
     return Extent(total(each.rows for each in extents), total(each.bytes for each in extents))
 
 

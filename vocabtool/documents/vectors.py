@@ -95,7 +95,7 @@ class GivenVectors:
             if array.ndim != 2 or array.dtype.kind not in "fiu":
                 got = f"{array.dtype} of shape {array.shape}"
                 raise InvalidFile(f"expected numbers of shape (n, dim), got {got}", file=name)
-            shape = array.shape
+            shape = (array.shape[0], array.shape[1])
         self.count, self.dim = shape
         if not self.count or not 0 < self.dim <= MAX_DIM:
             what = f"expected at least one vector of 1 to {MAX_DIM:,} numbers"

@@ -418,7 +418,9 @@ class DocumentSource:
                 places = zip(accumulate(rows, initial=0), rows)  # noqa: B905 - the last is the end
                 shards += [(one, start, count) for start, count in places if count]
         random_of(seed, 0).shuffle(shards)
-        turns = interleave(lambda _: (self._shard(*shard) for shard in shards), at_once, 1)
+        turns: Iterator[Document] = interleave(
+            lambda _: (self._shard(*shard) for shard in shards), at_once, 1
+        )
         yield from shuffle(lambda _: turns, buffer, seed, None)
 
     def _shard(self, source: Source, start: int, most: int | None) -> Iterator[Document]:
