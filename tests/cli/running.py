@@ -7,11 +7,15 @@ import pty
 import subprocess
 import sys
 from collections.abc import Mapping
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import pytest
+
 from tests.conftest import ROOT
+from vocabtool.cli.main import _run
 
 COMMAND = [sys.executable, "-c", "from vocabtool.cli.main import main; main()"]
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -43,11 +47,28 @@ def told(
     given: str = "",
     environ: Mapping[str, str] = NOTHING,
 ) -> tuple[str, str]:
-    """Standard output and standard error of a command that ends with a code."""
-    done = run(*arguments, cwd=cwd, given=given.encode(), environ=environ)
-    assert done.returncode == code, (arguments, done.stderr.decode())
-    assert b"Traceback" not in done.stderr
-    return done.stdout.decode(), done.stderr.decode()
+    """Standard output and standard error of a command that ends with a code.
+
+    It runs in this process, which is ten times as fast, unless it needs an environment.
+    """
+    if environ:
+        done = run(*arguments, cwd=cwd, given=given.encode(), environ=environ)
+        assert b"Traceback" not in done.stderr
+        ended, streams = done.returncode, [done.stdout, done.stderr]
+    else:
+        files = [TextIOWrapper(BytesIO(), "utf-8", write_through=True) for _ in range(2)]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["vocabtool", *map(str, arguments)])
+            patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(given.encode())))
+            patch.setattr(sys, "stdout", files[0])
+            patch.setattr(sys, "stderr", files[1])
+            patch.setenv("COLUMNS", "100")
+            patch.chdir(cwd)
+            ended = _run()  # main() would end this process
+        streams = [file.buffer.getvalue() for file in files]  # type: ignore[attr-defined] # BytesIO
+    printed, messages = (stream.decode() for stream in streams)
+    assert ended == code, (arguments, messages)
+    return printed, messages
 
 
 def output(*arguments: str | Path, **options: Any) -> str:

@@ -8,11 +8,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
-from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from urllib.parse import quote
 
@@ -22,9 +19,9 @@ import pytest
 
 from tests.builders.postgres_server import running_server
 from tests.builders.served import serve_process, until
+from tests.cli.running import told
 from tests.cli.test_index_commands import MODEL
 from vocabtool import Index
-from vocabtool.cli.main import _run
 
 PASSWORD = "correct%20horse-battery"
 RULES = "local all keeper,reader scram-sha-256\n"
@@ -51,20 +48,10 @@ class Place:
         return f"postgresql://{login}@/{given['database']}?host={host}&index={quote(index)}"
 
     def run(self, *arguments: str | Path, code: int = 0) -> str:
-        """What a command prints to standard output; all else is noted."""
-        streams = [TextIOWrapper(BytesIO(), "utf-8", write_through=True) for _ in range(2)]
-        with (
-            pytest.MonkeyPatch.context() as patch,
-            redirect_stdout(streams[0]),
-            redirect_stderr(streams[1]),
-        ):
-            patch.setattr(sys, "argv", ["vocabtool", *map(str, arguments)])
-            patch.chdir(Path.cwd())
-            done = _run()  # main() would end this process
-        printed, errors = (stream.buffer.getvalue().decode() for stream in streams)
-        self.said += [printed, errors]
-        assert done == code, errors
-        return printed if code == 0 else errors
+        """What a command prints, or the message if it fails; both are noted."""
+        printed, messages = told(*arguments, code=code, cwd=Path.cwd())
+        self.said += [printed, messages]
+        return printed if code == 0 else messages
 
     def execute(self, statement: str, database: str = "texts") -> list[tuple[str, ...]]:
         with psycopg.connect(self.admin, dbname=database, autocommit=True) as connection:
