@@ -360,7 +360,7 @@ def test_a_vocabulary_that_does_not_fit_the_rule(tmp_path: Path) -> None:
             Index.open(path, vocabulary=given)
         told, cause = str(caught.value), str(caught.value.__cause__)
         assert "--rule" not in told
-        assert f"({cause.partition('; ')[0]}). Leave it out" in told
+        assert f"({cause.partition('; ')[0]}). Pass that of the index, or leave it out" in told
     with pytest.raises(NotFound):
         Index.open(index.path, vocabulary=tmp_path / "nowhere")
 

@@ -239,7 +239,7 @@ class Index:
         """
         outside = folder.home(Path(path))  # an address is no folder that a FILE could be in
         shards = shards_in(sources)
-        texts, dim = None, None
+        texts, dim, tell = None, None, notify or (lambda note: None)
         if model is None:
             has_vectors = vectors is not None or read.vector_field is not None
             if shards is None and not has_vectors:
@@ -251,8 +251,7 @@ class Index:
             if "dim" in options:
                 raise ValueError("--dim needs --model: your own vectors are used as they are")
             dim = Shards.open(shards).dim if shards is not None else dim_of(vectors, sources, read)
-            if notify is not None:
-                notify(NO_VECTORS)
+            tell(NO_VECTORS)
         elif shards is not None:
             weights = shards / WEIGHTS
             if "fitted" not in options and weights.is_file():
@@ -264,17 +263,15 @@ class Index:
             first = next(iter(documents(files, plain, log=ReadLog())), None)
             facts_of(files)  # raises if another file is missing
             texts = sample(files, read)
-            if notify is not None and read.id_field is None and first is not None:
-                for name in ("id", "_id"):
-                    if name in first.fields:
-                        told = f"the documents have a field {name!r}: use it with --id-field {name}"
-                        notify(f"the ids of documents are FILE:LINE; {told}")
+            for name in ("id", "_id"):
+                if read.id_field is None and first is not None and name in first.fields:
+                    use = f"the documents have a field {name!r}: use it with --id-field {name}"
+                    tell(f"the ids of documents are FILE:LINE; {use}")
         index = cls.create(path, model, sample=texts, **{"dim": dim, **options})
-        if notify is not None and index.encoder is not None:
-            for note in index.encoder.notes:
-                notify(note)
-        if notify is not None and not index.snapshot().cutter.has_stop_words:
-            notify(NO_STOP_WORDS.format(language=index.configuration.language))
+        for note in index.encoder.notes if index.encoder is not None else ():
+            tell(note)
+        if not index.snapshot().cutter.has_stop_words:
+            tell(NO_STOP_WORDS.format(language=index.configuration.language))
         return index
 
     @classmethod
@@ -737,8 +734,8 @@ class Index:
             encoder = self._model.encoder
             assert encoder is not None  # noqa: S101 - it can encode
             read = [understand(snapshot, text or "", chosen.literal) for text in texts]
-            has_words = [bool(each.for_vector or not each.operators) for each in read]
-            asked = [each.for_vector for each in compress(read, has_words)]
+            has_words = [bool(for_vector or not operators) for _, operators, for_vector in read]
+            asked = [for_vector for *_, for_vector in compress(read, has_words)]
             encoded = iter(encoder.encode_queries(asked) if asked else ())
             made = [next(encoded) if each else None for each in has_words]
         encoding = perf_counter() - began

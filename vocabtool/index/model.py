@@ -355,16 +355,12 @@ class IndexModel:
 
     def _other_encoder(self, part: str, wanted: str, found: str) -> OtherModel:
         held, given, advice = self._configuration, self._given, ""
-        is_same = (given is None or _name(given) == held.model) and (
-            held.model is not None or held.kind == "python"
-        )
+        is_same = given is None or _name(given) == held.model
         if getattr(given, "kind", held.kind) != held.kind:
             pass  # a model of another kind: its options say nothing
         elif differences := self._differences():
-            advice = (
-                f"The options differ: {differences}. Use the options of the index, or build a new "
-                "index"
-            )
+            use = "Use the options of the index, or build a new index"
+            advice = f"The options differ: {differences}. {use}"
         elif is_same and {*self._other_options()} <= {*COMPARED}:
             changed = CHANGING.get(held.kind or "", "The files of the model")
             advice = f"{changed} may have changed: use the original, or build a new index"
@@ -478,14 +474,10 @@ class IndexModel:
         except VocabtoolError as error:
             if type(error) is not VocabtoolError:  # the file cannot be read
                 raise
-            made_with = f", {self._address!r}" if self._address else ""
-            name = f"{given}: " if isinstance(given, str | Path) else ""
             why = str(error).partition("; ")[0]  # without its advice: no other rule fits either
-            has_copy = held is not None and "vocabulary" in self._files
-            advice = "Leave it out" if has_copy else "Pass that of the index"
             raise VocabtoolError(
-                f"{self._name}: {name}not the vocabulary of the index{made_with} ({why}). "
-                f"{advice}, or index the documents again (in a new folder, or with --force)"
+                f"{self._name}: not the vocabulary of the index ({why}). Pass that of the index, "
+                "or leave it out if the index has a copy of it"
             ) from error
 
     def _here(self, address: str | None, what: str, option: str) -> str:

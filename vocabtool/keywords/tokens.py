@@ -193,7 +193,8 @@ def case_folded(text: str) -> str:
     """Apply NFKC and case folding, and remove format characters."""
     if text.isascii():
         return text.lower()
-    visible = "".join(character for character in text if not _is_format(character))
+    shapes = zip(text, text.translate(SHAPES), strict=True)
+    visible = "".join(character for character, shape in shapes if shape != "f")
     return str(unicodedataplus.normalize("NFKC", visible)).casefold()
 
 
@@ -204,11 +205,6 @@ def without_marks(text: str) -> str:
     apart = unicodedataplus.normalize("NFKD", text)
     bare = "".join(character for character in apart if not _is_addition(character))
     return str(unicodedataplus.normalize("NFKC", bare.translate(_LATIN)))
-
-
-@cache
-def _is_format(character: str) -> bool:
-    return bool(unicodedataplus.category(character) == "Cf")
 
 
 @cache

@@ -82,22 +82,28 @@ class Candidates:
 
 def fuse(
     candidates: Candidates, settings: Settings, m: float, subword: bool
-) -> tuple[Fused, float | None, float | None]:
-    """Return the fused scores, the weight ``a``, and the final weight of keyword search.
+) -> tuple[Fused, Fused, float | None, float | None]:
+    """Return what vector search adds to the score of each candidate, and what keyword search adds.
 
-    The fusion ``coverage`` has the final weight a + (1 - a) m. Both weights are ``None`` for
-    fusions without weights.
+    The third value is the weight ``a``, the fourth the final weight of keyword search. The fusion
+    ``coverage`` has the final weight a + (1 - a) m. Both weights are ``None`` for fusions without
+    weights. With weights, similarities and BM25 scores are scaled to 0..1.
 
     ``m``: the share of the query's idf that comes from unknown words. ``subword``: whether the
     model uses subword pieces.
     """
+    near, found = candidates.similarities.astype(np.float64), candidates.bm25.astype(np.float64)
     match settings.fusion:
         case "dense":
-            return candidates.similarities.astype(np.float64), None, None
+            return near, np.zeros(len(near)), None, None
         case "keyword":
-            return candidates.bm25.astype(np.float64), None, None
-        case "rrf":
-            return reciprocal_ranks(*candidates.ranks(), settings.k_rrf), None, None
+            return np.zeros(len(near)), found, None, None
+        case "rrf":  # 1 / (k + rank); a candidate without a rank gets nothing
+            dense, keyword = (
+                np.divide(1.0, settings.k_rrf + ranks, out=np.zeros(len(ranks)), where=ranks > 0)
+                for ranks in candidates.ranks()
+            )
+            return dense, keyword, None, None
     a = weight = settings.weight(subword)
     if settings.fusion == "coverage":
         weight = a + (1 - a) * m
@@ -105,36 +111,6 @@ def fuse(
         weight = 1.0
     elif not len(candidates.keyword):
         weight = 0.0
-    return convex_combination(candidates.similarities, candidates.bm25, weight), a, weight
-
-
-def leg_parts(
-    candidates: Candidates, settings: Settings, weight: float | None
-) -> tuple[Fused, Fused]:
-    """Split the scores of :func:`fuse` into the parts of vector search and keyword search.
-
-    ``weight``: the final weight of keyword search, as returned by :func:`fuse`.
-    """
-    similarities, bm25 = candidates.similarities, candidates.bm25
-    none = np.zeros(len(bm25))
-    match settings.fusion:
-        case "dense":
-            return similarities.astype(np.float64), none
-        case "keyword":
-            return none, bm25.astype(np.float64)
-        case "rrf":
-            dense, keyword = candidates.ranks()
-            absent = np.zeros_like(dense)
-            k = settings.k_rrf
-            return reciprocal_ranks(dense, absent, k), reciprocal_ranks(absent, keyword, k)
-    share = weight or 0.0
-    near, found = (convex_combination(similarities, bm25, alone) for alone in (0.0, 1.0))
-    return (1 - share) * near, share * found
-
-
-def convex_combination(similarities: Scores, bm25: Scores, weight: float) -> Fused:
-    """Return (1 - weight) x similarity + weight x BM25 score, both scaled to 0..1."""
-    near = similarities.astype(np.float64)
     if len(near):
         low, high = np.fmin.reduce(near), np.fmax.reduce(near)
         if high > low:
@@ -143,22 +119,10 @@ def convex_combination(similarities: Scores, bm25: Scores, weight: float) -> Fus
             np.fmax(near, 0, out=near)  # NaN becomes 0
         else:  # all are equal, or all are NaN
             near = np.equal(near, high).astype(np.float64)
-    found = bm25.astype(np.float64)
-    best = float(bm25.max(initial=0))
+    best = float(found.max(initial=0))
     if best > 0:
         found /= best
-    return (1 - weight) * near + weight * found
-
-
-def reciprocal_ranks(dense_ranks: Places, keyword_ranks: Places, k: int) -> Fused:
-    """Return the sum of 1 / (k + rank) over both rankings.
-
-    A rank of 0 means that the candidate is not in the ranking; it adds nothing to the sum.
-    """
-    fused = np.zeros(len(dense_ranks))
-    for ranks in (dense_ranks, keyword_ranks):
-        fused += np.divide(1.0, k + ranks, out=np.zeros(len(ranks)), where=ranks > 0)
-    return fused
+    return (1 - weight) * near, weight * found, a, weight
 
 
 def shared_ranks(scores: Scores) -> Places:

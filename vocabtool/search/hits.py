@@ -401,7 +401,8 @@ def explain_hits(
 ) -> tuple[Hit, ...]:
     """Return the hits with explanations.
 
-    ``parts``: the result of ``leg_parts``. ``best``: the places of ``hits`` among the candidates.
+    ``parts``: what each leg adds to the scores. ``best``: the places of ``hits`` among the
+    candidates.
     """
     if not query.counted:  # keywords were not searched: explain with plain BM25
         words = [word for word in query.words if word.counts]
@@ -431,22 +432,19 @@ def explain_hits(
             marked_words.append(word.word)
         elif word.counts:
             marked_words.append(replace(word.word, words=word.parts))
-    marked = [tuple(highlights(each.text, marked_words, store.cutter)) for each in hits]
-    fields = [
-        _fields_of(spans, each, store.searched_fields)
-        for spans, each in zip(marked, hits, strict=True)
-    ]
+    marked: list[tuple[Span, ...]] = []
+    fields: list[tuple[str, ...]] = []  # that contain the spans; empty if this is not known
+    for hit in hits:
+        spans = tuple(highlights(hit.text, marked_words, store.cutter))
+        fields_there = places_of(hit.text, hit.fields, store.searched_fields)
+        if not fields_there and store.searched_fields == PATH_FIRST:
+            fields_there = [(TEXT, 0, len(hit.text))]  # it begins with its headings, without a path
+        ends = [end for _, _, end in fields_there]
+        found_in = (fields_there[bisect_left(ends, span.end)][0] for span in spans)
+        marked.append(spans)
+        fields.append(tuple(found_in) if fields_there else ())
     whys = map(Explanation, *legs, matched, alone, marked, best.fused_ranks, fields)
     return tuple(replace(hit, explanation=why) for hit, why in zip(hits, whys, strict=True))
-
-
-def _fields_of(spans: Sequence[Span], hit: Hit, searched: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the field that contains each span; empty if this is not known."""
-    places = places_of(hit.text, hit.fields, searched)
-    if not places and searched == PATH_FIRST:  # the text begins with its headings, without a path
-        places = [(TEXT, 0, len(hit.text))]
-    ends = [end for _, _, end in places]
-    return tuple(places[bisect_left(ends, span.end)][0] for span in spans) if places else ()
 
 
 def matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:

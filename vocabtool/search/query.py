@@ -60,19 +60,6 @@ AFTER: Final = ").,;:!?"  # punctuation of a sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A query with its operators.
-
-    ``text``: the query with white space in place of operators, so that words keep their offsets.
-    ``for_vector``: the text to encode; empty if the query has only operators.
-    """
-
-    text: str
-    operators: tuple[Part, ...] = ()
-    for_vector: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Part:
     """A part of a query between white space, or several that an ``OR`` joins (``one of``).
 
@@ -86,9 +73,13 @@ class Part:
     asked: Asked | None = None
 
 
-def understand(store: Store, text: str, literal: bool = False) -> Reading:
-    """Find the operators of a query. ``literal``: whether to treat the whole text as words."""
-    as_words = Reading(text, for_vector=text)
+def understand(store: Store, text: str, literal: bool = False) -> tuple[str, tuple[Part, ...], str]:
+    """Find the operators of a query. ``literal``: whether to treat the whole text as words.
+
+    Returns the query with white space in place of operators, so that words keep their offsets; the
+    operators; and the text to encode, which is empty if the query has only operators.
+    """
+    as_words = text, (), text
     if literal or MAYBE.search(text) is None:
         return as_words
     parts = [_part(store, text, *chunk.span()) for chunk in CHUNK.finditer(text)]
@@ -127,7 +118,7 @@ def understand(store: Store, text: str, literal: bool = False) -> Reading:
     if not has_words and all(operator.kind == "without" for operator in operators):
         return as_words
     for_vector = " ".join(searched.split()) if operators else searched
-    return Reading(searched, tuple(operators), for_vector if has_words else "")
+    return searched, tuple(operators), for_vector if has_words else ""
 
 
 def _runs(parts: Sequence[Part]) -> Iterator[list[Part]]:
@@ -273,15 +264,15 @@ class Query(LegQuery):
 
 
 def parse_query(store: Store, text: str, settings: Settings) -> Query:
-    understood = understand(store, text, settings.literal)
-    every_word = store.cutter.query(understood.text)
+    searched, operators, for_vector = understand(store, text, settings.literal)
+    every_word = store.cutter.query(searched)
     cut = every_word[:MAX_WORDS]
     words = weigh_words(cut, store.known_words, settings.is_identifier())
     counting = [word for word in words if word.counts]
     terms = dict.fromkeys(term for word in counting for term in word.terms + word.telling)
     quoted: dict[int, tuple[Term, ...]] = {}
     either = set[int]()  # a document needs only one of these phrases
-    alternatives = [each for each in understood.operators if each.kind == "one of"]
+    alternatives = [each for each in operators if each.kind == "one of"]
     for each in cut:
         if each.phrase is not None:
             in_phrase = tuple(Term("words", stem) for stem in each.words)
@@ -320,7 +311,7 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
             codes = {(counting[0].exact,): None}
     return Query(
         text=text,
-        searched=understood.for_vector,
+        searched=for_vector,
         words=words,
         frequencies=frequencies,
         m=unknown_share(counting, store, frequencies),
@@ -329,7 +320,7 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
         codes=tuple(map(Clause, codes)),
         unstemmed=tuple(map(Clause, unstemmed)),
         required=required,
-        operators=understood.operators,
+        operators=operators,
         is_cut=len(cut) < len(every_word),
         is_unknown=bool(counting)
         and all(each.unknown or (each.status and not each.status.known) for each in counting),

@@ -21,7 +21,7 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf, term_score
 from vocabtool.keywords.cutter import open_quote
 from vocabtool.search.conditions import Where
-from vocabtool.search.fusion import Candidates, Places, fuse, leg_parts
+from vocabtool.search.fusion import Candidates, Places, fuse
 from vocabtool.search.hits import (
     Hit,
     Hits,
@@ -259,7 +259,8 @@ def search(
             (), understood, tuple(notes), suggestions=suggestions, facets=facets, kinds=store.fields
         )
 
-    scores, a, weight = fuse(candidates, settings, query.m, subword)
+    near, by_words, a, weight = fuse(candidates, settings, query.m, subword)
+    scores = near + by_words
     is_mixed = query.words and settings.fusion in MIXED
     if chance is not None and is_mixed and not len(candidates.keyword):
         nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
@@ -283,8 +284,7 @@ def search(
     best = best.take(places)
     hits = _make_hits(store, query, candidates, tiers, best, further)
     if explain:
-        parts = leg_parts(candidates, settings, weight)
-        hits = explain_hits(store, query, used, allowed, candidates, parts, best, hits)
+        hits = explain_hits(store, query, used, allowed, candidates, (near, by_words), best, hits)
     m = query.m if settings.fusion == "coverage" else None
     understood = summarise(query, settings.fusion, a, m, weight, store if explain else None)
     return Hits(hits, understood, tuple(notes), facets=facets, total=total, kinds=store.fields)
