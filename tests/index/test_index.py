@@ -288,16 +288,6 @@ def test_wrong_vectors_are_refused(tmp_path: Path, given: Any, told: str) -> Non
     assert len(Index.open(tmp_path / "index")) == 0
 
 
-def test_without_an_encoder_vectors_must_be_given(tmp_path: Path) -> None:
-    """For documents; a query without one is answered by keywords."""
-    index = made(tmp_path / "index", range(3))
-    with pytest.raises(VocabtoolError, match="pass vectors="), index.writer() as writer:
-        writer.add(documents([7]))
-    hits = index.search("only00001")
-    assert ids(hits) == ["d1"]
-    assert any("no vector" in note for note in hits.notes)
-
-
 def test_an_encoder_makes_the_vectors(tmp_path: Path) -> None:
     """Those of documents and of queries: the same as if they were given."""
     rows = [Document("x", "aab"), Document("y", "abb zz"), Document("z", "bbbb")]
@@ -528,21 +518,11 @@ def test_several_queries(tmp_path: Path) -> None:
     many = index.search_many(asked, vectors=given, k=5)
     assert index.search_many(asked, vectors=given.tolist(), k=5) == many
     assert index.search_many([]) == []
+    assert index.search(vector=given[:1]) == index.search(vector=given[0])
     with pytest.raises(ValueError, match="19 vectors for 20"):
         index.search_many(asked, vectors=given[1:])
     with pytest.raises(ValueError, match="got one text"):
         index.search_many("server")
-
-
-def test_a_vector_is_searched_alone(tmp_path: Path) -> None:
-    """Without a text, as by ``dense``; and in the shape (1, dim) that an encoder gives."""
-    index = made(tmp_path / "index")
-    given = vectors([3])
-    hits = index.search(vector=given[0], k=4)
-    assert scored(hits)[0] == ("d3", 1.0)
-    assert ids(hits) == ids(index.search("amber", vector=given, fusion="dense", k=4))
-    assert hits == index.search(vector=given, k=4)
-    assert hits.notes == ()
 
 
 @pytest.mark.parametrize(

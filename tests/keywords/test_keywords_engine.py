@@ -232,15 +232,6 @@ def test_rows_are_removed_from_one_on(tmp_path: Path) -> None:
     assert reader.documents == 5
 
 
-def test_a_reader_sees_its_commit(tmp_path: Path) -> None:
-    """Also while the writer merges the files away that it reads."""
-    reader = TantivyReader(written(tmp_path, ["fox"]))
-    for row in range(1, 20):
-        add(tmp_path, [row], CUTTER.terms(["fox"]))
-        assert holding(reader, word("fox"), 99) == [0]
-    assert holding(TantivyReader(tmp_path), word("fox"), 99) == [*range(20)]
-
-
 # Commits ten documents at a time and says so, until it is killed.
 COMMITTING = """
 import sys
