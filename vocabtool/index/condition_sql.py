@@ -27,7 +27,6 @@ from vocabtool.search.conditions import (
     Condition,
     Junction,
     Moment,
-    Not,
     Test,
     Value,
     Where,
@@ -71,7 +70,7 @@ class Compiler:
     def of(self, asked: Condition) -> str:
         """Return the SQL of a condition; its parameters are added to ``values``."""
         match asked:
-            case Not(condition):
+            case Junction("not", (condition,)):
                 return self.negation(self.of(condition))
             case Junction(word, conditions):
                 return _join_balanced([self.of(each) for each in conditions], word)

@@ -124,17 +124,14 @@ class Test:
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
-    condition: Condition
-
-
-@dataclass(frozen=True, slots=True)
 class Junction:
-    word: Literal["and", "or"]
+    """Conditions joined by a word; ``not`` has a single condition."""
+
+    word: Literal["and", "or", "not"]
     conditions: tuple[Condition, ...]
 
 
-Condition: TypeAlias = Test | Not | Junction
+Condition: TypeAlias = Test | Junction
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +215,7 @@ class _Parser:
         if depth > MAX_DEPTH:
             self._refuse(f"more than {MAX_DEPTH} nested conditions")
         if self._accept("not"):
-            return Not(self._one(depth + 1))
+            return Junction("not", (self._one(depth + 1),))
         if self._accept("("):
             inner = self._condition_at(depth + 1)
             self._expect(")")
@@ -238,7 +235,7 @@ class _Parser:
             no = self._accept("not")
             self._expect("null")
             found = Test(name, position, "is null")
-            return Not(found) if no else found
+            return Junction("not", (found,)) if no else found
         no = self._accept("not")
         if self._accept("in"):
             self._expect("(")
@@ -266,7 +263,7 @@ class _Parser:
             self._refuse(f"expected {there}")
         else:
             test = Test(name, position, "is true")
-        return Not(test) if no else test
+        return Junction("not", (test,)) if no else test
 
     def _values(self, most: int = MAX_CHARACTERS) -> tuple[tuple[Value, ...], tuple[int, ...]]:
         values, positions = [], []

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from sys import getsizeof
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, assert_never
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,9 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.conditions import Where
-from vocabtool.search.fusion import Candidates
+from vocabtool.search.fusion import Candidates, Places
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among, mask_of
 from vocabtool.tokenization.words import Words
-
-if TYPE_CHECKING:
-    from vocabtool.search.conditions import Where
-    from vocabtool.search.fusion import Candidates, Places
 
 MAX_COMPARED: Final = 100  # documents with all parts of a joined word
 MAX_REMEMBERED: Final = 1 << 16  # words; then the cache is cleared

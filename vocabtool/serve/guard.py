@@ -32,7 +32,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from vocabtool.choices import Access
 from vocabtool.errors import InvalidCondition, InvalidFile, VocabtoolError, reading
-from vocabtool.search.conditions import Condition, Junction, Not, Test, parse
+from vocabtool.search.conditions import Condition, Junction, Test, parse
 from vocabtool.serve import problems
 from vocabtool.serve.problems import LOG, NotReady, ServeError
 from vocabtool.system.own_files import from_json, whole_file
@@ -318,8 +318,6 @@ def check_condition(where: str) -> None:
     left: list[Condition] = [parse(where)]
     while left:
         match left.pop():
-            case Not(condition):
-                left.append(condition)
             case Junction(_, conditions):
                 left += conditions
             case Test() as test:
