@@ -26,7 +26,7 @@ from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.index.condition_sql import rows_where
 from vocabtool.index.database import Database, DatabaseWriter, Documents, column, text_hash
-from vocabtool.index.documents import MAX_FIELDS, id_in_utf8, union, values_of
+from vocabtool.index.documents import MAX_FIELDS, union, values_of
 from vocabtool.index.folder import (
     KEYWORDS,
     VECTORS,
@@ -199,10 +199,6 @@ class Snapshot(MaskStore):
     ) -> dict[str, ValueCounts]:
         rows = self.keywords.rows_with_any(terms, among) if terms else np.flatnonzero(among)
         return {name: self.column(name).count(rows, limit) for name in names}
-
-    def row_of(self, id_: str) -> int | None:
-        held = id_in_utf8(id_)
-        return self.rows_of([held]).get(held)
 
     def fetch_stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
         """Return (row, [text, value of each kept field]) for each id that exists."""

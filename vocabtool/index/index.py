@@ -313,7 +313,7 @@ class Index:
         return self._snapshot.manifest.live
 
     def __contains__(self, id_: object) -> bool:
-        return isinstance(id_, str) and self._snapshot.row_of(id_) is not None
+        return isinstance(id_, str) and bool(self._snapshot.rows_of([id_in_utf8(id_)]))
 
     @property
     def manifest(self) -> Manifest:
@@ -362,11 +362,7 @@ class Index:
 
     def get(self, id_: str) -> Document | None:
         """Return the document with this id, or ``None``."""
-        snapshot = self._snapshot
-        row = snapshot.row_of(id_)
-        if row is None:
-            return None
-        return snapshot.documents.fetch_documents(np.array([row]))[0]
+        return next(iter(self.get_many([id_]).values()), None)
 
     def get_many(self, ids: Iterable[str]) -> dict[str, Document]:
         """Return a dictionary from id to document, in the order of ``ids``, without unknown ids."""
@@ -774,13 +770,13 @@ class Index:
         the errors of :meth:`search`.
         """
         snapshot = self._snapshot
-        row = snapshot.row_of(id_)
-        if row is None:
+        rows = [*snapshot.rows_of([id_in_utf8(id_)]).values()]
+        if not rows:
             raise NotFound(f"{self.name}: no document has the id {id_!r}")
         held = snapshot.manifest.calibration
         return find_similar(
             snapshot,
-            row,
+            rows[0],
             snapshot.mean_lengths[0],
             k=k,
             a=None if held is None else held.a,

@@ -21,7 +21,6 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import NotFound
 from vocabtool.index.contents import DocumentsChanged
 from vocabtool.index.database import text_hash
-from vocabtool.index.documents import id_in_utf8
 from vocabtool.index.folder import Manifest
 from vocabtool.index.model import CANDIDATES, Canaries, IndexModel, spread
 from vocabtool.index.raw_vectors import prepare
@@ -383,10 +382,6 @@ class PostgresStore:
         columns = ", ".join(("d.id", "d.text", *fields.values()))
         found = self._by_row(rows, f", {columns}")
         return [document_of(fields, id_, text, values) for id_, text, *values in found]
-
-    def row_of(self, id_: str) -> int | None:
-        held = id_in_utf8(id_)
-        return self.rows_of([held]).get(held)
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the row of each id that exists. Ids must be valid UTF-8."""
