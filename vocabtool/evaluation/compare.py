@@ -181,25 +181,24 @@ class HitRate:
 
 
 @dataclass(frozen=True, slots=True)
-class Recall:
-    """The mean recall@10 of vector search over a number of query vectors."""
-
-    mean: float
-    queries: int
-
-
-@dataclass(frozen=True, slots=True)
 class SelfCheck:
-    """The result of :func:`self_check`: the hit rate of each fusion method and kind of query."""
+    """The result of :func:`self_check`: the hit rate of each fusion method and kind of query.
+
+    ``recall``: the mean recall@10 of vector search, and the number of its query vectors; ``None``
+    without any.
+    """
 
     rates: tuple[HitRate, ...]
-    recall: Recall | None
+    recall: tuple[float, int] | None
     sample: int
     seed: int
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        return dict(to_json(self))
+        facts: dict[str, Any] = to_json(self)
+        if self.recall is not None:
+            facts["recall"] = dict(zip(("mean", "queries"), self.recall, strict=True))
+        return facts
 
 
 def self_check(
@@ -275,7 +274,9 @@ def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
     return [surface for _, surface in sorted(known, key=itemgetter(0))], unknown
 
 
-def measure_recall(snapshot: Snapshot, vectors: Vectors, metric: Metric) -> Recall | None:
+def measure_recall(
+    snapshot: Snapshot, vectors: Vectors, metric: Metric
+) -> tuple[float, int] | None:
     """Measure recall@10 of the index's vector search against exhaustive search.
 
     ``vectors``: query vectors from :func:`prepare`, shape (n, dim). Returns ``None`` if all of them
@@ -298,4 +299,4 @@ def measure_recall(snapshot: Snapshot, vectors: Vectors, metric: Metric) -> Reca
             tenth = float(exact.scores[-1])
             as_good = found.scores >= tenth - ALIKE * max(1.0, abs(tenth))
             shares.append(int(as_good.sum()) / len(exact.rows))
-    return Recall(float(np.mean(shares)), len(shares)) if shares else None
+    return (float(np.mean(shares)), len(shares)) if shares else None

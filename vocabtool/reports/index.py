@@ -327,7 +327,7 @@ def self_check_report(found: SelfCheck) -> Report:
     ]
     notes = notes_of(found.notes)
     if found.recall is not None:
-        share, queries = found.recall.mean, found.recall.queries
+        share, queries = found.recall
         notes.insert(0, f"recall@10 of the vector leg {share:.3f}, on {queries:,} queries")
     return Report(
         title="How often the index finds its own documents",
