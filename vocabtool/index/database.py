@@ -111,7 +111,8 @@ class Database:
         try:
             with self._lock:
                 if self._is_closed:
-                    raise VocabtoolError(f"{self.file}: the index is closed; open it again")
+                    index = self.file.parent.parent
+                    raise VocabtoolError(f"{index}: the index is closed; open it again")
                 if self._connection is None:
                     if not self.file.is_file():
                         raise NotFound(f"{self.file}: no such file")
