@@ -33,9 +33,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, TypeGuard, TypeVar
 
@@ -372,7 +371,15 @@ def _read_tekken(document: Any, source: Source) -> Findings:
     if names.distinct < room:
         raise InvalidFile("two special tokens are the same")
     kept = _in_order(listed[: size - room], "vocab", "token_bytes")
-    tokens = ByteStrings.of(chain(names, _decode(kept, "vocab: token_bytes of item")))
+    tokens = list(names)
+    for number, text in enumerate(kept):
+        try:
+            tokens.append(binascii.a2b_base64(text, strict_mode=True))
+        except ValueError as error:
+            what = f"vocab: token_bytes of item {number:,} is {show(text)!r}"
+            raise InvalidFile(f"{what}, wanted base64: {error}") from error
+        if not text:
+            raise InvalidFile(f"vocab: token_bytes of item {number:,} is empty, wanted base64")
     notes = [f"byte-level BPE of Mistral, version {version}"]
     if special:
         notes.append(f"special tokens, {len(special):,}: {show_some(special)}")
@@ -381,7 +388,8 @@ def _read_tekken(document: Any, source: Source) -> Findings:
     if len(listed) > len(kept):
         notes.append(f"the model uses the first {len(kept):,} of its {len(listed):,} tokens")
     ids = np.arange(size, dtype=np.int64)
-    return word_list.byte_tokens(source, tokens, ids, "special_tokens and vocab", *notes)
+    place = "special_tokens and vocab"
+    return word_list.byte_tokens(source, ByteStrings.of(tokens), ids, place, *notes)
 
 
 def _count(config: dict[str, Any], key: str, most: int) -> int:
@@ -403,18 +411,6 @@ def _in_order(listed: list[Any], what: str, key: str) -> list[Any]:
 
 
 TEKKEN: Final = JsonReader("Mistral tekken.json", _recognise_tekken, _read_tekken)
-
-
-def _decode(encoded: Iterable[object], what: str) -> Iterator[bytes]:
-    for number, text in enumerate(encoded):
-        try:
-            token = binascii.a2b_base64(text, strict_mode=True)  # type: ignore[arg-type] # refused below
-        except (ValueError, TypeError) as error:
-            got = repr(show(text)) if isinstance(text, str) else "not a text"
-            raise InvalidFile(f"{what} {number:,} is {got}, wanted base64: {error}") from error
-        if not token:
-            raise InvalidFile(f"{what} {number:,} is empty, wanted base64")
-        yield token
 
 
 # TensorFlow.js.
