@@ -246,12 +246,15 @@ def _join(
         ids = ids[: len(entries)]
         if ids and not (ids[0] in word_list.INT64 and ids[-1] in word_list.INT64):
             raise InvalidFile(f"ids from {ids[0]} to {ids[-1]} do not fit into 64-bit integers")
-    if ids is not None and len(ids) != len(entries):
-        raise InvalidFile(f"{len(entries):,} entries but {len(ids):,} ids")
+    numbered: tuple[ByteStrings, int, NDArray[np.int64] | None]
+    if isinstance(ids, np.ndarray) and len(ids) != len(entries):
+        numbered = (entries, 0, ids)  # refused when the table is described
+    else:
+        numbered = in_id_order(entries, ids)
     vocabulary = Vocabulary(
         words.name,
         "table",
-        *in_id_order(entries, ids),
+        *numbered,
         places=(words.place,),
         entry_type=entry_type,
         notes=caveats,

@@ -113,6 +113,8 @@ class TableDescriber:
     def _vocabulary(self, contents: TableContents, label: str) -> Vocabulary:
         table, words = contents.table, contents.words
         entries, place = words.stored, words.places[0]
+        if words.ids is not None and len(words.ids) != len(entries):
+            raise InvalidFile(f"{len(entries):,} entries but {len(words.ids):,} ids")
         vocabulary = replace(
             words,
             name=self._name(contents),
