@@ -40,7 +40,7 @@ def serving(
 ) -> Iterator[httpx.Client]:
     """Serve indexes; give a client when they are open. ``port``: 0 for a free one."""
     served = {name: ServedIndex(name, path) for name, path in folders.items()}
-    limits = options.get("protection", Protection()).limits
+    limits = options.get("protection", Protection())
     catalog = Catalog(served, writable=writable, waiting=limits.waiting)
     server = uvicorn.Server(settings(application(catalog, **options), port=port))
     thread = threading.Thread(target=server.run)

@@ -232,20 +232,6 @@ def test_where_is_refused_by_name(store: VocabtoolVectorStore) -> None:
         store.similarity_search("foo", where=None)
 
 
-def test_a_query_without_a_vector_is_told(folder: Path) -> None:
-    """Embeddings of somebody else make the vectors of queries, too, if they are passed."""
-    path = folder / "own"
-    VocabtoolVectorStore.from_texts(["foo"], Ones(), ids=["a"], path=path)
-    told = [
-        VocabtoolRetriever(index=path, embedding=each).invoke("foo")[0].metadata["_vocabtool"]
-        for each in (Ones(), None)
-    ]
-    assert [each["similarity"] for each in told] == [1, None]
-    assert told[0]["notes"] == []
-    (note,) = told[1]["notes"]
-    assert "only keywords were searched. Pass its vector" in note
-
-
 def test_a_filter_of_an_empty_index(folder: Path) -> None:
     """Nothing is found; but what no filter has is refused."""
     store = VocabtoolVectorStore.from_texts([], model(folder), path=folder / "index")

@@ -186,13 +186,8 @@ def test_unknown_words_travel_and_stay_out_of_prompts() -> None:
             assert found.get_content(mode) == "amber zebra"
 
 
-def test_a_query_without_a_vector_is_told_and_where_refused(store: VocabtoolVectorStore) -> None:
-    store.add([node(3)])
-    for given, notes in ((vector(3).tolist(), 0), (None, 1)):
-        query = asked(Mode.HYBRID, query_str="SKU-103", query_embedding=given)
-        (found,) = store.query(query).nodes or ()
-        told = found.metadata["_vocabtool"]["notes"]
-        assert sum("no vector" in each for each in told) == len(told) == notes
+def test_where_is_refused(store: VocabtoolVectorStore) -> None:
+    query = asked(Mode.HYBRID, query_str="SKU-103")
     with pytest.raises(TypeError, match=r"^where: pass the condition as filters"):
         store.query(query, where="id = 'x'")
     store.settings = {"where": "id = 'x'"}

@@ -9,8 +9,8 @@ from threading import Event
 import pytest
 
 from vocabtool.errors import NotFound
-from vocabtool.serve.problems import NotReady
-from vocabtool.serve.reads import FactCache
+from vocabtool.serve.answers import ServeError
+from vocabtool.serve.catalog import Catalog
 
 
 def test_once_for_each_version() -> None:
@@ -27,18 +27,18 @@ def test_once_for_each_version() -> None:
         return work
 
     async def ask() -> None:
-        kept = FactCache()
+        kept = Catalog({})
         first, same, newer, other = (
-            asyncio.create_task(kept.get(name, "stats", version, make(version)))
+            asyncio.create_task(kept.fact(name, "stats", version, make(version)))
             for name, version in (("a", 1), ("a", 1), ("a", 2), ("b", 3))
         )
         await asyncio.sleep(0)
         first.cancel()  # the others still wait for what it began
         go.set()
         assert [*await asyncio.gather(same, newer, other)] == [1, 1, 3]
-        assert await kept.get("a", "stats", 2, make(2)) == 2
-        assert await kept.get("a", "stats", 2, make(2)) == 2
-        assert await kept.get("a", "report", 2, make(4)) == 4
+        assert await kept.fact("a", "stats", 2, make(2)) == 2
+        assert await kept.fact("a", "stats", 2, make(2)) == 2
+        assert await kept.fact("a", "report", 2, make(4)) == 4
 
     asyncio.run(ask())
     assert sorted(made) == [1, 2, 3, 4]
@@ -51,19 +51,19 @@ def test_an_error_is_not_kept() -> None:
         raise NotFound("gone")
 
     async def ask() -> None:
-        kept = FactCache()
+        kept = Catalog({})
         for _ in range(2):
             with pytest.raises(NotFound):
-                await kept.get("a", "stats", 1, fail)
-        assert await kept.get("a", "stats", 1, lambda: 5) == 5
+                await kept.fact("a", "stats", 1, fail)
+        assert await kept.fact("a", "stats", 1, lambda: 5) == 5
 
     asyncio.run(ask())
 
 
 def test_what_is_long_ends_with_the_server() -> None:
     """It goes on until then."""
-    kept = FactCache()
+    kept = Catalog({})
     kept.go_on("words counted", 0.5)
     kept.stops = True
-    with pytest.raises(NotReady):
+    with pytest.raises(ServeError):
         kept.go_on("words counted", 0.5)

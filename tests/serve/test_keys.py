@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +20,7 @@ from click.testing import CliRunner
 from tests.builders.served import serving
 from vocabtool.cli.main import cli
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.serve.guard import KeyFile, Protection, make_key
+from vocabtool.serve.guard import Key, KeyFile, Protection, make_key
 
 SEARCH = "/v1/indexes/small/search"
 
@@ -122,28 +124,33 @@ def test_reread(file: Path) -> None:
     now = 0.0
     text = make_key(file, "a", "write")
     keys = KeyFile(file, clock=lambda: now)
-    assert keys.find(text) == keys.find(text)
-    assert keys.find(text + "x") is None
-    assert keys.find("") is None
+
+    def find(text: str) -> Key | None:
+        asyncio.run(keys.refresh())
+        return keys.find(text)
+
+    assert find(text) == find(text)
+    assert find(text + "x") is None
+    assert find("") is None
     other = make_key(file, "b", "read")
-    assert keys.find(other) is None  # not yet
+    assert find(other) is None  # not yet
     now = 1.0
-    found = keys.find(other)
+    found = find(other)
     assert found is not None
     assert (found.name, found.access) == ("b", "read")
     file.write_text("".join(file.read_text().splitlines(keepends=True)[1:]))
     now = 2.0
-    assert keys.find(text) is None
-    assert keys.find(other) == found
+    assert find(text) is None
+    assert find(other) == found
     content = file.read_bytes()
     for damage in (file.unlink, lambda: file.write_text("{")):
         damage()
         now += 1
         with pytest.raises(Exception, match="file of keys cannot be read"):
-            keys.find(other)
+            find(other)
     file.write_bytes(content)
     now += 1
-    assert keys.find(other) == found
+    assert find(other) == found
 
 
 def test_who_may_read(keyed: tuple[httpx.Client, str, str], client: httpx.Client) -> None:
@@ -232,3 +239,17 @@ def test_starts_for_others(small: Path, file: Path, options: list[str]) -> None:
         process.terminate()
         rest = process.communicate()[1]
     assert key not in rest
+
+
+def test_a_pipe_in_place_of_the_file(small: Path, file: Path) -> None:
+    """It is not read, so the server answers: it says that no key is valid."""
+    key = make_key(file, "a", "read")
+    times = iter(range(1_000))
+    keys = KeyFile(file, clock=lambda: next(times))
+    with serving({"small": small}, protection=Protection(keys=keys)) as client:
+        assert client.get("/v1/indexes", headers=bearer(key)).status_code == 200
+        file.unlink()
+        os.mkfifo(file)
+        refused = client.get("/v1/indexes", headers=bearer(key))
+        assert (refused.status_code, client.get("/health").status_code) == (503, 200)
+        assert "file of keys" in refused.json()["detail"]

@@ -21,8 +21,8 @@ from tests.cli.running import run
 from vocabtool import Document, Index, OovCounter, Vocabulary, Words
 from vocabtool.reports.oov import save_report
 from vocabtool.search.settings import Calibration
+from vocabtool.serve.answers import without_folders
 from vocabtool.serve.guard import REPORT_POLICY
-from vocabtool.serve.problems import without_folders
 from vocabtool.serve.reads import model_of
 from vocabtool.system.byte_strings import ByteStrings
 
@@ -67,6 +67,15 @@ def test_an_index(client: httpx.Client, folders: dict[str, Path]) -> None:
         "calibration": asdict(index.calibration),
         "fields": json.loads(json.dumps([asdict(each) for each in index.stats().fields])),
     }
+
+
+def test_head(client: httpx.Client) -> None:
+    """It answers as GET does, without the body."""
+    for path in ("/", "/health", "/v1/indexes/answers", "/v1/indexes/answers/documents/d1"):
+        answer, got = client.head(path), client.get(path)
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert answer.headers["content-length"] == str(len(got.content))
+    assert client.head("/v1/words").status_code == 405
 
 
 def test_indexes(client: httpx.Client, folders: dict[str, Path]) -> None:
@@ -262,34 +271,18 @@ def test_large_vocabulary(large: Large, prefix: str) -> None:
         ("PATCH", "indexes/a/documents/b", None, 405, "documents/b; allowed: DELETE, GET, PUT"),
         ("PUT", "words", {}, 405, "PUT is not allowed for /v1/words; allowed: POST"),
         ("GET", "indexes/other", None, 404, "no index 'other'; the indexes are answers"),
-        ("GET", "indexes/other/vocabulary", None, 404, "no index 'other'"),
-        ("GET", "indexes/other/report", None, 404, "no index 'other'"),
-        ("GET", "indexes/other/documents/d1", None, 404, "no index 'other'"),
         ("GET", "indexes/answers/documents/none", None, 404, "no document has the id 'none'"),
         ("GET", "indexes/plain/vocabulary", None, 404, "index 'plain' has no vocabulary"),
-        ("GET", "indexes/plain/report", None, 404, "index 'plain' has no vocabulary"),
         ("GET", "indexes/answers/vocabulary?limit=1001", None, 400, "query.limit"),
-        ("GET", "indexes/answers/vocabulary?limit=0", None, 400, "query.limit"),
         ("GET", "indexes/answers/vocabulary?offset=-1", None, 400, "query.offset"),
-        ("GET", "indexes/answers/vocabulary?offset=x", None, 400, "query.offset"),
         ("GET", f"indexes/answers/vocabulary?prefix={'a' * 201}", None, 400, "query.prefix"),
-        ("POST", "words", {"index": "other", "text": "a"}, 404, "no index 'other'"),
         ("POST", "words", {"index": "plain", "text": "a"}, 404, "has no vocabulary"),
         ("POST", "words", {"index": "answers"}, 400, "body.text"),
-        ("POST", "words", {"index": "answers", "text": 3}, 400, "body.text"),
         ("POST", "words", {"index": "answers", "text": "a" * 100_001}, 400, "body.text"),
-        (
-            "POST",
-            "words",
-            {"index": "answers", "text": "a", "more": 1},
-            400,
-            "body.more: there is no such member",
-        ),
-        ("POST", "oov", {"index": "other", "texts": ["a"]}, 404, "no index 'other'"),
+        ("POST", "words", {"more": 1}, 400, "body.more: there is no such member"),
         ("POST", "oov", {"index": "plain", "texts": ["a"]}, 404, "has no vocabulary"),
         ("POST", "oov", {"index": "answers", "texts": []}, 400, "body.texts"),
         ("POST", "oov", {"index": "answers", "texts": ["a"] * 1001}, 400, "body.texts"),
-        ("POST", "oov", {"index": "answers", "texts": "a"}, 400, "body.texts"),
     ],
 )
 def test_wrong_requests(

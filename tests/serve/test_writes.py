@@ -15,7 +15,6 @@ from urllib.parse import quote
 import httpx
 import numpy as np
 import pytest
-from starlette.responses import Response
 
 from tests.builders.served import serving, until
 from tests.builders.small_indexes import DIM, contents, document, made, temporary_folder, vector
@@ -23,7 +22,8 @@ from tests.conftest import ROOT
 from vocabtool import Document, Index, Writer
 from vocabtool.serve import writes
 from vocabtool.serve.application import ServeOptions
-from vocabtool.serve.guard import Limits, Protection
+from vocabtool.serve.catalog import Catalog
+from vocabtool.serve.guard import Protection
 
 DOCUMENTS = "/v1/indexes/small/documents"
 LINES = {"Content-Type": "application/x-ndjson"}
@@ -161,11 +161,9 @@ NO_ID = {"text": "t", "vector": [1] * DIM}
         ([row(10), b"{"], "body:2: not JSON"),
         ([row(10), b'{"id": "\xff", "text": ""}'], "body:2: not JSON in UTF-8"),
         ([row(10), b'{"id": "\\ud83d", "text": ""}'], "body:2: not JSON in UTF-8"),
-        ([b"[" * 10_000], "body:1: not JSON"),
         ([row(10), b"", ["x"]], "body:3: expected an object"),
         ([row(10), NO_ID], "body:2: no field 'id'"),
         ([{"id": True, "text": "t"}], "body:1: field 'id'"),
-        ([{"id": "", "text": "t"}], "body:1: field 'id'"),
         ([{"id": "x" * 1001, "text": "t"}], "body:1: field 'id'"),
         ([{"id": "x", "vector": [1] * DIM}], "body:1: no field 'text'"),
         ([{"id": "x", "text": 3, "vector": [1] * DIM}], "body:1: field 'text'"),
@@ -173,15 +171,12 @@ NO_ID = {"text": "t", "vector": [1] * DIM}
         ([{**NO_VECTOR, "vector": [1, 2]}], "body:1: the vector must have 4 numbers, got 2"),
         ([{**NO_VECTOR, "vector": "abcd"}], "body:1: field 'vector': expected a list"),
         ([{**NO_VECTOR, "vector": [1, 2, 3, 1e39]}], "body:1: field 'vector': contains NaN"),
-        ([b'{"id": "x", "text": "t", "vector": [1, 2, 3, NaN]}'], "body:1: not JSON"),
         ([row(10), row(11, n="many")], "body:2: the field 'n' contains whole numbers, got 'many'"),
         ([row(10, **{"": 1})], "body:1: the name of a field"),
         ([row(10, **{f"f{n}": n for n in range(257)})], "body:1: wanted at most 256 fields"),
         ([row(10), row(11, fields={"n": 1})], "body:2: 'n' is in the line and in its member"),
-        ([row(10, fields={"id": "y"})], "body:1: 'id' is in the line and in its member 'fields'"),
         ([{"id": "x", "fields": {"text": "t"}}], "body:1: 'text' is in the line and in its"),
         ([row(10), row(11, fields='{"n": 1}')], "body:2: member 'fields': expected an object"),
-        ([row(10, fields=None)], "body:1: member 'fields': expected an object"),
         ([], "the body has no document"),
     ],
 )
@@ -286,17 +281,17 @@ def test_one_worker_writes() -> None:
 def queue(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], threading.Event]:
     """The indexes of requests that arrived; their commits wait until the event is set."""
     arrived: list[str] = []
-    go, enqueue, commit = threading.Event(), writes.Writes._commit, writes._commit
+    go, enqueue, commit = threading.Event(), Catalog.write, writes._commit
 
-    async def count(self: writes.Writes, name: str, change: writes.Change) -> Response:
+    async def count(self: Catalog, name: str, function: Any) -> Any:
         arrived.append(name)
-        return await enqueue(self, name, change)
+        return await enqueue(self, name, function)
 
     def slowly(*given: Any) -> dict[str, int]:
         assert go.wait(60)
         return commit(*given)
 
-    monkeypatch.setattr(writes.Writes, "_commit", count)
+    monkeypatch.setattr(Catalog, "write", count)
     monkeypatch.setattr(writes, "_commit", slowly)
     return arrived, go
 
@@ -305,7 +300,7 @@ def test_requests_that_wait(folder: Path, queue: tuple[list[str], threading.Even
     """Each is a commit of its own; wrong ones are refused, and so is one too many."""
     arrived, go = queue
     requests = [row(20), row(21, n="many"), row(22), row(23)]
-    limited = Protection(limits=Limits(waiting=4))
+    limited = Protection(waiting=4)
     with (
         serving({"small": folder}, writable=True, protection=limited) as writer,
         ThreadPoolExecutor(4) as pool,

@@ -141,7 +141,7 @@ def serve_options(
     neither is given and other machines can reach the host.
     """
     from vocabtool.serve.application import ServeOptions
-    from vocabtool.serve.guard import LOOPBACK_HOSTS, KeyFile, Limits, Protection
+    from vocabtool.serve.guard import LOOPBACK_HOSTS, KeyFile, Protection
 
     host, keys, no_auth = (listening[name] for name in ("host", "api_keys", "no_auth"))
     if keys and no_auth:
@@ -155,7 +155,7 @@ def serve_options(
         raise click.UsageError(f"{what}: pass --api-keys FILE, or --no-auth to allow everybody")
     allowed = frozenset(name.lower() for name in listening["allowed_hosts"])
     protection = Protection(
-        limits=Limits(**limits),
+        **limits,
         keys=KeyFile(Path(keys)) if keys else None,
         hosts=allowed | LOOPBACK_HOSTS | {host} if allowed or is_local else None,
         origins=origins,

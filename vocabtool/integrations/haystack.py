@@ -35,7 +35,15 @@ from vocabtool.errors import InvalidCondition, NotFound
 from vocabtool.index.index import Index
 from vocabtool.index.writer import Writer
 from vocabtool.integrations import shared
-from vocabtool.integrations.shared import ALWAYS, NEVER, comparison, in_thread, join, refuse
+from vocabtool.integrations.shared import (
+    ALWAYS,
+    NEVER,
+    comparison,
+    in_thread,
+    join,
+    refuse,
+    with_async_methods,
+)
 
 POLICIES: Final[dict[DuplicatePolicy, OnExisting]] = {
     DuplicatePolicy.SKIP: "skip",
@@ -58,6 +66,7 @@ Filters = dict[str, Any]
 Meta = dict[str, Any]
 
 
+@with_async_methods
 class VocabtoolDocumentStore:
     """Documents in an index, for pipelines of Haystack. Every method also has an ``_async`` form.
 
@@ -255,19 +264,6 @@ class VocabtoolDocumentStore:
         values = [value for value in values if term in str(value).lower()]
         values.sort(key=lambda value: (str(value), type(value).__name__))
         return values[from_ : from_ + size], len(values)
-
-    count_documents_async = in_thread(count_documents)
-    filter_documents_async = in_thread(filter_documents)
-    write_documents_async = in_thread(write_documents)
-    delete_documents_async = in_thread(delete_documents)
-    delete_all_documents_async = in_thread(delete_all_documents)
-    delete_by_filter_async = in_thread(delete_by_filter)
-    update_by_filter_async = in_thread(update_by_filter)
-    count_documents_by_filter_async = in_thread(count_documents_by_filter)
-    count_unique_metadata_by_filter_async = in_thread(count_unique_metadata_by_filter)
-    get_metadata_fields_info_async = in_thread(get_metadata_fields_info)
-    get_metadata_field_min_max_async = in_thread(get_metadata_field_min_max)
-    get_metadata_field_unique_values_async = in_thread(get_metadata_field_unique_values)
 
     def _matching(self, filters: Filters | None) -> list[Stored]:
         """Return the documents of the newest commit that match the filters."""

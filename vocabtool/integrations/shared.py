@@ -106,6 +106,14 @@ def in_thread(method: Callable[..., Result]) -> Callable[..., Coroutine[Any, Any
     return run
 
 
+def with_async_methods(kind: type[Self]) -> type[Self]:
+    """Give a class an asynchronous form of each public method ``NAME``, called ``NAME_async``."""
+    for name, method in [*vars(kind).items()]:
+        if callable(method) and not name.startswith("_"):
+            setattr(kind, f"{name}_async", in_thread(method))
+    return kind
+
+
 # Metadata.
 
 

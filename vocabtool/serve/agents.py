@@ -6,6 +6,7 @@ are those of the HTTP API, with long texts cut. The tools only read.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -13,7 +14,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from inspect import cleandoc
 from math import isfinite
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NoReturn
 
 import orjson
 from fastapi import FastAPI
@@ -21,9 +22,15 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
-from pydantic import Field, ValidationError
-from starlette.exceptions import HTTPException
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    InputRequiredResult,
+    TextContent,
+    ToolAnnotations,
+)
+from pydantic import AnyUrl, Field, ValidationError
 from starlette.routing import Route
 
 import vocabtool
@@ -35,23 +42,27 @@ from vocabtool.keywords.cutter import text_in_utf8
 from vocabtool.reports.hits import extract, fields_outside
 from vocabtool.search.conditions import MAX_CHARACTERS
 from vocabtool.search.hits import Hit, Hits
-from vocabtool.serve import problems
-from vocabtool.serve.application import ServeOptions, serve, settings
-from vocabtool.serve.catalog import Catalog, document_of, known_words, note_search
-from vocabtool.serve.guard import Guard, Protection, check_condition
-from vocabtool.serve.observe import Metrics, Observer, observe_routes, print_logs
-from vocabtool.serve.problems import ServeError, faults_told, told_outside
-from vocabtool.serve.reads import FactCache, facts_of, words_of
-from vocabtool.serve.schemas import (
-    DEFAULT,
+from vocabtool.serve.answers import (
     MAX_DEPTH,
     MAX_NAME,
     MAX_QUERY,
     MAX_TEXT,
+    ServeError,
+    faults_told,
+    json_answer,
+    told_outside,
+)
+from vocabtool.serve.application import ServeOptions, serve, settings, watch
+from vocabtool.serve.catalog import Catalog, document_of, known_words, note_search
+from vocabtool.serve.guard import Protection, check_condition
+from vocabtool.serve.observe import print_logs
+from vocabtool.serve.reads import (
+    DEFAULT,
     IndexesAnswer,
     SearchAnswer,
     WordsAnswer,
-    json_answer,
+    facts_of,
+    words_of,
 )
 from vocabtool.system.messages import plural, tell
 
@@ -92,14 +103,93 @@ class DocumentPart:
     left: int
 
 
-@dataclass(frozen=True)
-class Tools:
-    """Methods that agents call as tools. Agents see the docstrings and argument types."""
+class AgentServer(MCPServer[None]):
+    """An MCP server that searches the indexes of a catalog.
 
-    catalog: Catalog
-    cache: FactCache
+    Agents see the docstrings and argument types of its tools.
+    """
 
-    async def open(self, name: str) -> tuple[str, Index]:
+    def __init__(self, catalog: Catalog) -> None:
+        @asynccontextmanager
+        async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
+            async with catalog.lifespan():
+                yield
+
+        self.catalog = catalog
+        functions = (self.search, self.get_document, self.unknown_words, self.list_indexes)
+        offered: list[Tool] = []
+        for function in functions:
+            tool = Tool.from_function(
+                function,
+                description=cleandoc(function.__doc__ or ""),
+                annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
+            )
+            model = tool.fn_metadata.arg_model
+            model.model_config["extra"] = "forbid"  # unknown arguments are refused
+            model.model_rebuild(force=True)
+            tool.parameters = model.model_json_schema(by_alias=True)
+            offered.append(tool)
+        super().__init__(
+            "vocabtool",
+            version=vocabtool.__version__,
+            instructions=INSTRUCTIONS,
+            lifespan=lifespan,
+            log_level="WARNING",
+            subscriptions=False,
+            tools=offered,
+        )
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool. Messages of errors do not contain the words that the SDK adds."""
+        try:
+            json.dumps([name, arguments], ensure_ascii=False).encode()
+        except ValueError as error:  # the answer could not be sent, if it quoted the argument
+            raise ToolError("the arguments are not Unicode: they have a lone surrogate") from error
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            cause = error.__cause__
+            if isinstance(cause, ValidationError):
+                if isinstance(error, UnexpectedToolError):
+                    raise
+                raise ToolError(faults_told([*cause.errors()])) from cause
+            if isinstance(cause, VocabtoolError | ValueError | TypeError):
+                raise ToolError(told_outside(cause)) from cause
+            raise
+
+    async def read_resource(
+        self, uri: AnyUrl | str, context: Context[None, Any] | None = None
+    ) -> NoReturn:
+        """Refuse to read a resource. The error of the SDK would send a long address back twice."""
+        raise MCPError(code=INVALID_PARAMS, message=f"there is no resource {str(uri)!a:.100}")
+
+    def http(self, protection: Protection) -> FastAPI:
+        """Return the application for streamable HTTP, including the endpoints for monitoring."""
+        app = self.streamable_http_app(
+            streamable_http_path=PATH,
+            json_response=True,
+            stateless_http=True,
+            max_request_body_size=protection.body,
+            # The guard checks the headers Host and Origin.
+            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        )
+
+        @asynccontextmanager
+        async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+            async with self.session_manager.run():
+                yield
+
+        # Not GET, which would ask for a stream: there are no messages to wait for.
+        route = Route(PATH, app, methods=["POST"])
+        outer = FastAPI(lifespan=lifespan, openapi_url=None, redirect_slashes=False, routes=[route])
+        watch(outer, self.catalog, protection)
+        return outer
+
+    # Tools.
+
+    async def _open(self, name: str) -> tuple[str, Index]:
         """Return the name of an index, and a copy of the index that stays at its commit.
 
         ``name`` may be empty if there is only one index.
@@ -154,7 +244,7 @@ class Tools:
             raise ValueError(f"{what}; pass a smaller k, and get more hits with offset")
         if where:
             check_condition(where)
-        name, opened = await self.open(index)
+        name, opened = await self._open(index)
 
         def run() -> CallToolResult:
             hits = opened.search(
@@ -179,10 +269,7 @@ class Tools:
                 query=replace(hits.query, words=hits.query.words[:MAX_WORDS]),
             )
             answer = {**short.to_dict(), "index": name, "commit": opened.manifest.commit}
-            return CallToolResult(
-                content=[TextContent(type="text", text="\n".join(lines))],
-                structured_content=orjson.loads(json_answer(answer).body),
-            )
+            return _result(answer, "\n".join(lines))
 
         return await self.catalog.run(run)
 
@@ -202,7 +289,7 @@ class Tools:
         `left` is the number of characters after this part. To go on, pass the offset after the last
         character of this part. A hit of search says at which character its excerpt begins.
         """
-        name, opened = await self.open(index)
+        name, opened = await self._open(index)
         document = await self.catalog.run(lambda: document_of(opened, name, id))
         length = len(document.text)
         if offset > length:
@@ -229,7 +316,7 @@ class Tools:
         pieces of these words, and the known words that are split into many pieces. The model cannot
         tell the meaning of such words, so search for them as they are written.
         """
-        name, opened = await self.open(index)
+        name, opened = await self._open(index)
 
         answer = await self.catalog.run(lambda: words_of(known_words(opened, name), text))
         distinct = {
@@ -239,7 +326,7 @@ class Tools:
         }
         return replace(answer, words=tuple(distinct.values())[:MAX_WORDS])
 
-    async def list_indexes(self) -> IndexesAnswer:
+    async def list_indexes(self) -> Annotated[CallToolResult, IndexesAnswer]:
         """List the indexes, each with its number of documents, its fields and its model.
 
         Fields are listed with frequent values, and may be used in `where` of search.
@@ -248,13 +335,22 @@ class Tools:
         for name, served in self.catalog.indexes.items():
             with suppress(VocabtoolError):  # the answer says why it is not open
                 await self.catalog.open(name)
-            answer = await facts_of(self.catalog, served, self.cache)
+            answer = await facts_of(self.catalog, served)
             fields = []
-            for field in (answer.fields or ())[:MAX_FIELDS]:
-                frequent = (replace(each, value=_cut(each.value)) for each in field.frequent)
+            for field in (answer["fields"] or ())[:MAX_FIELDS]:
+                frequent = (replace(count, value=_cut(count.value)) for count in field.frequent)
                 fields.append(replace(field, frequent=tuple(frequent)))
-            answers.append(replace(answer, fields=tuple(fields)))
-        return IndexesAnswer(indexes=tuple(answers))
+            answers.append({**answer, "fields": fields})
+        return _result({"indexes": answers})
+
+
+def _result(answer: Mapping[str, Any], text: str = "") -> CallToolResult:
+    """Return the result of a tool. ``text``: its form for people; by default, the JSON."""
+    content = json_answer(answer).body
+    text = text or bytes(content).decode()
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)], structured_content=orjson.loads(content)
+    )
 
 
 def _lines_of(
@@ -293,84 +389,6 @@ def _cut(value: Any) -> Any:
         return value
     text = text_in_utf8(str(value))
     return text if len(text) <= MAX_VALUE else text[:MAX_VALUE] + "…"
-
-
-class AgentServer(MCPServer[None]):
-    """An MCP server that searches the indexes of a catalog."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        @asynccontextmanager
-        async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
-            async with catalog.lifespan():
-                yield
-
-        self.catalog = catalog
-        tools = Tools(catalog, FactCache())
-        functions = (tools.search, tools.get_document, tools.unknown_words, tools.list_indexes)
-        offered: list[Tool] = []
-        for function in functions:
-            tool = Tool.from_function(
-                function,
-                description=cleandoc(function.__doc__ or ""),
-                annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
-            )
-            model = tool.fn_metadata.arg_model
-            model.model_config["extra"] = "forbid"  # unknown arguments are refused
-            model.model_rebuild(force=True)
-            tool.parameters = model.model_json_schema(by_alias=True)
-            offered.append(tool)
-        super().__init__(
-            "vocabtool",
-            version=vocabtool.__version__,
-            instructions=INSTRUCTIONS,
-            lifespan=lifespan,
-            log_level="WARNING",
-            subscriptions=False,
-            tools=offered,
-        )
-
-    async def call_tool(
-        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
-    ) -> CallToolResult | InputRequiredResult:
-        """Call a tool. Messages of errors do not contain the words that the SDK adds."""
-        try:
-            return await super().call_tool(name, arguments, context)
-        except ToolError as error:
-            cause = error.__cause__
-            if isinstance(cause, ValidationError):
-                if isinstance(error, UnexpectedToolError):
-                    raise
-                raise ToolError(faults_told([*cause.errors()])) from cause
-            if isinstance(cause, VocabtoolError | ValueError | TypeError):
-                raise ToolError(told_outside(cause)) from cause
-            raise
-
-    def http(self, protection: Protection) -> FastAPI:
-        """Return the application for streamable HTTP, including the endpoints for monitoring."""
-        app = self.streamable_http_app(
-            streamable_http_path=PATH,
-            json_response=True,
-            stateless_http=True,
-            max_request_body_size=protection.limits.body,
-            # The guard checks the headers Host and Origin.
-            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-        )
-
-        @asynccontextmanager
-        async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-            async with self.session_manager.run():
-                yield
-
-        metrics = Metrics(self.catalog)
-        # Not GET, which would ask for a stream: there are no messages to wait for.
-        route = Route(PATH, app, methods=["POST"])
-        outer = FastAPI(lifespan=lifespan, openapi_url=None, redirect_slashes=False, routes=[route])
-        outer.include_router(observe_routes(self.catalog, metrics))
-        for kind in (HTTPException, VocabtoolError):
-            outer.add_exception_handler(kind, problems.of_error)
-        outer.add_middleware(Guard, protection=protection)
-        outer.add_middleware(Observer, metrics=metrics)  # the last is outermost
-        return outer
 
 
 def run(options: ServeOptions, *, http: bool) -> None:

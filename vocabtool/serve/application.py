@@ -1,7 +1,6 @@
 """The HTTP server: its application, the search page, and how uvicorn runs it.
 
-FastAPI uses the models in ``schemas.py`` to check requests and to write the OpenAPI document. The
-page uses no library and needs no build step: the files in ``page/`` are sent unchanged.
+The page uses no library and needs no build step: the files in ``page/`` are sent unchanged.
 
 Several worker processes accept connections on the same socket. Each worker opens the indexes
 itself. The workers share the memory of read-only mapped files.
@@ -9,7 +8,6 @@ itself. The workers share the memory of read-only mapped files.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import socket
@@ -36,12 +34,12 @@ from uvicorn.supervisors import Multiprocess
 
 import vocabtool
 from vocabtool.errors import VocabtoolError
-from vocabtool.serve import problems
+from vocabtool.serve import answers
 from vocabtool.serve.catalog import Catalog, ServedIndex
 from vocabtool.serve.guard import Guard, Protection
 from vocabtool.serve.observe import Metrics, Observer, observe_routes, print_logs
-from vocabtool.serve.reads import FactCache, read_routes
-from vocabtool.serve.writes import Writes
+from vocabtool.serve.reads import read_routes
+from vocabtool.serve.writes import write_routes
 from vocabtool.system.messages import tell
 
 BACKLOG: Final = 2048  # connections that wait to be accepted
@@ -59,8 +57,7 @@ class Application(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            document = super().openapi()
-            problems.describe(document, has_keys=self.state.protection.keys is not None)
+            answers.describe(super().openapi(), has_keys=self.state.has_keys)
         return super().openapi()
 
 
@@ -72,15 +69,11 @@ def application(
     ``log_texts``: whether logs may contain queries.
     """
     protection = protection or Protection()
-    writes = Writes(catalog)
-    cache = FactCache()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with catalog.lifespan():
             yield
-            await asyncio.to_thread(writes.close)
-            cache.stops = True
 
     app = Application(
         title="vocabtool",
@@ -92,9 +85,22 @@ def application(
         openapi_url="/openapi.json",
         redirect_slashes=False,  # or the header Host decides where to
     )
-    app.state.protection = protection
-    for kind in (RequestValidationError, HTTPException, VocabtoolError):
-        app.add_exception_handler(kind, problems.of_error)
+    app.state.has_keys = protection.keys is not None
+    app.add_exception_handler(RequestValidationError, answers.of_error)
+    app.include_router(write_routes(catalog))
+    app.include_router(read_routes(catalog))
+    page = files("vocabtool.serve").joinpath("page")
+    app.router.routes += [file_route(file.name, file.read_bytes()) for file in page.iterdir()]
+    watch(app, catalog, protection, log_texts=log_texts)
+    return app
+
+
+def watch(
+    app: FastAPI, catalog: Catalog, protection: Protection, *, log_texts: bool = False
+) -> None:
+    """Add to an application what all servers have: its guard, logs, metrics and problems."""
+    for kind in (HTTPException, VocabtoolError):
+        app.add_exception_handler(kind, answers.of_error)
     app.add_middleware(Guard, protection=protection)
     if protection.origins:
         app.add_middleware(
@@ -104,14 +110,9 @@ def application(
             allow_headers=("Authorization", "Content-Type"),
             expose_headers=("Retry-After",),
         )
-    app.include_router(writes.routes())
-    app.include_router(read_routes(catalog, cache))
-    page = files("vocabtool.serve").joinpath("page")
-    app.router.routes += [file_route(file.name, file.read_bytes()) for file in page.iterdir()]
     metrics = Metrics(catalog)
     app.include_router(observe_routes(catalog, metrics))
     app.add_middleware(Observer, metrics=metrics, log_texts=log_texts)  # the last is outermost
-    return app
 
 
 def file_route(name: str, content: bytes) -> Route:
@@ -165,7 +166,7 @@ class ServeOptions:
     def catalog(self) -> Catalog:
         """Return the catalog of one process. No index is open yet."""
         indexes = {name: ServedIndex(name, folder) for name, folder in self.indexes.items()}
-        waiting = self.protection.limits.waiting
+        waiting = self.protection.waiting
         return Catalog(indexes, self.model, waiting=waiting, writable=self.writable)
 
     def application(self) -> FastAPI:
@@ -248,6 +249,6 @@ class Workers(Multiprocess):
 
     def terminate_all(self) -> None:
         """End the workers. Close the sockets, so that no new connection waits."""
-        for each in self.sockets:
-            each.close()
+        for listening in self.sockets:
+            listening.close()
         super().terminate_all()

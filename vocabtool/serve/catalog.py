@@ -1,4 +1,4 @@
-"""The indexes that a server has open, and the threads that search them.
+"""The indexes that a server has open, and the threads that search and change them.
 
 Indexes are opened in a thread, so that ``/health`` answers at once. The server looks for new
 commits every ``REFRESH_SECONDS``. A search reads one commit from beginning to end.
@@ -7,6 +7,7 @@ commits every ``REFRESH_SECONDS``. A search reads one commit from beginning to e
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -21,8 +22,7 @@ from vocabtool.documents.batch import Document
 from vocabtool.errors import NoVocabulary
 from vocabtool.index.index import Index
 from vocabtool.search.hits import Hits
-from vocabtool.serve.problems import LOG, NotReady, ServeError, without_folders
-from vocabtool.serve.schemas import MAX_NAME
+from vocabtool.serve.answers import LOG, MAX_NAME, ServeError, not_ready, without_folders
 from vocabtool.tokenization.words import Words
 
 REFRESH_SECONDS: Final = 0.5
@@ -90,9 +90,9 @@ class ServedIndex:
         return "loading" if self.problem == OPENING else "failed"
 
     def ready_index(self) -> Index:
-        """Return the index. Raises :class:`NotReady` if it is not open."""
+        """Return the index. Raises :class:`ServeError` if it is not open."""
         if self.index is None:
-            raise NotReady(f"index {self.name!r}: {self.problem}; try again")
+            raise not_ready(f"index {self.name!r}: {self.problem}; try again")
         return self.index
 
     def open(self, model: Mapping[str, Any]) -> None:
@@ -142,6 +142,7 @@ class Catalog:
     - ``waiting``: number of requests that may wait for a thread, and of writes that may wait for
       an index; further requests are refused.
     - ``writable``: whether requests may change the indexes.
+    - ``stops``: whether the server is stopping.
     """
 
     indexes: Mapping[str, ServedIndex]
@@ -149,11 +150,16 @@ class Catalog:
     threads: int = THREADS
     waiting: int = 64
     writable: bool = False
+    stops: bool = False
 
     def __post_init__(self) -> None:
         self._running: set[Future[Any]] = set()
         self._pool = ThreadPoolExecutor(self.threads, "vocabtool-search")
         self._opener = ThreadPoolExecutor(1, "vocabtool-open")
+        # Each index has one thread that writes.
+        self._writers = {name: ThreadPoolExecutor(1, "vocabtool-write") for name in self.indexes}
+        self._writes = Counter[str]()  # requests that wait to be written, by index
+        self._facts: dict[tuple[str, str], tuple[object, asyncio.Future[Any]]] = {}
 
     def find(self, name: str) -> ServedIndex:
         """Return the index with this name. Raises :class:`ServeError` if there is none."""
@@ -167,8 +173,7 @@ class Catalog:
     async def open(self, name: str) -> Index:
         """Return an index. If it is not open, open it first.
 
-        Raises :class:`ServeError` if no index has the name, and :class:`NotReady` if the index
-        cannot be opened.
+        Raises :class:`ServeError` if no index has the name, or if the index cannot be opened.
         """
         served = self.find(name)
         if served.index is None:
@@ -197,9 +202,39 @@ class Catalog:
         work.add_done_callback(self._running.discard)
         return await asyncio.wrap_future(work)
 
+    async def write(self, name: str, function: Callable[[], Result]) -> Result:
+        """Run a function that changes an index, after the changes that wait already.
+
+        Raises :class:`ServeError` if too many wait.
+        """
+        if self._writes[name] >= self.waiting:
+            what = f"{self._writes[name]} requests are waiting to be written; try again"
+            raise ServeError(what, HTTPStatus.TOO_MANY_REQUESTS)
+        self._writes[name] += 1
+        try:
+            return await asyncio.wrap_future(self._writers[name].submit(function))
+        finally:
+            self._writes[name] -= 1
+
+    async def fact(self, index: str, what: str, version: object, make: Callable[[], Any]) -> Any:
+        """Return the result of ``make`` for this version of an index. The result is kept.
+
+        If the result for another version is being computed, wait for that result and return it.
+        """
+        kept = self._facts.get((index, what))
+        if kept is None or (kept[1].done() and (kept[0] != version or kept[1].exception())):
+            work = asyncio.get_running_loop().run_in_executor(None, make)
+            kept = self._facts[index, what] = version, work
+        return await asyncio.shield(kept[1])  # other requests may wait for it
+
+    def go_on(self, *_: object) -> None:
+        """Raise :class:`ServeError` if the server is stopping."""
+        if self.stops:
+            raise not_ready("the server is stopping")
+
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        """Keep the indexes open until the ``with`` block ends. Then wait for running functions."""
+        """Keep the indexes open until the ``with`` block ends. Then finish what runs and waits."""
         opening = asyncio.create_task(self.keep_open())
         try:
             yield
@@ -207,6 +242,9 @@ class Catalog:
             opening.cancel()
             with suppress(asyncio.CancelledError):
                 await opening
+            self.stops = True
+            for writer in self._writers.values():
+                await asyncio.to_thread(writer.shutdown)
             await asyncio.to_thread(self._opener.shutdown, cancel_futures=True)
             await asyncio.to_thread(self._pool.shutdown)
 
@@ -214,8 +252,8 @@ class Catalog:
         """Open all indexes, and pick up new commits until this task is cancelled."""
         loop = asyncio.get_running_loop()
         while True:
-            for each in self.indexes.values():
-                await loop.run_in_executor(self._opener, each.refresh, self.model)
+            for served in self.indexes.values():
+                await loop.run_in_executor(self._opener, served.refresh, self.model)
             await asyncio.sleep(REFRESH_SECONDS)
 
 

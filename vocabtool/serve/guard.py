@@ -21,11 +21,12 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from http import HTTPStatus
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from starlette.requests import ClientDisconnect, Request
@@ -33,8 +34,8 @@ from starlette.requests import ClientDisconnect, Request
 from vocabtool.choices import Access
 from vocabtool.errors import InvalidCondition, InvalidFile, VocabtoolError, reading
 from vocabtool.search.conditions import Condition, Junction, Test, parse
-from vocabtool.serve import problems
-from vocabtool.serve.problems import LOG, NotReady, ServeError
+from vocabtool.serve import answers
+from vocabtool.serve.answers import LOG, ServeError, not_ready
 from vocabtool.system.own_files import from_json, whole_file
 
 if TYPE_CHECKING:
@@ -82,8 +83,14 @@ DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
-    """Limits of each process of a server. Every value is a maximum.
+class Protection:
+    """Who may send requests, and the limits of each process of a server.
+
+    - ``keys``: the valid keys; ``None`` if no key is needed.
+    - ``hosts``: allowed values of the header ``Host``, in lower case, without port; ``None``: all.
+    - ``origins``: other sites whose pages may send requests, such as ``https://example.org``.
+
+    Every limit is a maximum:
 
     - ``body``: bytes of the body of a request.
     - ``documents_body``: bytes of the body of a request that adds documents.
@@ -93,27 +100,15 @@ class Limits:
     - ``writing_seconds``: time of a request that writes.
     """
 
+    keys: KeyFile | None = None
+    hosts: frozenset[str] | None = None
+    origins: tuple[str, ...] = ()
     body: int = 1 << 20
     documents_body: int = 16 << 20
     bodies: int = 128 << 20
     waiting: int = 64
     seconds: float = 30
     writing_seconds: float = 300
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Protection:
-    """Who may send requests, and the limits of requests.
-
-    - ``keys``: the valid keys; ``None`` if no key is needed.
-    - ``hosts``: allowed values of the header ``Host``, in lower case, without port; ``None``: all.
-    - ``origins``: other sites whose pages may send requests, such as ``https://example.org``.
-    """
-
-    limits: Limits = field(default_factory=Limits)
-    keys: KeyFile | None = None
-    hosts: frozenset[str] | None = None
-    origins: tuple[str, ...] = ()
 
 
 class Guard:
@@ -128,12 +123,14 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limits, method, path = self._protection.limits, scope["method"], scope["path"]
+        limits, method, path = self._protection, scope["method"], scope["path"]
         # Whatever is not known to read only needs a key for writing.
         writes = method not in ("GET", "HEAD", "OPTIONS") and not (
             method == "POST" and READING.fullmatch(path)
         )
         seconds = limits.writing_seconds if writes else limits.seconds
+        if method == "HEAD":  # whoever answers GET answers HEAD; uvicorn leaves the body out
+            scope["method"] = "GET"
         body = bytearray()
         is_read = is_passed_on = has_started = False
 
@@ -155,6 +152,7 @@ class Guard:
             nonlocal has_started
             if message["type"] == "http.response.start":
                 has_started = True
+                scope["method"] = method
                 headers = [*message.get("headers", ())]
                 if not is_read:  # or uvicorn would read the rest of an endless body
                     headers.append((b"connection", b"close"))
@@ -163,31 +161,31 @@ class Guard:
                 message["headers"] = headers
             await send(message)
 
-        error: Exception
         try:
             async with asyncio.timeout(seconds) as timer:
-                request_headers = self._admit(scope, writes=writes)
+                request_headers = await self._admit(scope, writes=writes)
                 await self._read(scope, receive_piece, request_headers, body)
                 await self._app(scope, receive_body, answer)
             return
         except ClientDisconnect:
             return
-        except TimeoutError as raised:
-            message = f"the request took more than {seconds:g} seconds; ask for less"
-            status = HTTPStatus.GATEWAY_TIMEOUT if is_read else HTTPStatus.REQUEST_TIMEOUT
-            error = ServeError(message, status) if timer.expired() else raised
         except Exception as raised:  # noqa: BLE001 - an answer that shows nothing of it
-            error = raised
+            error: Exception = raised
+            if isinstance(raised, TimeoutError) and timer.expired():
+                error = ServeError(
+                    f"the request took more than {seconds:g} seconds; ask for less",
+                    HTTPStatus.GATEWAY_TIMEOUT if is_read else HTTPStatus.REQUEST_TIMEOUT,
+                )
         finally:
             self._body_bytes -= len(body)
-        refusal = problems.of_error(Request(scope), error)
+        refusal = answers.of_error(Request(scope), error)
         if has_started:
             return  # uvicorn closes the connection
         if not is_read:
             await _discard(receive_piece, limits.documents_body)
         await refusal(scope, receive, answer)
 
-    def _admit(self, scope: Scope, *, writes: bool) -> dict[bytes, str]:
+    async def _admit(self, scope: Scope, *, writes: bool) -> dict[bytes, str]:
         """Check host, origin and key, and return the headers by name.
 
         Raises :class:`ServeError` if a check fails, or if, for example, ``host`` occurs twice.
@@ -212,6 +210,7 @@ class Guard:
                 what = f"origin {origin!r:.100} is not allowed; start the server with --cors ORIGIN"
                 raise ServeError(what, HTTPStatus.FORBIDDEN)
         if protection.keys is not None and (path in KEYED or path.startswith("/v1/")):
+            await protection.keys.refresh()
             key = protection.keys.admit(headers.get(b"authorization", ""), writes=writes)
             scope.setdefault("state", {})["key"] = key.name
         return headers
@@ -223,7 +222,7 @@ class Guard:
 
         Raises :class:`ServeError` if a check fails.
         """
-        limits, kind = self._protection.limits, headers.get(b"content-type", "")
+        limits, kind = self._protection, headers.get(b"content-type", "")
         adds_documents = scope["method"] == "POST" and DOCUMENTS.fullmatch(scope["path"])
         most = limits.documents_body if adds_documents else limits.body
         too_large = ServeError(
@@ -425,13 +424,14 @@ class KeyFile:
         self._clock = clock
         self._problem = False
         self._checked = clock()
+        self._seen: tuple[int, int, int] | None = None
         self._read()
 
     def admit(self, authorization: str, *, writes: bool) -> Key:
         """Return the key in a header ``Authorization``.
 
         Raises :class:`ServeError` if the key is missing or invalid, or if it may only read and
-        ``writes`` is true. Raises :class:`NotReady` while the file is missing or damaged.
+        ``writes`` is true, or while the file is missing or damaged.
         """
         realm = 'Bearer realm="vocabtool"'
         scheme, _, text = authorization.partition(" ")
@@ -450,23 +450,28 @@ class KeyFile:
             raise ServeError(what, HTTPStatus.FORBIDDEN, WWW_Authenticate=header)
         return key
 
-    def find(self, text: str) -> Key | None:
-        """Return the key that a client sent as ``text``, or ``None`` if it is not valid.
+    async def refresh(self) -> None:
+        """Read the file in a thread if it has changed, at most once a second.
 
-        Hashes are compared in constant time. Raises :class:`NotReady` while the file is missing or
-        damaged.
+        An error is logged, and no key is valid then.
         """
         if self._clock() - self._checked >= REREAD_SECONDS:
+            self._checked = self._clock()
             try:
-                if self._state() != self._seen or self._problem:
-                    self._read()
+                await asyncio.to_thread(self._read)
             except (VocabtoolError, OSError) as error:
                 if not self._problem:
                     LOG.error("no key is valid: %s", error)
                 self._problem = True
-            self._checked = self._clock()
+
+    def find(self, text: str) -> Key | None:
+        """Return the key that a client sent as ``text``, or ``None`` if it is not valid.
+
+        Hashes are compared in constant time. Raises :class:`ServeError` while the file is missing
+        or damaged.
+        """
         if self._problem:
-            raise NotReady("the file of keys cannot be read; the log of the server says why")
+            raise not_ready("the file of keys cannot be read; the log of the server says why")
         digest, match = _digest(text), None
         for key in self._keys:
             if compare_digest(key.sha256, digest):
@@ -474,12 +479,16 @@ class KeyFile:
         return match
 
     def _read(self) -> None:
-        with reading(str(self._path)):
-            self._seen = self._state()  # before the content: a later change is seen
-            with self._path.open("rb") as file:
+        # Opening a pipe would wait for its other end.
+        with (
+            reading(str(self._path)),
+            os.fdopen(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file,
+        ):
+            status = os.fstat(file.fileno())
+            if not S_ISREG(status.st_mode):
+                raise InvalidFile("a file of keys must be a regular file")
+            seen = status.st_mtime_ns, status.st_size, status.st_ino
+            if seen != self._seen:
                 self._keys = decode_keys(file.read(MAX_FILE + 1))
+                self._seen = seen
         self._problem = False
-
-    def _state(self) -> tuple[int, int, int]:
-        status = self._path.stat()
-        return status.st_mtime_ns, status.st_size, status.st_ino

@@ -21,8 +21,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.responses import PlainTextResponse, Response
 
+from vocabtool.serve.answers import REFUSED, json_answer
 from vocabtool.serve.catalog import REQUEST_FACTS, Catalog, RequestFacts
-from vocabtool.serve.schemas import REFUSED, json_answer
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

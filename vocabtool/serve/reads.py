@@ -1,23 +1,29 @@
-"""Endpoints that read an index: searches, facts, documents, words, vocabulary and report."""
+"""Endpoints that read an index: searches, facts, documents, words, vocabulary and report.
+
+FastAPI uses the requests and answers here to check requests and to write the OpenAPI document.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any, Final
+from types import GenericAlias
+from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
+from fastapi import Query as Parameter
 from numpy.typing import NDArray
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import HTMLResponse, Response
 
+from vocabtool.choices import FUSIONS, Fusion, Phrases
 from vocabtool.documents.batch import Document
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats.files import split_kind
@@ -28,69 +34,252 @@ from vocabtool.oov.counter import OovCounter
 from vocabtool.reports.hits import hits_for_page
 from vocabtool.reports.oov import oov_report
 from vocabtool.reports.report import write
+from vocabtool.search.conditions import MAX_CHARACTERS
 from vocabtool.search.hits import Hits
 from vocabtool.search.settings import Settings
-from vocabtool.serve.catalog import (
-    Catalog,
-    ServedIndex,
-    document_of,
-    known_words,
-    note_search,
-)
-from vocabtool.serve.guard import check_condition
-from vocabtool.serve.problems import NotReady, ServeError, told_outside, wrong_arguments
-from vocabtool.serve.schemas import (
+from vocabtool.serve.answers import (
+    MAX_DEPTH,
+    MAX_NAME,
+    MAX_QUERY,
+    MAX_TEXT,
     REFUSED,
-    Entry,
-    IndexAnswer,
-    IndexesAnswer,
-    ManySearchAnswer,
-    ModelWord,
-    OovRequest,
-    SearchAnswer,
-    SearchRequest,
-    VocabularyAnswer,
-    WordsAnswer,
-    WordsRequest,
+    ServeError,
     json_answer,
+    told_outside,
+    wrong_arguments,
 )
+from vocabtool.serve.catalog import Catalog, ServedIndex, document_of, known_words, note_search
+from vocabtool.serve.guard import check_condition
 from vocabtool.tokenization.lookup import find_in_order, without_blanks
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import PREFIXES, Vocabulary, decode, plain, plain_strings, printable
 
 PAGE: Final = 100  # entries of a vocabulary by default
-OF_STATS: Final = tuple(  # not the paths of sources
-    {field.name for field in fields(IndexAnswer)} & {field.name for field in fields(IndexStats)}
+DEFAULT: Final = Settings()
+Name = Annotated[str, Field(max_length=MAX_NAME)]
+Query = Annotated[str, Field(max_length=MAX_QUERY)]
+Number = Annotated[float, Field(ge=-3.4e38, le=3.4e38)]  # as float32 has them
+NameList = Annotated[list[Name], Field(max_length=20)]
+Names = Annotated[
+    NameList,
+    BeforeValidator(
+        lambda given: given.split(",") if isinstance(given, str) else given,
+        json_schema_input_type=NameList | Annotated[str, Field(max_length=20 * MAX_NAME)],
+    ),
+]
+# fail_fast: a body of a million wrong elements is one error, not a million.
+Vector = Annotated[list[Number], Field(min_length=1, max_length=65_536, fail_fast=True)]
+
+
+class IdConvertor(PathConvertor):
+    """Matches the rest of a path, including line ends, in routes such as ``/{id:document}``."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("document", IdConvertor())
+
+
+class Strict(BaseModel):
+    """A request body that refuses unknown members and values of other types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class SearchRequest(Strict):
+    """A search with one query, or with several in ``queries``."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"query": "how to install Xapian", "k": 3, "explain": True},
+                {"queries": ["Xapian", "install"], "fusion": "rrf"},
+            ]
+        },
+    )
+
+    fusion: Fusion = Field(
+        DEFAULT.fusion, description="How vector and keyword hits are combined.", examples=[*FUSIONS]
+    )
+    a: float | None = Field(
+        None, ge=0, le=1, description="Weight of keyword search; null: the weight of the index."
+    )
+    boost: float = Field(
+        DEFAULT.boost,
+        ge=0,
+        le=1e6,
+        description="A word that the model does not know has the weight 1 + boost.",
+    )
+    code_boost: float = Field(
+        DEFAULT.code_boost,
+        ge=0,
+        le=1e6,
+        description="A whole identifier has at least the weight 1 + code_boost.",
+    )
+    k_rrf: int = Field(
+        DEFAULT.k_rrf, ge=1, le=1_000_000, description="Constant of reciprocal rank fusion."
+    )
+    depth: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_DEPTH,
+        description="Candidates of the vector search and of the keyword search; null: 100, or all "
+        "if the index has at most 2,000 documents.",
+    )
+    guarantee: bool = Field(
+        DEFAULT.guarantee, description="Rank documents with an identifier of the query first."
+    )
+    phrases: Phrases = Field(
+        DEFAULT.phrases, description="Whether a document must contain the quoted phrases."
+    )
+    literal: bool = Field(
+        DEFAULT.literal,
+        description="Search for -, OR, FIELD: and brackets as text, not as operators.",
+    )
+    query: str | None = Field(
+        None, max_length=MAX_QUERY, description="The query, which may contain operators."
+    )
+    queries: Annotated[list[Query], Field(fail_fast=True)] | None = Field(
+        None, min_length=1, max_length=100, description="Several queries, instead of one."
+    )
+    vector: Vector | None = Field(None, description="Your own vector of the query.")
+    vectors: Annotated[list[Vector], Field(fail_fast=True)] | None = Field(
+        None, max_length=100, description="Your own vectors, one for each of the queries."
+    )
+    k: int = Field(10, ge=1, le=1_000, description="Number of hits.")
+    where: str | None = Field(
+        None, max_length=MAX_CHARACTERS, description="A condition on fields, such as year >= 2020."
+    )
+    explain: bool = Field(False, description="Explain the words and the hits, with highlights.")
+    sort: Names = Field([], description="Fields by which candidates are sorted, such as year:desc.")
+    facets: Names = Field([], description="Fields whose values are counted.")
+    offset: int = Field(
+        0, ge=0, le=MAX_DEPTH, description="Number of hits before the first one to return."
+    )
+    group_by: Name | None = Field(
+        None, description="A field; only the best hit with each value is returned."
+    )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of ``Index.search``, except queries and vectors."""
+        return self.model_dump(exclude={"query", "queries", "vector", "vectors"})
+
+
+class WordsRequest(Strict):
+    """A text to split into words."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"index": "answers", "text": "How do I install Xapian?"}]},
+    )
+
+    index: Name = Field(description="The name of the index whose model makes the words.")
+    text: str = Field(max_length=MAX_TEXT, description="The text.")
+
+
+class OovRequest(Strict):
+    """Texts whose unknown words are to be counted."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"index": "answers", "texts": ["install Xapian", "install Debian"]}]
+        },
+    )
+
+    index: Name = Field(description="The name of the index whose model makes the words.")
+    texts: list[Annotated[str, Field(max_length=MAX_TEXT)]] = Field(
+        min_length=1, max_length=1_000, description="The texts."
+    )
+
+
+# Answers that are no dataclasses elsewhere.
+
+HITS: Final[dict[str, Any]] = {  # what `Hits.to_dict` returns
+    name: (hint, ...)
+    for name, hint in get_type_hints(Hits).items()
+    if name not in ("seconds", "kinds")
+}
+OF_COMMIT: Final[dict[str, Any]] = {"index": (str, ...), "commit": (int, ...)}
+SearchAnswer: Final = create_model(
+    "SearchAnswer",
+    __doc__="The result of a search: what `Hits` has, the index, and the number of the commit.",
+    **OF_COMMIT,
+    **HITS,
+)
+ManySearchAnswer: Final = create_model(
+    "ManySearchAnswer",
+    __doc__="The results of several queries, in their order. All are from one commit.",
+    results=(tuple[Hits, ...], ...),
+    **OF_COMMIT,
+)
+OF_STATS: Final = (  # not the paths of sources
+    *("documents", "deleted", "commit", "generation", "model", "kind", "dim", "metric", "dtype"),
+    *("language", "recall", "calibration", "searched_fields", "fields", "verified"),
+)
+IndexAnswer: Final = create_model(
+    "IndexAnswer",
+    __doc__="""An index.
+
+    - `status`: whether it can be searched.
+    - `problem`: why it cannot be searched; null if it can.
+    - `writable`: whether documents can be changed over HTTP.
+
+    All other members are null while the index is not open:
+
+    - `weight`: the weight a of keyword search by default.
+    - `can_encode`: whether a model makes the vectors of queries.
+    - `has_vocabulary`: whether the index has a vocabulary of known words.
+    - `model`: name of the model, without folders; null if the vectors are your own.
+    - all others: as in `IndexStats`.
+    """,
+    name=(str, ...),
+    status=(Literal["ready", "loading", "failed"], ...),
+    problem=(str | None, ...),
+    writable=(bool, ...),
+    weight=(float | None, None),
+    can_encode=(bool | None, None),
+    has_vocabulary=(bool | None, None),
+    **{
+        name: (hint | None, None)
+        for name, hint in get_type_hints(IndexStats).items()
+        if name in OF_STATS
+    },
+)
+IndexesAnswer: Final = create_model(
+    "IndexesAnswer",
+    __doc__="All served indexes, in the order of the command line.",
+    indexes=(GenericAlias(tuple, (IndexAnswer, ...)), ...),
 )
 
 
-@dataclass
-class FactCache:
-    """Computes facts about indexes once per commit. ``stops``: whether the server is stopping."""
+@dataclass(frozen=True, kw_only=True)
+class ModelWord:
+    """A word of a text, as the model looks it up.
 
-    stops: bool = False
-    _held: dict[tuple[str, str], tuple[object, asyncio.Future[Any]]] = field(default_factory=dict)
+    - ``start``, ``end``: its place in the text, in characters; null if it was not found there.
+    - ``pieces``: its subword pieces; null if the model has none.
+    """
 
-    async def get(self, index: str, what: str, version: object, make: Callable[[], Any]) -> Any:
-        """Return the result of ``make`` for this version of an index. The result is kept.
-
-        If the result for another version is being computed, wait for that result and return it.
-        """
-        held = self._held.get((index, what))
-        if held is None or (held[1].done() and (held[0] != version or held[1].exception())):
-            work = asyncio.get_running_loop().run_in_executor(None, make)
-            held = self._held[index, what] = version, work
-        return await asyncio.shield(held[1])  # other requests may wait for it
-
-    def go_on(self, *_: object) -> None:
-        """Raise :class:`NotReady` if the server is stopping."""
-        if self.stops:
-            raise NotReady("the server is stopping")
+    surface: str
+    start: int | None
+    end: int | None
+    known: bool
+    pieces: tuple[str, ...] | None
 
 
-def read_routes(catalog: Catalog, cache: FactCache) -> APIRouter:
-    """Return the endpoints. ``cache``: a cache for their answers."""
+@dataclass(frozen=True, kw_only=True)
+class WordsAnswer:
+    """The words of a text in their order. ``rule``: the steps that split a text into words."""
+
+    words: tuple[ModelWord, ...]
+    rule: tuple[str, ...]
+
+
+# Endpoints.
+
+
+def read_routes(catalog: Catalog) -> APIRouter:
+    """Return the endpoints."""
     routes = APIRouter(prefix="/v1", responses=REFUSED)
 
     @routes.post(
@@ -110,13 +299,13 @@ def read_routes(catalog: Catalog, cache: FactCache) -> APIRouter:
     @routes.get("/indexes", tags=["indexes"], response_model=IndexesAnswer)
     async def indexes() -> Response:
         """List the indexes with their facts."""
-        answers = [await facts_of(catalog, each, cache) for each in catalog.indexes.values()]
-        return json_answer(IndexesAnswer(indexes=tuple(answers)))
+        answers = [await facts_of(catalog, served) for served in catalog.indexes.values()]
+        return json_answer({"indexes": answers})
 
     @routes.get("/indexes/{name}", tags=["indexes"], response_model=IndexAnswer)
     async def index(name: str) -> Response:
         """Show the facts of an index."""
-        return json_answer(await facts_of(catalog, catalog.find(name), cache))
+        return json_answer(await facts_of(catalog, catalog.find(name)))
 
     @routes.get(
         "/indexes/{name}/documents/{id:document}",
@@ -148,26 +337,28 @@ def read_routes(catalog: Catalog, cache: FactCache) -> APIRouter:
 
         return await catalog.run(report)
 
-    @routes.get("/indexes/{name}/vocabulary", tags=["words"], response_model=VocabularyAnswer)
+    @routes.get("/indexes/{name}/vocabulary", tags=["words"], response_model=dict[str, Any])
     async def vocabulary(
         name: str,
         prefix: Annotated[
-            str, Query(max_length=200, description="The beginning of the entries.")
+            str, Parameter(max_length=200, description="The beginning of the entries.")
         ] = "",
-        offset: Annotated[int, Query(ge=0, le=1 << 32, description="Entries to skip.")] = 0,
+        offset: Annotated[int, Parameter(ge=0, le=1 << 32, description="Entries to skip.")] = 0,
         limit: Annotated[
-            int, Query(ge=1, le=1_000, description="Maximum number of entries.")
+            int, Parameter(ge=1, le=1_000, description="Maximum number of entries.")
         ] = PAGE,
     ) -> Response:
-        """List the entries of the model's vocabulary that begin with a prefix.
+        """List the entries of the model's vocabulary that begin with a prefix, sorted.
 
-        Markers of subword pieces do not count: `the` finds `▁the`.
+        Markers of subword pieces do not count: `the` finds `▁the`. The answer has `total` (the
+        number of all entries), `matching` (of those with the prefix), `offset`, and `entries`, each
+        with `id` and `text`, in which characters that cannot be printed are escaped.
         """
-        held = known_words(catalog.find(name).ready_index(), name).vocabulary
-        found = await cache.get(
-            name, "vocabulary", held.fingerprint, lambda: SortedVocabulary.of(held)
+        entries = known_words(catalog.find(name).ready_index(), name).vocabulary
+        in_order = await catalog.fact(
+            name, "vocabulary", entries.fingerprint, lambda: SortedVocabulary.of(entries)
         )
-        return json_answer(found.page(prefix, offset, limit))
+        return json_answer(in_order.page(prefix, offset, limit))
 
     @routes.get("/indexes/{name}/report", tags=["words"], response_class=HTMLResponse)
     async def report(name: str) -> Response:
@@ -178,12 +369,12 @@ def read_routes(catalog: Catalog, cache: FactCache) -> APIRouter:
 
         def make() -> bytes:
             page = BytesIO()
-            counted = contents.count_unknown(snapshot, cache.go_on, model=model_of(opened))
+            counted = contents.count_unknown(snapshot, catalog.go_on, model=model_of(opened))
             assert counted is not None  # noqa: S101 - it has a vocabulary
             write(oov_report(counted), page, "html")
             return page.getvalue()
 
-        return HTMLResponse(await cache.get(name, "report", snapshot.version, make))
+        return HTMLResponse(await catalog.fact(name, "report", snapshot.version, make))
 
     return routes
 
@@ -192,7 +383,7 @@ def answer(index: Index, name: str, request: SearchRequest) -> dict[str, Any]:
     """Run the search that a request describes. Return the answer as a dictionary for JSON."""
     if request.where is not None:
         check_condition(request.where)
-    asked = request.arguments()
+    arguments = request.arguments()
     as_json = hits_for_page if request.explain else Hits.to_dict
     commit = index.manifest.commit
     if request.queries is None:
@@ -200,49 +391,52 @@ def answer(index: Index, name: str, request: SearchRequest) -> dict[str, Any]:
             raise ServeError("'vectors' needs 'queries'; for a single query, pass 'vector'")
         vector = None if request.vector is None else np.asarray(request.vector, np.float32)
         with wrong_arguments():
-            found = index.search(request.query, vector=vector, **asked)
-        note_search([found])
-        return {**as_json(found), "index": name, "commit": commit}
+            hits = index.search(request.query, vector=vector, **arguments)
+        note_search([hits])
+        return {**as_json(hits), "index": name, "commit": commit}
     if request.query is not None or request.vector is not None or request.offset:
         raise ServeError("queries cannot be combined with query, vector or offset")
-    del asked["offset"]
+    del arguments["offset"]
     dim = index.configuration.dim
-    for place, each in enumerate(request.vectors or ()):
-        if len(each) != dim:
-            raise ServeError(f"vectors.{place}: wanted {dim:,} numbers, got {len(each):,}")
+    for place, own in enumerate(request.vectors or ()):
+        if len(own) != dim:
+            raise ServeError(f"vectors.{place}: wanted {dim:,} numbers, got {len(own):,}")
     with wrong_arguments():
-        results = index.search_many(request.queries, vectors=request.vectors, threads=1, **asked)
+        results = index.search_many(
+            request.queries, vectors=request.vectors, threads=1, **arguments
+        )
     note_search(results)
-    return {"results": [as_json(each) for each in results], "index": name, "commit": commit}
+    return {"results": [as_json(hits) for hits in results], "index": name, "commit": commit}
 
 
-async def facts_of(catalog: Catalog, served: ServedIndex, cache: FactCache) -> IndexAnswer:
-    """Return the facts of an index. If the index is not open, return only its status."""
+async def facts_of(catalog: Catalog, served: ServedIndex) -> dict[str, Any]:
+    """Return the facts of an index, as ``IndexAnswer`` describes them."""
     index = served.index
-    answer = IndexAnswer(
-        name=served.name,
-        status=served.status,
-        problem=served.problem,
-        writable=catalog.writable,
-    )
+    facts: dict[str, Any] = dict.fromkeys(IndexAnswer.model_fields) | {
+        "name": served.name,
+        "status": served.status,
+        "problem": served.problem,
+        "writable": catalog.writable,
+    }
     if index is None:
-        return answer
+        return facts
     snapshot = index.snapshot()
     version = snapshot.version, snapshot.number
     try:
-        stats = await cache.get(served.name, "stats", version, index.stats)
+        stats = await catalog.fact(served.name, "stats", version, index.stats)
     except (VocabtoolError, OSError) as error:  # the other indexes can be listed
-        return replace(answer, status="failed", problem=told_outside(error))
+        return {**facts, "status": "failed", "problem": told_outside(error)}
     known = snapshot.known_words
     settings = Settings(a=None if stats.calibration is None else stats.calibration.a)
-    facts = {name: getattr(stats, name) for name in OF_STATS} | {
+    return {
+        **facts,
+        **{name: getattr(stats, name) for name in OF_STATS},
         "model": model_of(index) or None,
         "verified": index.verified,  # the cached one may be older
         "weight": settings.weight(known is not None and known.subword),
         "can_encode": index.can_encode,
         "has_vocabulary": known is not None,
     }
-    return replace(answer, **facts)
 
 
 def words_of(words: Words, text: str) -> WordsAnswer:
@@ -288,12 +482,8 @@ class SortedVocabulary:
         order = pc.sort_indices(table, [("key", "ascending"), ("at", "ascending")])
         return cls(vocabulary, order.to_numpy().astype(np.int64))
 
-    def page(self, prefix: str, offset: int, limit: int) -> VocabularyAnswer:
-        """Return entries with a prefix.
-
-        - ``offset``: number of entries to skip.
-        - ``limit``: maximum number of entries.
-        """
+    def page(self, prefix: str, offset: int, limit: int) -> dict[str, Any]:
+        """Return at most ``limit`` entries with a prefix, after ``offset`` others."""
         held, wanted = self.vocabulary, prefix.encode()
 
         def start(place: int) -> bytes:
@@ -314,10 +504,9 @@ class SortedVocabulary:
                 shown_text += held.marker
             elif entry.startswith(held.marker.encode()):
                 shown_text = held.marker + shown_text
-            entries.append(Entry(id=int(ids[at]), text=shown_text))
-        return VocabularyAnswer(
-            total=len(held), matching=end - first, offset=offset, entries=tuple(entries)
-        )
+            entries.append({"id": int(ids[at]), "text": shown_text})
+        counts = {"total": len(held), "matching": end - first, "offset": offset}
+        return {**counts, "entries": entries}
 
 
 def model_of(index: Index) -> str:

@@ -6,10 +6,7 @@ twice, such as a PUT by id, does no harm.
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any, Final, NamedTuple
@@ -32,26 +29,20 @@ from vocabtool.index.documents import ID, MAX_FIELDS, TEXT, Item, batches_of
 from vocabtool.index.index import Index
 from vocabtool.index.raw_vectors import as_stored, prepare
 from vocabtool.index.writer import WHAT_NEXT, Writer
-from vocabtool.serve import schemas
-from vocabtool.serve.catalog import Catalog, ServedIndex, unknown_document
-from vocabtool.serve.guard import LINES
-from vocabtool.serve.problems import (
+from vocabtool.serve import answers
+from vocabtool.serve.answers import (
     LOG,
-    NotReady,
+    MAX_NAME,
     ServeError,
+    json_answer,
+    not_ready,
     told_outside,
     without_folders,
     wrong_arguments,
 )
-from vocabtool.serve.schemas import (
-    MAX_NAME,
-    DeleteAnswer,
-    Problem,
-    Strict,
-    Vector,
-    WriteAnswer,
-    json_answer,
-)
+from vocabtool.serve.catalog import Catalog, ServedIndex, unknown_document
+from vocabtool.serve.guard import LINES
+from vocabtool.serve.reads import Strict, Vector
 
 MAX_LINES: Final = 10_000  # of a batch
 FIELDS: Final = "fields"  # the member of a document that has its fields
@@ -59,12 +50,9 @@ EXAMPLE: Final = (
     '{"id": "d1", "text": "how to install Xapian", "year": 2024}\n'
     '{"id": "d2", "text": "an introduction to search"}\n'
 )
-REFUSED: Final = schemas.REFUSED | {
-    code: {"model": Problem, "description": told}
-    for code, told in {
-        403: "The server was started without `--writable`, or the key may only read.",
-        409: "Another process writes to the index, or a document is there already.",
-    }.items()
+REFUSED: Final = answers.REFUSED | {
+    403: {"description": "The server was started without `--writable`, or the key may only read."},
+    409: {"description": "Another process writes to the index, or a document is there already."},
 }
 
 
@@ -171,21 +159,21 @@ def vectors_of(rows: Sequence[Row], index: Index) -> Vectors | None:
     without = next((row for row in rows if row.vector is None), None)
     if without is not None and index.can_encode and all(row.vector is None for row in rows):
         return None
-    held = index.configuration
+    kind = index.configuration
     if without is not None:
         why = "other documents have one" if index.can_encode else "the index has no model"
-        raise ServeError(f"{without.place}: wanted a vector of {held.dim:,} numbers, because {why}")
-    found = []
+        raise ServeError(f"{without.place}: wanted a vector of {kind.dim:,} numbers, because {why}")
+    vectors = []
     for row in rows:
         try:
             vector = numbers_of(row.vector, VECTOR)
-            if len(vector) != held.dim:
-                raise BadRow(f"the vector must have {held.dim:,} numbers, got {len(vector):,}")
-            as_stored(prepare(vector[np.newaxis], held.metric), held.dtype)  # as the writer does
+            if len(vector) != kind.dim:
+                raise BadRow(f"the vector must have {kind.dim:,} numbers, got {len(vector):,}")
+            as_stored(prepare(vector[np.newaxis], kind.metric), kind.dtype)  # as the writer does
         except ValueError as error:
             raise ServeError(f"{row.place}: {error}") from None
-        found.append(vector)
-    return np.stack(found)
+        vectors.append(vector)
+    return np.stack(vectors)
 
 
 def addition(
@@ -238,123 +226,100 @@ def addition(
     return change
 
 
-class Writes:
-    """The endpoints that change indexes. All requests are refused if the catalog is not writable.
+def write_routes(catalog: Catalog) -> APIRouter:
+    """Return the endpoints that write and delete documents.
 
-    Each index has one thread that writes.
+    All requests are refused if the catalog is not writable.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-        self._waiting = Counter[str]()  # requests by index
-        self._threads = {name: ThreadPoolExecutor(1, "vocabtool-write") for name in catalog.indexes}
-
-    def close(self) -> None:
-        """Commit all waiting changes."""
-        for each in self._threads.values():
-            each.shutdown()
-
-    async def _commit(self, name: str, change: Change) -> Response:
-        """Make a change in a commit of its own. Return the answer after the commit.
-
-        Raises :class:`ServeError` if too many requests wait, and :class:`NotReady` if the index is
-        not open.
-        """
-        served = self._catalog.find(name)
-        if self._waiting[name] >= self._catalog.waiting:
-            what = f"{self._waiting[name]} requests are waiting to be written; try again"
-            raise ServeError(what, HTTPStatus.TOO_MANY_REQUESTS)
-        self._waiting[name] += 1
-        try:
-            work = self._threads[name].submit(_commit, served, change)
-            return json_answer(await asyncio.wrap_future(work))
-        finally:
-            self._waiting[name] -= 1
-
-    async def _check(self, request: Request) -> None:
-        if not self._catalog.writable:
+    async def check(request: Request) -> None:
+        if not catalog.writable:
             raise ServeError("the server was started without --writable", HTTPStatus.FORBIDDEN)
         try:
             unquote_to_bytes(request.scope.get("raw_path", b"")).decode()
         except UnicodeDecodeError:
             raise ServeError("the path is not UTF-8") from None
 
-    def routes(self) -> APIRouter:
-        """Return the endpoints that write and delete documents."""
-        routes = APIRouter(
-            prefix="/v1/indexes/{name}/documents",
-            tags=["write"],
-            responses=REFUSED,
-            dependencies=[Depends(self._check)],
-        )
+    routes = APIRouter(
+        prefix="/v1/indexes/{name}/documents",
+        tags=["write"],
+        responses=REFUSED,
+        dependencies=[Depends(check)],
+    )
 
-        @routes.put("/{id:document}", summary="Write a document", response_model=WriteAnswer)
-        async def put(name: str, id: Id, body: DocumentBody) -> Response:  # noqa: A002 - as the path names it
-            """Add or replace the document with this id. The answer comes after the commit."""
-            index = self._catalog.find(name).ready_index()
-            with wrong_arguments():  # a field that is not Unicode
-                body.model_dump_json()
-            row = Row(0, id, Document(id, body.text, body.fields), body.vector)
-            change = await self._catalog.run(lambda: addition(index, [row], "update"))
-            return await self._commit(name, change)
+    async def commit(name: str, change: Change) -> Response:
+        """Make a change in a commit of its own. Return the answer after the commit."""
+        served = catalog.find(name)
+        return json_answer(await catalog.write(name, lambda: _commit(served, change)))
 
-        @routes.delete("/{id:document}", summary="Delete a document", response_model=DeleteAnswer)
-        async def delete(name: str, id: Id) -> Response:  # noqa: A002 - as above
-            """Delete a document. The answer comes after the commit."""
+    @routes.put("/{id:document}", summary="Write a document", response_model=dict[str, int])
+    async def put(name: str, id: Id, body: DocumentBody) -> Response:  # noqa: A002 - as the path names it
+        """Add or replace the document with this id. The answer comes after the commit.
 
-            def change(writer: Writer) -> dict[str, int]:
-                deleted = writer.delete(id)
-                if not deleted:
-                    raise unknown_document(name, id)
-                return {"deleted": deleted}
+        It has the number of documents that were `added`, `replaced` and `skipped`, and of the
+        `commit`.
+        """
+        index = catalog.find(name).ready_index()
+        with wrong_arguments():  # a field that is not Unicode
+            body.model_dump_json()
+        row = Row(0, id, Document(id, body.text, body.fields), body.vector)
+        return await commit(name, await catalog.run(lambda: addition(index, [row], "update")))
 
-            return await self._commit(name, change)
+    @routes.delete("/{id:document}", summary="Delete a document", response_model=dict[str, int])
+    async def delete(name: str, id: Id) -> Response:  # noqa: A002 - as above
+        """Delete a document. The answer comes after the commit.
 
-        @routes.post(
-            "",
-            summary="Write many documents",
-            response_model=WriteAnswer,
-            responses={
-                413: {
-                    "model": Problem,
-                    "description": f"The body is too long, or has over {MAX_LINES:,} lines.",
-                },
-                415: {
-                    "model": Problem,
-                    "description": "The body is not of type `application/x-ndjson`.",
-                },
-            },
-            openapi_extra={
-                "requestBody": {
-                    "required": True,
-                    "content": {LINES[0]: {"schema": {"type": "string"}, "example": EXAMPLE}},
-                }
-            },
-        )
-        async def post(
-            name: str,
-            request: Request,
-            on_existing: Annotated[
-                OnExisting, Query(description="What to do if the index has the id already.")
-            ] = "update",
-        ) -> Response:
-            """Write all documents in one commit, or none of them.
+        It has the number of documents that were `deleted`, and of the `commit`.
+        """
 
-            Each line is an object with `id` and `text`, and optionally `vector` and `fields` (an
-            object). All other members are fields, too. Of lines with the same id, the last is
-            written, or the first with `on_existing=skip`; the others count as `skipped`. If a line
-            is wrong, the problem names the line. The answer comes after the commit.
-            """
-            index = self._catalog.find(name).ready_index()
-            body = await request.body()
+        def change(writer: Writer) -> dict[str, int]:
+            deleted = writer.delete(id)
+            if not deleted:
+                raise unknown_document(name, id)
+            return {"deleted": deleted}
 
-            def change() -> Change:
-                rows, repeated = rows_of(body, on_existing)
-                return addition(index, rows, on_existing, repeated)
+        return await commit(name, change)
 
-            return await self._commit(name, await self._catalog.run(change))
+    @routes.post(
+        "",
+        summary="Write many documents",
+        response_model=dict[str, int],
+        responses={
+            413: {"description": f"The body is too long, or has over {MAX_LINES:,} lines."},
+            415: {"description": "The body is not of type `application/x-ndjson`."},
+        },
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "content": {LINES[0]: {"schema": {"type": "string"}, "example": EXAMPLE}},
+            }
+        },
+    )
+    async def post(
+        name: str,
+        request: Request,
+        on_existing: Annotated[
+            OnExisting, Query(description="What to do if the index has the id already.")
+        ] = "update",
+    ) -> Response:
+        """Write all documents in one commit, or none of them.
 
-        return routes
+        Each line is an object with `id` and `text`, and optionally `vector` and `fields` (an
+        object). All other members are fields, too. Of lines with the same id, the last is
+        written, or the first with `on_existing=skip`; the others count as `skipped`. If a line
+        is wrong, the problem names the line. The answer comes after the commit; it has the
+        numbers of documents `added`, `replaced` and `skipped`, and of the `commit`.
+        """
+        index = catalog.find(name).ready_index()
+        body = await request.body()
+
+        def change() -> Change:
+            rows, repeated = rows_of(body, on_existing)
+            return addition(index, rows, on_existing, repeated)
+
+        return await commit(name, await catalog.run(change))
+
+    return routes
 
 
 def _commit(served: ServedIndex, change: Change) -> dict[str, int]:
@@ -364,7 +329,7 @@ def _commit(served: ServedIndex, change: Change) -> dict[str, int]:
         index.refresh()
     except Exception as error:
         # It was replaced; the catalog opens it again.
-        raise NotReady(f"{told_outside(error)}; try again") from error
+        raise not_ready(f"{told_outside(error)}; try again") from error
     try:
         with index.writer() as writer:
             answer = change(writer)

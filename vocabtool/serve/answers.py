@@ -1,11 +1,13 @@
-"""Answers to errors: problem documents (RFC 9457) with an HTTP status and a text."""
+"""Answers as JSON; answers to errors are problem documents (RFC 9457) with a status and a text."""
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,17 +26,46 @@ from vocabtool.errors import (
     OtherModel,
     VocabtoolError,
 )
+from vocabtool.keywords.cutter import text_in_utf8
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
 RETRY_SECONDS: Final = 1
 MEDIA_TYPE: Final = "application/problem+json"
-PROBLEM: Final = "#/components/schemas/Problem"
 METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 MAX_SHOWN: Final = 10  # faults of a request that are shown
+# Limits of more than one endpoint or tool; all others stand at their fields.
+MAX_QUERY: Final = 10_000  # characters
+MAX_DEPTH: Final = 10_000
+MAX_NAME: Final = 1_000  # characters of a field's name or of an id
+MAX_TEXT: Final = 100_000  # characters of a text whose words are shown or counted
 LOG: Final = logging.getLogger("vocabtool.serve")
 
+REFUSED: Final[dict[int | str, dict[str, Any]]] = {
+    code: {"description": description}
+    for code, description in {
+        400: "The request is wrong; `detail` says how.",
+        401: "The server wants a key, and the request has none that is valid.",
+        403: "The key may only read, or the request comes from a page of another site.",
+        404: "There is no such index or document.",
+        413: "The body of the request is too long.",
+        415: "The body of the request is not JSON.",
+        429: "Too many requests; `Retry-After` says when to try again.",
+        503: "The index is not open, or the server or its model failed; `Retry-After` says when "
+        "to try again.",
+        504: "The request took too long; ask for less.",
+    }.items()
+}
+PROBLEM: Final = {
+    "description": "A problem document as in RFC 9457. `detail`: what is wrong, and what to do.",
+    "type": "object",
+    "properties": {
+        **{name: {"type": "string"} for name in ("type", "title", "detail")},
+        "status": {"type": "integer"},
+    },
+    "required": ["type", "title", "status", "detail"],
+}
 
 ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"`,;]*[^\s'\"`,;:.)]")
 # As libpq names the server of an engine.
@@ -53,11 +84,9 @@ class ServeError(VocabtoolError):
         super().__init__(what)
 
 
-class NotReady(ServeError):
-    """An index or its model is not open yet, or cannot be opened."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what, HTTPStatus.SERVICE_UNAVAILABLE)
+def not_ready(what: str) -> ServeError:
+    """Return the error of an index or a model that is not open yet, or cannot be opened."""
+    return ServeError(what, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 @contextmanager
@@ -102,6 +131,15 @@ def told_outside(error: Exception) -> str:
 def without_folders(told: str) -> str:
     """Replace addresses by ``[address]``, and each absolute path by its last part."""
     return PATH.sub(r"\1", SERVER.sub("[address]", ADDRESS.sub("[address]", told)))
+
+
+def json_answer(content: Any) -> Response:
+    """Return an answer as JSON. Dataclasses become objects."""
+    try:
+        body = orjson.dumps(content)
+    except orjson.JSONEncodeError:  # a field has bytes that are not UTF-8
+        body = text_in_utf8(json.dumps(content, ensure_ascii=False, default=asdict)).encode()
+    return Response(body, media_type="application/json")
 
 
 def problem(
@@ -177,16 +215,17 @@ def describe(document: dict[str, Any], *, has_keys: bool) -> None:
     """
     # FastAPI describes all answers as application/json, and status 422 for wrong requests.
     parts = document.setdefault("components", {})
+    schemas = parts.setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
-        parts.get("schemas", {}).pop(name, None)
+        schemas.pop(name, None)
+    schemas["Problem"] = PROBLEM
     for path in document["paths"].values():
         for operation in path.values():
-            answers = operation["responses"]
-            if answers.get("422", {}).get("description") == "Validation Error":
-                del answers["422"]
-            for status, answer in answers.items():
+            operation["responses"].pop("422", None)
+            for status, answer in operation["responses"].items():
                 if status >= "400":
-                    answer["content"] = {MEDIA_TYPE: {"schema": {"$ref": PROBLEM}}}
+                    schema = {"$ref": "#/components/schemas/Problem"}
+                    answer["content"] = {MEDIA_TYPE: {"schema": schema}}
     if has_keys:
         parts["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"key": []}]

@@ -1,18 +1,22 @@
-"""Metadata that one framework has written are what the others read, and what filters find."""
+"""Metadata that one framework has written are what the others read; values in conditions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.postgres_server import PostgresServer
 from vocabtool import Index
-from vocabtool.integrations.shared import field_of, name_of
+from vocabtool.integrations.shared import comparison, field_of, name_of, quote_value
+from vocabtool.search import conditions
+from vocabtool.search.conditions import Moment, parse
 
 pytest.importorskip("langchain_core")
 pytest.importorskip("haystack")
@@ -96,3 +100,36 @@ def agree(path: str, write: Callable[[str], None]) -> None:
 def test_names_of_fields(name: str) -> None:
     assert name_of(field_of(name)) == name
     assert field_of(name) not in ("id", "text", "_node")
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+NUMBERS = st.integers(1 - (1 << 63), (1 << 63) - 1) | st.floats(
+    allow_nan=False, allow_infinity=False
+)
+VALUES = TEXTS | NUMBERS | st.booleans()
+
+
+@given(TEXTS.filter(bool), VALUES, st.sampled_from(["=", "!=", "<", "<=", ">", ">=", "contains"]))
+def test_a_value_stays_a_value(field: str, value: Any, operator: Any) -> None:
+    """Whatever a field is called and its value contains: no part of it is read as a condition."""
+    test = parse(comparison(field, operator, value))
+    assert isinstance(test, conditions.Test)
+    assert (test.field, test.operator, test.values) == (field, operator, (value,))
+    assert type(test.values[0]) is type(value)
+
+
+@given(st.lists(VALUES, min_size=1, max_size=5))
+def test_lists(values: list[Any]) -> None:
+    test = parse(comparison("tags", "in", values))
+    assert isinstance(test, conditions.Test)
+    assert test.values == tuple(values)
+    assert isinstance(parse(comparison("tags", "not in", values)), conditions.Not)
+
+
+def test_dates() -> None:
+    assert quote_value(date(2024, 3, 31)) == "2024-03-31"
+    late = datetime(2024, 3, 31, 18, 0, 0, 120_000, UTC)
+    test = parse(comparison("day", "<=", late))
+    assert isinstance(test, conditions.Test)
+    assert test.values == (Moment.of("2024-03-31T18:00:00.120000Z"),)
+    assert quote_value(np.float32(0.5)) == "0.5"
