@@ -271,6 +271,7 @@ def test_large_vocabulary(large: Large, prefix: str) -> None:
         ("PATCH", "indexes/a/documents/b", None, 405, "documents/b; allowed: DELETE, GET, PUT"),
         ("PUT", "words", {}, 405, "PUT is not allowed for /v1/words; allowed: POST"),
         ("GET", "indexes/other", None, 404, "no index 'other'; the indexes are answers"),
+        ("POST", "indexes/other/search", {"query": "a"}, 404, "no index 'other'"),
         ("GET", "indexes/answers/documents/none", None, 404, "no document has the id 'none'"),
         ("GET", "indexes/plain/vocabulary", None, 404, "index 'plain' has no vocabulary"),
         ("GET", "indexes/answers/vocabulary?limit=1001", None, 400, "query.limit"),

@@ -141,10 +141,3 @@ def test_wrong_requests(client: httpx.Client, asked: dict[str, Any], told: str) 
     assert problem["status"] == 400
     assert problem["title"] == "Bad Request"
     assert told in problem["detail"]
-
-
-def test_no_such_index(client: httpx.Client) -> None:
-    """The problem names the indexes that there are."""
-    answer = client.post("/v1/indexes/other/search", json={"query": "a"})
-    assert answer.status_code == 404
-    assert answer.json()["detail"] == "no index 'other'; the indexes are small"
