@@ -51,6 +51,7 @@ WANTED: Final = (
 WRITING: Final[defaultdict[str, Lock]] = defaultdict(Lock)
 
 Result = TypeVar("Result")
+Store = TypeVar("Store")
 
 
 # Changes.
@@ -106,7 +107,7 @@ def in_thread(method: Callable[..., Result]) -> Callable[..., Coroutine[Any, Any
     return run
 
 
-def with_async_methods(kind: type[Self]) -> type[Self]:
+def with_async_methods(kind: type[Store]) -> type[Store]:
     """Give a class an asynchronous form of each public method ``NAME``, called ``NAME_async``."""
     for name, method in [*vars(kind).items()]:
         if callable(method) and not name.startswith("_"):
