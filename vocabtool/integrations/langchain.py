@@ -212,15 +212,9 @@ class VocabtoolVectorStore(VectorStore):
         k: int = K,
         filter: Filter = None,  # noqa: A002 - as in LangChain
         vector: list[float] | None = None,
-        explained: bool | None = None,
         **arguments: Any,
-    ) -> tuple[Hits, list[Document]]:
-        """Search with arguments of LangChain. Return the hits, and the documents for LangChain.
-
-        - ``arguments``: as in :meth:`vocabtool.Index.search`.
-        - ``explained``: whether the metadata of documents have the key ``_vocabtool``. Default:
-          as ``explain``.
-        """
+    ) -> Hits:
+        """Return the result of :meth:`vocabtool.Index.search` for arguments of LangChain."""
         shared.refuse_where(arguments, "filter, for example filter='year >= 2020'")
         where = condition(filter)
         self.index.refresh()
@@ -228,40 +222,46 @@ class VocabtoolVectorStore(VectorStore):
             where = None  # there are no fields yet
         if vector is None and self._embedding is not None and arguments.get("fusion") != "keyword":
             vector = self._embedding.embed_query(query or "")
-        hits = self.index.search(query, k=k, vector=vector, where=where, **arguments)
-        explained = arguments.get("explain", False) if explained is None else explained
-        documents = []
+        return self.index.search(query, k=k, vector=vector, where=where, **arguments)
+
+    def _search(
+        self, query: str | None, k: int, *, explained: bool = False, **arguments: Any
+    ) -> list[tuple[Document, Hit]]:
+        """Search, and return each hit also as a document.
+
+        Its metadata have the key ``_vocabtool`` if ``explained`` or ``explain`` is true.
+        """
+        hits = self.search_index(query, k, **arguments)
+        pairs = []
         for hit in hits:
             metadata = shared.metadata_of(hit.fields)
-            if explained:
+            if explained or arguments.get("explain"):
                 metadata[shared.EXPLAINED] = shared.explanation(hits, hit)
-            documents.append(Document(id=hit.id, page_content=hit.text, metadata=metadata))
-        return hits, documents
+            pairs.append((Document(id=hit.id, page_content=hit.text, metadata=metadata), hit))
+        return pairs
 
     def similarity_search(self, query: str, k: int = K, **kwargs: Any) -> list[Document]:
         """Return the best ``k`` documents for a query."""
-        return self.search_index(query, k, **kwargs)[1]
+        return [document for document, _ in self._search(query, k, **kwargs)]
 
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = K, **kwargs: Any
     ) -> list[Document]:
         """Return the ``k`` documents whose vectors are nearest to ``embedding``, shape (dim,)."""
-        return self.search_index(None, k, vector=embedding, **kwargs)[1]
+        return [document for document, _ in self._search(None, k, vector=embedding, **kwargs)]
 
     def similarity_search_with_score(
         self, query: str, k: int = K, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """Return documents with their :attr:`Hit.score`. Compare scores only within one result."""
-        hits, documents = self.search_index(query, k, **kwargs)
-        return [(document, hit.score) for document, hit in zip(documents, hits, strict=True)]
+        return [(document, hit.score) for document, hit in self._search(query, k, **kwargs)]
 
     def _similarity_search_with_relevance_scores(
         self, query: str, k: int = K, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """Return documents, each with its relevance from 0 to 1, see :func:`relevance`."""
-        hits, documents = self.search_index(query, k, **kwargs)
-        metric = self.index.configuration.metric
-        return [(one, relevance(hit, metric)) for one, hit in zip(documents, hits, strict=True)]
+        metric, pairs = self.index.configuration.metric, self._search(query, k, **kwargs)
+        return [(document, relevance(hit, metric)) for document, hit in pairs]
 
     _asimilarity_search_with_relevance_scores = shared.in_thread(
         _similarity_search_with_relevance_scores
@@ -298,11 +298,11 @@ class VocabtoolVectorStore(VectorStore):
         **kwargs: Any,
     ) -> list[Document]:
         """Search as :meth:`max_marginal_relevance_search`, with a vector of shape (dim,)."""
-        hits, documents = self.search_index(None, max(k, fetch_k), vector=embedding, **kwargs)
-        vectors = self.index.vectors(hit.id for hit in hits)
-        candidates = [vectors[hit.id].tolist() for hit in hits]
+        pairs = self._search(None, max(k, fetch_k), vector=embedding, **kwargs)
+        vectors = self.index.vectors(hit.id for _, hit in pairs)
+        candidates = [vectors[hit.id].tolist() for _, hit in pairs]
         order = maximal_marginal_relevance(np.array(embedding), candidates, lambda_mult, k)
-        return [documents[place] for place in order]
+        return [pairs[place][0] for place in order]
 
 
 class VocabtoolRetriever(BaseRetriever):
@@ -338,8 +338,9 @@ class VocabtoolRetriever(BaseRetriever):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
         own = {"k": self.k, "filter": self.filter, "explain": self.explain}
-        arguments = {**own, **self.search_kwargs, **kwargs}
-        return self._store.search_index(query, explained=True, **arguments)[1]
+        arguments: dict[str, Any] = {**own, **self.search_kwargs, **kwargs}
+        pairs = self._store._search(query, explained=True, **arguments)
+        return [document for document, _ in pairs]
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any

@@ -223,7 +223,8 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
                 f"the mode {mode.value!r} needs query_embedding: {self.path} has no model"
             )
         arguments, top_k = MODES[mode]
-        tests = [] if query.filters is None else [condition(query.filters, fields)]
+        where = condition(query.filters, fields)
+        tests = [] if where is None else [where]
         tests += [
             _one_of(field, wanted, fields)
             for field, wanted in ((ID, query.node_ids), (REF, query.doc_ids))
@@ -270,15 +271,17 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         self, node_ids: list[str] | None, filters: MetadataFilters | None
     ) -> tuple[list[str] | None, str | None]:
         """Return the ids of nodes that match, or ``None`` and a condition if no ids are given."""
-        where = None if filters is None else condition(filters, self._fields())
+        where = condition(filters, self._fields())
         if node_ids is None or where is None:
             return node_ids, where
         matching = {*self._index.ids(where)}
         return [id_ for id_ in node_ids if id_ in matching], None
 
 
-def condition(filters: MetadataFilters, fields: Mapping[str, Kind], depth: int = 0) -> str:
-    """Return filters as a condition.
+def condition(
+    filters: MetadataFilters | None, fields: Mapping[str, Kind], depth: int = 0
+) -> str | None:
+    """Return filters as a condition, or ``None`` if ``filters`` is ``None``.
 
     - ``fields``: the fields of the index.
     - ``depth``: how deep the filters are nested.
@@ -288,9 +291,11 @@ def condition(filters: MetadataFilters, fields: Mapping[str, Kind], depth: int =
 
     Raises :class:`vocabtool.InvalidCondition` for a filter that no condition can express.
     """
+    if filters is None:
+        return None
     shared.check_depth(depth, filters)
     tests = [
-        condition(part, fields, depth + 1)
+        str(condition(part, fields, depth + 1))
         if isinstance(part, MetadataFilters)
         else _test(part, fields)
         for part in filters.filters
