@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import socket
+from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import httpx
@@ -15,7 +18,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.builders.served import serve_process, serving, until
 from tests.builders.small_indexes import add, document, documents, made, vector
 from vocabtool import Index
-from vocabtool.serve.catalog import ServedIndex
+from vocabtool.errors import NotFound
+from vocabtool.serve.answers import ServeError
+from vocabtool.serve.catalog import Catalog, ServedIndex
 from vocabtool.serve.observe import JsonLines
 
 SEARCH = "/v1/indexes/small/search"
@@ -221,3 +226,62 @@ def test_error_of_a_library(small: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert (served.status, served.problem) == ("failed", "Failed")
     served.refresh({})
     assert (served.status, served.problem) == ("ready", None)
+
+
+# Facts that are computed once for each commit.
+
+
+def test_once_for_each_version() -> None:
+    """Requests at the same time share one computation; a new version is computed again."""
+    made: list[int] = []
+    go = Event()
+
+    def make(version: int) -> Callable[[], int]:
+        def work() -> int:
+            made.append(version)
+            go.wait()
+            return version
+
+        return work
+
+    async def ask() -> None:
+        kept = Catalog({})
+        first, same, newer, other = (
+            asyncio.create_task(kept.fact(name, "stats", version, make(version)))
+            for name, version in (("a", 1), ("a", 1), ("a", 2), ("b", 3))
+        )
+        await asyncio.sleep(0)
+        first.cancel()  # the others still wait for what it began
+        go.set()
+        assert [*await asyncio.gather(same, newer, other)] == [1, 1, 3]
+        assert await kept.fact("a", "stats", 2, make(2)) == 2
+        assert await kept.fact("a", "stats", 2, make(2)) == 2
+        assert await kept.fact("a", "report", 2, make(4)) == 4
+
+    asyncio.run(ask())
+    assert sorted(made) == [1, 2, 3, 4]
+
+
+def test_an_error_is_not_kept() -> None:
+    """The next request tries again."""
+
+    def fail() -> int:
+        raise NotFound("gone")
+
+    async def ask() -> None:
+        kept = Catalog({})
+        for _ in range(2):
+            with pytest.raises(NotFound):
+                await kept.fact("a", "stats", 1, fail)
+        assert await kept.fact("a", "stats", 1, lambda: 5) == 5
+
+    asyncio.run(ask())
+
+
+def test_what_is_long_ends_with_the_server() -> None:
+    """It goes on until then."""
+    kept = Catalog({})
+    kept.go_on("words counted", 0.5)
+    kept.stops = True
+    with pytest.raises(ServeError):
+        kept.go_on("words counted", 0.5)
