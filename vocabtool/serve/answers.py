@@ -198,10 +198,10 @@ def of_error(request: Request, error: Exception) -> Response:
 def faults_told(faults: list[Any]) -> str:
     """Return a text about the first ``MAX_SHOWN`` errors that pydantic found in a request."""
     shown = []
-    for each in faults[:MAX_SHOWN]:
-        is_extra = each["type"] == "extra_forbidden"
-        what = "there is no such member" if is_extra else each["msg"]
-        shown.append(f"{'.'.join(map(str, each['loc']))}: {what}")
+    for fault in faults[:MAX_SHOWN]:
+        is_extra = fault["type"] == "extra_forbidden"
+        what = "there is no such member" if is_extra else fault["msg"]
+        shown.append(f"{'.'.join(map(str, fault['loc']))}: {what}")
     told = "; ".join(shown)
     if len(faults) > MAX_SHOWN:
         told += f"; and {len(faults) - MAX_SHOWN:,} more"

@@ -74,10 +74,10 @@ class Metrics:
                 ("generation", "Number of the open generation."),
             )
         )
-        for name, each in self._catalog.indexes.items():
-            index = each.index
+        for name, served in self._catalog.indexes.items():
+            index = served.index
             ready.add_metric((name,), float(index is not None))
-            commits.add_metric((name,), each.picked_up)
+            commits.add_metric((name,), served.picked_up)
             if index is not None:
                 snapshot = index.snapshot()
                 documents.add_metric((name,), snapshot.manifest.live)
@@ -98,8 +98,8 @@ def observe_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:
     @routes.get("/ready", response_model=dict[str, Any], responses={503: REFUSED[503]})
     async def ready() -> Response:
         """Answer 200 when all indexes and their models are open."""
-        for each in catalog.indexes.values():
-            each.ready_index()
+        for served in catalog.indexes.values():
+            served.ready_index()
         return json_answer({"status": "ready", "indexes": [*catalog.indexes]})
 
     @routes.get("/metrics", response_class=PlainTextResponse)
@@ -192,7 +192,7 @@ class JsonLines(logging.Formatter):
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
             line["error"] = type(error).__name__
-            line["places"] = [each.rstrip() for each in traceback.format_tb(error.__traceback__)]
+            line["places"] = [frame.rstrip() for frame in traceback.format_tb(error.__traceback__)]
             if self.log_texts:
                 line["told"] = str(error)
         return orjson.dumps(line, default=str).decode()
