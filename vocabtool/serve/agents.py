@@ -16,17 +16,23 @@ from inspect import cleandoc
 from math import isfinite
 from typing import Annotated, Any, Final, NoReturn
 
+import anyio
 import orjson
 from fastapi import FastAPI
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
+from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 from mcp.types import (
     INVALID_PARAMS,
+    PARSE_ERROR,
     CallToolResult,
+    ErrorData,
     InputRequiredResult,
+    JSONRPCError,
     TextContent,
     ToolAnnotations,
 )
@@ -144,10 +150,6 @@ class AgentServer(MCPServer[None]):
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool. Messages of errors do not contain the words that the SDK adds."""
         try:
-            json.dumps([name, arguments], ensure_ascii=False).encode()
-        except ValueError as error:  # the answer could not be sent, if it quoted the argument
-            raise ToolError("the arguments are not Unicode: they have a lone surrogate") from error
-        try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
             cause = error.__cause__
@@ -164,6 +166,25 @@ class AgentServer(MCPServer[None]):
     ) -> NoReturn:
         """Refuse to read a resource. The error of the SDK would send a long address back twice."""
         raise MCPError(code=INVALID_PARAMS, message=f"there is no resource {str(uri)!a:.100}")
+
+    async def run_stdio_async(self) -> None:
+        """Serve standard input and output. A request that the SDK cannot read gets an answer."""
+        send, receive = anyio.create_memory_object_stream[SessionMessage | Exception]()
+
+        async with stdio_server() as (requests, answers), anyio.create_task_group() as tasks:
+
+            async def forward() -> None:
+                async with send:
+                    async for request in requests:
+                        refusal = _refusal(request)
+                        if refusal is None:
+                            await send.send(request)
+                        else:
+                            await answers.send(refusal)
+
+            tasks.start_soon(forward)
+            server = self._lowlevel_server
+            await server.run(receive, answers, server.create_initialization_options())
 
     def http(self, protection: Protection) -> FastAPI:
         """Return the application for streamable HTTP, including the endpoints for monitoring."""
@@ -342,6 +363,19 @@ class AgentServer(MCPServer[None]):
                 fields.append(replace(field, frequent=tuple(frequent)))
             answers.append({**answer, "fields": fields})
         return _result({"indexes": answers})
+
+
+def _refusal(error: SessionMessage | Exception) -> SessionMessage | None:
+    """Return the answer to a request with an id that could not be read, as it is not Unicode."""
+    if not isinstance(error, ValidationError):
+        return None
+    with suppress(ValueError, LookupError, TypeError, RecursionError):
+        id_ = json.loads(error.errors()[0]["input"])["id"]
+        json.dumps(id_, ensure_ascii=False).encode()
+        what = f"the request cannot be read: {error.errors()[0]['msg']}"
+        told = ErrorData(code=PARSE_ERROR, message=what)
+        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=id_, error=told))
+    return None
 
 
 def _result(answer: Mapping[str, Any], text: str = "") -> CallToolResult:
