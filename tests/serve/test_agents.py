@@ -426,12 +426,13 @@ def allowing(folders: dict[str, Path]) -> Iterator[httpx.Client]:
 
 def test_requests_are_bounded(allowing: httpx.Client) -> None:
     """No other host or site, no large body, no other path or type, no stream that stays open."""
-    for headers, status in (
+    hosts: list[tuple[dict[str, str], int]] = [
         ({}, 200),
         ({"host": "search.example", "origin": "https://search.example"}, 200),
         ({"host": "evil.example"}, 400),
         ({"origin": "https://evil.example"}, 403),
-    ):
+    ]
+    for headers, status in hosts:
         answer = allowing.post("/mcp", json=CALL, headers=ACCEPTED | headers)
         assert answer.status_code == status, answer.text
     assert (

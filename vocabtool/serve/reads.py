@@ -216,6 +216,11 @@ OF_STATS: Final = (  # not the paths of sources
     *("documents", "deleted", "commit", "generation", "model", "kind", "dim", "metric", "dtype"),
     *("language", "recall", "calibration", "searched_fields", "fields", "verified"),
 )
+STATS: Final[dict[str, Any]] = {
+    name: (hint | None, None)
+    for name, hint in get_type_hints(IndexStats).items()
+    if name in OF_STATS
+}
 IndexAnswer: Final = create_model(
     "IndexAnswer",
     __doc__="""An index.
@@ -239,11 +244,7 @@ IndexAnswer: Final = create_model(
     weight=(float | None, None),
     can_encode=(bool | None, None),
     has_vocabulary=(bool | None, None),
-    **{
-        name: (hint | None, None)
-        for name, hint in get_type_hints(IndexStats).items()
-        if name in OF_STATS
-    },
+    **STATS,
 )
 IndexesAnswer: Final = create_model(
     "IndexesAnswer",
