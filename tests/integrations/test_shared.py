@@ -123,7 +123,9 @@ def test_lists(values: list[Any]) -> None:
     test = parse(comparison("tags", "in", values))
     assert isinstance(test, conditions.Test)
     assert test.values == tuple(values)
-    assert isinstance(parse(comparison("tags", "not in", values)), conditions.Not)
+    negated = parse(comparison("tags", "not in", values))
+    assert isinstance(negated, conditions.Junction)
+    assert negated.word == "not"
 
 
 def test_dates() -> None:
