@@ -346,8 +346,12 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
     numbers = dict[str, int]()
     line, counted = 1, 0
     sizes, keep, joined = sizes_of(request), options.kept_fields, options.fields
-    if joined:
-        sizes = _beside_fields(sizes, marked, title, joined)
+    if joined:  # leave room for the title and the path in each piece, at most half of it
+        left, paths = sizes.size, [path for _, path, _ in _paths(marked.headings)]
+        for texts in ([title] * ("title" in joined), paths * ("path" in joined)):
+            left -= max(sizes.measure([f"{text}{BETWEEN}" for text in texts]), default=0)
+        left = max(left, (sizes.size + 1) // 2)
+        sizes = sizes._replace(size=left, overlap=min(sizes.overlap, left - 1))
     for piece in cut(marked, options.split or "heading", sizes):
         path, text = piece.path, as_bytes(marked.text[piece.start : piece.end])
         start, end = piece.start, piece.end
@@ -364,30 +368,14 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
             # The path of a piece that begins with all of these headings says nothing new.
             above = "" if options.path_first and piece.top >= piece.start else path
             text = joined_text(fields | {"path": above, TEXT: text}, joined)
-        id_ = as_bytes(_new_id(f"#{path}" if path else "", numbers))
-        yield Row(line, text, id_, kept_of(fields, keep), fields if request.whole else {})
-
-
-def _beside_fields(sizes: Sizes, marked: MarkedText, title: str, fields: Sequence[str]) -> Sizes:
-    """Reduce the sizes, at most by half, to leave room for the title and path in each piece."""
-    left = sizes.size
-    values = {"title": [title] * ("title" in fields)}
-    values["path"] = [path for _, path, _ in _paths(marked.headings)] if "path" in fields else []
-    for texts in values.values():
-        left -= max(sizes.measure([f"{text}{BETWEEN}" for text in texts]), default=0)
-    left = max(left, (sizes.size + 1) // 2)
-    return sizes._replace(size=left, overlap=min(sizes.overlap, left - 1))
-
-
-def _new_id(id_: str, numbers: dict[str, int]) -> str:
-    """Return the id; if it was used before, add a number, such as ``#2``."""
-    number = numbers.get(id_, 0) + 1
-    found = id_
-    while number > 1 and (found := f"{id_}#{number}") in numbers:
-        number += 1
-    numbers[id_] = number
-    numbers.setdefault(found, 1)
-    return found
+        id_ = new = f"#{path}" if path else ""
+        number = numbers.get(id_, 0) + 1
+        while number > 1 and (new := f"{id_}#{number}") in numbers:
+            number += 1
+        numbers[id_] = number
+        numbers.setdefault(new, 1)
+        kept = kept_of(fields, keep)
+        yield Row(line, text, as_bytes(new), kept, fields if request.whole else {})
 
 
 def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:

@@ -315,7 +315,11 @@ def extent(sources: Sources, *, options: ReadOptions = DEFAULTS) -> Extent:
     for _, source in each_source(sources):
         if isinstance(source, str):
             try:
-                extents += [_of_file(file, options) for file in find(source, options)]
+                for file in find(source, options):
+                    is_file = file != STDIN and Path(file).is_file()
+                    counts = tables.row_counts(file, options) if is_file else None
+                    size = Path(file).stat().st_size if is_file else None
+                    extents.append(Extent(None if counts is None else sum(counts), size))
             except (VocabtoolError, OSError):
                 extents.append(Extent())
         elif is_indexable(source) and not options.splits_rows:
@@ -328,10 +332,3 @@ def extent(sources: Sources, *, options: ReadOptions = DEFAULTS) -> Extent:
 def total(counts: Iterable[int | None]) -> int | None:
     known = list(counts)
     return None if None in known else sum(count or 0 for count in known)
-
-
-def _of_file(name: str, options: ReadOptions) -> Extent:
-    if name == STDIN or not Path(name).is_file():
-        return Extent()
-    counts = tables.row_counts(name, options)
-    return Extent(None if counts is None else sum(counts), Path(name).stat().st_size)

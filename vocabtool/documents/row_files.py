@@ -150,15 +150,8 @@ def read_json(file: Readable, request: Request) -> Iterator[Batch]:
         ) from bad
     if not isinstance(items, list):
         raise InvalidFile(f"expected a JSON array of objects; {ONE_A_LINE}")
-
-    def rows() -> Iterator[Row]:
-        for number, item in enumerate(items, 1):
-            try:
-                yield row_of(item, number, request, _spell)
-            except BadRow as bad:
-                request.refuse(number, str(bad))
-
-    return gather(rows(), request)
+    rows = (_row(item, number, request) for number, item in enumerate(items, 1))
+    return gather((row for row in rows if row is not None), request)
 
 
 def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | None:
@@ -189,11 +182,14 @@ def _plain(value: str | int | None) -> bytes | None:
     return None if value is None else PLAIN[type(value)](value)
 
 
-def _row(line: bytes, number: int, request: Request) -> Row | None:
-    if not line.strip(BLANK):
-        return None
+def _row(value: object, number: int, request: Request) -> Row | None:
+    """Return the row of a parsed value, or of a line; ``None`` if it is invalid, or blank."""
     try:
-        return row_of(_parse(line), number, request, _spell)
+        if isinstance(value, bytes):
+            if not value.strip(BLANK):
+                return None
+            value = _parse(value)
+        return row_of(value, number, request, _spell)
     except BadRow as bad:
         request.refuse(number, str(bad))
         return None

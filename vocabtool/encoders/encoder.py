@@ -34,7 +34,6 @@ from vocabtool.choices import WEIGHTINGS, EncoderKind, Weighting
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import json_file
 from vocabtool.formats.encoder_files import CONFIG, read_settings
-from vocabtool.formats.json_file import expect
 from vocabtool.system.own_files import whole_file
 from vocabtool.system.parallel import pipe_rows
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
@@ -531,14 +530,14 @@ def read_prompts(folder: Path) -> Prompts:
         return Prompts()
     settings = read_settings(file, dict)
     with reading(str(file)):
-        stated = expect(settings.get("prompts") or {}, dict, "prompts")
+        stated = json_file.expect(settings.get("prompts") or {}, dict, "prompts")
         texts = {
-            name: "" if text is None else expect(text, str, f"the prompt {name!r:.40}")
+            name: "" if text is None else json_file.expect(text, str, f"the prompt {name!r:.40}")
             for name, text in stated.items()
         }
         default = ""
         if (named := settings.get("default_prompt_name")) is not None:
-            if (name := expect(named, str, "default_prompt_name")) not in texts:
+            if (name := json_file.expect(named, str, "default_prompt_name")) not in texts:
                 raise InvalidFile(f"default_prompt_name is {name!r:.40}, which is not in `prompts`")
             default = texts[name]
     document = (texts[name] for name in DOCUMENT_NAMES if name in texts)
