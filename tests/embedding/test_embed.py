@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,7 +31,6 @@ from vocabtool.errors import (
 
 DOCUMENTS: Final = 2500
 SHARD: Final = 1000
-Embed = Callable[..., Any]
 
 
 @pytest.fixture
