@@ -437,8 +437,8 @@ def find_examples(
     bounds = np.frombuffer(offsets or b"", np.int32)[texts.offset :][: len(texts) + 1]
     data = memoryview(content if content is not None else b"")
     found = []
-    for word, row, share in zip(words, rows.tolist(), shares.tolist(), strict=True):
-        start, end = map(int, bounds[row : row + 2])
+    places = (bounds[rows].tolist(), bounds[rows + 1].tolist(), shares.tolist())
+    for word, start, end, share in zip(words, *places, strict=True):
         if end - start <= WIDTH:
             found.append(bytes(data[start:end]))
             continue

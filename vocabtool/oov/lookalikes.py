@@ -125,6 +125,8 @@ def one_edit(one: str, other: str) -> bool:
 
 def main_script(text: str) -> str | None:
     """Return the most frequent script among the letters of a text; ``None`` without letters."""
+    if text.isascii():
+        return "LATIN" if any(map(str.isalpha, text)) else None
     scripts = Counter(map(script_of, filter(str.isalpha, unicodedata.normalize("NFKC", text))))
     return scripts.most_common(1)[0][0] if scripts else None
 

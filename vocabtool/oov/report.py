@@ -422,13 +422,13 @@ def _with_columns(
 def _kind_counts(table: pa.Table, order: str) -> tuple[KindCount, ...]:
     """Return the counts of each kind, in descending order of ``tokens`` or ``pieces``."""
     rows = table.filter(pc.is_valid(table["kind"]))
-    rows = rows.append_column("all_pieces", pc.multiply(rows["count"], rows["pieces"]))
-    groups = rows.group_by("kind").aggregate(
-        [([], "count_all"), ("count", "sum"), ("all_pieces", "sum")]
-    )
-    names = ("kind", "count_all", "count_sum", "all_pieces_sum")
-    counts = map(KindCount, *(groups[name].to_pylist() for name in names))
-    return tuple(sorted(counts, key=lambda count: (-getattr(count, order), count.kind)))
+    totals: dict[Kind, KindCount] = {}  # Arrow's group_by takes 0.3 seconds to load
+    columns = (rows[name].to_pylist() for name in ("kind", "count", "pieces"))
+    for kind, count, pieces in zip(*columns, strict=True):
+        _, *so_far = totals.get(kind, (kind, 0, 0, 0))
+        added = zip(so_far, (1, count, count * pieces), strict=True)
+        totals[kind] = KindCount(kind, *map(sum, added))
+    return tuple(sorted(totals.values(), key=lambda kind: (-getattr(kind, order), kind.kind)))
 
 
 def coverage(words: pa.Table, tokens: int) -> tuple[CurvePoint, ...]:
