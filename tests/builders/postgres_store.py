@@ -44,12 +44,7 @@ def new_index(address: str, name: str = "test") -> Connections:
 
 
 def open_writer(connections: Connections, name: str = "test", **options: Any) -> PostgresWriter:
-    return PostgresWriter(connections, number_of(connections, name), Cutter("english"), **options)
-
-
-def number_of(connections: Connections, name: str = "test") -> int:
-    with connections.connect() as connection:
-        return connections.find_index(connection, name)
+    return PostgresWriter(connections, connections.find_index(name), Cutter("english"), **options)
 
 
 def put(writer: PostgresWriter, documents: Sequence[Document], source: int = 0) -> None:
@@ -74,7 +69,7 @@ def commit(writer: PostgresWriter, codes: bool = False) -> None:
 def texts_in(connections: Connections, name: str = "test") -> dict[str, str]:
     """All documents; fails if an id is there twice, or a statistic differs from a recount."""
     with connections.connect() as connection:
-        n = connections.find_index(connection, name)
+        n = connections.find_index(name)
         assert recount(connection, n) == []
         found = run(connection, f"SELECT id, text FROM documents_{n}").fetchall()
     assert len({id_ for id_, _ in found}) == len(found)

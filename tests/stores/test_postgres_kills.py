@@ -18,7 +18,7 @@ from subprocess import CalledProcessError, TimeoutExpired
 import pytest
 
 from tests.builders.postgres_server import PostgresServer, running_server
-from tests.builders.postgres_store import new_index, number_of, texts_in
+from tests.builders.postgres_store import new_index, texts_in
 from tests.conftest import ROOT
 from vocabtool import VocabtoolError
 from vocabtool.stores.database import Connections
@@ -107,7 +107,9 @@ def test_killed_server(full: bool, tmp_path: Path) -> None:
             finally:
                 loader.process.kill()
                 loader.process.wait()
-            stored = connections.fetch(f"SELECT id, text FROM documents_{number_of(connections)}")
+            stored = connections.fetch(
+                f"SELECT id, text FROM documents_{connections.find_index('test')}"
+            )
             assert dict(stored) == texts_in(connections)
             assert loader.of(dict(stored)) in loader.states()
 

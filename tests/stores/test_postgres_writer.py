@@ -14,7 +14,6 @@ from tests.builders.postgres_store import (
     commit,
     delete,
     new_index,
-    number_of,
     open_writer,
     put,
     texts_in,
@@ -45,7 +44,7 @@ def connections(address: str) -> Iterator[Connections]:
 
 
 def fetch(connections: Connections, statement: str) -> list[tuple[Any, ...]]:
-    return connections.fetch(statement.replace("{n}", str(number_of(connections))))
+    return connections.fetch(statement.replace("{n}", str(connections.find_index("test"))))
 
 
 def test_a_commit_is_seen_as_a_whole(connections: Connections) -> None:
@@ -98,7 +97,7 @@ def test_one_writer_at_a_time(
     """Another one waits until the first is closed, for a limited time; each schema has its own."""
     one, second = open_writer(connections), Connections(address, schema="second")
     with second.connect() as connection:
-        second.lock(connection, number_of(connections))
+        second.lock(connection, connections.find_index("test"))
     with monkeypatch.context() as impatient:
         impatient.setattr(schema, "WAIT_SECONDS", 0.1)
         with pytest.raises(FolderInUse, match=r"another process writes .* within 0.1 seconds"):
@@ -189,7 +188,7 @@ def test_recount_finds_what_differs(connections: Connections) -> None:
         ("UPDATE documents_{n} SET words = 7", "2 totals"),
     )
     with connections.connect() as connection:
-        n = number_of(connections)
+        n = connections.find_index("test")
         for statement, told in spoilt:
             connection.execute(statement.replace("{n}", str(n)))
             assert told in "\n".join(recount(connection, n))
@@ -199,7 +198,7 @@ def test_tables_of_another_version(connections: Connections) -> None:
     with connections.connect() as connection:
         connection.execute("UPDATE version SET number = 9")
     with pytest.raises(VocabtoolError, match=r"layout 9, wanted 3\): index again"):
-        number_of(connections)
+        connections.find_index("test")
 
 
 def test_schema_by_many_at_once(address: str) -> None:
@@ -207,7 +206,7 @@ def test_schema_by_many_at_once(address: str) -> None:
         connection.execute("CREATE EXTENSION vector SCHEMA public")
     with ThreadPoolExecutor(6) as pool:
         made = [*pool.map(new_index, [address] * 6, "abcdef")]
-    assert len({number_of(each, name) for each, name in zip(made, "abcdef", strict=True)}) == 6
+    assert len({each.find_index(name) for each, name in zip(made, "abcdef", strict=True)}) == 6
 
 
 def test_passwords_are_never_shown() -> None:
@@ -220,8 +219,14 @@ def test_passwords_are_never_shown() -> None:
             error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
-def test_advice_for_a_missing_certificate_is_not_about_the_database() -> None:
+def test_advice_for_a_missing_certificate_is_not_about_the_database(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     psycopg = pytest.importorskip("psycopg")
-    connections = Connections("postgresql://host/docs?sslmode=verify-full")
-    said = psycopg.OperationalError('root certificate file "root.crt" does not exist')
-    assert str(connections._not_connected(said)).endswith("sslrootcert, sslcert and sslkey")
+
+    def fails(**_: Any) -> None:
+        raise psycopg.OperationalError('root certificate file "root.crt" does not exist')
+
+    monkeypatch.setattr(psycopg.Connection, "connect", fails)
+    with pytest.raises(VocabtoolError, match=r"sslrootcert, sslcert and sslkey$"):
+        Connections("postgresql://host/docs?sslmode=verify-full").connect()

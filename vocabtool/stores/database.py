@@ -87,7 +87,6 @@ REFUSALS: Final = (
     ("password", "check the user's password: in the address, PGPASSWORD or PGPASSFILE"),
     ("pg_hba.conf", "the server's pg_hba.conf must allow this role, database and host"),
     ("certificate", "check sslmode, sslrootcert, sslcert and sslkey"),  # a file may not exist
-    ("does not support SSL", "check sslmode, sslrootcert, sslcert and sslkey"),
     ("does not exist", "check the names of the database and the role, or create them"),
     ("", "check that the server runs, and the host and port of the address"),
 )
@@ -217,7 +216,10 @@ class Connections:
                 connection.close()
                 raise
         except OperationalError as error:
-            raise self._not_connected(error) from None
+            said = self._without_secret(" ".join(str(error).split()))
+            advice = next(advice for part, advice in REFUSALS if part in said)
+            what = f"cannot connect: {said}. Next: {advice}"
+            raise VocabtoolError(f"{self.where}: {what}") from None
         return connection
 
     @contextmanager
@@ -300,11 +302,6 @@ class Connections:
                 weakref.finalize(self, _close, self._pool, self._process)
             return self._pool
 
-    def _not_connected(self, error: psycopg.Error) -> VocabtoolError:
-        said = self._without_secret(" ".join(str(error).split()))
-        advice = next(advice for part, advice in REFUSALS if part in said)
-        return VocabtoolError(f"{self.where}: cannot connect: {said}. Next: {advice}")
-
     def _without_secret(self, text: str) -> str:
         return text.replace(self._secret, "***") if self._secret else text
 
@@ -351,12 +348,16 @@ class Connections:
             )
         return True
 
-    def find_index(self, connection: Connection, name: str) -> int:
+    def find_index(self, name: str) -> int:
         """Return the number of an index. Raises :class:`NotFound` if there is no such index."""
-        if self.has_tables(connection):
+
+        def find(connection: Connection) -> list[tuple[Any, ...]]:
             statement = "SELECT number FROM indexes WHERE name = %s"
-            for (number,) in run(connection, statement, name):
-                return int(number)
+            is_there = self.has_tables(connection)
+            return run(connection, statement, name).fetchall() if is_there else []
+
+        for (number,) in self.read(find):
+            return int(number)
         raise NotFound(f"{self.where}: no index {name!r}; create one with `vocabtool index`")
 
     def read_manifest(self, connection: Connection, number: int) -> Manifest:

@@ -155,7 +155,7 @@ class PostgresIndex(Index):
         if replaces:
             index += BUILD
             with suppress(NotFound):
-                connections.drop_index(_number_of(connections, index), index)
+                connections.drop_index(connections.find_index(index), index)
         n = connections.create_index(index, replace(manifest, model_files=crcs), files)
         try:
             return cls(connections, index, n, opened.encoder, {"vocabulary": None})
@@ -169,7 +169,7 @@ class PostgresIndex(Index):
     ) -> PostgresIndex:
         """Open an index. Raises the errors of :meth:`Index.open`."""
         connections, index = _parse(address)
-        return cls(connections, index, _number_of(connections, index), model, options)
+        return cls(connections, index, connections.find_index(index), model, options)
 
     @classmethod
     def remove_at(cls, address: str, *, dry_run: bool) -> list[tuple[str, int | None]]:
@@ -181,21 +181,19 @@ class PostgresIndex(Index):
         connections, index = _parse(address)
         removed: list[tuple[str, int | None]] = []
         for name in (index + BUILD, index):
-            try:
-                n = _number_of(connections, name)
-            except NotFound:
-                if name == index and not removed:
-                    raise
-                continue
-            documents, copies = None, None
-            with suppress(VocabtoolError), connections.connected() as connection:
-                manifest = connections.read_manifest(connection, n)
-                documents = manifest.live
-                copies = cache_folder(connections.where, manifest)
-            if not dry_run and connections.drop_index(n, name) and copies:
-                shutil.rmtree(copies, ignore_errors=True)
-            what = ":" if name == index else ": its unfinished replacement"
-            removed.append((_name_of(connections, index) + what, documents))
+            with suppress(NotFound):
+                n = connections.find_index(name)
+                documents, copies = None, None
+                with suppress(VocabtoolError), connections.connected() as connection:
+                    manifest = connections.read_manifest(connection, n)
+                    documents = manifest.live
+                    copies = cache_folder(connections.where, manifest)
+                if not dry_run and connections.drop_index(n, name) and copies:
+                    shutil.rmtree(copies, ignore_errors=True)
+                what = ":" if name == index else ": its unfinished replacement"
+                removed.append((_name_of(connections, index) + what, documents))
+        if not removed:
+            connections.find_index(index)  # says why not
         return removed
 
     @property
@@ -385,10 +383,6 @@ def cache_folder(name: str, manifest: Manifest) -> Path:
         raise InvalidFile(what, file=name)
     shared = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "vocabtool")
     return Path(os.environ.get(CACHE) or shared).expanduser() / "stores" / manifest.index
-
-
-def _number_of(connections: Connections, index: str) -> int:
-    return connections.read(lambda connection: connections.find_index(connection, index))
 
 
 def _name_of(connections: Connections, index: str) -> str:

@@ -89,7 +89,7 @@ class NewDocument:
     - ``doc``: its number in the tables.
     - ``text``: the text, without U+0000.
     - ``vector``: the vector, or ``None`` if all its numbers are zero.
-    - ``values``: the values of the fields, as texts.
+    - ``values``: the values of the fields, as texts in UTF-8.
     """
 
     doc: int
@@ -98,7 +98,7 @@ class NewDocument:
     source: int
     terms: Terms
     vector: NDArray[Any] | None
-    values: dict[str, str | None]
+    values: dict[str, bytes | None]
 
 
 class PostgresWriter:
@@ -167,18 +167,21 @@ class PostgresWriter:
         if len(self._kinds) > MAX_FIELDS:
             what = f"would have {len(self._kinds):,} fields, but the limit is {MAX_FIELDS}"
             raise VocabtoolError(f"the index {what}")
-        columns = {
-            name: [
-                None if text is None else text.decode("utf-8", "replace")
-                for text in texts.view(pa.binary()).to_pylist()
-            ]
-            for name, texts in batch.columns.items()
+        columns: dict[str, list[bytes | None]] = {
+            name: texts.view(pa.binary()).to_pylist() for name, texts in batch.columns.items()
         }
         rows = zip(*columns.values(), strict=True) if columns else [()] * len(batch)
         values = [dict(zip(columns, row, strict=True)) for row in rows]
         texts: list[str] = [*map(database.stored_text, batch.texts.to_pylist())]
         names = weights_of(self.searched_fields)
-        searched = ({name: row[name] for name in names if name in row} for row in values)
+        searched = (
+            {
+                name: text.decode("utf-8", "replace")
+                for name in names
+                if (text := row.get(name)) is not None
+            }
+            for row in values
+        )
         terms = weighted_terms(self._cutter, texts, searched, self.searched_fields)
         stored = raw_vectors.as_stored(vectors, self.manifest.configuration.dtype)
         has_vector = np.asarray(vectors.any(axis=1))
@@ -192,7 +195,7 @@ class PostgresWriter:
                 vector=stored[at] if has_vector[at] else None,
                 values=values[at],
             )
-            others = sum(len(value or "") for value in values[at].values())
+            others = sum(len(value or b"") for value in values[at].values())
             self._size += 1000 + 2 * len(texts[at]) + others + stored[at].nbytes
         self.rows += len(batch)
         self._last += len(batch)
@@ -449,7 +452,13 @@ class PostgresWriter:
             self._is_open = True
             run(connection, "SET LOCAL idle_in_transaction_session_timeout = 0")
         if self._deleted:
-            self._delete()
+            ((*counts, wanted, removed),) = run(
+                connection, DELETE.format(n=n), [*self._deleted]
+            ).fetchall()
+            if removed != wanted:
+                what = f"{counts[0]:,} documents should have {wanted:,} postings"
+                raise InvalidFile(f"damaged: {what}, got {removed:,}; run `vocabtool verify`")
+            self._added -= counts
         if self._new:
             self._insert()
         run(
@@ -462,16 +471,6 @@ class PostgresWriter:
         self._changed += len(self._new) + len(self._deleted)
         self._new, self._deleted, self._sources, self._size = {}, set(), {}, 0
 
-    def _delete(self) -> None:
-        """Delete documents with their postings, and correct the frequencies of their terms."""
-        ((*counts, wanted, removed),) = run(
-            self._connection, DELETE.format(n=self._n), [*self._deleted]
-        ).fetchall()
-        if removed != wanted:
-            what = f"{counts[0]:,} documents should have {wanted:,} postings"
-            raise InvalidFile(f"damaged: {what}, got {removed:,}; run `vocabtool verify`")
-        self._added -= counts
-
     def _insert(self) -> None:
         """Insert documents with their postings, and correct the frequencies of their terms."""
         documents, n = [*self._new.values()], self._n
@@ -482,20 +481,12 @@ class PostgresWriter:
         identifiers = [each.terms.surfaces.split() for each in documents]
         word = self._term_numbers("words", chain.from_iterable(chain.from_iterable(cut)))
         surface = self._term_numbers("surfaces", chain.from_iterable(identifiers))
-        fields = self.manifest.fields
-
-        def in_columns(text: str | None, kind: Kind) -> tuple[object, ...]:
-            if text is None or kind in ("string", "null"):
-                return conditions.columns_of_value(None if text is None else text.encode(), kind)
-            return conditions.columns_of_value(value_of(text, kind), kind)
-
-        columns = [
-            conditions.columns_of(f"field_{at}", kind) for at, kind in enumerate(fields.values())
-        ]
-        names = "".join(f", {own}" for own, _ in chain(conditions.OWN_COLUMNS, *columns))
+        names, kinds = [*self.manifest.fields], [*self.manifest.fields.values()]
+        columns = [conditions.columns_of(f"field_{at}", kind) for at, kind in enumerate(kinds)]
+        more = "".join(f", {own}" for own, _ in chain(conditions.OWN_COLUMNS, *columns))
         statement = (
             f"COPY documents_{n} (doc, key, id, text, source, text_hash, words, surfaces, sequence,"
-            f" identifiers, vector{names}) FROM STDIN"
+            f" identifiers, vector{more}) FROM STDIN"
         )
         terms = []
         with self._connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
@@ -505,6 +496,10 @@ class PostgresWriter:
                 parts = [[word[term] for term in part] for part in words]
                 others = [surface[term] for term in own]
                 terms.append(np.array([*chain.from_iterable(parts), *others], np.int64))
+                values = [
+                    text if text is None or kind == "string" else value_of(text.decode(), kind)
+                    for text, kind in zip(map(document.values.get, names), kinds, strict=True)
+                ]
                 sequence = f" {BETWEEN} ".join(" ".join(map(str, part)) for part in parts)
                 copy.write_row(
                     (
@@ -514,10 +509,7 @@ class PostgresWriter:
                         None if document.vector is None else legs.as_text(document.vector),
                         *conditions.columns_of_text(document.id),
                         *conditions.columns_of_text(document.text),
-                        *chain.from_iterable(
-                            in_columns(document.values.get(name), kind)
-                            for name, kind in fields.items()
-                        ),
+                        *chain.from_iterable(map(conditions.columns_of_value, values, kinds)),
                     )
                 )
         counts = np.array([(1, each.terms.count, each.terms.surface_count) for each in documents])

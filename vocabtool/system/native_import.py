@@ -28,9 +28,8 @@ LOCK: Final = Lock()  # two threads that redirect at a time could leave standard
 
 def import_library(library: str) -> ModuleType:
     load_triton()
-    if os.environ.get(LEVEL) != SILENT or _is_there(library):
-        return importlib.import_module(library)
-    with LOCK, nullcontext() if _is_there(library) else _mute_stderr():
+    is_loud = os.environ.get(LEVEL) == SILENT and library not in sys.modules
+    with _mute_stderr() if is_loud else nullcontext():
         return importlib.import_module(library)
 
 
@@ -57,14 +56,10 @@ def load_triton() -> None:
             ctypes.CDLL(str(Path(folder, "_C", "libtriton.so")), mode)
 
 
-def _is_there(library: str) -> bool:
-    return library in sys.modules
-
-
 @contextmanager
 def _mute_stderr() -> Iterator[None]:
     """Discard all that any thread writes to standard error, until the block ends."""
-    with ExitStack() as undone:
+    with LOCK, ExitStack() as undone:
         try:
             kept = os.dup(STDERR)
             undone.callback(os.close, kept)
