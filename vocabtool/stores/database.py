@@ -101,15 +101,13 @@ ADVICE: Final = {  # by SQLSTATE
     "55P03": "another transaction holds a lock: run it again later, or end the transaction, which"
     " the view pg_stat_activity shows",
 }
-# A lost connection has no SQLSTATE. A server that stops or starts; a deadlock, if the index was
-# removed or got a column meanwhile.
+# No SQLSTATE: a lost connection. A server that stops or starts; a deadlock with a new column.
 PASSING: Final = (None, "57P01", "57P02", "57P03", "40P01")
 
 VERSION: Final = 3
 SCHEMA: Final = "vocabtool"
 MAX_TERM_BYTES: Final = 1000  # a B-tree takes 2,704
 SHOWN_TERM: Final = 200  # characters of a longer term that are stored
-MIN_SERVER: Final = 140000
 HALF: Final = (0, 7)  # the version of pgvector that brings half precision
 MAX_DIMENSIONS: Final = 16_000  # of pgvector
 LOCK: Final = 0x766F6361  # the first of two numbers of our advisory locks; the other says which
@@ -158,16 +156,15 @@ class Connections:
 
     Threads may share an object. A forked process opens its own connections.
 
+    - ``conninfo``: a connection string of libpq: a URI, or names and values.
     - ``where``: the host and the database, for messages.
     - ``schema``: the name of the schema with vocabtool's tables; ``quoted`` in SQL.
+
+    Raises :class:`UnsupportedFormat` if psycopg is not installed, and :class:`VocabtoolError` if
+    ``conninfo`` is not a connection string, or ``schema`` is no name.
     """
 
     def __init__(self, conninfo: str, *, schema: str = SCHEMA) -> None:
-        """``conninfo``: a connection string of libpq: a URI, or names and values.
-
-        Raises :class:`UnsupportedFormat` if psycopg is not installed, and :class:`VocabtoolError`
-        if ``conninfo`` is not a connection string, or ``schema`` is no name.
-        """
         try:
             from psycopg import ProgrammingError
             from psycopg.conninfo import conninfo_to_dict
@@ -415,7 +412,7 @@ class Connections:
         server = connection.info.parameter_status("server_version")
         encoding = connection.info.parameter_status("server_encoding")
         row = run(connection, PGVECTOR).fetchone()
-        is_old = connection.info.server_version < MIN_SERVER
+        is_old = connection.info.server_version < 140_000
         if is_old or encoding != "UTF8" or row is None:
             version = "none: install pgvector on the server" if row is None else row[0]
             raise VocabtoolError(

@@ -209,10 +209,9 @@ class PostgresIndex(Index):
     def stats(
         self, *, unknown: bool = False, progress: Progress | None = None
     ) -> contents.IndexStats:
-        with self._store.at_one_commit() as store:
-            snapshot = cast(Any, store)  # it has the methods of a Snapshot
-            sizes = self._sizes()
-            return contents.stats(self.path, snapshot, sizes, unknown=unknown, progress=progress)
+        more: Any = {"unknown": unknown, "progress": progress}
+        with self._store.at_one_commit() as snapshot:
+            return contents.stats(self.path, cast(Any, snapshot), self._sizes(), **more)
 
     def refresh(self) -> bool:
         with self._refreshing:
@@ -250,8 +249,8 @@ class PostgresIndex(Index):
 
         Returns 0, because the tables contain no deleted documents.
         """
-        cutter = self._snapshot.cutter
-        with closing(PostgresWriter(self._connections, self._n, cutter)) as files:
+        files = PostgresWriter(self._connections, self._n, self._snapshot.cutter)
+        with closing(files):
             files.tidy(progress, again=True)
         self.refresh()
         return 0

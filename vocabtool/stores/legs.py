@@ -228,7 +228,7 @@ def totals(
         for at, each in enumerate(clauses)
         if len(each.clause.terms) == 1
     ]
-    columns = [*map(list, zip(*single, strict=True))] or [[]] * 7
+    columns: list[list[Any]] = [*map(list, zip(*single, strict=True))] or [[]] * 7
     hits = Part(
         "SELECT p.doc, w.n, w.score, w.code, w.exact, w.must,"
         f" CASE WHEN w.word THEN {saturation} ELSE 1::float8 END AS x"

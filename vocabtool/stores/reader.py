@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from itertools import starmap
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,8 +204,8 @@ class PostgresStore:
         (((is_there,),),) = self._ask(join("SELECT EXISTS (", self._docs(selection), ")"))
         return not is_there
 
-    def in_order(self, selection: Part) -> Rows:
-        (found,) = self._ask(join(self._docs(selection), " ORDER BY d.id"))
+    def in_order(self, selection: Part, column: str = "d.id") -> Rows:
+        (found,) = self._ask(join(self._docs(selection), f" ORDER BY {column}"))
         return np.array([doc for (doc,) in found], np.int64)
 
     def only(self, rows: Rows) -> Part:
@@ -249,7 +250,7 @@ class PostgresStore:
         )
         settings = self.vector_sql.settings(effort, limit) if vector is not None else []
         (found,) = self._ask(statement, settings=settings)
-        columns = [*zip(*found, strict=True)] or [()] * 9
+        columns: list[tuple[Any, ...]] = [*zip(*found, strict=True)] or [()] * 9
         docs, ids = np.array(columns[0], np.int64), columns[1]
         self._keep_ids(docs.tolist(), ids)
         bm25 = np.array([score or 0.0 for score in columns[2]], np.float32)
@@ -355,8 +356,7 @@ class PostgresStore:
 
     def rows_in_order(self, where: str | None = None) -> Rows:
         selection = TRUE if where is None else self.select([Where.of(where)])
-        (found,) = self._ask(join(self._docs(selection), " ORDER BY d.doc"))
-        return np.array([doc for (doc,) in found], np.int64)
+        return self.in_order(selection, "d.doc")
 
     def ids(self, rows: Rows) -> list[str]:
         """Return the ids of rows. The ids of a search's candidates are read from memory."""
@@ -475,14 +475,9 @@ class PostgresStore:
         of_documents = f"FROM documents_{self.n} d WHERE {column} IS NOT NULL"
         order = f"GROUP BY 1 ORDER BY n DESC, 1 LIMIT {limit:d}"
         (found,) = self._ask(Part(f"SELECT {counts} {of_documents} {order}"))
-        values = [
-            store.ValueCount(cast(store.FieldValue, value_of_column(value)), n)
-            for value, n, *_ in found
-        ]
         documents, distinct = found[0][2:] if found else (0, 0)
-        return documents, store.ValueCounts(
-            tuple(each for each in values if each.count > 1), distinct
-        )
+        values: Any = [(value_of_column(value), count) for value, count, *_ in found if count > 1]
+        return documents, store.ValueCounts((*starmap(store.ValueCount, values),), distinct)
 
 
 def columns_of_fields(fields: Mapping[str, Kind]) -> dict[str, str]:

@@ -79,8 +79,6 @@ POSTING: Final = np.dtype(
 )
 LENGTHS: Final = {"columns": 4, "of_term": 4, "of_doc": 8, "of_frequency": 4, "of_length": 4}
 
-Ints = NDArray[np.int64]
-
 
 @dataclass(slots=True, kw_only=True)
 class NewDocument:
@@ -248,7 +246,21 @@ class PostgresWriter:
         try:
             with self._connections.translate_errors():
                 self._write()
-                done = self._write_record(manifest)
+                before, (documents, words, surfaces) = self.manifest, self._added.tolist()
+                manifest = replace(
+                    manifest,
+                    rows=before.rows + documents,
+                    words=before.words + words,
+                    surfaces=before.surfaces + surfaces,
+                    fields=before.fields,
+                    searched_fields=self.searched_fields,
+                )
+                counts = "last = %s, documents = %s, words = %s"
+                run(
+                    self._connection,
+                    f"UPDATE indexes SET record = %s, {counts} WHERE number = %s",
+                    *(manifest.encode(), self._last, manifest.rows, manifest.words, self._n),
+                )
                 is_sent = True
                 run(self._connection, "COMMIT")
         except VocabtoolError as error:
@@ -256,7 +268,7 @@ class PostgresWriter:
             raise VocabtoolError(f"{error}. {UNKNOWN if is_unknown else NOTHING}") from error
         self._is_open, self._flushed = False, 0
         self._added[:] = 0
-        self.manifest, self._kinds = done, dict(done.fields)
+        self.manifest, self._kinds = manifest, dict(manifest.fields)
         if codes:
             self.tidy(progress)
 
@@ -272,11 +284,9 @@ class PostgresWriter:
                 if again or self._changed > max(VACUUM_ROWS, VACUUM_SHARE * self.rows):
                     if progress is not None:
                         progress("tables vacuumed", 0.0)
-                    tables = ", ".join(
-                        f"{name}_{self._n}" for name in ("documents", "postings", "terms")
-                    )
+                    n, vacuum = self._n, "VACUUM (ANALYZE)"
                     with suppress(psycopg.Error):  # it only frees space
-                        run(self._connection, f"VACUUM (ANALYZE) {tables}")
+                        run(self._connection, f"{vacuum} documents_{n}, postings_{n}, terms_{n}")
                     self._changed = 0
                 self._index_vectors(progress, again=again)
         except VocabtoolError as error:
@@ -336,7 +346,7 @@ class PostgresWriter:
             def search(effort: int, vector: Vectors, limit: int) -> Rows:
                 near = sql.near(legs.as_text(vector), limit, legs.TRUE, effort, len(docs))
                 rows = run(connection, near.text, *near.values).fetchall()
-                return docs.searchsorted([doc for doc, _ in rows])
+                return np.asarray(docs.searchsorted([doc for doc, _ in rows]), np.int64)
 
             for effort in legs.EFFORTS:
                 for setting in sql.settings(effort, raw_vectors.NEAREST + 1):
@@ -368,7 +378,8 @@ class PostgresWriter:
         The first result has the numbers of their documents.
         """
         with TemporaryDirectory() as folder, database.one_commit(self._connection):
-            docs, file = [], Path(folder, "vectors.bin")
+            docs: list[int] = []
+            file = Path(folder, "vectors.bin")
             with file.open("wb") as out, self._connection.cursor("vectors", binary=True) as cursor:
                 cursor.itersize = BLOCK
                 cursor.execute(
@@ -406,36 +417,17 @@ class PostgresWriter:
                     run(self._connection, f"ALTER TABLE {table} ADD COLUMN {own} {type_}")
                 for index in conditions.indexes_of(column, kind):
                     run(self._connection, f"CREATE INDEX ON {table} {index}")
-            self._store(replace(stored, fields=fields), keep=False)
+            self._store(replace(stored, fields=fields))
 
+        kept = self.manifest  # with FILEs that no commit has yet
         database.change_tables(self._connection, change)
-        self.manifest = replace(self.manifest, fields=fields)
+        self.manifest = replace(kept, fields=fields)
 
-    def _write_record(self, manifest: Manifest) -> Manifest:
-        """Write and return the manifest of this commit, with the statistics of the index."""
-        before, (documents, words, surfaces) = self.manifest, self._added.tolist()
-        manifest = replace(
-            manifest,
-            rows=before.rows + documents,
-            words=before.words + words,
-            surfaces=before.surfaces + surfaces,
-            fields=before.fields,
-            searched_fields=self.searched_fields,
-        )
-        statement = (
-            "UPDATE indexes SET record = %s, last = %s, documents = %s, words = %s"
-            " WHERE number = %s"
-        )
-        counts = (self._last, manifest.rows, manifest.words)
-        run(self._connection, statement, manifest.encode(), *counts, self._n)
-        return manifest
-
-    def _store(self, manifest: Manifest, *, keep: bool = True) -> None:
+    def _store(self, manifest: Manifest) -> None:
         """Write the manifest without a commit."""
         statement = "UPDATE indexes SET record = %s WHERE number = %s"
         run(self._connection, statement, manifest.encode(), self._n)
-        if keep:
-            self.manifest = manifest
+        self.manifest = manifest
 
     def _run(self, statement: str, *values: object) -> psycopg.Cursor[Any]:
         with self._connections.translate_errors():
