@@ -255,12 +255,9 @@ class PostgresWriter:
                     fields=before.fields,
                     searched_fields=self.searched_fields,
                 )
-                counts = "last = %s, documents = %s, words = %s"
-                run(
-                    self._connection,
-                    f"UPDATE indexes SET record = %s, {counts} WHERE number = %s",
-                    *(manifest.encode(), self._last, manifest.rows, manifest.words, self._n),
-                )
+                update = "UPDATE indexes SET record = %s, last = %s, documents = %s, words = %s"
+                values = (manifest.encode(), self._last, manifest.rows, manifest.words, self._n)
+                run(self._connection, f"{update} WHERE number = %s", *values)
                 is_sent = True
                 run(self._connection, "COMMIT")
         except VocabtoolError as error:
