@@ -19,7 +19,7 @@ from itertools import islice
 from math import inf
 from queue import SimpleQueue
 from threading import Event, Semaphore, Thread, current_thread
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 from vocabtool.errors import VocabtoolError
 
@@ -222,39 +222,35 @@ def _in_process(item: Any) -> Any:
     return _functions[0](item)
 
 
-class _Failure(NamedTuple):
-    error: BaseException
-
-
 def _read_ahead(items: Iterable[T], count: int) -> Iterator[T]:
-    read: SimpleQueue[T | _Failure] = SimpleQueue()
+    read: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
     room, stop = Semaphore(count), Event()
     thread = Thread(target=_read, args=(items, read, room, stop), daemon=True)
     thread.start()
     try:
-        while not isinstance(item := read.get(), _Failure):
+        item, error = read.get()
+        while error is None:
             room.release()
             yield item
+            item, error = read.get()
     finally:
         stop.set()
         room.release()
         if thread is not current_thread():  # garbage collection may run this in that thread
             thread.join()
-    if not isinstance(item.error, StopIteration):
-        raise item.error
+    if not isinstance(error, StopIteration):
+        raise error
 
 
-def _read(
-    items: Iterable[T], read: SimpleQueue[T | _Failure], room: Semaphore, stop: Event
-) -> None:
+def _read(items: Iterable[T], read: SimpleQueue[Any], room: Semaphore, stop: Event) -> None:
     """Put the items into the queue ``read`` until ``stop`` is set."""
     # Not a closure, which would keep the consuming iterator alive.
     try:
         with closed_after(items) as remaining:
             while room.acquire() and not stop.is_set():
-                read.put(next(remaining))
+                read.put((next(remaining), None))
     except BaseException as error:  # noqa: BLE001 - raised again in the thread that consumes
-        read.put(_Failure(error))
+        read.put((None, error))
 
 
 def _batches(
