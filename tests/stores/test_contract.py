@@ -225,14 +225,6 @@ class StoreContract:
             assert library.index.get(other) is None
             assert other not in library.index
 
-    def test_reopened(self, library: Library) -> None:
-        """An index that is opened again gives the same answers."""
-        again = replace(library, index=Index.open(library.address))
-        for text in QUERIES[::4]:
-            _agree(again, text, vector_of(1), where="lang = 'de'")
-        assert again.index.manifest == library.index.manifest
-        assert again.index.verify().documents == len(library.small.docs)
-
     @pytest.mark.parametrize("metric", ["cosine", "inner-product", "l2"])
     @pytest.mark.parametrize("dtype", ["float16", "float32"])
     def test_similarities(self, address: str, metric: Metric, dtype: StoredType) -> None:
@@ -299,6 +291,7 @@ class StoreContract:
             Library(address, Index.open(address), _small(left)),
         ):
             assert len(library.index) == len(left)
+            assert library.index.manifest == index.manifest
             assert sorted(library.index.ids()) == sorted(doc.id for doc in left)
             assert docs[0].id not in library.index
             for at, text in enumerate(QUERIES[:30]):
