@@ -285,7 +285,7 @@ class VocabtoolDocumentStore:
 
     def _write(self, writer: Writer, documents: list[Document], on_existing: OnExisting) -> int:
         """Add documents, see :meth:`write_documents`; return the number added."""
-        held = writer.manifest.configuration
+        dim, metric = writer.manifest.configuration.dim, writer.manifest.configuration.metric
         for place, document in enumerate(documents):
             check_kind(document, f"documents[{place}]", ValueError)
             for name in ("blob", "sparse_embedding"):
@@ -303,7 +303,7 @@ class VocabtoolDocumentStore:
         metas = [document.meta for document in documents]
         columns = shared.fields_of(metas, writer.manifest.fields, nested=True)
         rows, without = [], []
-        matrix = np.zeros((len(documents), held.dim))
+        matrix = np.zeros((len(documents), dim))
         for place, (document, fields) in enumerate(zip(documents, columns, strict=True)):
             # The record keeps what an index does not: that a content is missing, and the length of
             # a vector that the index scales to 1.
@@ -314,11 +314,11 @@ class VocabtoolDocumentStore:
                 without.append(place)
             else:
                 vector = np.array(document.embedding)
-                if vector.shape != (held.dim,):
-                    what = f"wanted an embedding of {held.dim} numbers, got shape {vector.shape}"
+                if vector.shape != (dim,):
+                    what = f"wanted an embedding of {dim} numbers, got shape {vector.shape}"
                     raise ValueError(f"document {document.id!r}: {what}")
                 matrix[place] = vector
-                length = float(np.linalg.norm(vector)) if held.metric == "cosine" else 1.0
+                length = float(np.linalg.norm(vector)) if metric == "cosine" else 1.0
                 if abs(length - 1) > LENGTH_ONE and length:
                     record["length"] = length
             kept = {shared.HAYSTACK: json.dumps(record)} if record else {}

@@ -199,11 +199,11 @@ def explanation(hits: Hits, hit: Hit) -> dict[str, Any]:
     - ``notes`` of :class:`Hits`.
     - ``explanation``, if the search had ``explain=True``.
     """
-    told = hit.to_dict()
+    facts = hit.to_dict()
     for name in ("id", "text", "fields"):
-        del told[name]
+        del facts[name]
     unknown = [word.surface for word in hits.query.words if word.known is False]
-    return {**told, "unknown_words": unknown, "notes": [*hits.notes]}
+    return {**facts, "unknown_words": unknown, "notes": [*hits.notes]}
 
 
 def _columns(

@@ -485,28 +485,28 @@ class SortedVocabulary:
 
     def page(self, prefix: str, offset: int, limit: int) -> dict[str, Any]:
         """Return at most ``limit`` entries with a prefix, after ``offset`` others."""
-        held, wanted = self.vocabulary, prefix.encode()
+        vocabulary, wanted = self.vocabulary, prefix.encode()
 
         def start(place: int) -> bytes:
-            return plain(held.stored[place], held.marker)[: len(wanted)]
+            return plain(vocabulary.stored[place], vocabulary.marker)[: len(wanted)]
 
         first = bisect_left(self.order, wanted, key=start)
         end = bisect_right(self.order, wanted, lo=first, key=start)
         shown = self.order[first:end][offset : offset + limit].tolist()
-        ids = held.id_array()
+        ids = vocabulary.id_array()
         entries = []
         for at in shown:
-            entry = held.stored[at]
-            text = plain(entry, held.marker)  # byte-level entries are decoded
+            entry = vocabulary.stored[at]
+            text = plain(entry, vocabulary.marker)  # byte-level entries are decoded
             shown_text = printable(text)
-            if held.marker is None or text == entry:
+            if vocabulary.marker is None or text == entry:
                 shown_text = printable(entry)
-            elif held.marker not in PREFIXES:
-                shown_text += held.marker
-            elif entry.startswith(held.marker.encode()):
-                shown_text = held.marker + shown_text
+            elif vocabulary.marker not in PREFIXES:
+                shown_text += vocabulary.marker
+            elif entry.startswith(vocabulary.marker.encode()):
+                shown_text = vocabulary.marker + shown_text
             entries.append({"id": int(ids[at]), "text": shown_text})
-        counts = {"total": len(held), "matching": end - first, "offset": offset}
+        counts = {"total": len(vocabulary), "matching": end - first, "offset": offset}
         return {**counts, "entries": entries}
 
 
