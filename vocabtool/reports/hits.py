@@ -157,25 +157,17 @@ def _hit_lines(number: int, hit: Hit, found: Hits) -> Iterator[str]:
         shown += f"{hit.text[at:first]}[{hit.text[first:last]}]"
         at = last
     shown += hit.text[at:end] + "..." * (end < len(hit.text))
-    lines = [_field_of_extract(hit, start, end) + " ".join(shown.split())]
+    # Name the field of the first highlight, unless it is half of the text or more.
+    highlights = zip(why.highlights, why.highlight_fields, strict=False) if why is not None else ()
+    name = next((name for span, name in highlights if start <= span.start and span.end <= end), "")
+    value = hit.fields.get(name)
+    is_part = isinstance(value, str) and 2 * len(value) < len(hit.text)
+    lines = [f"in {name}: " * is_part + " ".join(shown.split())]
     lines += [f"{name}: {safe(value)[:WIDTH]}" for name, value in fields_outside(hit, start, end)]
     if why is not None:
         lines.append(why_there(why, found))
     yield f"{number:>2}. {hit.id}" + (f"  ({told})" if told else "")
     yield from (f"    {line}" for line in lines)
-
-
-def _field_of_extract(hit: Hit, start: int, end: int) -> str:
-    """Return, for example, ``in title: `` if the first highlight is in the field ``title``.
-
-    Return ``""`` if there is no highlight, or if the field is at least half of the text.
-    """
-    why = hit.explanation
-    found = zip(why.highlights, why.highlight_fields, strict=False) if why is not None else ()
-    name = next((name for span, name in found if start <= span.start and span.end <= end), "")
-    value = hit.fields.get(name)
-    is_part = isinstance(value, str) and 2 * len(value) < len(hit.text)
-    return f"in {name}: " if is_part else ""
 
 
 def fields_outside(hit: Hit, start: int, end: int) -> Iterator[tuple[str, str]]:
