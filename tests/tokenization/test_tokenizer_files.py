@@ -407,8 +407,10 @@ def test_vocab_txt(settings: dict[str, Any], tmp_path: Path) -> None:
 FOLDERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "GPT2Tokenizer": (GPT2, "<|endoftext|>", {}),
     "RobertaTokenizer": (GPT2, "<s>", {"add_prefix_space": True}),
-    "Qwen2Tokenizer": (QWEN2, "<|im_start|>", {
-        "eos_token": "<|im_start|>"}),
+    "Qwen2Tokenizer": (QWEN2, "<|im_start|>", {"eos_token": "<|im_start|>"}),
+    "CLIPTokenizer": (
+        r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+", "<|startoftext|>", {
+            "bos_token": "<|startoftext|>", "unk_token": "<unk>"}),
 }  # fmt: skip
 
 
@@ -417,7 +419,7 @@ def test_bpe_folders(name: str, tmp_path: Path) -> None:
     """``vocab.json`` and ``merges.txt`` as the class of tokenizer_config.json reads them."""
     transformers = pytest.importorskip("transformers", reason="the oracle of its folders")
     pattern, special, settings = FOLDERS[name]
-    trained = byte_pairs(pattern)
+    trained = byte_pairs(pattern, "</w>" if name == "CLIPTokenizer" else "")
     entries = [*in_order(trained.get_vocab()), special, "<pad>", "</s>", "<unk>", "<mask>"]
     vocabulary = {entry: number for number, entry in enumerate(dict.fromkeys(entries))}
     (tmp_path / "vocab.json").write_text(json.dumps(vocabulary))

@@ -228,10 +228,21 @@ def encoder_options() -> Decorator:
 # Documents.
 
 
+def _checked_fields(
+    context: click.Context, option: click.Parameter, fields: tuple[str, ...]
+) -> tuple[str, ...]:
+    try:
+        ReadOptions(field=fields)
+    except ValueError as error:  # a settings file then tells its table, too
+        raise click.BadParameter(str(error).removeprefix("field: ")) from error
+    return fields
+
+
 def _field_option(metavar: str, more: str) -> Decorator:
     return click.option(
         "--field",
         multiple=True,
+        callback=_checked_fields,
         metavar=metavar,
         help="Field or column that contains the text. May be repeated: the texts of these fields "
         f"are joined by blank lines.{more} [default: text, or the only column]",
@@ -294,7 +305,7 @@ def _on_error(what: str) -> Decorator:
 def _read_options(*, weights: bool = True, **given: Any) -> ReadOptions:
     """``weights``: whether fields may have weights."""
     try:
-        options = ReadOptions(**given | {"field": given["field"] or None})
+        options = ReadOptions(**given)
         if not weights:
             options.refuse_weights()
     except ValueError as error:

@@ -416,6 +416,7 @@ ENDS: Final = {  # tokens before and behind a text
     **dict.fromkeys(("Roberta", "Bart", "Longformer", "LED", "MVP"), USUAL[:2]),
     "Deberta": ("[CLS]", "[SEP]"),
 }
+CLIP: Final = r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"
 MAX_DIGITS: Final = 10
 
 
@@ -474,6 +475,13 @@ def _bpe_folder(entries: dict[str, int], folder: Path) -> Json:
     if name == "Qwen2":
         pattern = QWEN2.replace(ENGLISH, "'(?i:[sdmt]|ll|ve|re)")
         return document(bpe(ids, merges), [{"type": "NFC"}], byte_level((pattern,)), added)
+    if name == "CLIP":
+        steps = [{"type": "NFC"}, replace(r"\s+", " ", regex=True), {"type": "Lowercase"}]
+        words = {**split(CLIP), "behavior": "Removed", "invert": True}
+        unknown = _content(settings.get("unk_token")) or END
+        model = bpe(ids, merges, unk_token=unknown, end_of_word_suffix="</w>")
+        found = document(model, steps, [words, *byte_level(())], added)
+        return with_ends(found, ids, "<|startoftext|>", END)
     what = f"{name}Tokenizer" if name else f"no tokenizer_class in {TOKENIZER_CONFIG}"
     raise UnsupportedFormat(
         f"vocabtool has no tokenizer for the entries and {json_file.MERGES} of this model "
