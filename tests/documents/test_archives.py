@@ -14,7 +14,7 @@ import pytest
 from tests.documents.reading import batches, documents, parts
 from vocabtool.documents import ReadOptions, SkipCounter, headings, pieces
 from vocabtool.documents import documents as read_documents
-from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
+from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
 
 
 def refused(path: Path) -> str:
@@ -217,12 +217,3 @@ def test_hostile_docx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed.write_bytes(b"")
     with pytest.raises(UnsupportedFormat, match="DOCX cannot be read from a stream"):
         list(batches(str(packed)))
-
-
-def test_an_epub_is_refused_by_name(tmp_path: Path) -> None:
-    """In a folder it is left out and counted."""
-    path = zipped(tmp_path / "a.epub", mimetype="application/epub+zip")
-    with pytest.raises(UnsupportedFormat, match=r"a\.epub: EPUB is not supported: convert"):
-        list(batches(str(path)))
-    with pytest.raises(NotFound, match=r"1 file skipped: 1 \.epub"):
-        list(batches(str(tmp_path)))

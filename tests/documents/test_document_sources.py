@@ -337,15 +337,6 @@ def names(given_: Any) -> list[str]:
     return [batch.source for batch in batches(given_)]
 
 
-def test_a_name_with_blanks_may_be_a_text(tmp_path: Path) -> None:
-    """If there is no such name; not if its folder has no documents."""
-    (tmp_path / "a folder").mkdir()
-    for name, advised in (("no text", True), ("x " * 999, True), ("a folder", False)):
-        with pytest.raises(NotFound) as caught:
-            list(documents(str(tmp_path / name)))
-        assert str(caught.value).endswith("iter(texts)") == advised
-
-
 def test_what_a_list_is() -> None:
     """A list of strings is one of names, a list with other documents one of documents."""
     given_: list[Any] = ["a", b"b", {"text": "c"}]

@@ -11,8 +11,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 from tests.documents.reading import batches, documents, skipping, texts_of
@@ -21,7 +19,6 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 
 CODES = [pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int32(), pa.large_string())]
 KINDS = [pa.string(), pa.large_string(), pa.string_view(), *CODES]
-Factory = pytest.TempPathFactory
 NAMES = ["corpus.parquet", "corpus.arrow", "corpus.arrows"]
 
 
@@ -63,27 +60,6 @@ def test_types_of_strings(tmp_path: Path, kind: pa.DataType, name: str) -> None:
         assert re.search("'body'.* got null", skip.reason)
     with pytest.raises(InvalidFile, match=f"{name}:2: .*'body'.* got null"):
         texts_of(batches(file, field="body"))
-
-
-TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8))
-
-
-@given(
-    texts=TEXTS,
-    rows=st.integers(1, 4),
-    size=st.sampled_from([1, 5, 1 << 20]),
-    name=st.sampled_from(NAMES),
-    start=st.integers(0, 5),
-)
-@example(texts=["", "", ""], rows=2, size=1, name="corpus.parquet", start=1)
-def test_round_trip(
-    texts: list[str], rows: int, size: int, name: str, start: int, tmp_path_factory: Factory
-) -> None:
-    """What pyarrow writes is read back with its row numbers, whatever the batches and sizes."""
-    path = tmp_path_factory.mktemp("tables") / name
-    file = write(path, pa.table({"only": pa.array(texts, pa.string())}), rows)
-    found = [(d.id, d.text) for d in documents(file, size=size, start=start)]
-    assert found == [(f"{file}:{row}", text) for row, text in enumerate(texts, 1)][start:]
 
 
 def test_strings_that_are_not_utf8(tmp_path: Path) -> None:

@@ -18,8 +18,6 @@ import pytest
 
 import vocabtool
 from tests.counted_letters import encode, files_of, write_corpus
-from vocabtool.documents import ReadOptions
-from vocabtool.documents import documents as documents_of
 from vocabtool.errors import (
     FolderInUse,
     FolderNotEmpty,
@@ -90,18 +88,6 @@ def test_the_same_bytes_however_it_is_done(corpus: Path, out: Path, tmp_path: Pa
     for number, how in enumerate(ways):
         vocabtool.embed(corpus, encode, tmp_path / f"{number}", shard_rows=SHARD, **how)
         assert files_of(tmp_path / f"{number}") == files_of(out), how
-
-
-def test_how_documents_were_read_changes_no_byte(corpus: Path, tmp_path: Path) -> None:
-    """A list of documents, a generator of them and a queue give the shards of the file."""
-    documents = list(documents_of(corpus, ReadOptions(id_field="id")))
-    tables: list[pa.Table] = []
-    for source in (documents, iter(documents), vocabtool.stream(corpus, id_field="id")):
-        folder = tmp_path / f"{len(tables)}"
-        vocabtool.embed(source, encode, folder, shard_rows=SHARD)
-        tables.append(rows(folder))
-    assert all(table.equals(tables[0]) for table in tables)
-    assert tables[0]["id"].to_pylist() == [f"d{number}" for number in range(DOCUMENTS)]
 
 
 def test_a_finished_run_reads_nothing(corpus: Path, out: Path) -> None:

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
-from tests.builders import embedding_server
 from tests.builders.word_piece import tokenizer_of
 from tests.counted_letters import encode
 from tests.encoder_cases import MATRIX, PIECES, WORDS, write_vectors
-from vocabtool import Encoder, Words, embed, open_encoder
-from vocabtool.errors import FolderNotEmpty, NotFound, VocabtoolError
+from vocabtool import Encoder, Words, open_encoder
+from vocabtool.errors import NotFound, VocabtoolError
 
 TEXTS = ["I love Xapian", "question", "to use lucene?", "日本"]
 # Which of their words an entry-by-entry comparison does not find: of pieces, of whole words.
@@ -60,15 +58,6 @@ def test_where_words_come_from(tmp_path: Path) -> None:
     assert bare.words is None
 
 
-def test_a_server_has_them_too() -> None:
-    """In a worker as well, which gets a pickle; the entries need no rule."""
-    pytest.importorskip("urllib3", reason="the extra http is not installed")
-    with embedding_server.serve() as server:
-        encoder = open_encoder(server.model, vocabulary=["love", "to", "use", "i"])
-        for each in (encoder, pickle.loads(pickle.dumps(encoder))):
-            assert unknown(each) == [["xapian"], ["question"], ["lucene"], ["日本"]]
-
-
 def test_refused(tmp_path: Path) -> None:
     """Models with words of their own; lists without a rule; words that have one; no such file."""
     own = write_vectors(tmp_path / "v.npz", WORDS, MATRIX)
@@ -83,19 +72,6 @@ def test_refused(tmp_path: Path) -> None:
     for model, vocabulary, rule, told in cases:
         with pytest.raises(VocabtoolError, match=told):
             open_encoder(model, vocabulary=vocabulary, rule=rule)
-
-
-def test_unknown_words_of_shards(tmp_path: Path) -> None:
-    """As the encoder tells them. Other words are another run, which is told."""
-    (tmp_path / "corpus.txt").write_text("\n".join(TEXTS), "utf-8")
-    corpus, out = str(tmp_path / "corpus.txt"), tmp_path / "out"
-    encoder = open_encoder(encode, vocabulary=tokenizer_json(tmp_path))
-    report = embed(corpus, encoder, out)
-    assert (report.counts.tokens, report.counts.tokens_unknown) == (10, 1)
-    (shard,) = out.glob("*.parquet")
-    assert pq.read_table(shard)["unknown"].to_pylist() == OF_PIECES
-    with pytest.raises(FolderNotEmpty, match="--vocabulary"):
-        embed(corpus, open_encoder(encode, vocabulary=WORDS), out)
 
 
 def test_an_encoding_in_the_cache_of_tiktoken(

@@ -6,6 +6,7 @@ import gzip
 import json
 import logging
 import pickle
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ import pytest
 from tests.builders import embedding_server as server_of
 from tests.builders.embedding_server import Fault, Server, body, fields, half, lengths, rows, status
 from tests.cli.running import run
+from tests.conftest import ROOT
 from vocabtool import Document, Encoder, Shards, embed, open_encoder
 from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
 
@@ -273,26 +275,42 @@ def test_a_server_that_does_not_cut(server: Server) -> None:
         open_encoder(server.model, dim=2)
 
 
-def test_a_server_that_is_killed(tmp_path: Path) -> None:
-    """A run of `embed` ends with what was committed, and goes on when the server is there again."""
-    documents = [Document(str(at), text, {}) for at, text in enumerate(TEXTS * 30)]
-    asked: Any = {"shard_rows": 100, "batch_size": 5, "source": "numbers"}
+def test_runs_that_end_early_go_on(tmp_path: Path) -> None:
+    """After a wrong answer, the end of the server, and a kill: what is committed stays."""
+    texts = [f"text {number} {'e' * (number % 9)}" for number in range(500)]
+    corpus, out = tmp_path / "corpus.txt", tmp_path / "out"
+    corpus.write_text("\n".join(texts))
+    asked: Any = {"shard_rows": 100, "batch_size": 5}
+
+    def committed() -> int:
+        return len([*out.glob("shard-*.parquet")])
+
     with server_of.serve() as server:
 
-        def killed(reply: server_of.Reply) -> server_of.Reply:
+        def stopped(reply: server_of.Reply) -> server_of.Reply:
             server.stop()
             return reply
 
-        server.schedule.extend([*[None] * 50, killed])
-        with pytest.raises(VocabtoolError, match=r"all attempts failed.*refused"):
-            embed(documents, open_encoder(server.model, retries=3), tmp_path / "out", **asked)
-    committed = len([*(tmp_path / "out").glob("shard-*.parquet")])
-    assert committed == 2
-    with server_of.serve(port=server.server_port) as later:
-        report = embed(documents, open_encoder(later.model), tmp_path / "out", **asked)
-    assert (report.resumed, report.encoded) == (committed, 100)
-    found = [row.tolist() for part in Shards.open(tmp_path / "out").vectors() for row in part]
-    assert found == lengths(TEXTS * 30)
+        for fault, told in ((rows(longer), r"shape \(5, 3\)"), (stopped, "all attempts.*refused")):
+            encoder = open_encoder(server.model, retries=3)
+            server.schedule.extend([*[None] * 30, fault])
+            with pytest.raises(VocabtoolError, match=told):
+                embed(corpus, encoder, out, **asked)
+    assert committed() == 2
+    with server_of.serve(port=server.server_port, seconds=0.1) as later:
+        command = [sys.executable, "-m", "vocabtool", "embed", corpus, "--model", later.model]
+        command += ["-o", out, "--shard-rows", "100", "--batch-size", "5", "--quiet"]
+        with subprocess.Popen(command, cwd=ROOT) as process:
+            while committed() < 4:
+                assert process.poll() is None
+                time.sleep(0.01)
+            process.kill()
+        later.asked.clear()
+        report = embed(corpus, open_encoder(later.model), out, **asked)
+    assert (report.resumed, report.encoded) == (4, 100)
+    assert {*texts[:400]}.isdisjoint(later.asked)
+    found = [row.tolist() for part in Shards.open(out).vectors() for row in part]
+    assert found == lengths(texts)
 
 
 def everything_in(folder: Path) -> bytes:

@@ -200,18 +200,6 @@ def test_what_is_not_read_after_a_prompt(onnx: Path) -> None:
     assert np.array_equal(encoder.encode([words]), encoder.encode([words + "xapian"]))
 
 
-def test_with_given_words() -> None:
-    """Of a callable, also in a worker; the words are no part of the vectors."""
-    asked: dict[str, Any] = {"prompt_query": "ask: ", "prompt_document": "see: ", "dim": 2}
-    encoder = open_encoder(lengths, vocabulary=["love", "use"], rule="lower", **asked)
-    opened = open_encoder(lengths, encoder.options)
-    for each in (encoder, opened, pickle.loads(pickle.dumps(encoder))):
-        assert each.words is not None
-        assert each.words.unknown("love Xapian") == ["xapian"]
-        assert each.fingerprint == open_encoder(lengths, **asked).fingerprint
-        assert np.array_equal(each.encode_queries(["bc"]), encoder.encode_queries(["bc"]))
-
-
 def test_an_open_encoder_with_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It keeps its prompts and its length, unless others are asked; so an index finds it again."""
     (tmp_path / "opened_encoders.py").write_text(

@@ -165,20 +165,6 @@ def test_a_vector_does_not_depend_on_its_batch(name: str, opened: Opened) -> Non
 # Which function and output.
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("one_signature", "signature embed, output 'vectors'"),
-        ("hub_module", "signature default, output 'default'"),
-        ("default_output", "signature serving_default, output 'default'"),
-        ("called", "__call__, output '0'"),
-    ],
-)
-def test_what_was_found_is_named(name: str, told: str, opened: Opened) -> None:
-    """The signature first, then the output with its shape."""
-    assert opened(name).notes[0] == f"{told} of shape (None, 6)"
-
-
 def test_a_signature_and_an_output_can_be_chosen(built: Built) -> None:
     """Each by its name; the model's call, too."""
     first, second = (
@@ -187,6 +173,8 @@ def test_a_signature_and_an_output_can_be_chosen(built: Built) -> None:
     assert np.array_equal(first.encode(TEXTS) * 2, second.encode(TEXTS))
     one, twice = (open_encoder(built("two_outputs"), output=name) for name in ("vectors", "twice"))
     assert np.array_equal(one.encode(TEXTS) * 2, twice.encode(TEXTS))
+    plain = open_encoder(built("default_output"))  # one that is named so is taken unasked
+    assert plain.notes[0] == "signature serving_default, output 'default' of shape (None, 6)"
     called = open_encoder(f"tensorflow:{USE}", signature="__call__")
     assert called.notes[0].startswith("__call__, output '0'")
     kept = open_encoder(built("two_signatures"), signature="kept_second")

@@ -106,33 +106,6 @@ def test_a_dataset_in_batches(tf: Any, size: int) -> None:
     assert [len(batch["id"]) for batch in static.as_numpy_iterator()] == [size] * whole
 
 
-def test_keras_fits_and_ids_come_back(tf: Any) -> None:
-    """A model learns from the dataset; ``predict`` gives each prediction with its id."""
-    keras = tf.keras
-    held = [Document(f"d{n}", "x" * n, {"label": float(n)}) for n in range(40)]
-    dataset = Stream.of(held).to_tf_dataset(8, fields={"label": "float32"}, encoder=Lengths())
-
-    vector = keras.Input((2,), name="vector")
-    trained = keras.Model(vector, keras.layers.Dense(1, use_bias=False)(vector))
-    trained.compile("sgd", "mse")
-    history = trained.fit(
-        dataset.map(lambda row: (row["vector"] / 40, row["label"])),
-        epochs=3,
-        verbose=0,
-        shuffle=False,
-    )
-    assert history.history["loss"][2] < history.history["loss"][0]
-
-    name = keras.Input((), name="id", dtype="string")
-    scored = keras.Model({"id": name, "vector": vector}, {"id": name, "score": trained(vector)})
-    rows = dataset.map(lambda row: {"id": row["id"], "vector": row["vector"]})
-    found = scored.predict(rows, verbose=0)
-    assert [one.decode() for one in found["id"].tolist()] == [document.id for document in held]
-    weight = trained.get_weights()[0][:, 0]
-    expected = [len(document.text) * weight[0] + weight[1] for document in held]
-    np.testing.assert_allclose(found["score"][:, 0], expected, rtol=1e-5)
-
-
 # Ray sets options of its own that it calls deprecated, whenever it makes a context.
 of_ray = pytest.mark.filterwarnings(r"ignore:`use_\w+` is deprecated:DeprecationWarning")
 
