@@ -15,7 +15,7 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,7 @@ from tests.conftest import ROOT
 from tests.index.test_index_kills import kill_at_work, last, started
 from tests.index_changes import DIM as CHANGING_DIM
 from tests.index_changes import EXACT_BELOW, content, differs
-from vocabtool import Document, Index, VocabtoolError
+from vocabtool import Document, Index
 from vocabtool.errors import FolderInUse, InvalidCondition, InvalidFile
 
 SEED: Final = 6  # that of the writers of test_index_kills.py
@@ -231,29 +231,6 @@ def test_what_verify_found_is_kept(tmp_path: Path) -> None:
     assert new.verified is None
     new.verify()
     assert new.verified is not None
-
-
-def test_stats_of_a_commit_that_was_compacted_away(tmp_path: Path) -> None:
-    """An open index still tells what its commit contains."""
-    index = made(tmp_path / "index")
-    other = Index.open(tmp_path / "index")
-    other.delete("d3")
-    other.compact()
-    assert [each.documents for each in index.stats().fields] == [10, 10]
-    assert [each.documents for each in other.stats().fields] == [9, 9]
-
-
-def test_a_model_that_is_away_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What could not be verified says nothing of the index."""
-
-    def fails(*_: Any) -> Any:
-        raise VocabtoolError("the server of the model does not answer")
-
-    index = made(tmp_path / "index")
-    monkeypatch.setattr("vocabtool.index.maintenance.verify", fails)
-    with pytest.raises(VocabtoolError, match="does not answer"):
-        index.verify()
-    assert index.verified is None
 
 
 def test_damage_that_verify_found_is_kept(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from math import log
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from tests import counted_letters
 from tests.builders.small_indexes import contents, ids
 from tests.cli.running import run
 from tests.documents.reading import batches, ids_of
-from vocabtool import Document, Index, VocabtoolError, embed, stream
+from vocabtool import Index, VocabtoolError, embed, stream
 from vocabtool.documents import ReadLog, ReadOptions
 from vocabtool.errors import InvalidFile
 
@@ -114,21 +113,6 @@ def test_the_text_may_come_first(tmp_path: Path) -> None:
     assert [each.text for each in again.documents()] == ["fox", "fox"]
 
 
-@pytest.mark.parametrize("fields", [("title^3", "body"), ("title^3", "text")])
-def test_texts_of_their_own_are_exported(tmp_path: Path, fields: tuple[str, ...]) -> None:
-    """The command that is printed keeps all texts, without weights."""
-    index = made(tmp_path / "index", [{"id": "a", "title": "fox", fields[1]: "cat"}], field=fields)
-    with index.writer() as writer:
-        writer.add([Document("x", "own text", {"title": "T cats"})], [[1.0] * 4])
-    done = run("export", str(tmp_path / "index"), "-o", "out.jsonl", cwd=tmp_path)
-    told = done.stderr.decode()
-    asked = told.split("--id-field id ")[1].split()
-    assert asked[:4] == ["--field", "text", "--keep", "title"]
-    again = Index.create(tmp_path / "again", counted_letters.encode)
-    again.load(str(tmp_path / "out.jsonl"), id_field="id", field="text", keep=asked[3::2])
-    assert contents(again) == contents(Index.open(tmp_path / "index", counted_letters.encode))
-
-
 def test_one_name_may_look_weighted(tmp_path: Path) -> None:
     """Only several fields have weights; of one it is the name, as recorded by version 0.2.0."""
     rows = [{"id": "a", "cost^eur": "fox", "cost^2": "red"}]
@@ -139,51 +123,6 @@ def test_one_name_may_look_weighted(tmp_path: Path) -> None:
         assert again.manifest.sources[0].options.field == name
         assert index.manifest.searched_fields == ()
         assert ReadOptions(field=[name]).field == name
-
-
-def test_kept_fields_follow_the_fields(tmp_path: Path) -> None:
-    """They are not written into `keep`, where `replace` would find them."""
-    options = ReadOptions(field=("title", "body", "text"), keep=("body", "x"))
-    assert (options.keep, options.kept_fields) == (("body", "x"), ("body", "x", "title"))
-    assert replace(options, field="text").kept_fields == ("body", "x")
-    write(tmp_path / "rows.jsonl")
-    index = Index.create(tmp_path / "index", counted_letters.encode)
-    index.load(str(tmp_path / "rows.jsonl"), options, field="body", keep=(), on_error="skip")
-    assert index.manifest.fields == {}
-
-
-def test_documents_in_python(tmp_path: Path) -> None:
-    """Weights count if the text joins the fields; otherwise it is only a text."""
-    index = made(tmp_path / "index")
-    more = {"id": "p", "title": "fox", "body": "owl"}
-    with index.writer() as writer:
-        writer.add([Document("p", "fox\n\nowl", {"title": "fox", "body": "owl"})])
-    for word in ("fox", "owl"):
-        assert bm25(index, word) == by_hand(word, {"title": 3, "body": 1}, [*ROWS, more])
-    with index.writer() as writer:
-        writer.update([Document("p", "owl fox fox", {"title": "fox", "body": "owl"})])
-    index.compact()
-    plain = {"id": "p", "body": "owl fox fox"}
-    assert bm25(index, "fox") == by_hand("fox", {"title": 3, "body": 1}, [*ROWS, plain])
-
-
-def test_an_interrupted_load_goes_on(tmp_path: Path) -> None:
-    """With the weights that its first commits have."""
-    rows = [*ROWS, *({"id": f"{at}", "body": "filler " * 90} for at in range(3000))]
-
-    def stop(_: str, share: float) -> None:
-        raise InterruptedError
-
-    index = Index.create(tmp_path / "index", counted_letters.encode, language="none")
-    file = write(tmp_path / "rows.jsonl", rows)
-    asked: Any = {"field": FIELDS, "id_field": "id"}
-    with pytest.raises(InterruptedError):
-        index.load(file, **asked, commit_rows=1, progress=stop)
-    index = Index.open(tmp_path / "index", counted_letters.encode)
-    assert 0 < len(index) < 3005
-    report = index.load(file, **asked)
-    assert (report.read, report.resumed > 0) == (3005, True)
-    assert bm25(index, "fox") == by_hand("fox", {"title": 3, "body": 1}, rows)
 
 
 def test_the_vector_is_of_the_joined_text(tmp_path: Path) -> None:

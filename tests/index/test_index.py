@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -255,16 +255,6 @@ def test_what_is_no_utf_8_is_replaced(index: Index) -> None:
     assert texts(index) == {"a\ufffdb": "new", "\ufffd": "two"}
 
 
-@pytest.mark.parametrize("wrong", [[3], [b"d0"], [None], 3])
-def test_what_is_no_id_is_not_deleted(tmp_path: Path, wrong: Any) -> None:
-    """It is a mistake of the caller, not damage of the index."""
-    index = made(tmp_path / "index", range(2))
-    with pytest.raises((ValueError, TypeError)) as caught, index.writer() as writer:
-        writer.delete(wrong)
-    assert not isinstance(caught.value, VocabtoolError)
-    assert len(index) == 2
-
-
 # Vectors
 
 
@@ -288,23 +278,6 @@ def test_wrong_vectors_are_refused(tmp_path: Path, given: Any, told: str) -> Non
     assert len(Index.open(tmp_path / "index")) == 0
 
 
-def test_an_encoder_makes_the_vectors(tmp_path: Path) -> None:
-    """Those of documents and of queries: the same as if they were given."""
-    rows = [Document("x", "aab"), Document("y", "abb zz"), Document("z", "bbbb")]
-    index = Index.create(tmp_path / "model", counted_letters.encode, metric="l2")
-    add(index, rows)
-    own = Index.create(tmp_path / "own", dim=4, metric="l2")
-    add(own, rows, counted_letters.encode([each.text for each in rows]))
-    asked = counted_letters.encode(["bbb"])[0]
-    wanted = scored(own.search("bbb", vector=asked, fusion="dense"))
-    assert wanted == [("z", -2.0), ("x", -8.0), ("y", -12.0)]
-    assert scored(index.search("bbb", fusion="dense")) == wanted
-    again = Index.open(tmp_path / "model", counted_letters.encode)
-    assert scored(again.search("bbb", fusion="dense")) == wanted
-    assert again.encoder is not None
-    assert again.encoder.dim == 4
-
-
 @pytest.mark.parametrize("opened", [False, True])
 def test_options_of_the_model_are_kept(tmp_path: Path, opened: bool) -> None:
     """A callable is known again by the fingerprint it was given; an open encoder has its own."""
@@ -317,13 +290,6 @@ def test_options_of_the_model_are_kept(tmp_path: Path, opened: bool) -> None:
     assert len(Index.open(tmp_path / "index", model).search("a", fusion="dense")) == 1
     with pytest.raises(OtherModel):
         Index.open(tmp_path / "index", same, fingerprint="2").search("a")
-
-
-def failing(texts: Sequence[str]) -> NDArray[np.float32]:
-    """Refuses a text."""
-    if "bad" in texts:
-        raise RuntimeError("out of order")
-    return counted_letters.encode(texts)
 
 
 # Readers and writers beside each other
@@ -478,51 +444,7 @@ def test_the_bound_of_memory_may_be_another_later(tmp_path: Path) -> None:
     assert Index.open(index.path).configuration.memory == 1 << 30
 
 
-@pytest.mark.parametrize("act", ["refresh", "writer", "compact", "verify"])
-def test_an_index_made_anew_is_opened_anew(tmp_path: Path, act: str) -> None:
-    """An object of the one that was there says so, and never mixes the two."""
-    old = Index.create(tmp_path / "index", counted_letters.encode)
-    Index.create(tmp_path / "index", failing, force=True)
-    tries: dict[str, Callable[[], object]] = {
-        "refresh": old.refresh,
-        "writer": lambda: old.writer().__enter__(),
-        "compact": old.compact,
-        "verify": old.verify,
-    }
-    with pytest.raises(VocabtoolError, match="open it again"):
-        tries[act]()
-    with Index.open(tmp_path / "index", failing).writer() as writer:  # nothing is locked
-        writer.add(["good"])
-
-
-def test_a_closed_index_says_so(tmp_path: Path) -> None:
-    """Whatever is asked of it; closing it twice is no error."""
-    index = made(tmp_path / "index", range(3))
-    with index:
-        assert "d1" in index
-    index.close()
-    for ask in (lambda: index.get("d1"), lambda: index.search("amber"), index.refresh):
-        with pytest.raises(VocabtoolError, match="the index is closed; open it again"):
-            ask()
-
-
 # Searching
-
-
-def test_several_queries(tmp_path: Path) -> None:
-    """Without vectors, and with vectors as lists; each query needs one then."""
-    index = made(tmp_path / "index", range(50), exact_below=20)
-    asked = [f"amber only{number:05}" for number in range(20)]
-    given = vectors(range(20))
-    assert index.search_many(asked, k=5) == [index.search(text, k=5) for text in asked]
-    many = index.search_many(asked, vectors=given, k=5)
-    assert index.search_many(asked, vectors=given.tolist(), k=5) == many
-    assert index.search_many([]) == []
-    assert index.search(vector=given[:1]) == index.search(vector=given[0])
-    with pytest.raises(ValueError, match="19 vectors for 20"):
-        index.search_many(asked, vectors=given[1:])
-    with pytest.raises(ValueError, match="got one text"):
-        index.search_many("server")
 
 
 @pytest.mark.parametrize(
@@ -543,6 +465,10 @@ def test_a_search_says_what_it_wants(tmp_path: Path, asked: dict[str, Any], told
         TypeError, match="no argument 'filter'; its arguments are k, vector, where, "
     ):
         index.search("amber", filter="n = 3")
+    with pytest.raises(ValueError, match="1 vectors for 2"):
+        index.search_many(["amber", "birch"], vectors=vectors([1]))
+    with pytest.raises(ValueError, match="got one text"):
+        index.search_many("amber")
 
 
 # Models

@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,9 +37,6 @@ from vocabtool.index.generation import Snapshot, open_snapshot
 from vocabtool.index.maintenance import VerifyReport
 from vocabtool.index.maintenance import verify as verified
 from vocabtool.keywords.tantivy_index import TantivyReader
-from vocabtool.search.settings import Calibration
-
-CALIBRATION = Calibration(a=0.25, judged=0, sample=100, seed=1)
 
 
 def test_the_old_index_stays_until_the_new_one_is_there(
@@ -163,22 +159,6 @@ def test_verify_begins_again_where_a_writer_took_files_away(
     (index.path / "generation-000001" / "vectors.bin").unlink()
     with pytest.raises(NotFound, match=r"vectors\.bin"):
         index.verify()
-
-
-def test_calibration_is_kept_and_used(tmp_path: Path) -> None:
-    """By who stores it and by who opens the folder, until a search says otherwise."""
-    index = made(tmp_path / "index")
-    index.store_calibration(CALIBRATION)
-    for each in (index, Index.open(tmp_path / "index")):
-        assert each.calibration == replace(CALIBRATION, documents=10)
-        assert each.search("amber", vector=vector(0), fusion="convex").query.a == 0.25
-        assert each.search("amber", vector=vector(0), fusion="convex", a=0.5).query.a == 0.5
-    delete(index, ["d0"])
-    index.compact()
-    assert index.calibration == replace(CALIBRATION, documents=10)
-    index.store_calibration(None)
-    assert Index.open(tmp_path / "index").calibration is None
-    assert index.search("amber", vector=vector(0), fusion="convex").query.a == 0.5
 
 
 def test_another_keyword_rule_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from tests.builders.embedding_server import Server, lengths
 from tests.builders.set_manifest import set_manifest
 from tests.builders.small_indexes import DIM, add, documents, scored, vectors
 from tests.builders.word_piece import tokenizer_of
-from tests.cli.running import run, told
+from tests.cli.running import run
 from tests.conftest import ROOT
 from tests.encoder_cases import PIECES
 from vocabtool import Document, Index, Words, extract, open_encoder
@@ -107,15 +107,6 @@ def test_a_change_is_refused_before_anything_is_added(tmp_path: Path) -> None:
     angle[0] = 0.0
     assert index.update().added == 1
     assert len(index) == 41
-
-
-def test_a_model_that_no_longer_knows_a_text(tmp_path: Path) -> None:
-    """Its vector is zero now, together with others and alone."""
-    index = made(tmp_path, TEXTS)
-    length[0] = 0.0
-    with pytest.raises(OtherModel) as caught:
-        add(index, ["one more"])
-    assert figures(caught.value)[0] == 0
 
 
 @pytest.mark.parametrize(("cosine", "refused"), [(0.9995, False), (0.9985, True)])
@@ -219,18 +210,6 @@ def test_documents_that_are_no_canaries(tmp_path: Path) -> None:
     asked.clear()
     add(index, ["newer"])  # what was added without vectors is a canary, too
     assert asked == ["new", "newer"]
-
-
-def test_an_empty_index_has_none(tmp_path: Path) -> None:
-    """Of documents with own vectors, neither."""
-    index = Index.create(tmp_path / "index", turning)
-    asked.clear()
-    turn(0.5)
-    add(index, [Document("own", "own")], np.ones((1, 2)))
-    found = index.verify(model=True).encoded
-    assert found is not None
-    assert (found.documents, found.lowest, asked) == (0, 1.0, [])
-    assert add(index, ["one"]) == 1
 
 
 @pytest.fixture
@@ -417,42 +396,3 @@ def test_refused(tmp_path: Path) -> None:
     bare = Index.create(tmp_path / "bare", dim=DIM)
     with pytest.raises(VocabtoolError, match=r"without a vocabulary.*--force"):
         Index.open(bare.path, vocabulary=GLOVE)
-
-
-def command(*arguments: object) -> str:
-    return told(*map(str, arguments))[0]
-
-
-def test_commands(tmp_path: Path) -> None:
-    """index, search, update, eval and calibrate; embed, and an index of its folder."""
-    corpus = tmp_path / "corpus.jsonl"
-    rows = [{"id": each.id, "text": each.text} for each in DOCUMENTS]
-    corpus.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    (tmp_path / "words.txt").write_text("i\nlove\nto\nuse\nthe\nerror\ncame\nback\n")
-    model = ("--model", "python:tests.index.test_index_model:glove")
-    words = ("--vocabulary", tmp_path / "words.txt")
-    at = tmp_path / "index"
-    make = (*("index", corpus, "--id-field", "id", *model, *words), "--rule", "lower", "-o", at)
-    command(*make)
-    command(*make, "--existing", "skip")
-    command(*make, "--force")
-    command("update", at, *model)
-    found = json.loads(command("search", at, "xyzzy", *model, "--format", "json"))
-    assert found["hits"] == []
-    found = json.loads(
-        command("search", at, "love xapian", *model, "--explain", "--format", "json")
-    )
-    assert [word["known"] for word in found["query"]["words"]] == [True, False]
-    queries = [json.dumps({"_id": str(at), "text": "love xapian"}) for at in range(10)]
-    (tmp_path / "queries.jsonl").write_text("\n".join(queries))
-    lines = ("query-id\tcorpus-id\tscore", *(f"{number}\ta\t1" for number in range(10)))
-    (tmp_path / "qrels.tsv").write_text("\n".join(lines))
-    judged = ("--queries", tmp_path / "queries.jsonl", "--qrels", tmp_path / "qrels.tsv")
-    command("eval", at, *model, *judged)
-    command("calibrate", at, *model, *judged)
-    shards = tmp_path / "shards"
-    command("embed", corpus, *model, *words, "--rule", "lower", "-o", shards, "--id-field", "id")
-    given = tmp_path / "given"
-    command("index", shards, *words, "--rule", "lower", "-o", given)
-    found = json.loads(command("search", given, "love xapian", "--format", "json"))
-    assert [word["known"] for word in found["query"]["words"]] == [True, False]

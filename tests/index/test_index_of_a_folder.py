@@ -11,7 +11,7 @@ import pytest
 
 from tests import counted_letters
 from tests.builders.small_indexes import contents, counts, texts
-from vocabtool import FolderNotEmpty, Index, LoadReport, embed, open_encoder
+from vocabtool import Index, LoadReport, embed, open_encoder
 from vocabtool.documents import ReadOptions
 
 KEEP = ("title", "path", "source", "line")
@@ -120,13 +120,6 @@ def test_no_piece_is_longer_than_the_model_reads(docs: Path, five_words: Callabl
         Index.create("other", five_words()).load("docs", overlap=6)
 
 
-def test_a_run_of_embed_records_how_it_split(docs: Path) -> None:
-    """Another way of splitting is another run."""
-    embed("docs", counted_letters.encode, "split", split="tokens", overlap=4)
-    with pytest.raises(FolderNotEmpty, match="--split: was tokens, is paragraph"):
-        embed("docs", counted_letters.encode, "split", split="paragraph", overlap=4)
-
-
 def test_the_path_is_searched(docs: Path) -> None:
     """A piece that begins with all headings of its path has no path before it; nor has a row."""
     write(docs / "guide.md", "Before.\n\n# Guide\n\n## Install\n\napt\n\n## 2024\n\nrun it\n")
@@ -159,21 +152,6 @@ def test_the_path_is_searched(docs: Path) -> None:
         ("guide.md#Guide > 2024", "run"): ("text",),
     }
     assert counts(index.update(sync=True)) == (0, 0, 8, 0)
-
-
-def test_places_are_those_of_pieces_without_their_path(docs: Path) -> None:
-    """Each piece, with its path, has at most the words that are asked for."""
-    words = " ".join(f"w{at}" for at in range(90))
-    write(docs / "guide.md", f"# A B\n\n## C D\n\n{words}\n\n## E\n\nlast\n")
-    index = Index.create("index", counted_letters.encode)
-    index.load("docs/guide.md", split_size=20, keep=["start", "end"])
-    source = (docs / "guide.md").read_text()
-    for each in contents(index).values():
-        own = source[int(str(each.fields["start"])) : int(str(each.fields["end"]))]
-        first = own.startswith("# A B")
-        assert each.text == (own if first else f"{each.fields['path']}\n\n{own}")
-        assert len(each.text.split()) <= 20
-    assert [*contents(index)][-1] == "docs/guide.md#A B > E"
 
 
 @pytest.mark.parametrize("split", ["file", "paragraph", "tokens"])

@@ -247,33 +247,6 @@ def embedded(tmp_path: Path, **options: Any) -> tuple[Path, list[str]]:
     return shards, all_texts
 
 
-def test_progress_ends_at_the_whole(tmp_path: Path) -> None:
-    """Of each part for itself: a folder of shards, and files."""
-    shards, _ = embedded(tmp_path)
-    more = tmp_path / "more.jsonl"
-    counted_letters.write_corpus(more, 3000, LONG)
-    more.write_text(more.read_text().replace('"id": "d', '"id": "e'))
-    index = Index.create(tmp_path / "index", counted_letters.encode, fingerprint="1")
-    told: list[float] = []
-    seen: list[str] = []
-
-    def tell(step: str, share: float) -> None:
-        if step.endswith(" documents"):
-            seen.append(step)
-            told.append(share)
-
-    index.load(shards, progress=tell)
-    assert told == [0.35, 0.7, 1.0]
-    told.clear()
-    index.load(more, ReadOptions(id_field="id"), progress=tell)
-    assert told == sorted(told) and told[-1] == 1.0
-    told.clear()
-    index.update(sync=True, progress=tell)
-    files, shares = told[:-3], told[-3:]  # the last one loaded is read first
-    assert files == sorted(files) and files[-1] == 1.0
-    assert shares == [0.35, 0.7, 1.0]
-
-
 @pytest.mark.parametrize("model", [True, False])
 def test_vectors_of_shards_are_taken_as_they_are(tmp_path: Path, model: bool) -> None:
     """With a model, which is not asked, or as one's own; a load may stop within a shard."""
@@ -547,43 +520,6 @@ def test_a_sync_wants_whole_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert counts(index.update(sync=True, force=True)) == (0, 0, 19, 1)
 
 
-def test_what_stops_half_way_removes_nothing(tmp_path: Path) -> None:
-    """The same call reads all again, and encodes what is left."""
-    file = write(tmp_path / "x.jsonl", rows(3000, end=LONG))
-    index = made(tmp_path, file)
-    new = {f"d{number}": f"changed {number}{LONG}" for number in range(2500)}
-    write(file, new)
-    fails_at.append(f"changed 2400{LONG}")
-    with pytest.raises(RuntimeError, match="failed at"):
-        index.update(sync=True, commit_rows=1000)
-    index = Index.open(index.path, noting)
-    assert len(index) == 3000
-    done = sum(text.startswith("changed") for text in texts(index).values())
-    assert 1000 <= done < 2400
-    fails_at.clear()
-    asked_of.clear()
-    report = index.update(sync=True)
-    assert counts(report) == (0, 2500 - done, done, 500)
-    assert len(asked_of) == 8 + 2500 - done  # after the canaries
-    assert texts(index) == new
-
-
-def test_an_update_finishes_a_load_that_was_stopped(tmp_path: Path) -> None:
-    """Of the same files; a load of others is refused as before."""
-    file = write(tmp_path / "x.jsonl", rows(3000, end=LONG))
-    index = Index.create(tmp_path / "index", noting)
-    fails_at.append(f"d number 2900{LONG}")
-    with pytest.raises(RuntimeError, match="failed at"):
-        index.load(file, id_field="id", commit_rows=1000, threads=1)
-    fails_at.clear()
-    index.refresh()
-    assert 0 < len(index) < 3000
-    report = index.update()
-    assert report.added + report.unchanged == 3000
-    assert texts(index) == rows(3000, end=LONG)
-    assert not index.verify().loading
-
-
 def test_shards_are_compared_with_their_vectors(tmp_path: Path) -> None:
     """A vector may change where the text does not, in an index of own vectors."""
     file = write(tmp_path / "x.jsonl", rows(10))
@@ -642,31 +578,6 @@ def test_a_load_does_not_go_on_where_an_update_stopped(tmp_path: Path) -> None:
     report = index.load([one, two], id_field="id", on_existing="update")
     assert (report.read, report.resumed) == (3999, 0)
     assert texts(index) == new | rows(2000, "e", LONG)
-
-
-def test_a_file_that_two_names_hold_is_of_the_first(tmp_path: Path) -> None:
-    """When it is indexed, and when it is updated: a sync of the other finds nothing to remove."""
-    folder = tmp_path / "docs"
-    one, two = write(folder / "1.jsonl", rows(9)), write(folder / "2.jsonl", rows(9, "e"))
-    index = made(tmp_path, folder, one, on_duplicate="first")
-    write(two, rows(10, "e"))
-    index.update()
-    assert counts(index.update(one, sync=True)) == (0, 0, 9, 0)
-    (folder / "1.jsonl").write_text("")
-    assert counts(index.update(folder, sync=True, force=True)) == (0, 0, 10, 9)
-
-
-def test_a_vector_that_a_caller_gave_is_of_its_document_alone(tmp_path: Path) -> None:
-    """A document of the same text is encoded."""
-    file = write(tmp_path / "x.jsonl", rows(3))
-    index = made(tmp_path, file)
-    add(index, [Document("own", "aab")], np.ones((1, counted_letters.DIM)))
-    write(file, rows(3) | {"new": "aab"})
-    index.update()
-    assert asked_of == [*rows(3).values(), "aab"]
-    (hit,) = index.search("aab", k=1, fusion="dense")
-    assert hit.id == "new"
-    assert hit.similarity == pytest.approx(1, abs=1e-3)
 
 
 def test_a_glob_is_found_in_a_folder_of_any_name(

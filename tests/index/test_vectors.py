@@ -9,8 +9,6 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from vocabtool.choices import Metric, StoredType
@@ -184,37 +182,6 @@ def test_few_vectors(make: Make, count: int, tmp_path: Path) -> None:
     wanted = brute(stored(vectors, "l2", "float32"), vectors[-1], "l2", everything)
     assert found.rows.tolist() == wanted.rows.tolist()
     scores_agree(found, wanted)
-
-
-@settings(max_examples=60)
-@given(
-    st.integers(0, 2**32 - 1),
-    st.integers(1, 12),
-    st.sampled_from(METRICS),
-    st.sampled_from(TYPES),
-    st.integers(1, 40),
-)
-def test_exact_search_is_brute_force(
-    tmp_path_factory: pytest.TempPathFactory,
-    seed: int,
-    dim: int,
-    metric: Metric,
-    dtype: StoredType,
-    limit: int,
-) -> None:
-    """On vectors of small integers, full of ties, rows and scores are those of brute force."""
-    random = np.random.default_rng(seed)
-    vectors = random.integers(-2, 3, (60, dim)).astype(np.float32)
-    query = random.integers(-2, 3, dim).astype(np.float32)
-    if not query.any():
-        return
-    folder = tmp_path_factory.mktemp("brute")
-    found = exact_leg(folder, vectors, metric, dtype).search(query, limit)
-    everything = np.ones(60, np.bool_)
-    wanted = brute(stored(vectors, metric, dtype), query, metric, everything)
-    np.testing.assert_allclose(found.scores, wanted.scores[:limit], rtol=1e-6, atol=1e-6)
-    if metric != "cosine":  # sums of integers are exact
-        assert found.rows.tolist() == wanted.rows[:limit].tolist()
 
 
 def test_scores_depend_on_the_two_vectors_only(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any, get_args
 
 import pytest
@@ -18,7 +17,6 @@ from vocabtool.keywords.cutter import (
     Terms,
     highlights,
     places_of,
-    weighted_terms,
 )
 from vocabtool.keywords.tokens import MAX_TERM, Span, is_code_like, is_identifier, is_name
 
@@ -37,19 +35,11 @@ IDENTIFIERS = [
     ("/usr/lib/python3.11/os.py", "usr lib python3 11 os py",
      "/usr/lib/python3.11/os.py usr/lib/python3.11/os.py python3.11 os.py"),
     (r"C:\Windows\system32", "c windows system32", r"c:\windows\system32 windows\system32"),
-    ("#hashtag", "hashtag", "#hashtag"),
-    ("snake_case_name", "snake case name", "snake_case_name"),
     ("__init__", "init", "__init__"),
-    ("$HOME", "home", "$home"),
-    ("foo.bar", "foo bar", "foo.bar"),
-    ("U.S.A", "u s a", "u.s.a"),
     ("#SKU-48007-H", "sku 48007 h", "#sku-48007-h sku-48007-h"),
     ("SKU-48007-H/SKU-48008-A", "sku 48007 h sku 48008 a", "sku-48007-h/sku-48008-a sku-48007-h"
      " sku-48008-a"),
     ("a-b.c-d", "a b c d", "a-b.c-d b.c a-b c-d"),
-    ("file.py:12", "file py 12", "file.py:12 file.py"),
-    ("p->next_one", "p next one", "p->next_one next_one"),
-    ("foo.bar-like", "foo bar like", "foo.bar-like foo.bar bar-like"),
     ("foo.__init__", "foo init", "foo.__init__ foo.__init __init__"),
     ("https://example.com/a/b#c", "https example com a b c",
      "https://example.com/a/b#c example.com/a/b example.com"),
@@ -231,13 +221,10 @@ def test_every_language_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
         ("running", "He [runs], she [ran]: [Running] RUN-time [run]"),
         ("sku 48007", "see [SKU]-[48007]-H, or [SKU]-48008"),
         ("SKU-48007-H", "see [SKU-48007-H], or SKU-48008"),
-        ("SKU-48007-H 48008", "see [SKU-48007-H], or SKU-[48008]"),
         ("the cat", "[the] [cat] and [the] [Cats] [The]"),
-        ("café", "[Cafe], [CAFÉ] and [cafés]"),
         ("京都", "東[京都]と京阪"),
         ("東京都", "[東京都]庁"),
         ("std::vector", "[std::vector]<int>, vector"),
-        ("nothing", "at all"),
         ("", "at all"),
     ],
 )
@@ -328,10 +315,6 @@ def test_a_hostile_word_is_judged_at_once() -> None:
     ("text", "values", "searched", "wanted"),
     [
         ("A\n\nB\n\nC", {"t": "A"}, ("t^2", "text"), [("t", 0, 1), ("text", 3, 7)]),
-        ("B\n\nA", {"t": "A"}, ("text", "t"), [("text", 0, 1), ("t", 3, 4)]),
-        ("A", {"t": "A"}, ("t", "text"), [("t", 0, 1)]),
-        ("A\n\nB", {"t": "A", "u": "B"}, ("t", "text", "u"), [("t", 0, 1), ("u", 3, 4)]),
-        ("B", {"t": "", "u": None}, ("t", "text", "u"), [("text", 0, 1)]),
         ("\ufffd\n\nB", {"t": "\udcff", "b": "B"}, ("t", "b"), [("t", 0, 1), ("b", 3, 4)]),
         ("other", {"t": "A", "b": "B"}, ("t", "b"), []),
         ("A. B", {"t": "A"}, ("t", "text"), []),
@@ -358,22 +341,3 @@ def test_places_in_any_order(names: list[str], row: dict[str, str | None]) -> No
     values = {name: row[name] for name in ("title", "path")}
     found = places_of(text, values, (*names,))
     assert [(name, text[start:end]) for name, start, end in found] == there
-
-
-def test_weights_cut_all_texts_at_once() -> None:
-    """Once the texts and once their weighted fields; without weights the values are not read."""
-    calls = list[int]()
-
-    class Counting(Cutter):
-        def terms(self, texts: Sequence[str]) -> list[Terms]:
-            calls.append(len(texts))
-            return super().terms(texts)
-
-    values = [{"t": "fox", "b": f"red {at}"} for at in range(50)]
-    texts = [f"{each['t']}\n\n{each['b']}" for each in values]
-    found = weighted_terms(Counting("none"), texts, values, ("t^3", "b^2"))
-    assert found[7] == Terms("fox red 7", "", 7, 0, ("fox", "fox", "red 7"))
-    assert calls == [50, 100]
-    unread = iter(values)
-    assert weighted_terms(Counting("none"), texts, unread, ("t", "b"))[7].repeated == ()
-    assert (calls[2:], next(unread)) == ([50], values[0])

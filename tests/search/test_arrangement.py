@@ -162,20 +162,6 @@ def test_pages_together_are_the_whole_list(
         assert told(page) == {name: counted(allowed, name) for name in FIELDS}
 
 
-def test_a_sort_moves_candidates_only(folder: Path) -> None:
-    """Of equal values the better score is first, then the id; an identifier changes nothing."""
-    index = made(folder, numbered(7))
-    both = index.search("amber birch", k=4, fusion="keyword", sort=["third", "n:desc"])
-    assert [hit.id for hit in both] == ["d06", "d03", "d00", "d04"]
-    assert both[0].score == both[2].score > both[3].score
-    told_why = index.search(
-        "amber birch", k=4, fusion="keyword", sort=["third", "n:desc"], explain=True
-    )
-    assert [hit.id for hit in told_why] == [hit.id for hit in both]
-    ranks = [hit.explanation.keyword.rank for hit in told_why if hit.explanation is not None]
-    assert ranks == [1, 1, 1, 4]
-
-
 def test_facets_show_the_most_frequent_values(folder: Path) -> None:
     """At most twenty, with a note; booleans and elements of lists are values of their own."""
     documents = [

@@ -46,50 +46,37 @@ def ids(hits: Hits) -> str:
         # Words and phrases that are left out, in all their forms.
         ("kettle -red", "bc", "kettle", ("red", "", "")),
         ("kettle -kettles", "cd", "kettle", ("kettles", "", "")),
-        ("kettle, -red, -teapot!", "b", "kettle", ("red,teapot", "", "")),
         ('kettle -"a red"', "bcd", "kettle", ('"a red"', "", "")),
-        ('kettle -"SKU-48007-H"', "abc", "kettle", ('"SKU-48007-H"', "", "")),
         # Signs that are none: no letter behind it, one letter, a joined word, a stop word.
         ("kettle -5 - red", "abcd", "kettle 5 red", ("", "", "")),
         ("kettle -r --red", "abcd", "kettle r red", ("", "", "")),
-        ("kettle -foo-bar -foo:bar", "abcd", "kettle foo-bar foo:bar", ("", "", "")),
         ("kettle -the -(red)", "abcd", "kettle the red", ("", "", "")),
         ("-red -kettle", "abcd", "red kettle", ("", "", "")),  # nothing would be searched
         ("−red kettle –red", "abcd", "red kettle red", ("", "", "")),  # noqa: RUF001 - other dashes
         # Fields: a word of a string, an element of a list, a number, true and false.
         ("red lang:en", "ac", "red", ("", "lang:en", "")),
-        ("red lang:DE", "bd", "red", ("", "lang:DE", "")),
         ('red t:"red pot"', "a", "red", ("", 't:"red pot"', "")),
         ("red year:2021", "b", "red", ("", "year:2021", "")),
-        ("red price:2.50", "c", "red", ("", "price:2.50", "")),
         ("red open:TRUE", "a", "red", ("", "open:TRUE", "")),
         ("red -lang:en", "bd", "red", ("lang:en", "", "")),
         # Texts with a colon that ask for no field, or for no value of its kind.
         ("red foo:bar", "abcd", "red foo:bar", ("", "", "")),
-        ("red none:x LANG:en", "abcd", "red none:x LANG:en", ("", "", "")),
         ("red t::tea", "abcd", "red t::tea", ("", "", "")),
-        ("red t:", "abcd", "red t", ("", "", "")),
         ('red t:""', "abcd", "red t", ("", "", "")),
         ("red year:new open:yes", "abcd", "red year:new open:yes", ("", "", "")),
-        ("std::vector http://x C:\\path", "abcd", "std::vector http://x C:\\path", ("", "", "")),
         # Alternatives: one of them must be there.
         ("kettle OR teapot", "abc", "kettle teapot", ("", "", "kettle OR teapot")),
-        ("blue OR SKU-48007-H", "bd", "blue SKU-48007-H", ("", "", "blue OR SKU-48007-H")),
-        ("tea OR blue OR red", "abcd", "tea blue red", ("", "", "tea OR blue OR red")),
         ("red blue OR teapot", "bc", "red blue teapot", ("", "", "blue OR teapot")),
         ('"red kettle" OR "blue kettle"', "ab", "red kettle blue kettle", None),
-        ("red lang:de OR t:tea", "bcd", "red", ("", "", "lang:de OR t:tea")),
         ("red OR -lang:en", "abd", "red", ("", "", "red OR -lang:en")),
         # What is none: in lower case, between stop words, at an end, in quotes.
         ("kettle or teapot", "abcd", "kettle or teapot", ("", "", "")),
         ("red to be OR not", "abcd", "red to be OR not", ("", "", "")),
-        ("OR kettle OR", "abcd", "OR kettle OR", ("", "", "")),
         ("kettle OR OR teapot", "abcd", "kettle OR OR teapot", ("", "", "")),
         ('"kettle OR teapot"', "", "kettle OR teapot", ("", "", "")),
         # Brackets have no meaning.
         ("kettle OR teapot)", "abc", "kettle teapot", ("", "", "kettle OR teapot")),
         ("kettle (-red)", "bc", "kettle", ("red", "", "")),
-        ("red (kettle) :-)", "abcd", "red kettle", ("", "", "")),
         ("kettle" + " -red" * 101, "abcd", "kettle" + " red" * 101, ("", "", "")),
         # Only fields: what fulfils them is listed.
         ("lang:de", "bd", "", ("", "lang:de", "")),

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import click
 import numpy as np
 import pytest
 
@@ -298,15 +297,6 @@ def test_similar(known: list[str] | None, tmp_path: Path) -> None:
     assert len(index.similar("one", 2)) == 2
 
 
-def test_similar_without_a_vector_or_words(tmp_path: Path) -> None:
-    """Whatever there is; the words alone, or the vector alone."""
-    index = index_of(tmp_path, [*LIKE, Doc("six", "q r", (0, 0.9)), Doc("seven", "")], None)
-    assert ids(index.similar("five")) == ["one"]
-    assert index.similar("six").query.text == ""
-    assert ids(index.similar("six"))[0] == "two"
-    assert ids(index.similar("seven")) == []
-
-
 def test_similar_takes_a_code_as_a_word(tmp_path: Path) -> None:
     """A document that shares it does not come before all others; at most 25 words count."""
     docs = [
@@ -318,18 +308,6 @@ def test_similar_takes_a_code_as_a_word(tmp_path: Path) -> None:
     assert [(hit.id, hit.tier) for hit in hits] == [("three", 0), ("two", 0)]
     words = hits.query.text.split()
     assert (len(words), words[0]) == (25, "SKU-48007-H")
-
-
-def test_similar_to_nothing(tmp_path: Path) -> None:
-    index = index_of(tmp_path, LIKE, None)
-    with pytest.raises(NotFound, match="no document has the id 'none'"):
-        index.similar("none")
-    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
-        index.similar("one", 0)
-    with index.writer() as writer:
-        writer.delete(["one"])
-    with pytest.raises(NotFound, match="no document has the id 'one'"):
-        index.similar("one")
 
 
 # The command line.
@@ -357,26 +335,3 @@ def test_commands(
     assert capsys.readouterr().out.startswith(f"query: {found['query']['text']}\n")
     with pytest.raises(NotFound, match="'d99'"):
         cli.main(["similar", folder, "d99"], standalone_mode=False)
-
-
-def test_evaluation(index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every fusion is measured with the reranker; the self-check has no use for it."""
-    (tmp_path / "queries.jsonl").write_text('{"_id": "q", "text": "love xapian"}')
-    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq\td11\t1\n")
-    files = ["--queries", str(tmp_path / "queries.jsonl"), "--qrels", str(tmp_path / "qrels.tsv")]
-    more = ["--rerank", f"python:{__name__}:lengths"]
-    ranks = []
-    for options in ([], more):
-        command = ["eval", str(index.path), *files, *options, "--format", "json"]
-        cli.main(command, standalone_mode=False)
-        (row, *_) = json.loads(capsys.readouterr().out)["rows"]
-        ranks.append(1 / row["measures"]["mrr@10"])
-    asking: tuple[dict[str, Any], ...] = ({}, {"rerank": lengths})
-    wanted = [
-        1 + ids(index.search("love xapian", fusion="keyword", k=99, **asked)).index("d11")
-        for asked in asking
-    ]
-    assert ranks == pytest.approx(wanted)
-    assert wanted[0] != wanted[1]
-    with pytest.raises(click.UsageError, match="--rerank needs judged queries"):
-        cli.main(["eval", str(index.path), "--self-check", *more], standalone_mode=False)

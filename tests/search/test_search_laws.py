@@ -221,18 +221,6 @@ def test_each_fusion_equals_its_formula_by_hand(docs: list[Doc], text: str, fusi
         assert parts == pytest.approx(expected[hit.id], abs=3e-6)
 
 
-@pytest.mark.parametrize("fusion", ["dense", "keyword"])
-def test_a_leg_alone_gives_the_whole_score(fusion: Fusion) -> None:
-    """The other one nothing."""
-    docs = [Doc("a", "cat dog", (1.0, 0.5)), Doc("b", "cat cat", (-1.0, 0.0))]
-    corpus = SmallCorpus(docs, KNOWN, dim=DIM)
-    settings = Settings(fusion=fusion)
-    for hit in search(corpus, "cat", QUERY, settings=settings, explain=True):
-        assert hit.explanation is not None
-        parts = hit.explanation.dense.part, hit.explanation.keyword.part
-        assert parts == ((hit.score, 0) if fusion == "dense" else (0, hit.score))
-
-
 # The order of hits: tiers, scores and ids; ranks that equal scores share.
 
 
@@ -248,24 +236,6 @@ def test_a_leg_alone_gives_the_whole_score(fusion: Fusion) -> None:
 def test_equal_scores_share_a_rank(scores: tuple[float, ...], ranks: list[int]) -> None:
     """As in sports: 1, 2, 2, 4."""
     assert shared_ranks(np.array(scores, np.float32)).tolist() == ranks
-
-
-def test_the_order_is_tier_then_score_then_id() -> None:
-    """Row 3 is the only one of tier 1; rows 0 and 2 tie, and row 2 has the smaller id."""
-    asked = []
-
-    def names(rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[str]:
-        asked.extend(rows.tolist())
-        return [f"id{9 - row}" for row in rows.tolist()]
-
-    scores, tiers = np.array([0.5, 0.9, 0.5 + 1e-9, 0.1]), np.array([0, 0, 0, 1], np.int8)
-    places, falling = best_places(np.arange(4), scores, tiers, 4, names)
-    assert places.tolist() == [3, 1, 2, 0]
-    assert falling.tolist() == [0.1, 0.9, 0.5 + 1e-9, 0.5 + 1e-9]
-    assert sorted(asked) == [0, 2]
-    asked.clear()  # a tie behind the last hit decides nothing
-    assert best_places(np.arange(4), scores, tiers, 2, names)[0].tolist() == [3, 1]
-    assert asked == []
 
 
 @given(
