@@ -103,9 +103,11 @@ def sync_folder(folder: Path) -> None:
 
 
 LOCK: Final = ".lock"
-IN_USE: Final = (
-    "another process is writing to this folder, or this one is: wait until it ends, or finish the "
-    "first `with index.writer()`, load or embed before you start another"
+_HELD: Final[set[tuple[int, int, int]]] = set()  # locks held: process id, device, inode
+_ANOTHER: Final = "another process is writing to this folder; wait until it ends"
+_OURS: Final = (
+    "this process is already writing to this folder; finish the first `with index.writer()`, load "
+    "or embed before you start another"
 )
 
 
@@ -114,17 +116,21 @@ def lock_folder(folder: Path) -> Iterator[None]:
     """Lock a folder until the block ends. Raises :class:`FolderInUse` if it is already locked."""
     with reading(str(folder)):
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    file = os.fstat(handle)
+    held = (os.getpid(), file.st_dev, file.st_ino)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise FolderInUse(f"{folder}: {IN_USE}") from error
+            raise FolderInUse(f"{folder}: {_OURS if held in _HELD else _ANOTHER}") from error
         except OSError as error:
             what = f"cannot be locked: {error.strerror}"
             raise NotFound(f"{folder}: {what}") from error
+        _HELD.add(held)
         try:
             yield
         finally:  # a process forked in the meantime would keep the lock if we only closed it
+            _HELD.discard(held)
             fcntl.flock(handle, fcntl.LOCK_UN)
     finally:
         os.close(handle)
