@@ -146,31 +146,22 @@ FILTERS: Final[list[tuple[Any, str]]] = [
     ({"lang": "en"}, "02"),
     ({"lang": "it's"}, "3"),
     ("lang = 'en' and year < 2020", "0"),
-    ({"year": {"$gte": 2020}}, "124"),
     ({"year": {"$gte": 2020, "$lt": 2022}}, "2"),
     ({"year": {"$between": [2019, 2021]}}, "0"),
-    ({"year": {"$in": [2019, 2021.5]}, "lang": {"$eq": "en"}}, "02"),
-    ({"year": {"$nin": [2019]}}, "124"),
     ({"lang": {"$ne": "en"}}, "13"),
-    ({"lang": {"$in": ["de", None]}}, "14"),
     ({"lang": None}, "4"),
     ({"lang": {"$ne": None}}, "0123"),
     ({"year": {"$in": []}}, ""),
     ({"year": {"$nin": []}}, "01234"),
-    ({"year": {"$nin": [2019, None]}}, "124"),
-    ({"day": {"$in": [None]}}, "0234"),
-    ({"lang": {"$exists": True}}, "0123"),
     ({"day": {"$exists": False}}, "0234"),
     ({"open": True}, "0"),
     ({"tags": {"$contains": "b"}}, "01"),
     ({"lang": {"$like": "%e%"}}, "012"),
     ({"lang": {"$ilike": "IT%"}}, "3"),
-    ({"id": 7}, "1"),
     ({"$or": [{"lang": "de"}, {"$and": [{"lang": "en"}, {"year": {"$gt": 2020}}]}]}, "12"),
     ({"$not": {"lang": "en", "open": True}}, "13"),
     ({"$not": [{"lang": "en"}, {"open": True}]}, "13"),
     ({"year": {"$not": {"$lt": 2020}}}, "124"),
-    ({"$and": [{}, {"lang": "de"}]}, "1"),
     ({}, "01234"),
 ]
 
@@ -191,17 +182,12 @@ def test_filters(store: VocabtoolVectorStore, asked: Any, wanted: str) -> None:
         ({"$nor": [{"year": 1}]}, "$nor"),
         ({"$and": {"year": 1}}, "$and"),
         ({"$or": []}, "'or'"),
-        ({"year": {}}, "year"),
-        ({"year": [2019]}, "[2019]"),
-        ({"year": {"$lt": None}}, "None"),
         ({"year": {"$between": [2019]}}, "two values"),
         ({"year": {"$in": "text"}}, "list"),
         ({"year": float("nan")}, "nan"),
-        ({"year": 1 << 70}, "64 bits"),
         ({"": 1}, "name of a field"),
         ({"year": {"$gt": "2019' or 'a' = 'a"}}, "year"),
         ({"yaer": 2019}, "yaer"),
-        ({1: 2}, "1"),
         (print, "print"),
     ],
 )
@@ -211,12 +197,11 @@ def test_refused_filters(store: VocabtoolVectorStore, asked: Any, named: str) ->
     assert named in str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["$not", "$and"])
-def test_filters_nested_too_deep(store: VocabtoolVectorStore, key: str) -> None:
+def test_filters_nested_too_deep(store: VocabtoolVectorStore) -> None:
     deep: dict[str, Any] = {"year": 2019}
     of_field: Any = 2019
     for _ in range(5_000):
-        deep = {key: [deep]}
+        deep = {"$and": [deep]}
         of_field = {"$not": of_field}
     for asked in (deep, {"year": of_field}):
         with pytest.raises(InvalidCondition, match="nested"):
@@ -228,8 +213,6 @@ def test_where_is_refused_by_name(store: VocabtoolVectorStore) -> None:
     retriever = VocabtoolRetriever(index=store.index, search_kwargs={"where": "year > 2020"})
     with pytest.raises(TypeError, match=r"^where: .*filter='year >= 2020'"):
         retriever.invoke("foo")
-    with pytest.raises(TypeError, match=r"^where: "):
-        store.similarity_search("foo", where=None)
 
 
 def test_a_filter_of_an_empty_index(folder: Path) -> None:
@@ -272,18 +255,6 @@ class Ones(Embeddings):
         return [1.0]
 
 
-def test_plain_metadata_are_fields_only(store: VocabtoolVectorStore) -> None:
-    first, third, last = (store.index.get(id_) for id_ in "024")
-    assert first is not None
-    assert third is not None
-    assert last is not None
-    assert third.fields == {"year": 2021.5, "lang": "en"}
-    assert first.fields["tags"] == '["a", "b"]'  # a list is exact only as JSON
-    assert "_metadata" in first.fields
-    assert {**last.fields, "_metadata": ""} == {"year": 2024, "_metadata": ""}
-    assert [each.metadata for each in store.get_by_ids([*"01234"])] == METADATAS
-
-
 @pytest.mark.parametrize("value", [(1, 2), {1: 2}, {1}, float("nan"), b"b", "\ud800", Path("a")])
 def test_refused_metadata(store: VocabtoolVectorStore, value: Any) -> None:
     """What JSON would change; nothing is added."""
@@ -323,26 +294,6 @@ def test_vectors_and_relevance(store: VocabtoolVectorStore, folder: Path) -> Non
     assert [(each.id, score) for each, score in scores] == wanted
 
 
-def test_variety(store: VocabtoolVectorStore, folder: Path) -> None:
-    """Chosen one after the other: the cosine, less the likeness to those chosen."""
-    vectors = np.array(model(folder).embed_documents(TEXTS))
-    query = np.array([0.8, 0.6, 0])
-    cosines = vectors @ query
-    for weight in (0.2, 0.5, 1.0):
-        chosen: list[int] = []
-        for _ in range(3):
-            like = (vectors @ vectors[chosen].T).max(axis=1, initial=-1) if chosen else 0
-            worth = weight * cosines - (1 - weight) * like
-            worth[chosen] = -9
-            chosen.append(int(worth.argmax()))
-        found = store.max_marginal_relevance_search_by_vector([*query], 3, 5, weight)
-        assert ids(found) == [str(at) for at in chosen], weight
-    by_text = store.as_retriever(
-        search_type="mmr", search_kwargs={"k": 2, "lambda_mult": 0.3, "filter": {"lang": "en"}}
-    )
-    assert sorted(map(str, ids(by_text.invoke("foo")))) == ["0", "2"]
-
-
 def test_what_the_search_knows(store: VocabtoolVectorStore) -> None:
     """Only if it is asked for, or by the retriever; unknown words of the query."""
     (plain,) = store.similarity_search("foo sku-77", k=1)
@@ -359,15 +310,6 @@ def test_what_the_search_knows(store: VocabtoolVectorStore) -> None:
     (found,) = retriever.invoke("foo sku-77")
     assert found.metadata["_vocabtool"] == {k: v for k, v in own.items() if k != "explanation"}
     assert retriever.invoke("zzzz") == []  # no known word, and none in a document
-
-
-def test_a_query_of_unknown_words(folder: Path) -> None:
-    """Vectors of one's own count, although the vocabulary has no word of the query."""
-    given: Any = {"path": folder / "index", "vocabulary": ["foo"]}
-    store = VocabtoolVectorStore.from_texts(["foo", "bar"], Ones(), **given)
-    assert len(store.similarity_search("zzzz")) == 2
-    retriever = VocabtoolRetriever(index=store.index, embedding=Ones())
-    assert len(retriever.invoke("zzzz")) == 2
 
 
 def test_an_index_is_created_once(store: VocabtoolVectorStore, folder: Path) -> None:
@@ -396,6 +338,9 @@ def test_an_index_is_created_once(store: VocabtoolVectorStore, folder: Path) -> 
     assert own.index.configuration.dim == 5
     assert own.index.configuration.metric == "l2"
     assert own.embeddings is fake
+    with pytest.raises(UnicodeEncodeError):
+        VocabtoolVectorStore.from_texts(["\ud800"], fake, path=folder / "failed")
+    assert not (folder / "failed").exists()  # made only when all texts are embedded
 
 
 def test_changes(store: VocabtoolVectorStore) -> None:

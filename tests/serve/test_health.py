@@ -85,15 +85,6 @@ def test_client_that_leaves(small: Path, caplog: pytest.LogCaptureFixture) -> No
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
 
-def test_two_servers_have_metrics_of_their_own(small: Path) -> None:
-    """No metric is shared between the applications of a process."""
-    with serving({"small": small}) as first, serving({"small": small}) as second:
-        first.post(SEARCH, json={"query": "amber"})
-        key = "vocabtool_requests_total", "/v1/indexes/{name}/search", "200"
-        assert metrics(first)[key] == 1
-        assert key not in metrics(second)
-
-
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
@@ -236,6 +227,9 @@ def test_once_for_each_version() -> None:
     made: list[int] = []
     go = Event()
 
+    def fail() -> int:
+        raise NotFound("gone")
+
     def make(version: int) -> Callable[[], int]:
         def work() -> int:
             made.append(version)
@@ -257,25 +251,12 @@ def test_once_for_each_version() -> None:
         assert await kept.fact("a", "stats", 2, make(2)) == 2
         assert await kept.fact("a", "stats", 2, make(2)) == 2
         assert await kept.fact("a", "report", 2, make(4)) == 4
+        with pytest.raises(NotFound):
+            await kept.fact("a", "failed", 1, fail)
+        assert await kept.fact("a", "failed", 1, lambda: 5) == 5  # an error is not kept
 
     asyncio.run(ask())
     assert sorted(made) == [1, 2, 3, 4]
-
-
-def test_an_error_is_not_kept() -> None:
-    """The next request tries again."""
-
-    def fail() -> int:
-        raise NotFound("gone")
-
-    async def ask() -> None:
-        kept = Catalog({})
-        for _ in range(2):
-            with pytest.raises(NotFound):
-                await kept.fact("a", "stats", 1, fail)
-        assert await kept.fact("a", "stats", 1, lambda: 5) == 5
-
-    asyncio.run(ask())
 
 
 def test_what_is_long_ends_with_the_server() -> None:

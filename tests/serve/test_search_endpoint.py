@@ -21,14 +21,11 @@ SEARCH = "/v1/indexes/small/search"
 @pytest.mark.parametrize(
     "asked",
     [
-        {"query": "amber birch"},
         {"query": "amber birch", "k": 3, "explain": True},
         {"query": "SKU-10005", "vector": vector(3).tolist(), "explain": True},
         {"query": "cedar", "where": "even", "facets": ["even"], "sort": ["n:desc"]},
-        {"query": "ambre"},
         {"vector": vector(7).tolist(), "fusion": "dense", "k": 20},
         {"where": "n > 15"},
-        {"query": "delta -amber", "group_by": "even"},
     ],
 )
 def test_search(client: httpx.Client, small: Path, asked: dict[str, Any]) -> None:
@@ -114,10 +111,7 @@ def test_names_in_one_text(client: httpx.Client) -> None:
     ("asked", "told"),
     [
         ({}, "search needs a text, a vector, 'where', 'sort' or 'facets'"),
-        ({"query": "a", "k": 0}, "body.k"),
         ({"query": "a", "colour": "red"}, "body.colour"),
-        ({"query": "a" * 10_001}, "body.query"),
-        ({"query": "a", "where": "year > 3"}, "no field 'year'"),
         ({"query": "a", "vector": [1.0]}, f"vector must have {DIM} numbers"),
         ({"query": "a", "queries": ["b"]}, "queries cannot be combined with query"),
         ({"query": "a", "vectors": [[1.0]]}, "'vectors' needs 'queries'"),
@@ -125,11 +119,7 @@ def test_names_in_one_text(client: httpx.Client) -> None:
             {"queries": ["a", "b"], "vectors": [[1.0] * DIM, [1.0]]},
             f"vectors.1: wanted {DIM} numbers, got 1",
         ),
-        ({"queries": ["a"], "vectors": [[1.0] * DIM] * 2}, "2 vectors for 1 texts"),
-        ({"query": "a", "offset": -1}, "offset"),
-        ({"query": "a", "sort": ["absent"]}, "absent"),
         ({"query": "a", "facets": ",".join(["n"] * 21)}, "body.facets: List should have at most"),
-        ({"query": "a", "facets": 3}, "body.facets: Input should be a valid list"),
     ],
 )
 def test_wrong_requests(client: httpx.Client, asked: dict[str, Any], told: str) -> None:

@@ -158,24 +158,18 @@ NO_ID = {"text": "t", "vector": [1] * DIM}
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
-        ([row(10), b"{"], "body:2: not JSON"),
-        ([row(10), b'{"id": "\xff", "text": ""}'], "body:2: not JSON in UTF-8"),
         ([row(10), b'{"id": "\\ud83d", "text": ""}'], "body:2: not JSON in UTF-8"),
         ([row(10), b"", ["x"]], "body:3: expected an object"),
         ([row(10), NO_ID], "body:2: no field 'id'"),
-        ([{"id": True, "text": "t"}], "body:1: field 'id'"),
         ([{"id": "x" * 1001, "text": "t"}], "body:1: field 'id'"),
-        ([{"id": "x", "vector": [1] * DIM}], "body:1: no field 'text'"),
         ([{"id": "x", "text": 3, "vector": [1] * DIM}], "body:1: field 'text'"),
         ([row(10), NO_VECTOR], "body:2: wanted a vector of 4 numbers"),
         ([{**NO_VECTOR, "vector": [1, 2]}], "body:1: the vector must have 4 numbers, got 2"),
-        ([{**NO_VECTOR, "vector": "abcd"}], "body:1: field 'vector': expected a list"),
         ([{**NO_VECTOR, "vector": [1, 2, 3, 1e39]}], "body:1: field 'vector': contains NaN"),
         ([row(10), row(11, n="many")], "body:2: the field 'n' contains whole numbers, got 'many'"),
         ([row(10, **{"": 1})], "body:1: the name of a field"),
         ([row(10, **{f"f{n}": n for n in range(257)})], "body:1: wanted at most 256 fields"),
         ([row(10), row(11, fields={"n": 1})], "body:2: 'n' is in the line and in its member"),
-        ([{"id": "x", "fields": {"text": "t"}}], "body:1: 'text' is in the line and in its"),
         ([row(10), row(11, fields='{"n": 1}')], "body:2: member 'fields': expected an object"),
         ([], "the body has no document"),
     ],
@@ -207,15 +201,8 @@ def test_documents_that_must_be_new(writer: httpx.Client, folder: Path) -> None:
     ("body", "told"),
     [
         ({"text": "t"}, "body: wanted a vector of 4 numbers, because the index has no model"),
-        ({"text": "t", "vector": [1]}, "body: the vector must have 4 numbers, got 1"),
-        ({"text": "t", "vector": []}, "body.vector"),
-        ({"text": 3, "vector": [1] * DIM}, "body.text"),
         ({"text": "t", "vector": [1] * DIM, "colour": "red"}, "body.colour"),
         ({"text": "t", "vector": [1] * DIM, "fields": {"n": "many"}}, "the field 'n' contains"),
-        (
-            {"text": "t", "vector": [1] * DIM, "fields": {"id": "y"}},
-            "its field 'id' has another value",
-        ),
     ],
 )
 def test_wrong_documents(

@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
 from threading import Lock
@@ -67,6 +67,7 @@ Meta = dict[str, Any]
 
 
 @with_async_methods
+@dataclass(eq=False, repr=False)
 class VocabtoolDocumentStore:
     """Documents in an index, for pipelines of Haystack. Every method also has an ``_async`` form.
 
@@ -87,22 +88,15 @@ class VocabtoolDocumentStore:
     documents become their ``meta``.
     """
 
-    def __init__(
-        self,
-        path: str,
-        *,
-        model: str | None = None,
-        embedding_dim: int | None = None,
-        metric: Metric = "cosine",
-        language: Language = "english",
-        options: dict[str, Any] | None = None,
-    ) -> None:
-        self.path = path
-        self.model = model
-        self.embedding_dim = embedding_dim
-        self.metric = metric
-        self.language = language
-        self.options = options
+    path: str
+    _: KW_ONLY
+    model: str | None = None
+    embedding_dim: int | None = None
+    metric: Metric = "cosine"
+    language: Language = "english"
+    options: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
         self._index: Index | None = None
         self._opening = Lock()
 

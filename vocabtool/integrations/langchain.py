@@ -14,13 +14,11 @@ from math import tanh
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
-import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore
-from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from vocabtool.documents.batch import Document as Stored
@@ -30,7 +28,7 @@ from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.index.index import Index
 from vocabtool.integrations import shared
 from vocabtool.integrations.shared import check_depth, comparison, join, refuse
-from vocabtool.search.hits import Hit, Hits
+from vocabtool.search.hits import Hit
 
 if TYPE_CHECKING:
     from langchain_core.callbacks.manager import (
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
     )
 
 K: Final = 4  # documents, as in other vector stores of LangChain
-FETCH_K: Final = 20
 OPERATORS: Final[dict[str, shared.Operator]] = {
     **{"$eq": "=", "$ne": "!=", "$lt": "<", "$lte": "<=", "$gt": ">", "$gte": ">="},
     **{"$in": "in", "$nin": "not in", "$between": "between"},
@@ -134,6 +131,9 @@ class VocabtoolVectorStore(VectorStore):
         if path is None or own is None:
             missing = "path" if path is None else "embedding"
             raise ValueError(f"{missing} is missing: pass path=FOLDER and embedding=MODEL")
+        # Before the index is created: if metadata are wrong or an embedding fails, none stays.
+        documents = _documents(texts, metadatas, ids)
+        vectors = None if isinstance(own, VocabtoolEmbeddings) else own.embed_documents(texts)
         try:
             store = cls(path, own)
         except NotFound:
@@ -141,10 +141,9 @@ class VocabtoolVectorStore(VectorStore):
                 options = {"sample": texts, **own.options, **options}
                 store = cls(Index.create(path, own.model, **options))
             else:
-                store = cls(
-                    Index.create(path, dim=len(own.embed_query("dimension")), **options), own
-                )
-        store.add_texts(texts, metadatas, ids=ids)
+                dim = len(vectors[0] if vectors else own.embed_query("dimension"))
+                store = cls(Index.create(path, dim=dim, **options), own)
+        shared.add(store.index, documents, vectors)
         return store
 
     def add_texts(
@@ -170,19 +169,10 @@ class VocabtoolVectorStore(VectorStore):
         if unknown := others.keys() - {"batch_size"}:
             raise TypeError(f"add_texts has no argument {min(unknown)!r}")
         texts = [*texts]
-        metadatas = metadatas or [{}] * len(texts)
-        wanted: Sequence[str | None] = [None] * len(texts) if ids is None else ids
-        for name, values in (("metadatas", metadatas), ("ids", wanted)):
-            if len(values) != len(texts):
-                raise ValueError(f"{len(values):,} {name} for {len(texts):,} texts")
-        ids = [id_ or str(uuid.uuid4()) for id_ in wanted]
-        for metadata, id_ in zip(metadatas, ids, strict=True):
-            if json.loads(shared.as_json(metadata, id_)) != metadata:
-                what = f"document {id_!r}: its metadata cannot be stored exactly as JSON"
-                raise VocabtoolError(f"{what}: {shared.WANTED}, got {reprlib.repr(metadata)}")
+        documents = _documents(texts, metadatas, ids)
         vectors = None if self._embedding is None else self._embedding.embed_documents(texts)
-        shared.add(self.index, [*map(Stored, ids, texts, metadatas)], vectors)
-        return ids
+        shared.add(self.index, documents, vectors)
+        return [document.id for document in documents]
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents with these ids, in the order of ``ids``. Unknown ids are ignored."""
@@ -206,15 +196,20 @@ class VocabtoolVectorStore(VectorStore):
         shared.delete(self.index, ids, where)
         return True
 
-    def search_index(
+    def _search(
         self,
         query: str | None,
-        k: int = K,
+        k: int,
         filter: Filter = None,  # noqa: A002 - as in LangChain
         vector: list[float] | None = None,
+        *,
+        explained: bool = False,
         **arguments: Any,
-    ) -> Hits:
-        """Return the result of :meth:`vocabtool.Index.search` for arguments of LangChain."""
+    ) -> list[tuple[Document, Hit]]:
+        """Search with the arguments of LangChain, and return each hit also as a document.
+
+        Its metadata have the key ``_vocabtool`` if ``explained`` or ``explain`` is true.
+        """
         shared.refuse_where(arguments, "filter, for example filter='year >= 2020'")
         where = condition(filter)
         self.index.refresh()
@@ -222,16 +217,7 @@ class VocabtoolVectorStore(VectorStore):
             where = None  # there are no fields yet
         if vector is None and self._embedding is not None and arguments.get("fusion") != "keyword":
             vector = self._embedding.embed_query(query or "")
-        return self.index.search(query, k=k, vector=vector, where=where, **arguments)
-
-    def _search(
-        self, query: str | None, k: int, *, explained: bool = False, **arguments: Any
-    ) -> list[tuple[Document, Hit]]:
-        """Search, and return each hit also as a document.
-
-        Its metadata have the key ``_vocabtool`` if ``explained`` or ``explain`` is true.
-        """
-        hits = self.search_index(query, k, **arguments)
+        hits = self.index.search(query, k=k, vector=vector, where=where, **arguments)
         pairs = []
         for hit in hits:
             metadata = shared.metadata_of(hit.fields)
@@ -266,43 +252,6 @@ class VocabtoolVectorStore(VectorStore):
     _asimilarity_search_with_relevance_scores = shared.in_thread(
         _similarity_search_with_relevance_scores
     )
-
-    def max_marginal_relevance_search(
-        self,
-        query: str,
-        k: int = K,
-        fetch_k: int = FETCH_K,
-        lambda_mult: float = 0.5,
-        **kwargs: Any,
-    ) -> list[Document]:
-        """Return ``k`` of the best ``fetch_k`` documents, chosen for relevance and variety.
-
-        ``lambda_mult``: the weight of relevance, from 0 to 1.
-        """
-        if self.embeddings is None:
-            raise VocabtoolError(
-                f"{self.index.name}: there is no model for the vector of the query; "
-                "call max_marginal_relevance_search_by_vector"
-            )
-        vector = self.embeddings.embed_query(query)
-        return self.max_marginal_relevance_search_by_vector(
-            vector, k, fetch_k, lambda_mult, **kwargs
-        )
-
-    def max_marginal_relevance_search_by_vector(
-        self,
-        embedding: list[float],
-        k: int = K,
-        fetch_k: int = FETCH_K,
-        lambda_mult: float = 0.5,
-        **kwargs: Any,
-    ) -> list[Document]:
-        """Search as :meth:`max_marginal_relevance_search`, with a vector of shape (dim,)."""
-        pairs = self._search(None, max(k, fetch_k), vector=embedding, **kwargs)
-        vectors = self.index.vectors(hit.id for _, hit in pairs)
-        candidates = [vectors[hit.id].tolist() for _, hit in pairs]
-        order = maximal_marginal_relevance(np.array(embedding), candidates, lambda_mult, k)
-        return [pairs[place][0] for place in order]
 
 
 class VocabtoolRetriever(BaseRetriever):
@@ -349,6 +298,25 @@ class VocabtoolRetriever(BaseRetriever):
         return await run_in_executor(
             None, self._get_relevant_documents, query, run_manager=manager, **kwargs
         )
+
+
+def _documents(
+    texts: list[str], metadatas: list[dict[str, Any]] | None, ids: list[str] | None
+) -> list[Stored]:
+    """Return texts as documents, see :meth:`VocabtoolVectorStore.add_texts`."""
+    metadatas = metadatas or [{}] * len(texts)
+    wanted: Sequence[str | None] = [None] * len(texts) if ids is None else ids
+    for name, values in (("metadatas", metadatas), ("ids", wanted)):
+        if len(values) != len(texts):
+            raise ValueError(f"{len(values):,} {name} for {len(texts):,} texts")
+    documents = []
+    for text, metadata, given in zip(texts, metadatas, wanted, strict=True):
+        id_ = given or str(uuid.uuid4())
+        if json.loads(shared.as_json(metadata, id_)) != metadata:
+            what = f"document {id_!r}: its metadata cannot be stored exactly as JSON"
+            raise VocabtoolError(f"{what}: {shared.WANTED}, got {reprlib.repr(metadata)}")
+        documents.append(Stored(id_, text, metadata))
+    return documents
 
 
 def condition(given: Filter, depth: int = 0) -> str | None:

@@ -14,7 +14,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from inspect import cleandoc
 from math import isfinite
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final
 
 import anyio
 import orjson
@@ -24,10 +24,8 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp.types import (
-    INVALID_PARAMS,
     PARSE_ERROR,
     CallToolResult,
     ErrorData,
@@ -36,7 +34,7 @@ from mcp.types import (
     TextContent,
     ToolAnnotations,
 )
-from pydantic import AnyUrl, Field, ValidationError
+from pydantic import Field, ValidationError
 from starlette.routing import Route
 
 import vocabtool
@@ -160,12 +158,6 @@ class AgentServer(MCPServer[None]):
             if isinstance(cause, VocabtoolError | ValueError | TypeError):
                 raise ToolError(told_outside(cause)) from cause
             raise
-
-    async def read_resource(
-        self, uri: AnyUrl | str, context: Context[None, Any] | None = None
-    ) -> NoReturn:
-        """Refuse to read a resource. The error of the SDK would send a long address back twice."""
-        raise MCPError(code=INVALID_PARAMS, message=f"there is no resource {str(uri)!a:.100}")
 
     async def run_stdio_async(self) -> None:
         """Serve standard input and output. A request that the SDK cannot read gets an answer."""
