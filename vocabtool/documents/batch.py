@@ -191,7 +191,7 @@ class Request:
     """Arguments of the readers.
 
     ``source``: the name of the source that is being read. ``size``: approximate bytes of text in a
-    batch. ``rows``: maximum number of documents in a batch, if the source is an iterable.
+    batch. ``rows``: maximum number of rows in a batch that :func:`gather` makes.
     ``whole``: whether all fields of a row are read. ``left``: how many documents are still to be
     skipped. ``unread``: whether they can be skipped without reading them. ``measure``: counts the
     tokens of a text. ``None``: words are counted.

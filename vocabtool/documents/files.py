@@ -269,6 +269,14 @@ def open_file(name: str, codec: str | None) -> Iterator[Readable]:
             yield _Decompressor(file, codec)
 
 
+def read_up_to(file: Readable, size: int) -> bytes:
+    """Read ``size`` bytes, or fewer at the end. A pipe may give them in several parts."""
+    data = file.read(size)
+    while data and len(data) < size and (more := file.read(size - len(data))):
+        data += more
+    return data
+
+
 def refuse_utf16(head: bytes) -> None:
     """Raise ``InvalidFile`` if a file that begins with ``head`` is UTF-16."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in head[:UTF_16]:

@@ -113,7 +113,8 @@ def batches(
     ``log``: counts invalid rows, repeated ids and bytes read. Required if the options allow rows or
     documents to be skipped.
     ``size``: approximate bytes of text in a batch; a longer text is a batch of its own.
-    ``rows``: maximum number of documents in a batch, if the source is an iterable or a queue.
+    ``rows``: maximum number of documents in a batch of Python objects, a JSON array, TFRecord or
+    pieces.
     ``start``: number of documents to skip at the start.
     ``measure``: counts the tokens of texts that are split into pieces. Default: words are counted.
 

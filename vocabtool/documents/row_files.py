@@ -52,7 +52,13 @@ from vocabtool.documents.batch import (
     text_column,
     text_columns,
 )
-from vocabtool.documents.files import ArrowStream, Readable, arrow_errors, refuse_utf16
+from vocabtool.documents.files import (
+    ArrowStream,
+    Readable,
+    arrow_errors,
+    read_up_to,
+    refuse_utf16,
+)
 from vocabtool.documents.options import TEXT
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import wire
@@ -132,9 +138,7 @@ def read_jsonl(file: Readable, request: Request) -> Iterator[Batch]:
 
 def read_json(file: Readable, request: Request) -> Iterator[Batch]:
     """Read each item of a JSON array as a document. The file may have up to 64 MiB."""
-    content = b""
-    while len(content) <= MAX_LINE_BYTES and (more := file.read(MAX_LINE_BYTES + 1)):
-        content += more
+    content = read_up_to(file, MAX_LINE_BYTES + 1)
     if len(content) > MAX_LINE_BYTES:
         raise InvalidFile(f"more than {MAX_LINE_BYTES:,} bytes of JSON; {ONE_A_LINE}")
     refuse_utf16(content)
@@ -235,9 +239,7 @@ def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch
 
 
 def _header(file: Readable, delimiter: str) -> tuple[list[str], bytes]:
-    head = b""
-    while len(head) < MAX_HEADER_BYTES and (piece := file.read(MAX_HEADER_BYTES - len(head))):
-        head += piece
+    head = read_up_to(file, MAX_HEADER_BYTES)
     refuse_utf16(head)
     head = head.removeprefix(BOM).lstrip(b"\r\n")
     lines = io.StringIO(head.decode("latin-1"), newline="")  # one character per byte
@@ -390,7 +392,7 @@ def read_tfrecord(file: Readable, request: Request) -> Iterator[Batch]:
 
     def records() -> Iterator[Row]:
         number, offset = 0, 0
-        while header := _up_to(file, HEADER):
+        while header := read_up_to(file, HEADER):
             number += 1
             if header.startswith(GZIP) and number == 1:
                 raise InvalidFile("compressed with gzip: rename it to end in .gz", offset=0)
@@ -405,7 +407,7 @@ def read_tfrecord(file: Readable, request: Request) -> Iterator[Batch]:
             record, left = b"", length + CHECKSUM
             while left:
                 size = left if is_read else min(left, PIECE)
-                record = _up_to(file, size)
+                record = read_up_to(file, size)
                 if len(record) < size:
                     what = f"record {number:,} of {length:,} bytes is truncated"
                     raise InvalidFile(what, offset=offset)
@@ -420,13 +422,6 @@ def read_tfrecord(file: Readable, request: Request) -> Iterator[Batch]:
             offset += HEADER + length + CHECKSUM
 
     return gather(records(), request)
-
-
-def _up_to(file: Readable, size: int) -> bytes:
-    data = file.read(size)
-    while data and len(data) < size and (more := file.read(size - len(data))):
-        data += more
-    return data
 
 
 def checksum(data: bytes) -> int:

@@ -39,7 +39,7 @@ from vocabtool.documents.batch import (
     text_column,
     text_columns,
 )
-from vocabtool.documents.files import ArrowStream, Readable, arrow_errors, kind_of
+from vocabtool.documents.files import ArrowStream, Readable, arrow_errors, kind_of, read_up_to
 from vocabtool.documents.options import ReadOptions
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.system.parallel import in_batches
@@ -275,9 +275,7 @@ ARROW_ERROR: Final = "not Arrow IPC, or damaged"
 
 def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
     """Read each row as a document; a row whose text or id is null is invalid."""
-    head = b""
-    while len(head) < len(FILE) and (piece := file.read(len(FILE) - len(head))):
-        head += piece
+    head = read_up_to(file, len(FILE))
     if head.startswith(FEATHER_1):
         raise UnsupportedFormat("Feather version 1 is not supported; convert the file to version 2")
     if not head:

@@ -219,7 +219,19 @@ def embed(
     options = replace(options or ReadOptions(), **read)
     options.refuse_weights()
     keep = options.kept_fields
-    _check_arguments(keep, ray, ray_address, shard_rows, batch_size, threads)
+    if reserved := [name for name in keep if name in RESERVED]:
+        raise ValueError(
+            f"keep: the name {reserved[0]!r} is reserved for a column of every shard "
+            f"({', '.join(RESERVED)}): leave it out of --keep"
+        )
+    if len({*keep}) < len(keep):
+        raise ValueError(f"keep: a field may be named only once, got {', '.join(keep)}")
+    numbers = {"shard_rows": shard_rows, "batch_size": batch_size, "threads": threads, "ray": ray}
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            raise ValueError(f"{name}: wanted at least 1, got {number}")
+    if ray is None and ray_address is not None:
+        raise ValueError("ray_address needs ray, the number of actors")
     with open_folder(Path(output)) as folder:
         files = files_outside(sources, folder.path, options)
         watched = facts_of(files or ())
@@ -256,10 +268,8 @@ def embed(
         # An actor may have another working directory.
         path, threads = folder.path.absolute(), threads or THREADS[encoder.kind]
         make_maker = partial(ShardMaker, path, plan, encoder, threads)
-        to_do = None  # bytes, if known
-        if can_be_read_again(files):
-            to_do = sum(each.size for each in watched) or None
-        log, tracker = ReadLog(), _Tracker(to_do, progress)
+        size = sum(each.size for each in watched) if can_be_read_again(files) else 0
+        log, tracker = ReadLog(), _Tracker(size or None, progress)
         on_slab = partial(tracker.add, log)
         manifest, notes = read_manifest(folder.path), encoder.notes
         # Nothing to do if the manifest lists exactly these shards.
@@ -269,8 +279,7 @@ def embed(
                 made = run_threads(read_slabs, make_maker, log, on_slab)
             else:
                 made = run_ray(read_slabs, make_maker, log, on_slab, ray, ray_address)
-            for shard in made:
-                shards[shard.number] = shard
+            shards |= {shard.number: shard for shard in made}
             if changed := changes(watched, facts_of(each.name for each in watched)):
                 raise VocabtoolError(
                     f"{folder.path}: the run is not finished, because an input changed while it "
@@ -307,30 +316,6 @@ def _words_of(encoder: Encoder) -> str | None:
         return None
     parts = f"{encoder.words.fingerprint}\n{encoder.words.vocabulary.fingerprint}"
     return hashlib.sha256(parts.encode()).hexdigest()
-
-
-def _check_arguments(
-    keep: Sequence[str],
-    ray: int | None,
-    ray_address: str | None,
-    shard_rows: int,
-    batch_size: int | None,
-    threads: int | None,
-) -> None:
-    for name in keep:
-        if name in RESERVED:
-            raise ValueError(
-                f"keep: the name {name!r} is reserved for a column of every shard "
-                f"({', '.join(RESERVED)}): leave it out of --keep"
-            )
-    if len({*keep}) < len(keep):
-        raise ValueError(f"keep: a field may be named only once, got {', '.join(keep)}")
-    numbers = {"shard_rows": shard_rows, "batch_size": batch_size, "threads": threads, "ray": ray}
-    for name, number in numbers.items():
-        if number is not None and number < 1:
-            raise ValueError(f"{name}: wanted at least 1, got {number}")
-    if ray is None and ray_address is not None:
-        raise ValueError("ray_address needs ray, the number of actors")
 
 
 def fit_encoder(

@@ -175,10 +175,6 @@ class Plan:
         """Return the content of ``_run.json``; equal plans give equal bytes."""
         return encode_record(self, kind=PLAN, version=VERSION)
 
-    @classmethod
-    def from_json(cls, data: bytes) -> Plan:
-        return decode_record(data, cls, kind=PLAN, version=VERSION, advice=AGAIN)
-
     def differences(self, now: Plan, *, batch_size_given: bool = True) -> tuple[str, ...]:
         """Return a line for each difference between this plan and ``now``.
 
@@ -365,27 +361,22 @@ def read_shard(path: Path) -> Shard:
         return Shard(path.name, facts.shard, facts.run, path.stat().st_size, facts + Counts())
 
 
-def without_a_value(files: Iterable[Path], columns: Sequence[str]) -> tuple[str, ...]:
-    missing = tuple(columns)
-    for path in files:
-        if not missing:
-            break
-        with reading(str(path)), arrow_errors("damaged"), path.open("rb") as file:
-            rows = parquet.ParquetFile(file)
-            for group in range(rows.num_row_groups):
-                table = rows.read_row_group(group, list(missing))
-                missing = tuple(n for n in missing if table[n].null_count == len(table))
-                if not missing:
-                    break
-    return missing
-
-
 def read_row_groups(path: Path, columns: list[str] | None = None) -> Iterator[pa.Table]:
     """Yield the row groups of a shard and verify the checksum of each page."""
     with reading(str(path)), arrow_errors("damaged"), path.open("rb") as file:
         rows = parquet.ParquetFile(file, page_checksum_verification=True)
         for group in range(rows.num_row_groups):
             yield rows.read_row_group(group, columns)
+
+
+def without_a_value(files: Iterable[Path], columns: Sequence[str]) -> list[str]:
+    missing = list(columns)
+    for path in files if missing else ():
+        for table in read_row_groups(path, missing):
+            missing = [name for name in missing if table[name].null_count == len(table)]
+            if not missing:
+                return []
+    return missing
 
 
 # ---- the folder
@@ -428,7 +419,7 @@ def read_plan(folder: Path) -> Plan | None:
     if not file.exists():
         return None
     with reading(str(file)):
-        return Plan.from_json(file.read_bytes())
+        return decode_record(file.read_bytes(), Plan, kind=PLAN, version=VERSION, advice=AGAIN)
 
 
 class Shards:

@@ -314,6 +314,8 @@ Call = tuple[Any, slice | Integers, int]
 class TextInput:
     """Converts texts to the input of the model. ``shape``: of the input; -1 means any size."""
 
+    notes: tuple[str, ...] = ()
+
     def __init__(self, shape: tuple[int, ...]) -> None:
         self._shape = shape
         self.size = fixed_size(shape)
@@ -331,10 +333,6 @@ class TextInput:
                 shape = [size, *(1 for _ in self._shape[1:])] if self._shape else []
                 tensor = import_tensorflow().reshape(tensor, shape)
             yield tensor, positions, size
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return _fixed_note(self.size)
 
 
 class IdInput:
@@ -433,7 +431,6 @@ class IdInput:
             f"the input of the model is ids of the vocabulary {vocabulary.name}; "
             f"rows are padded with the id {self.pad}{entry}",
             f"unknown words are {unknown}",
-            *_fixed_note(self.size),
         ]
         if self.by_length:
             notes.append(
@@ -453,14 +450,6 @@ def fixed_size(shape: Sequence[int]) -> int | None:
     if not shape:
         return 1
     return shape[0] if shape[0] > 0 else None
-
-
-def _fixed_note(size: int | None) -> tuple[str, ...]:
-    if size is None:
-        return ()
-    if size == 1:
-        return ("the model accepts one text per call",)
-    return (f"the model requires {size} texts per call; smaller batches are padded",)
 
 
 def _ids_of(vocabulary: Vocabulary, entries: Sequence[bytes]) -> list[int]:
@@ -511,7 +500,13 @@ class TensorFlowEncoder(Encoder):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        notes = [f"{self._output.function}, output {self._output}", *self._input.notes]
+        notes = [f"{self._output.function}, output {self._output}"]
+        if self._input.size == 1:
+            notes.append("the model accepts one text per call")
+        elif self._input.size is not None:
+            what = f"the model requires {self._input.size} texts per call"
+            notes.append(f"{what}; smaller batches are padded")
+        notes += self._input.notes
         if self._output.dtype != "float32":
             notes.append(f"its vectors are {self._output.dtype}, converted to float32")
         words, note = self._words_and_note

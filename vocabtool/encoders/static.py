@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -96,41 +96,6 @@ def mean_vectors(
         )
     scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
     return (sums * scale[:, None]).astype(np.float32, copy=False)
-
-
-def fit_weights(
-    texts: Iterable[str | bytes],
-    look_up: Callable[[pa.StringArray], KnownRows],
-    words: int,
-    *,
-    vectors: str,
-    rule: str,
-    most: int = MAX_TEXTS,
-) -> FittedWeights:
-    """Fit weights on a sample: the first texts, with at most about :data:`MAX_WORDS` known words.
-
-    ``words``: number of rows of the matrix of word vectors.
-    ``most``: maximum number of texts in the sample.
-    ``vectors``, ``rule``: the fingerprints to store in the result.
-    """
-    chosen = islice(texts, most)
-    counts = np.zeros(words, np.int64)
-    documents = tokens = 0
-    while tokens < MAX_WORDS and (batch := list(islice(chosen, BATCH_ROWS))):
-        rows, offsets = look_up(texts_array(batch))
-        tokens += len(rows)
-        documents += len(batch)
-        # A text counts once for each row that it contains.
-        text = np.repeat(np.arange(len(batch)), np.diff(offsets))
-        distinct = np.unique(text * words + rows)
-        counts += np.bincount(distinct % words, minlength=words)
-    positions = np.flatnonzero(counts)
-    if not len(positions):
-        raise VocabtoolError(
-            "no text of the sample contains a word of the word vectors, so nothing can be fitted: "
-            "check how texts are split (--rule, rule=), or use other texts"
-        )
-    return FittedWeights(documents, positions, counts[positions], vectors, rule)
 
 
 class StaticEncoder(Encoder):
@@ -237,20 +202,33 @@ class StaticEncoder(Encoder):
     def fit(self, texts: Iterable[str | bytes], *, most: int = MAX_TEXTS) -> StaticEncoder:
         """Return an encoder whose word weights are fitted on a sample of texts.
 
-        ``most``: maximum number of texts in the sample. The first texts are taken.
+        ``most``: maximum number of texts in the sample. The first texts are taken, with at most
+        about :data:`MAX_WORDS` known words.
         Equal texts give bit-identical weights. Needs 4 bytes of memory per word of the texts.
         """
         if self.options.weights == "none":
             return self
-        fitted = fit_weights(
-            texts,
-            self._known_rows,
-            len(self.vectors.matrix),
-            vectors=self.vectors.fingerprint,
-            rule=self.words.fingerprint,
-            most=most,
+        sample, words = islice(texts, most), len(self.vectors.matrix)
+        counts = np.zeros(words, np.int64)
+        documents = tokens = 0
+        while tokens < MAX_WORDS and (batch := list(islice(sample, BATCH_ROWS))):
+            rows, offsets = self._known_rows(texts_array(batch))
+            tokens += len(rows)
+            documents += len(batch)
+            # A text counts once for each row that it contains.
+            text = np.repeat(np.arange(len(batch)), np.diff(offsets))
+            distinct = np.unique(text * words + rows)
+            counts += np.bincount(distinct % words, minlength=words)
+        positions = np.flatnonzero(counts)
+        if not len(positions):
+            raise VocabtoolError(
+                "no text of the sample contains a word of the word vectors, so nothing can be "
+                "fitted: check how texts are split (--rule, rule=), or use other texts"
+            )
+        vectors, rule = self.vectors.fingerprint, self.words.fingerprint
+        return self.with_weights(
+            FittedWeights(documents, positions, counts[positions], vectors, rule)
         )
-        return self.with_weights(fitted)
 
     def with_weights(self, fitted: FittedWeights) -> StaticEncoder:
         """Return a copy of this encoder that uses the weights ``fitted``.
