@@ -235,8 +235,9 @@ def embed(
     with open_folder(Path(output)) as folder:
         files = files_outside(sources, folder.path, options)
         watched = facts_of(files or ())
-        weights = None if force else folder.weights()
-        encoder = fit_encoder(open_encoder(model), weights, files, options)
+        encoder = fit_encoder(
+            open_encoder(model), None if force else folder.weights(), files, options
+        )
         plan = Plan(
             encoder=encoder.fingerprint,
             words=_words_of(encoder),
