@@ -92,7 +92,6 @@ class TextTruth:
     ``vocabulary``: what ``vocabtool.inspect`` calls it; ``None`` where nothing tells.
     ``others``: further tables that the same texts reach.
     ``pieces``: for each word, its pieces; ``None`` where words are looked up whole.
-    ``served``: what the signature answers for one text alone, computed from the text's ids.
     """
 
     words: Callable[[Texts], list[list[bytes]]]
@@ -103,7 +102,6 @@ class TextTruth:
     others: tuple[TextTruth, ...] = ()
     refused: tuple[bytes, ...] = field(default=(), repr=False)
     pieces: Callable[[Texts], list[list[list[bytes]]]] | None = None
-    served: Callable[[list[int]], list[int]] = list
 
     def accepted(self) -> tuple[bytes, ...]:
         """The awkward texts that the model takes."""
@@ -314,22 +312,17 @@ def mutable(folder: Path) -> TextTruth:
 
 # Single steps.
 
-REPLACED = r"[!\"#$%&()*+,./:;<=>?@\[\]^_`{|}~\\-]"
-
 
 def split_after(step: Callable[..., Tensor], *given: Any, **options: Any) -> Cutting:
     """A cut at blanks of what another op makes of texts."""
     return lambda texts: tf.strings.split(step(texts, *given, **options))
 
 
-REPLACE = tf.strings.regex_replace
 STEPS: dict[str, Cutting] = {
     "split": tf.strings.split,
-    "lower_ascii": split_after(tf.strings.lower),
     "lower_utf8": split_after(tf.strings.lower, "utf-8"),
     "split_comma": lambda texts: tf.strings.split(texts, ", "),
-    "replace_all": split_after(REPLACE, REPLACED, ""),
-    "replace_unicode": split_after(REPLACE, r"[\p{P}\p{S}]+|\bthe\b", " "),
+    "replace_unicode": split_after(tf.strings.regex_replace, r"[\p{P}\p{S}]+|\bthe\b", " "),
     "characters": lambda texts: tf.strings.unicode_split(texts, "UTF-8"),
     "joined_constant": split_after(
         lambda texts: tf.strings.join(["[START]", texts, "[END]"], separator=" ")
@@ -443,10 +436,7 @@ def save_vectorization(folder: Path, version: int, options: dict[str, Any]) -> T
     """A model that answers with ids."""
     layer = vectorization(version, options)
     save_layer(folder, version, layer)
-    length = options.get("output_sequence_length")
-    if length is None:
-        return of_layer(version, layer)
-    return of_layer(version, layer, served=lambda ids: (ids + [0] * length)[:length])
+    return of_layer(version, layer)
 
 
 def save_embedded(folder: Path, version: int) -> TextTruth:
@@ -519,7 +509,6 @@ def tokens(name: str, **options: Any) -> Cutting:
 
 
 TEXT_STEPS: dict[str, Cutting] = {
-    "text_nmt": split_after(nmt_standardize),
     "text_folded": folded,
     "text_whitespace": tokens("WhitespaceTokenizer"),
     "text_script": tokens("UnicodeScriptTokenizer"),
@@ -611,36 +600,21 @@ def save_fast_wordpiece(folder: Path) -> TextTruth:
     return of_offsets(tf.identity, make(token_out_type=tf.string), tokenizer.tokenize)
 
 
-def save_cut_pieces(folder: Path, make: Any, cut: Cutting, table: Tensor = None) -> TextTruth:
-    """The op takes words that another cut."""
+def save_wordpiece(folder: Path) -> TextTruth:
+    """The op of the table's kind on words that were cut by script, in lower case."""
+    text = tensorflow_text()
+    table = tf.lookup.StaticVocabularyTable(filled(WORDPIECES), 1)
+    make = functools.partial(text.WordpieceTokenizer, table)
     tokenizer, speller = make(token_out_type=tf.int64), make(token_out_type=tf.string)
+
+    def cut(texts: Tensor) -> Tensor:
+        return text.UnicodeScriptTokenizer().tokenize(tf.strings.lower(texts, "utf-8"))
 
     def number(texts: Tensor) -> Tensor:
         return tokenizer.tokenize(cut(texts))
 
     serve_pieces(folder, number, tokenizer=tokenizer, table=table)
-    name = None if table is None else "table"
-    return of_wordpieces(cut, lambda texts: speller.tokenize(cut(texts)), number, name)
-
-
-def save_fast_wordpiece_of_words(folder: Path) -> TextTruth:
-    """Words that were cut at white space."""
-    text = tensorflow_text()
-    make = functools.partial(text.FastWordpieceTokenizer, list(WORDPIECES), no_pretokenization=True)
-    return save_cut_pieces(folder, make, text.WhitespaceTokenizer().tokenize)
-
-
-def save_wordpiece(folder: Path) -> TextTruth:
-    """The op of the table's kind on words that were cut by script, in lower case."""
-    text = tensorflow_text()
-    table = tf.lookup.StaticVocabularyTable(filled(WORDPIECES), 1)
-    cut = text.UnicodeScriptTokenizer().tokenize
-
-    def cut_lower(texts: Tensor) -> Tensor:
-        return cut(tf.strings.lower(texts, "utf-8"))
-
-    make = functools.partial(text.WordpieceTokenizer, table)
-    return save_cut_pieces(folder, make, cut_lower, table)
+    return of_wordpieces(cut, lambda texts: speller.tokenize(cut(texts)), number, "table")
 
 
 def of_offsets(normalize: Callable[[Tensor], Tensor], speller: Any, number: Pieces) -> TextTruth:
@@ -677,7 +651,6 @@ for case, lower in (("lower", True), ("cased", False)):
     TEXT_CASES[f"bert_{case}"] = functools.partial(save_bert, lower_case=lower)
     TEXT_CASES[f"fast_bert_{case}"] = functools.partial(save_fast_bert, lower_case=lower)
 TEXT_CASES["fast_wordpiece"] = save_fast_wordpiece
-TEXT_CASES["fast_wordpiece_of_words"] = save_fast_wordpiece_of_words
 TEXT_CASES["wordpiece"] = save_wordpiece
 
 
@@ -745,7 +718,6 @@ SENTENCEPIECES: dict[str, tuple[Callable[..., Any], dict[str, Any], Callable[[Te
     "sentencepiece_reversed": (sentencepiece_pair, {"reverse": True}, tf.identity),
     "sentencepiece_normalized": (sentencepiece_pair, {}, decomposed),
     "fast_sentencepiece": (fast_sentencepiece_pair, {}, tf.identity),
-    "fast_sentencepiece_ends": (fast_sentencepiece_pair, ENDS, tf.identity),
 }
 for name, (pair, options, normalize) in SENTENCEPIECES.items():
     make = functools.partial(pair, **options)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -177,109 +177,37 @@ def test_the_command(tmp_path: Path) -> None:
 
 # Real tokenizers.
 
-SPECIAL = re.compile(r"<[^<>\s]*[A-Za-z/][^<>\s]*>|\[[^\[\]\s]*[A-Za-z]{2}[^\[\]\s]*\]")
 
-MODULES = "[a-f]*.py"
-
-
-def opened(file: Path) -> Any:
-    made = tokenizers.Tokenizer.from_file(str(file))
-    made.no_padding()
-    made.no_truncation()
-    return made
-
-
-def parts(made: Any) -> set[tuple[bool, str]]:
-    """The entries of WordPiece or byte-level BPE: whether they begin a word, and their text."""
-    found = set()
-    byte_level = made.decoder is not None and "ByteLevel" in type(made.decoder).__name__
-    for entry in made.get_vocab():
-        if SPECIAL.fullmatch(entry):
-            found.add((False, entry))
-        elif byte_level:
-            text = made.decoder.decode([entry])  # U+FFFD for a part of a character
-            text = f"\ufffd{entry}" if "\ufffd" in text else text.removeprefix(" ")
-            found.add((entry.startswith("Ġ"), text))
-        else:
-            found.add((not entry.startswith("##"), entry.removeprefix("##")))
-    return found
-
-
-def cut(made: Any, text: str) -> list[tuple[str, list[str]]]:
-    """The words of a text as the tokenizer spells them, and their pieces."""
-    if made.normalizer is not None:
-        text = made.normalizer.normalize_str(text)
-    words = [word for word, _ in made.pre_tokenizer.pre_tokenize_str(text)]
-    return [(word, [piece.value for piece in made.model.tokenize(word)]) for word in words]
-
-
-def checked(file: Path, cut_side: Any) -> dict[str, Any]:
-    """The figures of one side equal those of the library with a Counter.
-
-    Returns, for each text of a known word, how often it is whole and how often cut, and its pieces.
-    """
-    made = opened(file)
-    counts: Counter[str] = Counter()
-    pieces_of: dict[str, list[str]] = {}
-    pieces = sum(
-        len(e.ids) for e in made.encode_batch(docstrings(MODULES), add_special_tokens=False)
-    )
-    for text in docstrings(MODULES):
-        for word, own in cut(made, text):
-            counts[word] += 1
-            pieces_of[word] = own
-    blank = {word for word in counts if not word.strip("Ġ")}
-    words = {word: n for word, n in counts.items() if word not in blank}
-    assert cut_side.tokens == sum(words.values())
-    assert cut_side.pieces == pieces
-    assert cut_side.blanks == sum(counts[word] * len(pieces_of[word]) for word in blank)
-    assert cut_side.split == sum(n for word, n in words.items() if len(pieces_of[word]) > 1)
-    unknown = getattr(made.model, "unk_token", None)
-    assert cut_side.unknown == sum(n for word, n in words.items() if unknown in pieces_of[word])
-    spelled = made.decoder.decode if made.normalizer is None else "".join
-    texts: dict[str, Counter[str]] = {}
-    for word, count in words.items():
-        if unknown not in pieces_of[word]:
-            texts.setdefault(spelled([word]).removeprefix(" "), Counter())[word] += count
-    return {
-        text: (
-            sum(n for word, n in found.items() if len(pieces_of[word]) == 1),
-            sum(n for word, n in found.items() if len(pieces_of[word]) > 1),
-            [pieces_of[word] for word in found],
-        )
-        for text, found in texts.items()
-    }
-
-
-def kept(one: dict[str, Any], other: dict[str, Any]) -> list[tuple[bytes, int]]:
-    """The words that ``one`` keeps whole and ``other`` cuts, with the smaller count."""
-    both = {text: min(one[text][0], other[text][1]) for text in one.keys() & other.keys()}
-    found = [(text.encode(), count) for text, count in both.items() if count]
-    return sorted(found, key=lambda row: (-row[1], row[0]))
+def counted(words: Words, texts: list[str]) -> tuple[Counter[bytes], Counter[bytes]]:
+    """How often each known word, without a blank before it, is whole, and how often it is cut."""
+    whole, cut = Counter[bytes](), Counter[bytes]()
+    for word in chain.from_iterable(words.split(texts).to_pylist()):
+        if word["known"] and word["word"].strip():
+            side = whole if word["pieces"] == 1 else cut
+            side[word["word"].removeprefix(b" ")] += 1
+    return whole, cut
 
 
 def test_real_tokenizers(shared: Path) -> None:
-    """MiniLM beside RoBERTa: entries as sets, words and pieces as the library with a Counter."""
-    a, b = minilm() / "tokenizer.json", shared / "files" / "roberta" / "tokenizer.json"
-    found = diff(a, b, corpus=iter(docstrings(MODULES)))
-    one, other = parts(opened(a)), parts(opened(b))
-    assert (found.common, found.only_a, found.only_b) == (
-        *(len(one & other), len(one - other)),
-        len(other - one),
-    )
-    assert found.cuts is not None
-    assert found.cuts.documents == len(docstrings(MODULES))
-    of_a, of_b = checked(a, found.cuts.a), checked(b, found.cuts.b)
-    for side, expected in (("a", kept(of_a, of_b)), ("b", kept(of_b, of_a))):
-        assert len(expected) > 50
-        assert [row[:2] for row in rows(found, side)] == expected
-        for word, _, *pieces in rows(found, side):
-            for some, of_side in zip(pieces, (of_a, of_b), strict=True):
-                assert [piece.decode() for piece in some] in of_side[word.decode()][2]
-    counter = OovCounter(Words.of(b))
-    counter.count([docstrings(MODULES)])
-    report = counter.report()
-    assert (report.tokens, report.fertility) == (found.cuts.b.tokens, found.cuts.b.fertility)
+    """MiniLM beside RoBERTa: figures of ``oov``, and words kept whole by a Counter."""
+    files = minilm() / "tokenizer.json", shared / "files" / "roberta" / "tokenizer.json"
+    texts = [*docstrings("[a-c]*.py")]
+    cuts = diff(*files, corpus=iter(texts)).cuts
+    assert cuts is not None
+    models = [Words.of(file) for file in files]
+    counts = [counted(words, texts) for words in models]
+    for side, words, (whole, _), (_, cut) in zip(
+        (cuts.a, cuts.b), models, counts, counts[::-1], strict=True
+    ):
+        counter = OovCounter(words)
+        counter.count([texts])
+        report = counter.report()
+        assert (side.tokens, side.fertility) == (report.tokens, report.fertility)
+        assert (side.split_rate, side.unknown) == (report.split_rate(2), report.tokens_unknown)
+        both = {word: min(whole[word], cut[word]) for word in whole.keys() & cut.keys()}
+        wanted = sorted(both.items(), key=lambda row: (-row[1], row[0]))
+        assert len(wanted) > 50
+        assert [(row["word"], row["count"]) for row in side.kept.to_pylist()] == wanted
 
 
 def test_the_same_entries_marked_in_two_ways(shared: Path) -> None:

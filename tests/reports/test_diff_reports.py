@@ -193,21 +193,6 @@ def test_what_a_reader_must_know_is_said(tmp_path: Path) -> None:
     assert "holds no words" not in text_of(nasty_diff(), 200)
 
 
-def test_the_page_says_what_json_says(tmp_path: Path) -> None:
-    """Figures of the page are JSON's, to the last digit."""
-    document = json.loads(saved(nasty_diff(), tmp_path, "json"))
-    numbers = Page(saved(nasty_diff(), tmp_path, "html").decode()).numbers
-    assert numbers["common entries"] == [document["common"]]
-    assert numbers["only in A entries"] == [document["only_a"]]
-    shares = document["use"]["shares"]
-    assert [numbers[f"{name} share"] for name in ("A", "B", "both", "neither")] == [
-        [shares[name]] for name in ("a", "b", "both", "neither")
-    ]
-    for kind in document["kinds"]:
-        for name, key in (("A", "a"), ("B", "b"), ("only in A", "only_a"), ("only in B", "only_b")):
-            assert numbers[f"{kind['kind']} {name}"] == [kind[key]]
-
-
 @pytest.mark.parametrize(
     ("a", "b", "short_a", "short_b"),
     [

@@ -64,16 +64,6 @@ def test_the_page_says_what_json_says(tmp_path: Path) -> None:
     assert len(numbers["count"]) == min(len(counts), 25)
 
 
-def test_the_tab_separated_table() -> None:
-    """A line a word, each with as many fields as the first; nothing unprintable."""
-    rows = [line.split("\t") for line in text_of(nasty_words()).splitlines()]
-    assert rows[0] == ["word", "count", "documents", "kind", "like", "example"]
-    assert rows[1] == ["dog", "3", "2", "other", "", "the dog dog"]
-    assert len(rows) == 1 + 2 + len(NASTY)
-    assert {len(row) for row in rows} == {6}
-    assert all(field.isprintable() for row in rows for field in row)
-
-
 SHOWN = """\
 model               a model
 vocabulary          words: 2 entries

@@ -363,11 +363,6 @@ DESCRIBED = {
         "split each word from left to right into the longest pieces, '##' before all but the "
         "first (WordPiece); words of more than 100 characters are unknown",
     ),
-    "byte-level BPE": (
-        "keep 1 added token whole: <|end|>",
-        "split into words with the preceding blank, write every byte as a character",
-        "split each word into characters and merge them into pieces (BPE)",
-    ),
     "Unigram": (
         "keep 2 added tokens whole: <s>, <unk>",
         "'Replace', pattern \"{'Regex': ' {2,}'}\", content ' '",
@@ -382,19 +377,6 @@ def test_describe(name: str) -> None:
     """The steps in plain words."""
     assert ours(name).how == "recovered"
     assert ours(name).describe()[1:] == DESCRIBED[name]
-
-
-def test_folder(tmp_path: Path) -> None:
-    """A folder that contains the file, among others."""
-    made("WordPiece").save(str(tmp_path / "tokenizer.json"))
-    tokens = sorted(made("WordPiece").get_vocab().items(), key=lambda pair: pair[1])
-    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token, _ in tokens), "utf-8")
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    text = ["the naïve fox zzz日"]
-    assert judged(Words.of(tmp_path), text) == judged(ours("WordPiece"), text)
-    (tmp_path / "tokenizer.json").unlink()
-    with pytest.raises(VocabtoolError, match="tokenizer:FILE"):
-        Words.of(tmp_path)
 
 
 def test_the_vocabulary_that_says_how(tmp_path: Path) -> None:

@@ -147,14 +147,10 @@ def both(line: str, judge: LookUp) -> tuple[str, str]:
     [
         ("keras", "the dog", "The Café, the dog!", "Café", "The [UNK], the dog!"),
         ("keras", "the dog", "A quick-brown  dog", "A quick-brown", "[UNK] [UNK]  dog"),
-        ("keras", "the dog", "(naïve) 'C++' the", "naïve C++", "([UNK]) '[UNK]' the"),
         ("keras", "the dog", "CVE-2024-1234: the", "CVE-2024-1234", "[UNK]: the"),
-        ("keras", "the dog", " the\t-- dog ", "", " the\t-- dog "),
         ("keras", "the dog", "no\u00a0break", "no\u00a0break", "[UNK]"),
         ("lower", "the dog", "The dog, the DOG", "dog,", "The [UNK] the DOG"),
-        ("whitespace", "the dog", "The dog", "The", "[UNK] dog"),
         ("regex:[a-z]+", "the dog", "dog-cat/dog x7", "cat x7", "dog-[UNK]/dog [UNK]"),
-        ("regex:[a-z]+", "the dog", "dog-9 naïve", "naïve", "dog-9 [UNK]"),
         ("ptb", "the dog", "The dog can't.", "can't .", "The dog [UNK][UNK]"),
         # Surface words are as fine as the rule allows; one of several words is masked once.
         ("keras", "quick dont", "quick-brown don't", "quick-brown", "[UNK] don't"),

@@ -7,7 +7,6 @@ TensorFlow and Python's tables differ in version. Invalid bytes are random.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from itertools import chain
@@ -17,14 +16,12 @@ import pytest
 
 pytest.importorskip("tensorflow_text", reason="the oracle of these tests is TensorFlow Text")
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_text as tft
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tensorflow_text.python.ops import bert_tokenizer, regex_split_ops, whitespace_tokenizer
 
-from tests.tokenization.test_sentencepiece_words import OPTIONS as MODELS
 from tests.tokenization.test_sentencepiece_words import trained
 from tests.unicode12 import AWKWARD, assigned, assigned_text
 from vocabtool.errors import InvalidFile, VocabtoolError
@@ -38,7 +35,6 @@ from vocabtool.tokenization.steps import (
     Form,
     Join,
     Lower,
-    NGrams,
     NormalizeUtf8,
     RegexReplace,
     RegexSplit,
@@ -50,7 +46,7 @@ from vocabtool.tokenization.steps import (
     Transcode,
     WhitespaceSplit,
 )
-from vocabtool.tokenization.text_arrays import Step, Tokens, as_bytes, string_array
+from vocabtool.tokenization.text_arrays import Step, Tokens, string_array
 
 SENTENCES = (
     *("naïve Café", "didn't", "GOOD-bye", "日本語 テキスト", "👩\u200d🚀 x", "a\0b C", "lone\rCR"),
@@ -306,38 +302,6 @@ def test_flatbuffer(end_to_end: bool, detokenizes: bool, texts: Texts) -> None:
 # SentencePiece.
 
 
-def op_pieces(model: bytes, texts: Texts) -> list[list[tuple[bytes, int]]]:
-    """Return the op's pieces and ids."""
-    make = functools.partial(tft.SentencepieceTokenizer, model)
-    both = [make(out_type=out).tokenize(texts).to_list() for out in (tf.string, tf.int32)]
-    return [list(zip(*row, strict=True)) for row in zip(*both, strict=True)]
-
-
-SENTENCEPIECE_TEXTS = [
-    *(
-        text.encode()
-        for text in (*SENTENCES, *AWKWARD, "alpha beta  naïve日本語 ", " <s> </s><unk>")
-    ),
-    *("▁".encode(), "alpha▁☃☃ New".encode(), "\uff41lph\uff41\u3000running".encode(), *BROKEN),
-]
-
-
-@pytest.mark.parametrize("name", MODELS)
-@example(texts=SENTENCEPIECE_TEXTS)
-@given(texts=TEXTS)
-def test_sentencepieces(name: str, texts: Texts) -> None:
-    """The same pieces and ids for NUL, invalid bytes and empty texts; words contain all pieces."""
-    model = trained(name)
-    tokenizer = SentencePieces(model)
-    found = tokenizer.pieces(texts)
-    assert list(map(list, found)) == op_pieces(model, texts)
-    for pieces, words in zip(found, tokenizer.words(texts), strict=True):
-        both = ([piece for word in words for piece, _ in word.pieces], [p for p, _ in pieces])
-        # Repeated spaces belong to no word.
-        spelled, wanted = (re.sub("▁| ".encode(), b"", b"".join(part)) for part in both)
-        assert spelled == wanted
-
-
 @given(text=assigned_text().map(str.encode) | BYTES)
 def test_byte_fallback_knows_everything(text: bytes) -> None:
     """With byte fallback no piece is unknown, and the words are those of the text."""
@@ -380,34 +344,6 @@ def test_any_damage_is_refused_or_harmless(data: st.DataObject) -> None:
     except VocabtoolError:
         return
     assert len(found) == 2
-
-
-# N-grams.
-
-ROWS = st.lists(
-    st.lists(st.sampled_from([b"a", b"b", b"", b"\xff", "é".encode()]), max_size=5), max_size=4
-)
-
-
-@settings(max_examples=100)
-@given(rows=ROWS, widths=st.lists(st.integers(1, 4), min_size=1, max_size=3))
-def test_ngrams(rows: list[list[bytes]], widths: list[int]) -> None:
-    """Runs of every width, of long, short and empty texts."""
-    flat = [word for row in rows for word in row]
-    splits = np.concatenate(([0], np.cumsum([len(row) for row in rows]))).astype(np.int64)
-    wanted, wanted_splits = tf.raw_ops.StringNGrams(
-        data=tf.constant(flat, tf.string),
-        data_splits=tf.constant(splits),
-        separator="_",
-        ngram_widths=widths,
-        left_pad="",
-        right_pad="",
-        pad_width=0,
-        preserve_short_sequences=False,
-    )
-    cut = NGrams(b"_", tuple(widths)).apply(Tokens(string_array(flat), splits))
-    assert as_bytes(cut.values) == wanted.numpy().tolist()
-    assert cut.offsets.tolist() == wanted_splits.numpy().tolist()
 
 
 # TensorFlow's string ops.

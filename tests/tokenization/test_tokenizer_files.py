@@ -438,15 +438,6 @@ def test_bpe_folders(name: str, tmp_path: Path) -> None:
     assert Words.of(tmp_path / "vocab.json").how == "recovered"
 
 
-def test_a_real_folder(shared: Path) -> None:
-    """RoBERTa: its vocab.json and merges.txt split as its tokenizer.json."""
-    folder = shared / "files" / "roberta"
-    words = Words.of(folder / "vocab.json")
-    library = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    for text in (*HARD, "the <mask> the"):
-        assert ids(words, text) == library.encode(text, add_special_tokens=False).ids, text
-
-
 def test_every_tokenizer_as_a_rule(tmp_path: Path) -> None:
     """``tokenizer:FILE`` takes GGUF, folders and Keras; an index keeps the rule alone."""
     library = byte_pairs(GPT2)

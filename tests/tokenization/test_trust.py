@@ -9,7 +9,6 @@ import pytest
 
 from tests.builders import saved_model_bytes as b
 from vocabtool.formats.saved_model.graph_files import open_graphs
-from vocabtool.formats.saved_model.meta_graph import pick_serving
 from vocabtool.tokenization.checked_model import dangerous_ops
 
 CONST = b.const(b"path", b.scalar_tensor(b"/etc/passwd"))
@@ -107,17 +106,3 @@ def test_the_graph_that_is_served_is_looked_at(tmp_path: Path) -> None:
     assert named_ops(tmp_path) == ()
     (tmp_path / "saved_model.pb").write_bytes(b.number(1, 1) + graphs[0])
     assert named_ops(tmp_path) == ("TextLineReaderV2 at graph/node",)
-
-
-@pytest.mark.parametrize(
-    ("tags", "wanted"),
-    [
-        ([["serve", "gpu"], ["serve"]], 1),
-        ([["train"], ["serve", "gpu"]], 1),
-        ([["train"], ["eval"]], 0),
-        ([[]], 0),
-    ],
-)
-def test_which_graph_is_run(tags: list[list[str]], wanted: int) -> None:
-    """All parts choose the same graph: ``serve`` alone comes first."""
-    assert pick_serving(tags) == wanted

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -199,19 +197,6 @@ def test_pipe_gives_what_split_gives(words: Words, batch_size: int, workers: int
     names = ("word", "id", "known", "pieces")
     found = [[{name: getattr(word, name) for name in names} for word in row] for row in piped]
     assert found == words.split(PIPED).to_pylist()
-
-
-def test_batches_are_judged_in_parallel(words: Words, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two batches are processed at the same time."""
-    barrier = threading.Barrier(2, timeout=30)
-    judge = Words.look_up
-
-    def meeting(self: Words, texts: Any) -> Any:
-        barrier.wait()
-        return judge(self, texts)
-
-    monkeypatch.setattr(Words, "look_up", meeting)
-    assert len(list(words.pipe(["love"] * 8, batch_size=2, workers=2))) == 8
 
 
 # Words of real models.
