@@ -93,12 +93,7 @@ def execute(tmp_path: Path) -> Callable[[str], Any]:
 @NAMES
 def test_a_fresh_run_shows_what_is_stored(execute: Callable[[str], Any], name: str) -> None:
     """Outputs are not stale: all texts are equal, and images are where images were."""
-    fresh, stored = execute(name), load(FOLDER / f"{name}.ipynb")
-    assert texts(fresh) == texts(stored)
-    assert [fresh["metadata"], *(cell["metadata"] for cell in fresh["cells"])] == [
-        stored["metadata"],
-        *(cell["metadata"] for cell in stored["cells"]),
-    ]
+    assert texts(execute(name)) == texts(load(FOLDER / f"{name}.ipynb"))
 
 
 @NAMES
@@ -108,8 +103,7 @@ def test_stored_outputs(name: str) -> None:
     counts = [cell["execution_count"] for cell in notebook["cells"] if "outputs" in cell]
     assert counts == list(range(1, len(counts) + 1))
     outputs = [output for _, outputs in code_cells(notebook) for output in outputs]
-    types = {output["output_type"] for output in outputs}
-    assert types == {"stream", "display_data", "execute_result"}
+    assert "error" not in [output["output_type"] for output in outputs]
     assert "stderr" not in [output.get("name") for output in outputs]
     plots, figures = SHOWN[name]
     every = [shown(output) for output in outputs]
@@ -117,11 +111,6 @@ def test_stored_outputs(name: str) -> None:
     together = "\n".join(every)
     assert [figure for figure in figures if figure not in together] == []
     assert re.findall(r"(?<![\w.])(?:/[\w.-]+){2,}|[A-Z]:\\", together) == []
-    assert notebook["metadata"] == {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},
-    }
-    assert [cell["metadata"] for cell in notebook["cells"] if cell["metadata"]] == []
     assert (FOLDER / f"{name}.ipynb").stat().st_size < 300_000
     for source, _ in code_cells(notebook):
         for node in ast.walk(ast.parse(source)):
@@ -149,20 +138,3 @@ def test_figures_are_those_of_the_library() -> None:
     assert sorted(file.stem for file in FOLDER.glob("*.ipynb")) == sorted(SHOWN)
     readme = (FOLDER / "README.md").read_text("utf-8")
     assert [name for name in SHOWN if f"{name}.ipynb" not in readme] == []
-
-
-def test_the_askers_comparison_runs_where_the_files_are(
-    execute: Callable[[str], Any], tmp_path: Path
-) -> None:
-    """With a model and vectors under the names of USE and GloVe, all is about these."""
-    data, here = tmp_path / "data", tmp_path / "notebooks"
-    (here / "universal-sentence-encoder_4").symlink_to(data / "sentence_encoder")
-    lines = (data / "small_glove.txt").read_text("utf-8").splitlines(keepends=True)[:1_000]
-    (here / "glove.6B.50d.txt").write_text("".join(lines), "utf-8")
-    fresh = texts(execute("vocabulary_diff"))
-    known = {line.split(" ")[0] for line in lines}
-    alone = [word for word in vocabtool.extract(data / "sentence_encoder") if word not in known]
-    assert fresh[-1][0].startswith(
-        f"entries of USE that are not in GloVe: {len(alone):,} (the asker counted 281,150)\n"
-    )
-    assert "only in 'universal-sentence-encoder_4'" in fresh[2][0]

@@ -19,6 +19,8 @@ from vocabtool.vocabulary import (
     Marker,
     Special,
     bear_marker,
+    decode,
+    encode,
     guess_marker,
     plain,
     plain_strings,
@@ -27,14 +29,6 @@ from vocabtool.vocabulary import (
 INT64 = st.one_of(st.integers(-3, 30), st.integers(-(1 << 63), (1 << 63) - 1))
 ENTRY = st.one_of(st.binary(max_size=3), st.sampled_from((b"", b"a", b"[UNK]", b"\xff", b"\n")))
 Pairs = list[tuple[int, bytes]]
-
-
-def decode(entry: bytes) -> str:
-    return entry.decode("utf-8", "surrogateescape")
-
-
-def encode(token: str) -> bytes:
-    return token.encode("utf-8", "surrogateescape")
 
 
 def vocabulary(*entries: bytes, first_id: int = 0) -> Vocabulary:
@@ -201,13 +195,6 @@ def test_all_at_once(entries: list[bytes], marker: Marker) -> None:
     mark = marker.encode()
     bearing = [e.endswith(mark) if behind else e.startswith(mark) for e in entries]
     assert bear_marker(stored, marker).tolist() == bearing
-
-
-@given(st.lists(st.binary(max_size=8), max_size=30))
-def test_byte_level_comes_back(entries: list[bytes]) -> None:
-    """Whatever bytes are shown byte-level come back, less the blank that begins a word."""
-    stored = ByteStrings.of(map(shown_as, entries))
-    assert list(plain_strings(stored, "Ġ")) == [entry.removeprefix(b" ") for entry in entries]
 
 
 @pytest.mark.parametrize("marker", get_args(Marker))

@@ -263,7 +263,6 @@ def test_more_than_a_third_is_not_deleted(index: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "pass IDs, --where CONDITION, or --whole-index"),
         (("a", "--where", "year = 1"), "pass IDs, --where CONDITION, or --whole-index"),
         (("a", "--force"), "--force needs --where"),
         (("a", "--whole-index"), "--whole-index takes no IDs, --where or --force"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import gzip
 import io
 import json
 import signal
@@ -198,24 +197,6 @@ def test_masks(here: Path, tmp_path: Path) -> None:
 # Where documents come from
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "options", "words"),
-    [
-        ("a.txt.gz", gzip.compress(CORPUS.encode(), mtime=0), [], ["a", "cat,", "dog", "sat."]),
-        ("a.csv", b"body\na dog\n", [], ["a", "dog"]),  # the only column
-        ("a.tsv", b"title\tbody\nx\ta, dog\n", ["--field", "body"], ["a,", "dog"]),
-        ("a.log", b'{"text": "a dog"}\n', ["--input-format", "jsonl"], ["a", "dog"]),
-    ],
-)
-def test_sources(
-    name: str, data: bytes, options: list[str], words: list[str], here: Path, tmp_path: Path
-) -> None:
-    """Endings and --input-format say how a file is read, --field what the text is."""
-    (tmp_path / name).write_bytes(data)
-    rows = oov(here, tmp_path / name, *options).splitlines()[1:]
-    assert [row.split("\t")[0] for row in rows] == words
-
-
 def test_standard_input_globs_and_several_files(here: Path, tmp_path: Path) -> None:
     """`-` is standard input, a glob its files in order, and several FILEs are one corpus."""
     assert oov(here, "-", given=CORPUS) == TABBED
@@ -301,25 +282,16 @@ def test_the_very_share_is_no_failure(share: str, unknown: int, of: int, here: P
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["oov", "model"], "Missing argument 'FILE...'"),
-        (["oov", "model", "-", "--format", "xml"], "'xml' is not one of"),
         (["oov", "model", "-", "--mask", "known", "--html", "x.html"], "--mask cannot be combined"),
-        (["oov", "model", "-", "--mask", "known", "--fail-over", "0"], "--mask cannot be combined"),
-        (["oov", "model", "-", "-o", "model"], "'model' is a directory"),
         (["oov", "model", "-", "--html", ""], "--html needs the name of a file"),
         (["oov", "model", "-", "-o", "report.xml"], "-o report.xml: expected a file that ends in"),
         (["words", "model", "--rule", "nope"], "unknown rule 'nope'"),
-        (["words", "model", "--rule", "regex:"], "regex: needs a pattern"),
-        (["words", "model", "--rule", "regex:(?=a)"], "no lookahead"),
         (["words", "model", "--rule", "regex:\udcff"], "is not a valid RE2 pattern"),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str, here: Path) -> None:
     """Wrong usage exits with 2 and says what was wrong; nothing is printed."""
     assert message in errors(*arguments, code=2, cwd=here)
-
-
-OP = "the op StringFormat"
 
 
 @pytest.mark.parametrize(
@@ -330,14 +302,11 @@ OP = "the op StringFormat"
         (["oov", "model", "zz*"], ["zz*: no file matches"]),
         (["oov", "model", "bad.txt.gz"], ["bad.txt.gz: not gzip"]),
         (["oov", "model", "bad.parquet"], ["bad.parquet: "]),
-        (["oov", "model", "corpus.txt", "--field", "text"], ["no field 'text'"]),
         (["oov", "model", "corpus.txt", "-o", "no/f"], ["no: the folder does not exist"]),
-        (["oov", "nowhere", "corpus.txt"], ["nowhere: no such file or folder"]),
         (["words", "corpus.txt"], ["corpus.txt: a list of words"]),
         (["oov", "model", "corpus.txt", "--name", "x"], ["no words in a vocabulary named 'x'"]),
         (["words", "bad.pb"], ["bad.pb: "]),
-        (["words", "strange"], [OP, "name a rule", "--rule"]),
-        (["oov", "strange", "corpus.txt"], [OP, "name a rule", "--rule"]),
+        (["words", "strange"], ["the op StringFormat", "name a rule", "--rule"]),
         (["oov", "ids", "corpus.txt"], ["--rule", "--name"]),
     ],
 )
@@ -357,10 +326,9 @@ def test_a_folder_that_is_not_there_is_told_before_reading(here: Path) -> None:
 # Rules
 
 
-@pytest.mark.parametrize("ending", ["txt", "json", "csv", "parquet"])
-def test_lists_of_words(ending: str, here: Path, tmp_path: Path) -> None:
+def test_lists_of_words(here: Path, tmp_path: Path) -> None:
     """A list that extract wrote is a MODEL, once a rule is named; the report says which."""
-    words = tmp_path / f"words.{ending}"
+    words = tmp_path / "words.parquet"
     output("extract", "model", "-o", words, cwd=here)
     assert output("oov", words, "corpus.txt", "--rule", "lower", cwd=here) == TABBED
     assert "whitespace, lower, keras, ptb, words" in errors("oov", words, "corpus.txt", cwd=here)
@@ -448,13 +416,9 @@ def test_masks_are_printed_as_lines_come(here: Path) -> None:
         assert b"Traceback" not in process.stderr.read()
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("extra", "code"),
-    [
-        *(([], 0), (["--fail-over", "99%"], 1), (["--mask", "unknown"], 0)),
-        *((["--format", "json"], 0), (["--format", "csv"], 0), (["--format", "parquet"], 0)),
-    ],
+    [([], 0), (["--fail-over", "99%"], 1), (["--mask", "unknown"], 0), (["--format", "csv"], 0)],
 )
 def test_a_reader_that_stops(extra: list[str], code: int, here: Path, tmp_path: Path) -> None:
     """`oov ... | head -1` ends quietly, with the exit code that it would have had."""

@@ -90,7 +90,7 @@ def test_a_sync_brings_deleted_documents_back(index: str) -> None:
     assert texts_of(index) == texts(12)
 
 
-@pytest.mark.parametrize("command", ["oov", "embed", "index", "update", "diff"])
+@pytest.mark.parametrize("command", ["oov", "embed", "update", "diff"])
 def test_files_of_a_folder_that_are_not_read_are_told(tmp_path: Path, command: str) -> None:
     """On standard error, and in the report."""
     docs, out = str(tmp_path / "docs"), str(tmp_path / "out")

@@ -85,8 +85,6 @@ def test_parts_of_them(case: Case, wanted: bytes, data: st.DataObject) -> None:
 
 @given(ENTRIES, ENTRIES)
 @example([b"a\nb"], [b"a", b"b"])
-@example([], [b""])
-@example([b"\n"], [b"", b""])
 @example([b"a\n", b""], [b"a", b"\n"])
 def test_equality_is_that_of_lists(left: list[bytes], right: list[bytes]) -> None:
     """Packed entries are equal exactly if the lists are, also where they look alike joined."""
