@@ -355,19 +355,9 @@ def plain_strings(stored: ByteStrings, marker: Marker | None) -> ByteStrings:
     """Apply :func:`plain` to every entry. Only byte-level entries are copied."""
     if marker is None:
         return stored
-    bearing = bear_marker(stored, marker)
     if marker == BYTE_LEVEL:
-        known = np.ones(len(stored), np.bool_)
-
-        def undo() -> Iterator[bytes]:
-            for number, entry in enumerate(stored):
-                undone = _bytes_of(entry)
-                known[number] = undone is not None
-                yield entry if undone is None else undone
-
-        bytes_ = ByteStrings.of(undo())
-        return ByteStrings(bytes_.data, bytes_.starts + (bearing & known), bytes_.ends)
-    size = bearing * stored.starts.dtype.type(len(marker.encode()))
+        return ByteStrings.of(plain(entry, marker) for entry in stored)
+    size = bear_marker(stored, marker) * stored.starts.dtype.type(len(marker.encode()))
     if marker in PREFIXES:
         return ByteStrings(stored.data, stored.starts + size, stored.ends)
     return ByteStrings(stored.data, stored.starts, stored.ends - size)

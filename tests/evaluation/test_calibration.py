@@ -149,7 +149,7 @@ def test_tuning_wants_ten_judged_queries_and_vectors(
     (tmp_path / "queries").write_text("\n".join(lines[10:19]))
     with pytest.raises(errors.VocabtoolError, match=r"10 queries .* got 9"):
         tuned()
-    with pytest.raises(Exception, match="--vectors needs judged queries"):
+    with pytest.raises(Exception, match="--vectors needs relevance judgements"):
         printed_json(capsysbinary, "calibrate", own.path, "--vectors", tmp_path / "v.npy")
 
 

@@ -20,12 +20,8 @@ from vocabtool.errors import NotFound
 from vocabtool.system.messages import plural, tell
 
 INDENT: Final = "    "
-ROWS = options.default_option(
-    "--format",
-    "rows",
-    type=click.Choice(("text", "jsonl")),
-    default="text",
-    help="text, or jsonl: one JSON object per line for each document.",
+ROWS = format_option(
+    "text, or jsonl: one JSON object per line for each document.", ("text", "jsonl")
 )
 
 
@@ -48,7 +44,7 @@ def list_command(
     where: str | None,
     fields: tuple[str, ...],
     k: int | None,
-    rows: Literal["text", "jsonl"],
+    report_format: Literal["text", "jsonl"],
 ) -> None:
     """List the ids of the documents in DIR, in the order in which they were added or updated.
 
@@ -71,7 +67,7 @@ def list_command(
     with output.standard_output() as out:
         for document in islice(documents, k):
             row = {name: document.get(name) for name in ("id", *fields)}
-            if rows == "jsonl":
+            if report_format == "jsonl":
                 line = orjson.dumps(row)
             else:
                 line = "\t".join(safe(_plain(value)) for value in row.values()).encode()
@@ -88,7 +84,7 @@ def _plain(value: object) -> str:
 @DIR
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @ROWS
-def get_command(folder: str, ids: tuple[str, ...], rows: Literal["text", "jsonl"]) -> int:
+def get_command(folder: str, ids: tuple[str, ...], report_format: Literal["text", "jsonl"]) -> int:
     """Print the documents with these IDs, with all fields. Exit with 1 if an ID is not in DIR."""
     from vocabtool.index.contents import as_row
     from vocabtool.reports.report import safe
@@ -99,7 +95,7 @@ def get_command(folder: str, ids: tuple[str, ...], rows: Literal["text", "jsonl"
         for document in documents.values():
             if document is None:
                 continue
-            if rows == "jsonl":
+            if report_format == "jsonl":
                 out.write(orjson.dumps(as_row(document)) + b"\n")
                 continue
             lines = [safe(document.id)]

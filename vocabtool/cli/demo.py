@@ -112,7 +112,9 @@ def draw_questions(
     strange = {*words.unknown(" ".join(frequency))}
     place = {word: at for at, word in enumerate(word for word in frequency if word not in strange)}
     known = [*place]
-    vectors = index.encoder.encode(known)  # type: ignore[union-attr] # the index has a model
+    if index.encoder is None:
+        raise NotFound(f"{index.name}: has no model")
+    vectors = index.encoder.encode(known)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
     generator = random.Random(0)  # noqa: S311 - not for security
     for at in generator.sample(range(len(documents)), len(documents)):
@@ -127,23 +129,6 @@ def draw_questions(
             others = (w for w in near if w[:4] not in texts[at] and w not in question)
             question += islice(others, 1)
         yield " ".join(question), documents[at].id
-
-
-def ask(
-    documents: Sequence[Document], words: Words, index: Index
-) -> Iterator[tuple[str, list[tuple[str, str]], list[int]]]:
-    """Yield for each kind: its name, the questions with the ids of the right documents, and for
-    each fusion how many questions find the right document in the first places."""
-    for unknown, kind in KINDS.items():
-        drawn = draw_questions(documents, words, index, unknown=unknown)
-        if not (questions := list(islice(drawn, QUESTIONS))):
-            raise NotFound(f"{index.name}: no document has the words for a question ({kind})")
-        counts = []
-        for fusion in FUSIONS:
-            answers = index.search_many([text for text, _ in questions], k=PLACES, fusion=fusion)
-            pairs = zip(answers, questions, strict=True)
-            counts.append(sum(any(hit.id == right for hit in hits) for hits, (_, right) in pairs))
-        yield kind, questions, counts
 
 
 def tell_story(folder: Path) -> None:
@@ -182,7 +167,15 @@ def tell_story(folder: Path) -> None:
     sums = np.zeros(len(FUSIONS), int)
     click.echo(f"How many of {QUESTIONS} questions find the right document in {PLACES} hits:")
     _row("", NAMES)
-    for kind, questions, counts in ask(documents, words, index):
+    for unknown, kind in KINDS.items():
+        drawn = draw_questions(documents, words, index, unknown=unknown)
+        if not (questions := list(islice(drawn, QUESTIONS))):
+            raise NotFound(f"{index.name}: no document has the words for a question ({kind})")
+        counts = []
+        for fusion in FUSIONS:
+            answers = index.search_many([text for text, _ in questions], k=PLACES, fusion=fusion)
+            pairs = zip(answers, questions, strict=True)
+            counts.append(sum(any(hit.id == right for hit in hits) for hits, (_, right) in pairs))
         sums += counts
         _row(kind, counts)
         click.echo(f"    such as: {questions[0][0]}  (from {questions[0][1]})")

@@ -66,15 +66,8 @@ RUN = options.gather(
 @click.command("embed", epilog=MODEL_HELP)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--model", required=True, metavar="MODEL", help="The model that makes the vectors.")
-@options.encoder_options()
-@click.option(
-    "-o",
-    "--folder",
-    required=True,
-    type=click.Path(file_okay=False),
-    metavar="DIR",
-    help="Folder of the shards.",
-)
+@options.ENCODER
+@options.output_folder("Folder of the shards.")
 @RUN
 @options.DOCUMENTS
 @options.QUIET
@@ -133,7 +126,7 @@ def embed_command(
 
 @click.command("train")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@options.text_options("the FILEs", "an invalid row.")
+@options.TEXTS
 @options.file_option(
     "-o",
     "--output",
@@ -153,14 +146,12 @@ def embed_command(
         default=MIN_COUNT,
         help="Words with fewer occurrences get no vector.",
     ),
-    options.default_option(
-        "--rule",
-        callback=options.check_rule,
+    options.rule_option(
+        "Rule that splits texts into words: whitespace, lower, keras, ptb, words (runs of letters "
+        "and digits, lower-cased) or regex:PATTERN. The file stores the rule, so other commands "
+        "need no --rule.",
         default="words",
-        metavar="RULE",
-        help="Rule that splits texts into words: whitespace, lower, keras, ptb, words (runs of "
-        "letters and digits, lower-cased) or regex:PATTERN. The file stores the rule, so other "
-        "commands need no --rule.",
+        show_default=True,
     ),
 )
 @options.QUIET

@@ -79,15 +79,8 @@ CALIBRATE = click.option(
 @click.command("index", epilog=INDEX_HELP)
 @click.argument("files", nargs=-1, metavar="[FILE]...", callback=options.files_of)
 @click.option("--model", metavar="MODEL", help="The model that makes the vectors.")
-@options.encoder_options()
-@click.option(
-    "-o",
-    "--folder",
-    required=True,
-    type=click.Path(file_okay=False),
-    metavar="DIR",
-    help="Folder of the index. If it already contains an index, documents are added.",
-)
+@options.ENCODER
+@options.output_folder("Folder of the index. If it already contains an index, documents are added.")
 @options.default_option(
     "--existing",
     type=click.Choice(get_args(OnExisting)),
@@ -148,14 +141,14 @@ def index_command(
     with output.usage_errors(), _advice_after_a_stop(folder, force), ExitStack() as stack:
         every = json.dumps([model, existing, shape, filling, read, encoder, vectors], default=str)
         paths = [path for path in (model, vectors) if path is not None and Path(path).is_file()]
-        build, index = _open(
-            folder, files, model, given, shape, read, (every, paths) if force else None
-        )
+        build, index = _open(folder, files, model, given, read, (every, paths) if force else None)
         if isinstance(build, Path):
             stack.enter_context(removed_if_empty(build))
         else:
             given |= {"force": force, "in_place": False}
-        if index is None:
+        if index is not None:
+            _refuse_other_shape(index, shape)
+        else:
             given |= {**shape, "memory": filling["memory"], "notify": None if quiet else tell}
             index = Index.create_for(build, list(files), model, read=read, vectors=vectors, **given)
             stack.enter_context(_removed_if_useless(index))
@@ -278,7 +271,6 @@ def _open(
     files: tuple[str, ...],
     model: str | None,
     given: dict[str, Any],
-    shape: dict[str, Any],
     read: ReadOptions,
     force: tuple[str, list[str]] | None,
 ) -> tuple[Path | str, Index | None]:
@@ -297,11 +289,11 @@ def _open(
             index = Index.open(folder, model, **given) if force is None else None
         except NotFound:
             index = None
-        return folder, _of_shape(index, shape)
+        return folder, index
     path = Path(folder)
     if force is None or not folders.is_index(path):
         index = Index.open(path, model, **given) if folders.is_index(path) else None
-        return path, _of_shape(index, shape)
+        return path, index
     folders.refuse_others(path, allow_index=True)
     inputs = files_outside(list(files), path, read) or []
     every, paths = force
@@ -318,10 +310,8 @@ def _open(
     return build, None
 
 
-def _of_shape(index: Index | None, shape: dict[str, Any]) -> Index | None:
+def _refuse_other_shape(index: Index, shape: dict[str, Any]) -> None:
     """Raise an error if an option, such as --metric, differs from that of the existing index."""
-    if index is None:
-        return None
     context = click.get_current_context()
     for name, wanted in shape.items():
         value = getattr(index.configuration, name)
@@ -330,7 +320,6 @@ def _of_shape(index: Index | None, shape: dict[str, Any]) -> Index | None:
                 f"--{name.replace('_', '-')} {wanted}: {index.name} was created with {value}; "
                 "omit the option, name a new folder, or start over with --force"
             )
-    return index
 
 
 @contextmanager

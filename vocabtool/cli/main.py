@@ -21,33 +21,20 @@ import vocabtool
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.system.messages import tell
 
-# Module and function of each command. Only the command that runs is imported.
+MODULES: Final = {
+    "contents": ("copy", "delete", "export", "get", "list", "stats"),
+    "embed": ("embed", "train"),
+    "index": ("compact", "index", "update", "verify"),
+    "main": ("demo",),
+    "models": ("diff", "extract", "inspect", "words"),
+    "oov": ("oov",),
+    "search": ("calibrate", "eval", "search", "similar"),
+    "serve": ("api-key", "mcp", "serve"),
+}
+# Module and function of each command, by name. Only the command that runs is imported.
 COMMANDS: Final = {
-    "api-key": "serve:api_key_command",
-    "calibrate": "search:calibrate_command",
-    "compact": "index:compact_command",
-    "copy": "contents:copy_command",
-    "delete": "contents:delete_command",
-    "demo": "main:demo_command",
-    "diff": "models:diff_command",
-    "embed": "embed:embed_command",
-    "eval": "search:eval_command",
-    "export": "contents:export_command",
-    "extract": "models:extract_command",
-    "get": "contents:get_command",
-    "index": "index:index_command",
-    "inspect": "models:inspect_command",
-    "list": "contents:list_command",
-    "mcp": "serve:mcp_command",
-    "oov": "oov:oov_command",
-    "search": "search:search_command",
-    "serve": "serve:serve_command",
-    "similar": "search:similar_command",
-    "stats": "contents:stats_command",
-    "train": "embed:train_command",
-    "update": "index:update_command",
-    "verify": "index:verify_command",
-    "words": "models:words_command",
+    name: f"{module}:{name.replace('-', '_')}_command"
+    for name, module in sorted((name, module) for module in MODULES for name in MODULES[module])
 }
 
 

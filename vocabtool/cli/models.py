@@ -41,7 +41,7 @@ vocabularies. The model is not run. TensorFlow is not needed."""
     help="Also list constants of fewer than ten strings, and skipped lists with the reason "
     "for skipping.",
 )
-@options.format_option("Table (tab-separated if not on a terminal), or JSON.", people="table")
+@options.format_option("Table (tab-separated if not on a terminal), or JSON.", ("table", "json"))
 def inspect_command(model: str, show_all: bool, report_format: Literal["table", "json"]) -> None:
     """List every vocabulary in MODEL: name, kind, size, ids, location.
 
@@ -86,9 +86,7 @@ def extract_command(model: str, name: str | None, form: FileFormat | None, file:
     from vocabtool.formats import vocabulary_files
     from vocabtool.formats.registry import choose
 
-    if form is None and file:
-        output.check_ending(file, vocabulary_files.ENDINGS)
-    output.check_files(file, None, form)
+    output.check_files(file, None, form, vocabulary_files.ENDINGS)
     path, name = options.split_model(model, name)
     contents = vocabtool.inspect(path, small=name is not None)
     vocabulary = choose(contents, name)
@@ -125,14 +123,11 @@ that `vocabtool extract` reads needs --rule. MODEL#NAME is the same as --name NA
 WORDS_OPTIONS = options.gather(
     "chosen",
     options.NAME,
-    click.option(
-        "--rule",
-        callback=options.check_rule,
-        metavar="RULE",
-        help="Rule that splits texts into words, for models without a rule of their own: "
+    options.rule_option(
+        "Rule that splits texts into words, for models without a rule of their own: "
         f"{options.RULES}. Take the rule that the model was trained with: keras for "
         "TextVectorization, ptb for GloVe, tokenizer:FILE for subword pieces, lower for entries "
-        "in lower case, else whitespace.",
+        "in lower case, else whitespace."
     ),
 )
 
@@ -148,7 +143,7 @@ WORDS_OPTIONS = options.gather(
     help="Also show the pieces into which another MODEL splits TEXT by its own rule. May be "
     "repeated.",
 )
-@options.format_option("Columns (tab-separated if not on a terminal), or JSON.", people="table")
+@options.format_option("Columns (tab-separated if not on a terminal), or JSON.", ("table", "json"))
 def words_command(
     model: str,
     texts: tuple[str, ...],
@@ -226,13 +221,10 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     "markers, A and B each split the documents by their own rule, and pieces are counted too. May "
     "be repeated.",
 )
-@options.text_options("the corpus", "an invalid row of the corpus.")
-@click.option(
-    "--rule",
-    callback=options.check_rule,
-    metavar="RULE",
-    help=f"Rule that splits the corpus into words, for A and B: {', '.join(NAMED)} or "
-    "regex:PATTERN. [default: keras; if A or B has pieces with markers, each uses its own rule]",
+@options.TEXTS
+@options.rule_option(
+    f"Rule that splits the corpus into words, for A and B: {', '.join(NAMED)} or regex:PATTERN. "
+    "[default: keras; if A or B has pieces with markers, each uses its own rule]"
 )
 @click.option(
     "--format",
@@ -273,9 +265,7 @@ def diff_command(
     """Compare the vocabularies A and B: entries in both, and entries in only one."""
     if not corpus and (rule or read.field or read.format):
         raise click.UsageError("--rule, --field and --input-format need --corpus")
-    if form is None:
-        output.check_ending(file)
-    output.check_files(file, html, form)
+    output.check_files(file, html, form, output.REPORT_ENDINGS)
     if only is not None:  # other formats contain the whole comparison
         ending = Path(file).suffix.lower()
         if html is not None or form == "json" or (form is None and ending in WHOLE):

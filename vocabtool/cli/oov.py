@@ -13,7 +13,7 @@ import click
 from vocabtool.choices import LimitedFigure, MaskMode, SplitOrder
 from vocabtool.cli import options, output
 from vocabtool.cli.models import WORDS_MODEL, WORDS_OPTIONS, open_words
-from vocabtool.cli.options import HTML, OUTPUT, split_model, text_options
+from vocabtool.cli.options import HTML, OUTPUT, TEXTS, split_model
 from vocabtool.errors import VocabtoolError
 from vocabtool.system.messages import plural, tell
 
@@ -36,40 +36,35 @@ def _limits(
     context: click.Context, option: click.Parameter, texts: tuple[str, ...]
 ) -> dict[LimitedFigure, float]:
     limits: dict[LimitedFigure, float] = {}
-    figures = {name: name for name in get_args(LimitedFigure)}
-    for text in texts:
-        name, equals, limit = text.rpartition("=")
-        name = name if equals else "unknown"
-        if name not in figures:
-            names = ", ".join(figures)
-            raise click.BadParameter(f"expected one of {names} before '=', got {name!r}")
-        figure: LimitedFigure = figures[name]
-        limits[figure] = _limit(figure, limit)
-    return limits
-
-
-def _limit(figure: LimitedFigure, text: str) -> float:
-    try:  # decimals, because 0.7 / 100 is less than 7 / 1000 in floats
-        limit = float(Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1))
-    except ArithmeticError:
-        limit = -1.0
-    if figure == "fertility":
-        if not 1 <= limit < inf or text.endswith("%"):
+    names: tuple[LimitedFigure, ...] = get_args(LimitedFigure)
+    for given in texts:
+        name, equals, text = given.rpartition("=")
+        figure = next((known for known in names if known == (name if equals else "unknown")), None)
+        if figure is None:
+            wanted = f"one of {', '.join(names)} before '='"
+            raise click.BadParameter(f"expected {wanted}, got {name!r}")
+        try:  # decimals, because 0.7 / 100 is less than 7 / 1000 in floats
+            limit = float(Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1))
+        except ArithmeticError:
+            limit = -1.0
+        if figure == "fertility":
+            fits = 1 <= limit < inf and not text.endswith("%")
             wanted = "1 or more pieces per token, such as 1.6"
-            raise click.BadParameter(f"{figure}: expected {wanted}, got {text!r}")
-    elif not 0 <= limit <= 1 or (limit == 1 and not text.endswith("%")):
-        raise click.BadParameter(
-            f"{figure}: expected a share such as 2% or 0.02, got {text!r}; limits of other figures "
-            f"({', '.join(get_args(LimitedFigure))}) are written as in cut=5%"
-        )
-    return limit
+        else:
+            fits = 0 <= limit < 1 or (limit == 1 and text.endswith("%"))
+            wanted = "a share such as 2% or 0.02"
+        if not fits:
+            others = f"limits of other figures ({', '.join(names)}) are written as in cut=5%"
+            raise click.BadParameter(f"{figure}: expected {wanted}, got {text!r}; {others}")
+        limits[figure] = limit
+    return limits
 
 
 @click.command("oov", epilog=WORDS_MODEL)
 @click.argument("model")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @WORDS_OPTIONS
-@text_options("the FILEs", "an invalid row.")
+@TEXTS
 @click.option(
     "--format",
     "form",
@@ -155,14 +150,12 @@ def oov_command(
     from vocabtool.reports.oov import oov_report
     from vocabtool.reports.report import format_of, safe
 
-    if mask is None and form is None:
-        output.check_ending(file)
     if mask is not None and (form or html or fail_over or order or limit or suggest):
         raise click.UsageError(
             "--mask cannot be combined with --format, --html, --fail-over, --sort, --limit or "
             "--suggest"
         )
-    output.check_files(file, html, form)
+    output.check_files(file, html, form, () if mask is not None else output.REPORT_ENDINGS)
     words = open_words(model, **chosen)
     split = order is not None or bool(fail_over.keys() & {"split3", "fertility"})
     if split and not words.subword:
@@ -285,9 +278,8 @@ def _print_masked(
 
     lines = unaligned = 0
     with output.open_output(file) as out:
-        shown = (
-            file == "-" and output.width() is not None
-        )  # escape control characters on a terminal
+        # On a terminal, control characters are escaped.
+        shown = file == "-" and output.width() is not None
         for batch in batches:
             texts = [decode(text) for text in as_bytes(batch.texts)]
             for text, missing in masks.mask(texts, words.look_up, mode):

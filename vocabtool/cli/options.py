@@ -121,15 +121,26 @@ HTML = file_option("--html", help="Also write an HTML page.")
 QUIET = click.option("--quiet", is_flag=True, help="Print no progress and no report.")
 
 
-def format_option(help_text: str = "Format of the report.", *, people: str = "text") -> Decorator:
-    """Return the option ``--format`` with two choices: ``json``, and the value of ``people``."""
+def format_option(
+    help_text: str = "Format of the report.", choices: tuple[str, str] = ("text", "json")
+) -> Decorator:
+    """Return the option ``--format`` with two choices; the first is the default."""
     return default_option(
         "--format",
         "report_format",
-        type=click.Choice((people, "json")),
-        default=people,
+        type=click.Choice(choices),
+        default=choices[0],
         help=help_text,
     )
+
+
+def rule_option(help_text: str, **attributes: Any) -> Decorator:
+    return click.option("--rule", callback=check_rule, metavar="RULE", help=help_text, **attributes)
+
+
+def output_folder(help_text: str) -> Decorator:
+    folder = click.Path(file_okay=False)
+    return click.option("-o", "--folder", required=True, type=folder, metavar="DIR", help=help_text)
 
 
 # Models.
@@ -155,77 +166,75 @@ TIMEOUT: Final = click.option(
 )
 
 
-def encoder_options() -> Decorator:
-    """Return a decorator that passes the encoder's options as one :class:`EncoderOptions`."""
+def _encoder_options(**given: Any) -> EncoderOptions:
+    from vocabtool.encoders.encoder import EncoderOptions  # loads NumPy
 
-    def make(**given: Any) -> EncoderOptions:
-        from vocabtool.encoders.encoder import EncoderOptions  # loads NumPy
+    return EncoderOptions(**given)
 
-        return EncoderOptions(**given)
 
-    return gather(
-        "encoder",
-        click.option(
-            "--signature", metavar="NAME", help="TensorFlow models: the signature that takes texts."
-        ),
-        click.option(
-            "--output",
-            "output",
-            metavar="NAME",
-            help="TensorFlow and ONNX models: the output to use.",
-        ),
-        NAME,
-        click.option(
-            "--fingerprint",
-            help="For a Python callable: a version string of your choice. Change it whenever the "
-            "callable's vectors change. [default: a hash of its source code]",
-        ),
-        click.option(
-            "--rule",
-            callback=check_rule,
-            metavar="RULE",
-            help=f"Rule that splits texts into words: {RULES}. [default: the model's own]",
-        ),
-        click.option(
-            "--vocabulary",
-            metavar="FILE",
-            help="File or model whose words count as known, such as a tokenizer.json, GGUF file or "
-            "word list with --rule. Use it with models python:… and openai:…, and with your own "
-            "vectors; other models have their own. [default: the model's own]",
-        ),
-        TRUST,
-        click.option(
-            "--prompt-query",
-            metavar="TEXT",
-            help="Text to put before each query; '' for no text. Not for word vectors. "
-            "[default: the model's own, or none]",
-        ),
-        click.option(
-            "--prompt-document",
-            metavar="TEXT",
-            help="Text to put before each document; '' for no text. Not for word vectors. "
-            "[default: the model's own, or none]",
-        ),
-        click.option(
-            "--dim",
-            type=click.IntRange(1),
-            metavar="N",
-            help="Cut vectors to their first N numbers, for models that are trained for this "
-            "(Matryoshka). Not for word vectors. [default: all]",
-        ),
-        click.option(
-            "--weights",
-            type=click.Choice(get_args(Weighting)),
-            help="Word vectors: how to weight words. The weights are fitted on the corpus. "
-            "[default: idf]",
-        ),
-        API_KEY,
-        TIMEOUT,
-        into=make,
-    )
+ENCODER = gather(
+    "encoder",
+    click.option(
+        "--signature", metavar="NAME", help="TensorFlow models: the signature that takes texts."
+    ),
+    click.option(
+        "--output", "output", metavar="NAME", help="TensorFlow and ONNX models: the output to use."
+    ),
+    NAME,
+    click.option(
+        "--fingerprint",
+        help="For a Python callable: a version string of your choice. Change it whenever the "
+        "callable's vectors change. [default: a hash of its source code]",
+    ),
+    rule_option(f"Rule that splits texts into words: {RULES}. [default: the model's own]"),
+    click.option(
+        "--vocabulary",
+        metavar="FILE",
+        help="File or model whose words count as known, such as a tokenizer.json, GGUF file or "
+        "word list with --rule. Use it with models python:… and openai:…, and with your own "
+        "vectors; other models have their own. [default: the model's own]",
+    ),
+    TRUST,
+    click.option(
+        "--prompt-query",
+        metavar="TEXT",
+        help="Text to put before each query; '' for no text. Not for word vectors. "
+        "[default: the model's own, or none]",
+    ),
+    click.option(
+        "--prompt-document",
+        metavar="TEXT",
+        help="Text to put before each document; '' for no text. Not for word vectors. "
+        "[default: the model's own, or none]",
+    ),
+    click.option(
+        "--dim",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Cut vectors to their first N numbers, for models that are trained for this "
+        "(Matryoshka). Not for word vectors. [default: all]",
+    ),
+    click.option(
+        "--weights",
+        type=click.Choice(get_args(Weighting)),
+        help="Word vectors: how to weight words. The weights are fitted on the corpus. "
+        "[default: idf]",
+    ),
+    API_KEY,
+    TIMEOUT,
+    into=_encoder_options,
+)
 
 
 # Documents.
+
+
+INPUT_FORMAT: Final = click.option(
+    "--input-format",
+    "format",
+    type=click.Choice(get_args(Format)),
+    help="Format of the documents. [default: by the ending of each file, else lines of text]",
+)
 
 
 def _checked_fields(
@@ -249,16 +258,50 @@ def _field_option(metavar: str, more: str) -> Decorator:
     )
 
 
-def _input_format(of: str = "the FILEs") -> Decorator:
-    return click.option(
-        "--input-format",
-        "format",
-        type=click.Choice(get_args(Format)),
-        help=f"Format of {of}. [default: by the ending of each file, else lines of text]",
+def _on_error(what: str) -> Decorator:
+    return default_option(
+        "--on-error",
+        type=click.Choice(get_args(OnError)),
+        default="raise",
+        help=f"What to do with {what}",
     )
 
 
-SPLITTING: Final = (
+def _read_options(*, weights: bool = True, **given: Any) -> ReadOptions:
+    """``weights``: whether fields may have weights."""
+    try:
+        options = ReadOptions(**given)
+        if not weights:
+            options.refuse_weights()
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    return options
+
+
+TEXTS = gather(
+    "read",
+    _field_option("FIELD", ""),
+    INPUT_FORMAT,
+    _on_error("an invalid row."),
+    into=partial(_read_options, weights=False),
+)
+DOCUMENTS = gather(
+    "read",
+    _field_option(
+        "FIELD[^W]",
+        " A word in FIELD^W, with W from 1 to 9, counts W times in keyword search. Without "
+        "--field, pieces of texts with headings begin with the path of headings; `--field text` "
+        "omits it.",
+    ),
+    INPUT_FORMAT,
+    click.option(
+        "--id-field",
+        metavar="FIELD",
+        help="Field or column that contains the id. [default: FILE:LINE]",
+    ),
+    click.option(
+        "--keep", multiple=True, metavar="FIELD", help="Also store this field; may be repeated."
+    ),
     click.option(
         "--split",
         type=click.Choice(get_args(Split)),
@@ -290,62 +333,6 @@ SPLITTING: Final = (
         default=True,
         help="In folders, leave out what a .gitignore names. [default: --gitignore]",
     ),
-)
-
-
-def _on_error(what: str) -> Decorator:
-    return default_option(
-        "--on-error",
-        type=click.Choice(get_args(OnError)),
-        default="raise",
-        help=f"What to do with {what}",
-    )
-
-
-def _read_options(*, weights: bool = True, **given: Any) -> ReadOptions:
-    """``weights``: whether fields may have weights."""
-    try:
-        options = ReadOptions(**given)
-        if not weights:
-            options.refuse_weights()
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
-    return options
-
-
-def text_options(of: str, what: str) -> Decorator:
-    """Return a decorator that passes the options for reading texts as one argument, ``read``.
-
-    The argument is a :class:`ReadOptions`. ``of`` is part of the help of ``--input-format``, and
-    ``what`` is part of the help of ``--on-error``.
-    """
-    return gather(
-        "read",
-        _field_option("FIELD", ""),
-        _input_format(of),
-        _on_error(what),
-        into=partial(_read_options, weights=False),
-    )
-
-
-DOCUMENTS = gather(
-    "read",
-    _field_option(
-        "FIELD[^W]",
-        " A word in FIELD^W, with W from 1 to 9, counts W times in keyword search. Without "
-        "--field, pieces of texts with headings begin with the path of headings; `--field text` "
-        "omits it.",
-    ),
-    _input_format(),
-    click.option(
-        "--id-field",
-        metavar="FIELD",
-        help="Field or column that contains the id. [default: FILE:LINE]",
-    ),
-    click.option(
-        "--keep", multiple=True, metavar="FIELD", help="Also store this field; may be repeated."
-    ),
-    *SPLITTING,
     _on_error("an invalid row (and, in an index, a value that does not fit its field)."),
     into=_read_options,
 )

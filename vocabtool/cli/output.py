@@ -23,28 +23,30 @@ REPORT_ENDINGS: Final = (".json", ".csv", ".parquet", ".html")
 SHOWN: Final = 3  # skipped rows that are printed
 
 
-def check_files(file: str, html: str | None, output: str | None) -> None:
-    """Raise an error if an output file cannot be written."""
+def check_files(
+    file: str, html: str | None, output: str | None, endings: Iterable[str] = ()
+) -> None:
+    """Raise an error if an output file cannot be written.
+
+    ``output``: the format of ``file``. If it is ``None``, the ending of ``file`` decides, and must
+    be one of ``endings``, or ``.txt``, or none.
+    """
     if not file:
         raise click.UsageError("-o needs the name of a file")
     if html in ("", "-"):
         raise click.UsageError("--html needs the name of a file")
     if file == "-" and output == "parquet" and sys.stdout.isatty():
         raise click.UsageError("parquet cannot be shown on a terminal; name a file with -o FILE")
-    for path in (file, html):
-        folder = Path(os.path.realpath(path)).parent if path and path != "-" else None
-        if folder is not None and not folder.is_dir():
-            raise NotFound(f"{folder}: the folder does not exist")
-
-
-def check_ending(file: str, endings: Iterable[str] = REPORT_ENDINGS) -> None:
-    """Raise :class:`click.UsageError` for an unknown ending. A file may have no ending."""
     others = [ending for ending in endings if ending != ".txt"]
-    if Path(file).suffix.lower() not in (*others, "", ".txt"):
+    if others and output is None and Path(file).suffix.lower() not in (*others, ".txt", ""):
         wanted = ", ".join(others)
         raise click.UsageError(
             f"-o {file}: expected a file that ends in {wanted} or .txt; or pass --format"
         )
+    for path in (file, html):
+        folder = Path(os.path.realpath(path)).parent if path and path != "-" else None
+        if folder is not None and not folder.is_dir():
+            raise NotFound(f"{folder}: the folder does not exist")
 
 
 def width() -> int | None:
@@ -107,14 +109,14 @@ def deliver_report(
 
 
 @contextmanager
-def usage_errors(option: str = "") -> Iterator[None]:
-    """Turn a ``ValueError`` of the library into a usage error that begins with ``option``."""
+def usage_errors() -> Iterator[None]:
+    """Turn a ``ValueError`` of the library into a usage error."""
     try:
         yield
     except ValueError as error:
         if isinstance(error, VocabtoolError):
             raise
-        raise click.UsageError(f"{option}{error}") from error
+        raise click.UsageError(str(error)) from error
 
 
 @contextmanager

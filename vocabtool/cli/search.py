@@ -328,12 +328,8 @@ def calibrate_command(
                 tuned = tune(index, **_read_judgements(queries), progress=progress)
             calibration, report = tuned.calibration, tuning_report(tuned)
         else:
-            if queries["vectors"] is not None:
-                raise click.UsageError("--vectors needs judged queries: pass --qrels")
-            if queries["queries"] is not None:
-                raise click.UsageError(
-                    "--queries needs relevance judgements: pass --qrels, or omit --queries"
-                )
+            if given := [name for name, file in queries.items() if file is not None]:
+                raise click.UsageError(f"--{given[0]} needs relevance judgements: pass --qrels")
             with output.progress_bar(False) as progress:
                 estimate = calibrate(index, sample=sample, progress=progress)
             if estimate is None:
