@@ -204,8 +204,8 @@ def test_an_export_is_read_back(made: Path, tmp_path: Path, ending: str) -> None
 def test_what_an_export_contains(made: Path, tmp_path: Path) -> None:
     """As the libraries that own the formats read it; a condition chooses documents."""
     wanted = [stored(row) for row in ROWS if row.get("lang") == "en"]
+    where = ("--where", "lang = 'en'", "--vectors")
     for ending in ("jsonl", "parquet", "arrow"):
-        where = ("--where", "lang = 'en'", "--vectors")
         told("export", made, "-o", tmp_path / f"x.{ending}", *where)
     lines = (tmp_path / "x.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line) for line in lines] == wanted

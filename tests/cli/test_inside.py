@@ -190,7 +190,6 @@ MANY = "[love].@ Most [engines] are [love]d and [used] @ [love]"
     [
         (FAR, {"pump": 0.1, "AB-7777-C": 2.0, "fit": 0.3}),
         (MANY, {"love": 2, "engine": 1, "use": 1}),
-        ("So [love] is@ and [love] again", {"love": 1.0}),
     ],
 )
 def test_the_extract_is_where_the_words_are(text: str, words: dict[str, float]) -> None:

