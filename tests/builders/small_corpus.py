@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import difflib
 import json
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import log
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool import Index
 from vocabtool.choices import Language
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
@@ -262,3 +265,33 @@ class SmallCorpus(MaskStore):
 
 def _text_of_list(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, list) else value
+
+
+def index_of(
+    folder: Path, docs: Sequence[Doc], known: Collection[str] | None, language: str = "none"
+) -> Index:
+    """Similarity is the inner product of two numbers; the model knows these words, lower-cased."""
+    index = Index.create(
+        Path(tempfile.mkdtemp(dir=folder)) / "index",
+        dim=2,
+        metric="inner-product",
+        dtype="float32",
+        language=language,  # type: ignore[arg-type] # one of the languages
+        vocabulary=known and list(known),
+        rule="lower" if known else None,
+    )
+    vectors = np.array([doc.vector or (0, 0) for doc in docs], np.float32).reshape(len(docs), 2)
+    with index.writer() as writer:
+        writer.add([Document(doc.id, doc.text, doc.fields) for doc in docs], vectors)
+    return index
+
+
+def idf(frequency: int, documents: int = 4) -> float:
+    """Of the textbook."""
+    return log(1 + (documents - frequency + 0.5) / (frequency + 0.5))
+
+
+def bm25(docs: Sequence[Doc], word: str, row: int) -> float:
+    """The textbook's score of one unstemmed word."""
+    terms = Cutter("none").terms([doc.text for doc in docs])
+    return PlainBM25(terms).score(row, KeywordQuery((Clause((Term("words", word),)),)))

@@ -12,6 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from vocabtool import Document, Hits, Index, LoadReport, Settings, VocabtoolError
+from vocabtool.index.database import DatabaseWriter
+from vocabtool.index.folder import Manifest, read_commit
 from vocabtool.index.generation import Snapshot
 
 Vectors = NDArray[np.float32]
@@ -79,6 +81,13 @@ def delete(index: Index, given: str | Iterable[str]) -> int:
     """Delete documents in one commit."""
     with index.writer() as writer:
         return writer.delete(given)
+
+
+def set_manifest(path: Path, manifest: Manifest) -> None:
+    """Make a manifest that of the last commit, whatever it says; no row may be deleted."""
+    database = DatabaseWriter(read_commit(path).folder)
+    database.commit(manifest.encode(), bytes(-(-manifest.rows // 8)))
+    database.close()
 
 
 def scored(hits: Hits) -> Scored:

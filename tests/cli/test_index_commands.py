@@ -13,7 +13,7 @@ from typing import Any
 import click
 import pytest
 
-from tests.builders.set_manifest import set_manifest
+from tests.builders.small_indexes import set_manifest
 from tests.cli.running import errors, output, told
 from tests.conftest import ROOT
 from vocabtool import Index

@@ -13,8 +13,8 @@ from unittest.mock import Mock
 import pytest
 
 import vocabtool
-from tests.builders.set_manifest import set_manifest
 from tests.builders.small_corpus import Pieces
+from tests.builders.small_indexes import set_manifest
 from tests.cli.running import output
 from tests.cli.test_index_commands import MAKE, ROWS
 from vocabtool import ByteStrings, EmbedReport, Index, LoadReport

@@ -167,24 +167,6 @@ def test_weights_of_1_change_no_score(
         assert bm25(one, word) == bm25(same, word) == bm25(two, word)
 
 
-def test_highlights_have_fields(tmp_path: Path) -> None:
-    """By the lengths of the parts; of one field there is nothing to say."""
-    index = made(tmp_path / "index")
-    found = {
-        hit.id: hit.explanation.highlight_fields
-        for hit in index.search("fox dog", explain=True)
-        if hit.explanation is not None
-    }
-    assert {id_: each for id_, each in found.items() if each} == {
-        "a": ("title", "body"),
-        "b": ("title", "body", "body"),
-    }
-    rows = ROWS[:2]
-    plain = made(tmp_path / "plain", rows, field="body").search("fox", explain=True)[0]
-    assert plain.explanation is not None
-    assert (len(plain.explanation.highlights), plain.explanation.highlight_fields) == (2, ())
-
-
 def test_files_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Title and path count with each piece; lines are the field `text`, too."""
     monkeypatch.chdir(tmp_path)

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,12 +17,11 @@ from tests.builders.small_indexes import (
     FUSIONS,
     QUERIES,
     Scored,
-    answers,
-    contents,
     delete,
     documents,
     made,
     scored,
+    set_manifest,
     snapshot_of,
     temporary_folder,
     vector,
@@ -29,64 +29,12 @@ from tests.builders.small_indexes import (
 )
 from vocabtool import Document, Index
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
-from vocabtool.index import folder
-from vocabtool.index import index as index_module
 from vocabtool.index.database import DatabaseWriter
 from vocabtool.index.folder import Manifest
-from vocabtool.index.generation import Snapshot, open_snapshot
+from vocabtool.index.generation import Snapshot
 from vocabtool.index.maintenance import VerifyReport
 from vocabtool.index.maintenance import verify as verified
 from vocabtool.keywords.tantivy_index import TantivyReader
-
-
-def test_the_old_index_stays_until_the_new_one_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Stopped just before the folder is renamed, all of it is there, its vocabulary too."""
-    path = tmp_path / "index"
-    before = answers(made(path, vocabulary=["amber"]))
-
-    def stopped(part: Path, final: Path) -> None:
-        if final.parent == path:
-            raise InterruptedError
-        make_current(part, final)
-
-    make_current = folder.make_current
-    with monkeypatch.context() as patched, pytest.raises(InterruptedError):
-        patched.setattr(folder, "make_current", stopped)
-        Index.create(path, dim=2, vocabulary=["amber"], force=True)
-    assert answers(Index.open(path)) == before
-    (file,) = path.glob("vocabulary-*")
-    file.write_bytes(b"nothing")
-    Index.create(path, dim=2, vocabulary=["amber"], force=True)
-    assert Index.open(path).verify().documents == 0
-
-
-def test_no_thread_puts_back_an_earlier_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that began to refresh before a commit may end after a thread that saw it."""
-    index = made(tmp_path / "index", range(3))
-    other = Index.open(index.path)
-    delete(other, ["d0"])
-    begun, overtaken = threading.Event(), threading.Event()
-
-    def slowly(*given: Any) -> Snapshot:
-        opened = open_snapshot(*given)
-        if threading.current_thread() is first:
-            begun.set()
-            overtaken.wait(1)  # in vain, as it should be
-        return opened
-
-    monkeypatch.setattr(index_module, "open_snapshot", slowly)
-    first = threading.Thread(target=index.refresh)
-    first.start()
-    assert begun.wait(60)
-    delete(other, ["d1"])
-    index.refresh()
-    overtaken.set()
-    first.join()
-    assert {*contents(index)} == {"d2"}
 
 
 def test_names_are_flushed_before_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,23 +109,15 @@ def test_verify_begins_again_where_a_writer_took_files_away(
         index.verify()
 
 
-def test_another_keyword_rule_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_keyword_rule_is_refused(tmp_path: Path) -> None:
     """An index that was cut by a rule of another version is not searched with ours."""
-    from vocabtool.index import generation as module
-    from vocabtool.keywords.cutter import Cutter
-
-    ours = made(tmp_path / "index", range(3))
-
-    class Newer(Cutter):
-        def __init__(self, language: Any = "english") -> None:
-            super().__init__(language)
-            self.fingerprint = "f" * 64
-
-    monkeypatch.setattr(module, "Cutter", Newer)
+    index = made(tmp_path / "index", range(3))
+    ours, changed = index.configuration.cutter, replace(index.configuration, cutter="f" * 64)
+    set_manifest(tmp_path / "index", replace(index.manifest, configuration=changed))
     with pytest.raises(OtherModel) as caught:
         Index.open(tmp_path / "index")
-    assert (caught.value.part, caught.value.found) == ("keyword rule", "f" * 64)
-    assert caught.value.wanted == ours.configuration.cutter
+    told = caught.value
+    assert (told.part, told.wanted, told.found) == ("keyword rule", "f" * 64, ours)
 
 
 # One ``Index`` object in several threads, as its docstring allows.

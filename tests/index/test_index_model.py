@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from tests.builders import embedding_server as server_of
 from tests.builders.embedding_server import Server, lengths
-from tests.builders.set_manifest import set_manifest
-from tests.builders.small_indexes import DIM, add, documents, scored, vectors
+from tests.builders.small_indexes import DIM, add, documents, scored, set_manifest, vectors
 from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import run
 from tests.conftest import ROOT

@@ -74,26 +74,6 @@ def test_an_update_from_anywhere_changes_what_was_edited(
     assert counts(again) == (0, 0, again.read, 0)
 
 
-def test_options_are_recorded(docs: Path) -> None:
-    """An update splits and chooses files as the first load did."""
-    index, _ = made(split="paragraph", split_size=9, overlap=2, exclude=["*.py"], gitignore=False)
-    (source,) = index.manifest.sources
-    assert source.options == ReadOptions(
-        keep=KEEP,
-        split="paragraph",
-        split_size=9,
-        overlap=2,
-        exclude=["*.py"],
-        gitignore=False,
-        path_first=True,
-    )
-    ids = [*contents(index)]
-    assert "docs/build/x.md#Built" in ids
-    assert not [id_ for id_ in ids if ".py" in id_]
-    write(docs / "more.md", "a\n\nb\n")
-    assert counts(Index.open("index", counted_letters.encode).update()) == (2, 0, len(ids), 0)
-
-
 @pytest.fixture
 def five_words() -> Callable[[], Any]:
     """Opens an encoder that reads five words."""

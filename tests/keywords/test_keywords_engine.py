@@ -212,21 +212,6 @@ def test_documents_are_counted(reader: TantivyReader) -> None:
     assert nearest("colour", colours, 9) == ["color", "clour", "cooolur"]
 
 
-def test_rows_are_removed_from_one_on(tmp_path: Path) -> None:
-    """The last rows go, committed or not, and can be added anew."""
-    writer = TantivyWriter(tmp_path, memory=MEMORY)
-    writer.add(range(5), list("abcde"), CUTTER.terms(["fox"] * 5))
-    writer.commit()
-    writer.remove_from(3)
-    writer.add([3, 4], ["z", "a"], CUTTER.terms(["fox"] * 2))
-    writer.commit()
-    writer.add([5], ["never committed"], CUTTER.terms(["fox"]))
-    writer.close()
-    reader = TantivyReader(tmp_path)
-    assert sorted(reader.rows_and_ids(5)) == [(0, "a"), (1, "b"), (2, "c"), (3, "z"), (4, "a")]
-    assert reader.documents == 5
-
-
 # Commits ten documents at a time and says so, until it is killed.
 COMMITTING = """
 import sys

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders.small_corpus import Doc
+from tests.builders.small_corpus import Doc, index_of
 from tests.builders.small_indexes import temporary_folder
-from tests.builders.small_search import index_of
 from vocabtool import Document, Hits, Index
 from vocabtool.cli.main import cli
 from vocabtool.evaluation.compare import evaluate
@@ -223,23 +222,6 @@ def with_model(tmp_path_factory: pytest.TempPathFactory) -> Index:
     return Index.open(folder / "index")
 
 
-def test_the_vector_is_that_of_the_words(with_model: Index) -> None:
-    """Words of operators and the OR between words are not part of the text that is encoded."""
-    for query, text in (
-        ("love -world", "love"),
-        ("love lang:en", "love"),
-        ("life OR love", "life love"),
-        ("  love  life ", "  love  life "),
-    ):
-        found, wanted = with_model.search(query), with_model.search(text, literal=True)
-        near = {hit.id: hit.similarity for hit in wanted}
-        assert [(hit.id, hit.similarity) for hit in found] == [
-            (hit.id, near[hit.id]) for hit in found
-        ]
-        assert found[0].id == "a"
-    assert ids(with_model.search("lang:en")) == "a"
-
-
 def test_the_command_explains_what_it_understood(
     with_model: Index, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -275,7 +257,7 @@ def test_many_words_that_are_asked_for(index: Index) -> None:
 
 
 def test_nothing_but_fields_is_not_encoded(tmp_path: Path) -> None:
-    """The model sees no text; an empty list of queries stays one."""
+    """The model sees no operator and no OR; an empty list of queries stays one."""
     seen: list[list[str]] = []
 
     def encode(texts: list[str]) -> np.ndarray:
@@ -286,7 +268,9 @@ def test_nothing_but_fields_is_not_encoded(tmp_path: Path) -> None:
     with index.writer() as writer:
         writer.add([Document("a", "tea", {"lang": "de"}), Document("b", "tea", {"lang": "en"})])
     seen.clear()
-    found = index.search_many(["lang:de", "lang:en.", "tea lang:de"], fusion="coverage")
-    assert ([ids(hits) for hits in found], seen) == (["a", "b", "a"], [["tea"]])
+    queries = ["lang:de", "lang:en.", "tea lang:de", "tea -pot", "pot OR tea"]
+    found = index.search_many(queries, fusion="coverage")
+    assert [ids(hits) for hits in found] == ["a", "b", "a", "ab", "ab"]
+    assert seen == [["tea", "tea", "pot tea"]]
     assert index.search("lang:de", fusion="dense")[0].score == 0
     assert index.search_many([]) == []

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.builders.small_corpus import Doc
-from tests.builders.small_search import bm25, idf, index_of
+from tests.builders.small_corpus import Doc, bm25, idf, index_of
 from vocabtool import Hit, Hits, Index, Settings
 
 ORDINARY = ["love", "to", "use", "search", "engines", "cats", "dogs", "for", "the"]
