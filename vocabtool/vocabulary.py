@@ -346,8 +346,11 @@ def plain(entry: bytes, marker: Marker | None) -> bytes:
         return entry
     mark = marker.encode()
     if marker == BYTE_LEVEL:
-        undone = _bytes_of(entry)
-        return entry if undone is None else undone[entry.startswith(mark) :]
+        try:
+            text = codecs.charmap_encode(entry.decode(), "strict", _CHARMAP)[0]
+        except UnicodeError:
+            return entry
+        return text[entry.startswith(mark) :]
     return entry.removeprefix(mark) if marker in PREFIXES else entry.removesuffix(mark)
 
 
@@ -393,10 +396,3 @@ def guess_marker(stored: ByteStrings) -> Marker | None:
         if count > most:
             best, most = marker, count
     return best if best is not None and most * ONE_IN[best] >= len(stored) else None
-
-
-def _bytes_of(entry: bytes) -> bytes | None:
-    try:
-        return codecs.charmap_encode(entry.decode(), "strict", _CHARMAP)[0]
-    except UnicodeError:
-        return None

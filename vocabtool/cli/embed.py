@@ -14,7 +14,6 @@ from vocabtool.system.messages import plural, tell
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
     from vocabtool.embedding.embed import Progress
-    from vocabtool.encoders.encoder import EncoderOptions
 
 MODEL_HELP = """MODEL is the folder of a SavedModel or a TensorFlow Hub handle, a file of word
 vectors (GloVe, word2vec, fastText .vec, .npz), a static embedding (a folder of model2vec or
@@ -75,7 +74,7 @@ RUN = options.gather(
 def embed_command(
     files: tuple[str, ...],
     model: str,
-    encoder: EncoderOptions,
+    encoder: dict[str, Any],
     folder: str,
     run: dict[str, Any],
     read: ReadOptions,
@@ -98,7 +97,7 @@ def embed_command(
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's allocator needs a third more memory here
     if run["ray_address"] is not None and run["ray"] is None:
         raise click.UsageError("--ray-address needs --ray")
-    opened = open_encoder(model, encoder)
+    opened = open_encoder(model, **encoder)
     if not quiet:
         for note in opened.notes:
             tell(note)

@@ -20,7 +20,6 @@ from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
-    from vocabtool.encoders.encoder import EncoderOptions
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport
 
@@ -105,7 +104,7 @@ CALIBRATE = click.option(
 def index_command(
     files: tuple[str, ...],
     model: str | None,
-    encoder: EncoderOptions,
+    encoder: dict[str, Any],
     folder: str,
     existing: Literal["error", "skip", "update"],
     shape: dict[str, Any],
@@ -136,7 +135,7 @@ def index_command(
     from vocabtool.reports.report import safe
 
     _refuse_an_index(files)
-    began, given = time.monotonic(), encoder.given_options()
+    began, given = time.monotonic(), options.given_options(encoder)
     read = replace(read, vector_field=vector_field)
     with output.usage_errors(), _advice_after_a_stop(folder, force), ExitStack() as stack:
         every = json.dumps([model, existing, shape, filling, read, encoder, vectors], default=str)
@@ -147,7 +146,14 @@ def index_command(
         else:
             given |= {"force": force, "in_place": False}
         if index is not None:
-            _refuse_other_shape(index, shape)
+            source = click.get_current_context().get_parameter_source
+            for name, wanted in shape.items():
+                value = getattr(index.configuration, name)
+                if wanted != value and source(name) is not ParameterSource.DEFAULT:
+                    raise click.UsageError(
+                        f"--{name} {wanted}: {index.name} was created with {value}; omit the "
+                        "option, name a new folder, or start over with --force"
+                    )
         else:
             given |= {**shape, "memory": filling["memory"], "notify": None if quiet else tell}
             index = Index.create_for(build, list(files), model, read=read, vectors=vectors, **given)
@@ -308,18 +314,6 @@ def _open(
         pass
     folders.remove_build(build)
     return build, None
-
-
-def _refuse_other_shape(index: Index, shape: dict[str, Any]) -> None:
-    """Raise an error if an option, such as --metric, differs from that of the existing index."""
-    context = click.get_current_context()
-    for name, wanted in shape.items():
-        value = getattr(index.configuration, name)
-        if context.get_parameter_source(name) is not ParameterSource.DEFAULT and wanted != value:
-            raise click.UsageError(
-                f"--{name.replace('_', '-')} {wanted}: {index.name} was created with {value}; "
-                "omit the option, name a new folder, or start over with --force"
-            )
 
 
 @contextmanager

@@ -12,16 +12,13 @@ import tomllib
 from collections.abc import Callable
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final, get_args
 
 import click
 
 from vocabtool.choices import RULE_NAMES, SPLIT_SIZE, Split, Weighting
 from vocabtool.documents.options import Format, OnError, ReadOptions
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
-
-if TYPE_CHECKING:
-    from vocabtool.encoders.encoder import EncoderOptions
 
 Decorator = Callable[[Any], Any]
 
@@ -166,12 +163,6 @@ TIMEOUT: Final = click.option(
 )
 
 
-def _encoder_options(**given: Any) -> EncoderOptions:
-    from vocabtool.encoders.encoder import EncoderOptions  # loads NumPy
-
-    return EncoderOptions(**given)
-
-
 ENCODER = gather(
     "encoder",
     click.option(
@@ -222,7 +213,6 @@ ENCODER = gather(
     ),
     API_KEY,
     TIMEOUT,
-    into=_encoder_options,
 )
 
 
