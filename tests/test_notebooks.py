@@ -25,10 +25,7 @@ NEEDS = ("nbclient", "ipykernel", "matplotlib", "pandas", "tensorflow")
 SHOWN = {
     "vocabulary_diff": (5, "680 common, 1,320 only in '../data/sentence_encoder', 2,524 only in"),
     "out_of_vocabulary": (4, "words are unknown: 11.8%\n57 of 80 texts contain one: 71.2%"),
-    "hybrid_search": (
-        5,
-        "hybrid: redis-backup is number 1 of 116\nkeywords alone: redis-backup is",
-    ),
+    "hybrid_search": (5, "hybrid: redis-backup is number 1 of 116\nkeywords alone: redis-backup"),
 }
 NAMES = pytest.mark.parametrize("name", SHOWN)
 
