@@ -61,12 +61,12 @@ def models(folders: list[Path], work: Path) -> Iterator[tuple[str, Path]]:
         for file in sorted(folder.rglob("saved_model.pb")):
             yield STRANGERS, file.parent
     sys.path.insert(0, str(ROOT))
-    from tests.builders.text_models import TEXT_CASES, build_texts
+    from tests.builders.text_models import TEXT_CASES, build_text_model
 
     for case in TEXT_CASES:
         group = next((name for start, name in GROUPS.items() if case.startswith(start)), None)
         if group is not None:
-            yield group, build_texts(work, [case])[case][0]
+            yield group, build_text_model(work, case)[0]
 
 
 def main() -> None:

@@ -47,14 +47,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def text_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, TextTruth]]:
     """Builds a model of ``text_models.py`` when it is first asked for; needs TensorFlow."""
-    from tests.builders.text_models import build_texts
+    from tests.builders.text_models import build_text_model
 
     folder = tmp_path_factory.mktemp("text_models")
     made: dict[str, tuple[Path, TextTruth]] = {}
 
     def build(name: str) -> tuple[Path, TextTruth]:
         if name not in made:
-            made.update(build_texts(folder, [name]))
+            made[name] = build_text_model(folder, name)
         return made[name]
 
     return build

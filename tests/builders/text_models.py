@@ -121,16 +121,10 @@ def text_case(build: TextBuilder) -> TextBuilder:
     return build
 
 
-def build_texts(
-    folder: Path, names: Collection[str] | None = None
-) -> dict[str, tuple[Path, TextTruth]]:
-    """Build the cases (all, or those of ``names``) below ``folder``: path and truth per name.
-
-    Raises ``KeyError`` for a name that is no case.
-    """
-    wanted = TEXT_CASES if names is None else {name: TEXT_CASES[name] for name in names}
+def build_text_model(folder: Path, name: str) -> tuple[Path, TextTruth]:
+    """Build a case below ``folder``. Raises ``KeyError`` for a name that is no case."""
     with quiet():
-        return {name: (folder / name, build(folder / name)) for name, build in wanted.items()}
+        return folder / name, TEXT_CASES[name](folder / name)
 
 
 # What TensorFlow says.
@@ -439,17 +433,6 @@ def save_vectorization(folder: Path, version: int, options: dict[str, Any]) -> T
     return of_layer(version, layer)
 
 
-def save_embedded(folder: Path, version: int) -> TextTruth:
-    """Ids, and the mean of their vectors."""
-    keras, layer = library(version), vectorization(version, {})
-    given = keras.Input((1,), dtype="string", name="text")
-    ids = layer(given)
-    vectors = keras.layers.Embedding(len(VOCABULARY) + 2, 8)(ids)
-    outputs = {"ids": ids, "outputs": keras.layers.GlobalAveragePooling1D()(vectors)}
-    save_keras(version, keras.Model(given, outputs), folder)
-    return of_layer(version, layer)
-
-
 def save_string_lookup(folder: Path, version: int, options: dict[str, Any]) -> TextTruth:
     """Words come in already cut."""
     words = [word for word in KERAS_VOCABULARY if word != options.get("mask_token")]
@@ -487,7 +470,6 @@ def add_layers(version: int) -> None:
     for name, (save_it, options) in more.items():
         build = functools.partial(save_it, version=version, options=options)
         TEXT_CASES[f"k{version}_{name}"] = build
-    TEXT_CASES[f"k{version}_embedded"] = functools.partial(save_embedded, version=version)
 
 
 add_layers(2)
@@ -722,14 +704,3 @@ SENTENCEPIECES: dict[str, tuple[Callable[..., Any], dict[str, Any], Callable[[Te
 for name, (pair, options, normalize) in SENTENCEPIECES.items():
     make = functools.partial(pair, **options)
     TEXT_CASES[name] = functools.partial(save_sentencepiece, make=make, normalize=normalize)
-
-
-def ids_in(folder: Path) -> None:
-    """A model that takes no texts: ids come in, words are only listed."""
-    vectors = tf.Variable(np.eye(len(VOCABULARY)), dtype=tf.float32)
-    known = tf.constant(VOCABULARY)
-
-    def serve(ids: Tensor) -> Tensor:
-        return {"outputs": tf.gather(vectors, ids), "words": tf.gather(known, ids)}
-
-    save(folder, serve, tf.int64, vectors=vectors, known=known)

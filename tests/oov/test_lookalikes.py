@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from vocabtool import ByteStrings
 from vocabtool.oov import lookalikes
 from vocabtool.oov.counter import CUT, SEARCHED, WIDTH, clip, find_examples, find_word
-from vocabtool.oov.lookalikes import Kind, classify, fold, one_edit
+from vocabtool.oov.lookalikes import Kind, classify
 from vocabtool.oov.report import is_random, spelling
 from vocabtool.tokenization.text_arrays import string_array
 
@@ -101,13 +101,6 @@ def distance(one: str, other: str) -> int:
 SHORT = st.text("abcé", max_size=6)
 
 
-@given(SHORT, SHORT)
-def test_one_edit_is_a_distance_of_one(one: str, other: str) -> None:
-    """In both directions."""
-    assert one_edit(one, other) == (distance(one, other) == 1)
-    assert one_edit(other, one) == one_edit(one, other)
-
-
 @given(st.lists(SHORT.filter(bool), max_size=8), st.lists(SHORT, max_size=8))
 def test_misspellings_are_those_of_brute_force(words: list[str], entries: list[str]) -> None:
     """The index of words without one character finds all similar entries, the first one wins."""
@@ -123,13 +116,6 @@ def test_misspellings_are_those_of_brute_force(words: list[str], entries: list[s
             assert likeness == ("misspelling", near[0])
         else:
             assert likeness == ("other", -1)
-
-
-@given(st.text(max_size=8))
-def test_folding_twice_changes_nothing(text: str) -> None:
-    """Folding twice changes nothing."""
-    once = fold(text.encode())
-    assert fold(once.encode()) == once
 
 
 def test_long_words_take_no_time() -> None:

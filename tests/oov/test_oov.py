@@ -36,16 +36,6 @@ def counted(texts: Texts, **options: Any) -> OovCounts:
     return counter
 
 
-def test_figures_of_nothing() -> None:
-    """Without words every figure is 0."""
-    for number in range(3):
-        empty = counted([[]] * number).report(HEADER)
-        assert (empty.documents, empty.tokens, empty.distinct) == (number, 0, 0)
-        assert (empty.token_rate, empty.distinct_rate, empty.document_rate) == (0, 0, 0)
-        assert (list(empty.commonest()), empty.curve, empty.used) == ([], (), 0)
-    assert OovCounts(0).report(HEADER).documents == 0
-
-
 def test_pieces_by_hand() -> None:
     """For a subword model there are counts of pieces, but not of used entries."""
     texts = [[b"the", b"dogs", b"dogs"], [b"unthinkable", b"ab"]]

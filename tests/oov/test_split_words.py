@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.builders.minilm import docstrings, minilm
 from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import on_terminal, run
 from tests.html_page import Page
@@ -149,25 +148,6 @@ def test_counts_are_those_of_the_library(order: Order, here: Path) -> None:
         ("number", 1, 1, 4),
         ("other", 1, 1, 3),
     )
-
-
-def test_a_real_model() -> None:
-    """MiniLM on the docstrings of Python's own library: every count, and the words one expects."""
-    file = minilm() / "tokenizer.json"
-    made = tokenizers.Tokenizer.from_file(str(file))
-    made.no_padding()
-    made.no_truncation()
-    split = check(made, Words.of(file), docstrings("*.py"), "cost").split
-    assert split is not None
-    first = {word.word for word in split.words(0, 50)}
-    assert {b"iterable", b"str", b"tuple", b"timeout"} <= first
-    polish = "Ala ma kota i nie wie, że jest to zwykły dachowiec, bo do domu przez okno się wkradł."
-    english = "Alice has a cat and it is not known to her that it is a stray from the roof."
-    split = check(made, Words.of(file), (polish, english), "cost").split
-    assert split is not None
-    found = {each.name: each for each in split.languages}
-    cost = {name: each.pieces / each.tokens for name, each in found.items()}
-    assert cost["Polish"] > 1.7 * cost["English"]
 
 
 # Languages

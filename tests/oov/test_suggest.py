@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.builders.minilm import docstrings, minilm
 from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import on_terminal, run
 from tests.html_page import Page
@@ -179,15 +178,6 @@ def test_each_is_the_best_beside_those_before(tmp_path: Path) -> None:
         tokens.append({"content": word.word} | found.flags)
         before -= word.saved
     assert found.words[0].parts[0] == "grad"
-
-
-def test_a_real_tokenizer() -> None:
-    """MiniLM on docstrings of Python's own library; fewer pieces where held out."""
-    file, texts = minilm() / "tokenizer.json", [*docstrings("[a-m]*.py")]
-    found = suggest(Words.of(file), [texts], 40)
-    check(file, found, texts)
-    assert found.held_out.after < found.held_out.before
-    assert "tuple" in {word.word for word in found.words}
 
 
 # Outputs and errors

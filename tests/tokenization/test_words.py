@@ -139,8 +139,6 @@ def test_errors() -> None:
         NoVocabulary, match=r"(?s)no words in a vocabulary named 'x'.*\n  Embeddings_words"
     ):
         Words.of(MODEL, name="x")
-    with pytest.raises(VocabtoolError, match="unknown rule 'x'"):
-        Words.of(MODEL, rule="x")
 
 
 # OovCounter

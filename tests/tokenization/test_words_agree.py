@@ -12,15 +12,13 @@ pytest.importorskip("tensorflow", reason="the oracle of these tests is TensorFlo
 pytest.importorskip("tensorflow_text", reason="some models hold tensorflow-text's tokenizers")
 pytest.importorskip("tf_keras", reason="some models are built by Keras 2")
 
-import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders.tensorflow_models import quiet
-from tests.builders.text_models import TEXT_CASES, TextTruth, ids_in
+from tests.builders.text_models import TEXT_CASES, TextTruth
 from tests.unicode12 import assigned_text
 from vocabtool import Words
-from vocabtool.errors import NoVocabulary, VocabtoolError
+from vocabtool.errors import VocabtoolError
 
 # Its flatbuffer contains another form of the tokenizer, which only its op runs.
 NOT_UNDERSTOOD = ("fast_sentencepiece",)
@@ -122,7 +120,7 @@ def test_pieces_are_those_of_tensorflow(name: str, text_model: Built) -> None:
 
 PROBES = st.lists(assigned_text(max_size=30).map(str.encode) | st.binary(max_size=12), max_size=6)
 SHAPES = [
-    *("nested", "bigrams", "tf1_resaved", "k2_embedded", "k3_nmt"),
+    *("nested", "bigrams", "tf1_resaved", "k3_nmt"),
     *("text_folded", "text_script", "text_regex_kept", "bert_lower", "bert_cased"),
     *("fast_bert_lower", "fast_wordpiece", "wordpiece", "sentencepiece_normalized", "characters"),
 ]
@@ -148,15 +146,3 @@ def test_rules_agree_with_tensorflow_on_anything(name: str, text_model: Built) -
             assert told(rule, texts) == wanted(truth, texts)
 
     agree()
-
-
-def test_models_without_text_ops_want_a_rule(tmp_path: Path) -> None:
-    """Models that take ids have no string input: the caller must name the rule."""
-    with quiet():
-        ids_in(tmp_path)
-        signature = tf.saved_model.load(str(tmp_path)).signatures["serving_default"]
-    inputs = signature.structured_input_signature[1].values()
-    assert tf.string not in {spec.dtype for spec in inputs}
-    with pytest.raises(NoVocabulary, match="--rule"):
-        Words.of(tmp_path)
-    assert Words.of(tmp_path, rule="lower").how == "named"
