@@ -272,12 +272,12 @@ class Diff:
     @property
     def in_a(self) -> Truths:
         """Whether A contains each token, shape (u,)."""
-        return self.union.in_a
+        return self.union.a.held
 
     @property
     def in_b(self) -> Truths:
         """Whether B contains each token, shape (u,)."""
-        return self.union.in_b
+        return self.union.b.held
 
     @cached_property
     def common(self) -> int:

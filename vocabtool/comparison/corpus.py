@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +40,6 @@ from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
-SideName = Literal["a", "b"]
 RULE: Final = "keras"  # the default rule
 TOGETHER: Final = 16 << 20  # bytes of words per lookup: about 80 MB of text
 MANY: Final = 50  # warn if one entry in MANY has capitals and the rule makes none
@@ -92,10 +91,6 @@ class Use:
     def share(self, tokens: int) -> float:
         """Return a number of tokens divided by the number of all tokens; 0 for an empty corpus."""
         return tokens / self.tokens if self.tokens else 0.0
-
-    def words(self, side: SideName) -> pa.Table:
-        """Return the table of the words that only ``side`` knows."""
-        return self.words_a if side == "a" else self.words_b
 
 
 def count_use(
@@ -157,7 +152,7 @@ def count_use(
             size = 0
     if waiting:
         look_up()
-    in_a, in_b, met = union.in_a, union.in_b, counts > 0
+    in_a, in_b, met = union.a.held, union.b.held, counts > 0
     tables = []
     for side in (in_a & ~in_b, in_b & ~in_a):
         places = np.flatnonzero(side & met)

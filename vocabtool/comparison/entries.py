@@ -36,7 +36,6 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -127,10 +126,12 @@ class Members(NamedTuple):
 
     ``numbers``: int64, shape (d,), position of each distinct entry in :attr:`Union.tokens`.
     ``positions``: int64, shape (d,), first position of each distinct entry in the vocabulary.
+    ``held``: shape (u,), whether the vocabulary contains each token of the union.
     """
 
     numbers: Numbers
     positions: Numbers
+    held: Truths
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,27 +156,13 @@ class Union:
             first = np.empty(len(encoded.dictionary), np.int64)
             first[side[::-1]] = places[::-1]  # the first of equal entries wins
             positions = np.flatnonzero(first[side] == places)
-            sides.append(Members(side[positions], positions))
+            held = np.zeros(len(encoded.dictionary), np.bool_)
+            held[side] = True
+            sides.append(Members(side[positions], positions, held))
         return cls(encoded.dictionary, *sides)
 
     def __len__(self) -> int:
         return len(self.tokens)
-
-    @cached_property
-    def in_a(self) -> Truths:
-        """For each token, whether A contains it: shape (u,)."""
-        return _membership(self.a.numbers, len(self))
-
-    @cached_property
-    def in_b(self) -> Truths:
-        """For each token, whether B contains it: shape (u,)."""
-        return _membership(self.b.numbers, len(self))
-
-
-def _membership(numbers: Numbers, count: int) -> Truths:
-    marks = np.zeros(count, np.bool_)
-    marks[numbers] = True
-    return marks
 
 
 # ---- kinds of entries

@@ -16,7 +16,7 @@ from typing import Any, Final, get_args
 
 from vocabtool.choices import Only
 from vocabtool.comparison.compare import Diff, Part, Side
-from vocabtool.comparison.corpus import PIECES, Cuts, SideName, Use
+from vocabtool.comparison.corpus import PIECES, Cuts, Use
 from vocabtool.reports.report import (
     FILE_WIDTH,
     Column,
@@ -40,10 +40,7 @@ from vocabtool.vocabulary import is_utf8
 CHUNK: Final = 1 << 14
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 HELD_BY: Final[Mapping[Only, Part]] = {"a": "only_a", "b": "only_b", "both": "common"}
-SIDES: Final[tuple[SideName, ...]] = ("a", "b")
-FOLDS: Final = {
-    **{"case": "case", "nfkc": "Unicode forms (NFKC)", "markers": "piece markers"},
-}
+FOLDS: Final = {"case": "case", "nfkc": "Unicode forms (NFKC)", "markers": "piece markers"}
 ROW: Final[dict[str, Type]] = {
     "token": "entry",
     **dict.fromkeys(("in_a", "in_b"), "flag"),
@@ -149,8 +146,7 @@ def _use_data(use: Use) -> dict[str, Any]:
         "shares": {name: use.share(tokens) for name, tokens in known.items()},
         "words_both": use.words_both,
     }
-    for side in SIDES:
-        words = use.words(side)
+    for side, words in (("a", use.words_a), ("b", use.words_b)):
         rows = words.slice(0, JSON_WORDS).to_pylist()
         commonest = [{"word": as_text(row["word"]), "count": row["count"]} for row in rows]
         data[f"only_{side}"] = {"words": len(words), "commonest": commonest}
@@ -159,7 +155,7 @@ def _use_data(use: Use) -> dict[str, Any]:
 
 def _cuts_data(cuts: Cuts) -> dict[str, Any]:
     data: dict[str, Any] = {"sources": list(cuts.sources), "documents": cuts.documents}
-    for side, cut in zip(SIDES, (cuts.a, cuts.b), strict=True):
+    for side, cut in (("a", cuts.a), ("b", cuts.b)):
         rows = cut.kept.slice(0, JSON_WORDS).to_pylist()
         for row in rows:
             row["word"] = as_text(row["word"])
@@ -242,8 +238,7 @@ def _use_sections(use: Use, most: int) -> Iterator[Section]:
     columns = (Column("known to"), *counts("tokens"), Column("share", "percent"))
     note = "known to A: the word that the rule makes is an entry of A; the same for B"
     yield Section("What the corpus uses", Table(columns, rows, "tokens"), (), [note])
-    for side, knows, misses in (("a", "A", "B"), ("b", "B", "A")):
-        words = use.words_a if side == "a" else use.words_b
+    for knows, misses, words in (("A", "B", use.words_a), ("B", "A", use.words_b)):
         if not len(words):
             text = f"{misses} knows all words of this corpus that {knows} knows"
             yield Section(f"Words of the corpus that only {knows} knows", text=[text])

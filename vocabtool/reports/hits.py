@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
-from operator import and_, eq
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from vocabtool.documents.options import BETWEEN
@@ -236,7 +235,7 @@ def _start_of_extract(text: str, why: Explanation, width: int) -> int:
 
 def _common_length(one: str, other: str) -> int:
     """Return the length of the common prefix of two texts."""
-    return sum(accumulate(map(eq, one, other), and_))
+    return len(commonprefix((one, other)))  # noqa: RUF071 - of characters
 
 
 def why_there(why: Explanation, found: Hits) -> str:

@@ -35,16 +35,13 @@ MAX_ENTRY_BYTES: Final = 200  # of an entry for people; an entry can be very lon
 MAX_ENTRY_WIDTH: Final = 24  # characters of an entry in a table
 
 # Format of a column. All but ``text`` are right-aligned numbers.
-Kind = Literal["text", "count", "percent", "ratio", "doublings", "score", "share", "mean"]
-FORMATS: Final[dict[Kind, str]] = {
-    **{"count": ",", "ratio": ".4f", "doublings": "+.1f", "score": ".3f", "share": ".1%"},
-    "mean": ".2f",
-}
+Kind = Literal["text", "count", "percent", "score", "share", "mean"]
+FORMATS: Final[dict[Kind, str]] = {"count": ",", "score": ".3f", "share": ".1%", "mean": ".2f"}
 # A text, an entry (untrusted bytes), a sequence of both, or a number.
 Cell = str | bytes | tuple[str | bytes, ...] | float | None
 # Type of a column in a complete list: the entry of the row, other bytes (escaped if they are not
 # UTF-8), or a plain value.
-Type = Literal["entry", "escaped", "flag", "integer", "number", "text"]
+Type = Literal["entry", "escaped", "flag", "integer", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +294,7 @@ def _write_parquet(report: Report, file: BinaryIO) -> None:
     rows = report.rows[0]
     types = {
         **dict.fromkeys(("entry", "escaped", "text"), pa.string()),
-        **{"flag": pa.bool_(), "integer": pa.int64(), "number": pa.float64()},
+        **{"flag": pa.bool_(), "integer": pa.int64()},
     }
     fields = [(name, types[kind]) for name, kind in zip(rows.names, rows.types, strict=True)]
     metadata = None
