@@ -6,7 +6,6 @@ import gzip
 import json
 import shutil
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +69,12 @@ def test_the_reason_why_every_row_was_skipped(corpus: Path, tmp_path: Path) -> N
 
 def test_sizes() -> None:
     """Sizes are bytes, or with a unit of 1,024; others are refused as wrong usage."""
-    read: Any = partial(read_size, None, None)  # context and option are not used
+    read: Any = read_size
     sizes = {"16777216": 1 << 24, "16M": 1 << 24, "16.5m": 33 << 19, "2GB": 2 << 30}
-    assert {text: read(text) for text in sizes} == sizes
+    assert {text: read(None, None, text) for text in sizes} == sizes
     for text in ("", "G", "1X", "-1", "nan", "1e999", "512", "15M"):
         with pytest.raises(click.BadParameter, match=r"512M|16M"):
-            read(text)
+            read(None, None, text)
 
 
 @pytest.mark.parametrize("name", ["empty.txt", "head.csv", "-"])
