@@ -396,12 +396,6 @@ def serve_equal_v1(words: Tensor) -> Tensor:
     return tf.argmax(tf.cast(tf.equal(words[:, None], known[None]), tf.int32), -1)
 
 
-def serve_gather_v1(words: Tensor) -> Tensor:
-    """A constant that ids become words with; no table."""
-    known = tf.constant(WORDS, name="words")
-    return tf.gather(known, tf.strings.to_hash_bucket_fast(words, len(WORDS)))
-
-
 def serve_looked_up_v1(words: Tensor) -> Tensor:
     """Test words that the graph itself looks up are a constant of strings, and no vocabulary."""
     table = lookup_ops.index_table_from_tensor(tf.constant(WORDS, name="words"))
@@ -430,7 +424,6 @@ SERVED_V1: dict[str, tuple[Callable[[Tensor], Tensor], str, str]] = {
     ),
     "looked_up": (serve_looked_up_v1, "table", "words"),
     "equal": (serve_equal_v1, "constant", "words"),
-    "gather": (serve_gather_v1, "constant", "words"),
     "string_variable": (serve_variable_v1, "variable", "known"),
 }
 
@@ -537,7 +530,6 @@ FILES: dict[str, tuple[str, dict[str, Any]]] = {
     "file": (lines(LINE_WORDS), {}),
     # TensorFlow drops one carriage return before a line break, and no other.
     "file_crlf": (lines([*LINE_WORDS, "two\r"], "\r\n"), {}),
-    "file_open_end": (lines(LINE_WORDS) + "last", {}),
     "file_offset": (lines(LINE_WORDS), {"value_index_offset": 5}),
     # Entry in the third column, id in the first.
     "file_columns": (
@@ -623,18 +615,6 @@ def tf2_forward_and_inverse(folder: Path) -> tuple[Truth, ...]:
     back = function(inverse.lookup, tf.int64)
     save(folder, table.lookup, table=table, inverse=inverse, back=back)
     return tables(folder)
-
-
-@case
-@called("table")
-def tf2_words_to_words(folder: Path) -> tuple[Truth, ...]:
-    """Values that are four times the same word: TensorFlow stores one of them."""
-    table = static(filled(["b", "a", "d", "c"], ["same"] * 4, value_dtype=tf.string), "?")
-    save(folder, table.lookup, table=table)
-    with running(folder) as loaded:
-        ((keys, _),) = loaded.tables()
-    (stored,) = [words for words in captured(folder) if set(words) == set(keys.tolist())]
-    return bare(stored, "table")
 
 
 @case
@@ -921,8 +901,6 @@ ODD: dict[str, Builder] = {
     ),
     "last_repeated": lambda path: save_odd_table(path, SAME, SAME_IDS, drop_repetitions),
     "tf2_constant": lambda path: save_constant(path, WORDS),
-    "bytes_not_utf8_constant": lambda path: save_constant(path, BYTES + BYTES),
-    "last_repeated_constant": lambda path: save_constant(path, SAME, drop_repetitions),
 }
 _cases += [Case(name, build) for name, build in ODD.items()]
 
@@ -944,7 +922,6 @@ def assert_much(words: Tensor, *numbers: float) -> Tensor:
 
 
 NOTHING: dict[str, tuple[Callable[..., None], Callable[[Tensor], Tensor]]] = {
-    "at_all": (save, tf.strings.length),
     # The names of features to parse are a constant of strings.
     "features": (save, lambda texts: tf.io.parse_example(texts, FEATURES | DENSE)["dense 0"]),
     "messages": (save, assert_much),

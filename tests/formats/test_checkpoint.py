@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import re
+import shutil
 import struct
 import tempfile
 import tracemalloc
@@ -288,9 +290,7 @@ BARE = HEADER + ONE_RESTART
             of_compression(2),
             r"variables\.index: the .*index is compressed with zstd, wanted Snappy",
         ),
-        (of_compression(9), r"variables\.index: the .*index is compressed with type 9, wanted"),
         (index_of(header=pair(b"", field(1, 1) + field(2, 1))), r"variables\.index: the"),
-        (index_of(header=pair(b"", field(1, 1) + field(3, field(2, 2)))), r"variables\.index:"),
         (
             index_of(pair(b"words", entry(STRING, [1], 0, 5, 0, shard=1))),
             "'words' is in data shard 1,",
@@ -312,7 +312,6 @@ EMPTY = entry(INT32, [0], 0, 0, masked(b""))
     ("index", "message"),
     [
         (b"", "not a checkpoint index: wanted 57fb808b247547db as the last 8 bytes"),
-        (b"\xff" * 40 + MAGIC, r"the footer: a number is truncated .*\(at byte 0\)"),
         (handle(0, 0) + handle(0, 1) + bytes(36) + MAGIC, "block of 1 bytes at 0 extends outside"),
         (
             table([], [handle(1 << 63, 4)]),
@@ -320,15 +319,12 @@ EMPTY = entry(INT32, [0], 0, 0, masked(b""))
         ),
         (table([b"\0\0\0"]), "a block is too small for its restart points"),
         (table([HEADER + uint32(0) + uint32(0)]), r"keys out of order: '' follows ''"),
-        (table([], [b"\x80"]), r"the handle of a block: a number is truncated .*\(at byte 0\)"),
-        (index_of(header=pair(b"", b"\x08")), "the header: a number is truncated or longer than"),
         (index_of(pair(b"b", EMPTY), pair(b"a", EMPTY)), "keys out of order: 'a' follows 'b'"),
         (
             index_of(pair(b"b", EMPTY, shared=1)),
             "a key shares 1 bytes with the previous key, which has only 0",
         ),
         (index_of(b"\0\1\x7fa"), r"a block: an entry extends past the end .*\(at byte 0\)"),
-        (index_of(pair(b"a", b"\x12\x7f")), "tensor 'a': field 2 runs 127 bytes past the end"),
         (
             index_of(pair(b"a", entry(3, [-1], 0, 0, 0))),
             "dimension 0 has size -1; wanted at most 254 dimensions, each of size 0 or more",
@@ -384,7 +380,6 @@ PACKED: bytes = pa.Codec("snappy").compress(BLOCK, asbytes=True)
 @pytest.mark.parametrize(
     ("packed", "message"),
     [
-        (b"", "a compressed block: a number is truncated"),
         (
             varint(1 << 40) + PACKED[1:],
             "1,099,511,627,776 bytes decompressed, wanted at most 33,554,432",
@@ -394,7 +389,6 @@ PACKED: bytes = pa.Codec("snappy").compress(BLOCK, asbytes=True)
             "Snappy cannot decompress the block, wanted 120 bytes",
         ),
         (PACKED[:1] + b"\xff" + PACKED[2:], "Snappy cannot decompress the block, wanted 120 bytes"),
-        (b"\0", "a block is too small for its restart points"),
     ],
     ids=message_only,
 )
@@ -441,7 +435,6 @@ def test_caps(tmp_path: Path) -> None:
     [
         (2, b"\0\0\0\0\0", "2 strings do not fit in a tensor of 5 bytes"),
         (1, b"\xff\xff\xff\xff\xff", r"the string lengths: wanted 1 .*, got 0 \(at byte 0\)"),
-        (1, b"\xff" * 10 + b"\1----", "the string lengths: a number is longer than 10 bytes"),
         (1, b"\x06----", "a string is longer than the 5 bytes of its tensor"),
         (2, b"\x05\x05----", r"the strings are longer than their tensor \(at byte 0\)"),
         (1, b"\1----", "the strings end at byte 6, but the tensor ends at byte 5"),
@@ -524,18 +517,38 @@ def save(folder: Path, **tensors: Any) -> None:
     )
 
 
+def test_shared_models(shared: Path, tmp_path: Path) -> None:
+    """Of strangers' checkpoints the same string tensors are found as TensorFlow lists; the indexes
+    of two, written inside Google, are compressed."""
+    tf = tensorflow()
+    truth = json.loads((shared / "models" / "truth.json").read_bytes())
+    for name in (model["short"] for model in truth):
+        prefix = shared / "models" / name / "variables" / "variables"
+        if not prefix.parent.is_dir():
+            continue
+        types = tf.train.load_checkpoint(str(prefix)).get_variable_to_dtype_map()
+        (tmp_path / name / "variables").mkdir(parents=True)
+        for file in prefix.parent.iterdir():
+            if file.name.endswith(".index") or file.stat().st_size < 1 << 20:
+                shutil.copy(file, tmp_path / name / "variables")
+        model = inspected(tmp_path / name, None)
+        assert model.warnings == ()
+        places = [item.place for item in model.passed_over]
+        places += [place for vocabulary in model.vocabularies for place in vocabulary.places]
+        wanted = {key for key, dtype in types.items() if dtype == tf.string}
+        assert {place.place for place in places} == wanted, name
+    assert len([*tmp_path.iterdir()]) > 5
+
+
 @pytest.mark.parametrize(
     "strings",
     [
-        [b"the", b"of", b"and"],
         [],
-        [b""],
-        [b"", b"", b"a", b""],
         [b"\xff\xfe", "Äpfel".encode(), b"a\0b", b"line\nbreak", b" space "],
         [b"a" * 127, b"b" * 128, b"c" * 16383, b"d" * 16384, b"e" * 2097152],
         [b"x" * (i % 300) for i in range(20_000)],
     ],
-    ids=["plain", "none", "empty", "mostly empty", "bytes", "long", "many"],
+    ids=["none", "bytes", "long", "many"],
 )
 def test_strings_of_tensorflow(tmp_path: Path, strings: list[bytes]) -> None:
     """String tensors of TensorFlow's writer come back byte for byte."""

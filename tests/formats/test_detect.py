@@ -34,11 +34,9 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 @pytest.mark.parametrize(
     ("name", "format_"),
     [
-        ("gguf", "GGUF"),
         ("saved_model", "SavedModel"),
         ("graph_def", "GraphDef"),
         ("sentencepiece", "SentencePiece"),
-        ("onnx", "ONNX"),
         ("tiktoken", "tiktoken ranks"),
         ("json_list", "JSON list of texts (spaCy strings.json)"),
         ("vectors", "word vectors as text (GloVe, word2vec, fastText .vec)"),
@@ -278,19 +276,6 @@ def test_the_temporary_folder(
     assert vocabtool.inspect(USE).path == str(folder)
     assert "(TFHUB_CACHE_DIR is not set)" in missing("https://host/m?v=1")
     assert "'https://host/m?v=1&tf-hub-format=compressed' | tar" in missing("https://host/m?v=1")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("google/universal-sentence-encoder/4", "C:\\models\\use", "use.pb", "https://"),
-        *("https:///x", "https:/tfhub.dev/x", "gs://bucket/use", " https://tfhub.dev/x/1"),
-    ],
-)
-def test_paths_are_not_handles(text: str) -> None:
-    """Paths, short names and other schemes are no handles."""
-    with pytest.raises(NotFound, match="no such file or folder"):
-        vocabtool.inspect(text)
 
 
 def test_commands_are_quoted(cache: Path) -> None:

@@ -161,15 +161,11 @@ NUMBER = bytes(4)
     [
         (b"GGUF" + struct.pack("<IQQ", 4, 0, 0), "GGUF version 4, wanted 2 or 3 .*: convert"),
         (header(*[key(0, b"1", b"%d" % i) for i in range(65_537)]), "65,537 keys, wanted at most"),
-        (b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "wanted 2 or 3 .little-endian.: convert"),
-        (b"GGUF", r"truncated: .* \(at byte 4\)"),
         (b"GGUF\3\0\0\0", r"truncated: .* \(at byte 8\)"),
         (header(count=5), "5 items need 60 bytes, but only 0 are left"),
         (header(key(4, NUMBER, b"a" * 70_000)), "a key of 70,000 bytes, wanted at most 65,536"),
         (header(key(4, NUMBER), key(4, NUMBER)), "the key 'a' occurs twice"),
-        (header(key(13, NUMBER)), "a value of type 13 is not supported"),
         (header(key(8, struct.pack("<Q", 1 << 62))), "items need .* bytes, but only 0 are left"),
-        (header(key(9, STRINGS + struct.pack("<Q", 1 << 60))), "items need .* only 0 are left"),
         (
             header(key(9, STRINGS + struct.pack("<QQ", 1, 9))),
             "runs past the end of the GGUF header",

@@ -72,9 +72,7 @@ REFUSED: dict[str, tuple[bytes, type[Exception], str]] = {
     "zip": (b"PK\x03\x04" + b"\0" * 99, UnsupportedFormat, "a zip archive.*Unpack"),
     "gzip": (b"\x1f\x8b\x08" + b"\0" * 99, UnsupportedFormat, "a gzip archive"),
     "ff": (b"\xff" * 1000, UnknownFormat, "not a model"),
-    "a SavedModel without a MetaGraphDef": (b.number(1, 1), InvalidFile, "contains no graph"),
     "cut in half": (GOOD[: len(GOOD) // 2], InvalidFile, "past the end"),
-    "long varint": (b"\x08\x01\x12" + b"\xff" * 30, InvalidFile, "longer than 10 bytes"),
     "group": (b"\x08\x01\x12\x02\x13\x14", InvalidFile, "wire type 3 does not exist"),
     "git-lfs-pointer": (
         b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
@@ -102,11 +100,8 @@ def test_chunked_saved_model(tmp_path: Path) -> None:
     ("data", "message"),
     [
         (strings(b.field(8, b"boom"), 1 << 40), "627,776 elements, but the file stores only 1"),
-        (strings(b.field(8, b"boom"), 1 << 26), "67,108,864 elements, but the file stores only 1"),
         (orphan(b.string_tensor(WORDS, -5)), r"invalid shape of a tensor: \[-5\]"),
-        (orphan(b.string_tensor(WORDS, 11)), "11 elements, but the file stores 12"),
         (strings(b.field(4, b"\x01" * 12 + b"abc"), 12), "strings need 24 bytes, got 15"),
-        (strings(b.field(4, b"\x01" * 12), 40), "wanted 40 numbers, got only 12 bytes"),
         (
             strings(b.field(4, b"\xff\xff\xff\xff\x0f" + b"\x01" * 20), 12),
             "a string is longer than the whole list, which has 25 bytes",
@@ -156,12 +151,7 @@ def deep(levels: int) -> bytes:
     return b.node(b"n", b"PartitionedCall", f=value)
 
 
-TEN_MB = 10 << 20
 SECONDS = 60  # of the processor: most take one or two, and machines are shared
-
-
-def repeated(piece: bytes) -> bytes:
-    return piece * (TEN_MB // len(piece))
 
 
 def many(count: int, ids: Sequence[int], words: Callable[[int], Sequence[bytes]]) -> bytes:
@@ -196,13 +186,6 @@ def two_million_pieces() -> bytes:
     op = b"WordpieceTokenizeWithOffsets"
     pieces = b.node(b"pieces", op, b"x", b"hash_table", **unknown)
     return graph(keys, *b.table_nodes(WORDS)[1:], pieces)
-
-
-def fills_in_functions(count: int) -> bytes:
-    """Functions that nobody calls, each of which fills the table that it is given."""
-    fill = b.node(b"x", b"LookupTableImportV2", b"t", b"k", b"k")
-    functions = [b.function(b"f%d" % i, [b"t", b"k"], fill) for i in range(count)]
-    return graph(NOTHING, functions=functions)
 
 
 def long_chain(length: int, fills: int) -> bytes:
@@ -241,30 +224,11 @@ def inverse_at(first: int) -> bytes:
     return graph(*nodes, functions=[creator], tail=resource(b"lookup_table"))
 
 
-def object_path(length: int) -> bytes:
-    """Objects, each of which is a child of the one before."""
-    children = (b.number(1, i + 1) + b.field(2, b"child") for i in range(length))
-    path = b"".join(b.field(1, b.field(1, child)) for child in children)
-    return graph(b.node(b"n", b"Const"), tail=b.field(7, path))
-
-
-def with_ids(*ids: bytes) -> bytes:
-    """A table of the words with this tensor of ids."""
-    words = b.const(b"words", b.string_tensor(WORDS))
-    nodes = filled(b"hash_table", b"words", b"ids")
-    return graph(words, b.const(b"ids", b"".join(ids)), *nodes)
-
-
 # Some just below the limits, so that what is behind them runs; each was slow, large or fatal once.
 HOSTILE: dict[str, Callable[[], bytes]] = {
-    "strings that look like heads": lambda: strings(b"\x42\x02BB" * 2_500_000, 2_500_000),
     "every string different": lambda: orphan(
         b.string_tensor([b"%05x" % number for number in range(1_450_000)])
     ),
-    "scattered strings": lambda: strings(repeated(b"\x42\x00\x08\x07"), 12),
-    "small tables": lambda: b.saved_model(repeated(b.graph(*b.table_nodes(WORDS)))),
-    "packed integers": lambda: with_ids(packed_ints(10_000_000)),
-    "an object path without end": lambda: object_path(MAX_NODES),
     "deep nesting": lambda: graph(deep(2_000)),
     "strings just under the limit": lambda: strings(b"\x42\x01\xff" * 3_300_000, 3_300_000),
     "nodes just under the limit": lambda: b.saved_model(
@@ -275,9 +239,6 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     ),
     "ten million integers as keys": lambda: graph(
         b.const(b"k", packed_ints(10_000_000)), *filled(b"h", b"k", b"k")
-    ),
-    "five million unpacked integers": lambda: with_ids(
-        b.number(1, b.INT64), b.field(2, b.shape(5_000_000)), b"\x50\x01" * 5_000_000
     ),
     "a node of 2.6 million inputs": lambda: graph(
         NOTHING + b"\x1a\x02ab" * 2_600_000, *b.table_nodes(WORDS)
@@ -295,15 +256,12 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
         ),
     ),
     "objects just under the limit": lambda: graph(NOTHING, tail=b.field(7, b"\n\0" * MAX_NODES)),
-    "dimensions just under the limit": lambda: strings(b.field(8, b"x"), *[1] * MAX_RANK),
     "a string that repeats just under the limit": lambda: strings(
         b.field(8, b"x" * 1_000), MAX_REPEATED
     ),
     "one input 400,000 times": lambda: graph(
         *b.table_nodes(WORDS), b.node(b"p", b"Pack", *[b"x"] * MAX_NODES)
     ),
-    "a long string that repeats": lambda: strings(b.field(8, b"x" * 1_000_000), 65_536),
-    "functions that nobody calls": lambda: fills_in_functions(8_000),
     "fills at the end of a chain": lambda: long_chain(1_000, 1_000),
     "tables with equal ends": lambda: b.saved_model(
         many(2_000, [0, 1, 2], lambda i: [b"a", b"%05d" % i, b"z"])

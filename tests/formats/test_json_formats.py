@@ -48,20 +48,12 @@ def only(data: bytes, folder: Path, name: str = "file.json") -> Vocabulary:
 # What is JSON.
 
 
-@pytest.mark.parametrize("head", ["[PAD]\n[UNK]\n", "[\n]\n{\n", "[ 0.5\n0.25\n"])
-def test_words_that_look_like_json(head: str, tmp_path: Path) -> None:
-    """A bracket alone is no JSON: it may be the first entry of a text file."""
-    assert vocabtool.extract(written(tmp_path, head.encode())).tokens == head.split("\n")[:-1]
-
-
 DAMAGED: dict[str, tuple[bytes, str]] = {
     "cut off": (b'{"the": 0, "of', "not JSON: Unterminated string starting at \\(at byte 11\\)"),
     "behind other characters": (b'\xef\xbb\xbf{"\xe6\x97\xa5": 0 x}', "not JSON: Expecting ','"),
     "lines of JSON": (b'{"a": 1}\n{"b": 1}\n', "Extra data, more than one value: JSON Lines files"),
     "latin-1": (b'{"na\xefve": 0}', "JSON that is not UTF-8: save it as UTF-8 \\(at byte 4\\)"),
     "nested": (b"[" * 99_999 + b"1" + b"]" * 99_999, "needs about|nested too deeply"),
-    "nested objects": (b'{"a":' * 50_000 + b'"' + b"x" * 99_999 + b'"', "nested too deeply"),
-    "number": (b'{"a": ' + b"1" * 5000 + b"}", "invalid JSON: Exceeds the limit"),
     "lists": (b"[" + b"[]," * 400_000 + b"[]]", "needs about 114 MB of memory, which is 100 times"),
 }
 
@@ -153,10 +145,7 @@ def test_vocab_without_merges(tmp_path: Path) -> None:
         ([], "a list, wanted an object of entries and their ids"),
         ({}, "an empty object"),
         ({"a": 3, "b": 3}, "two keys have the value 3: these are not ids"),
-        ({"a": True}, "the id of 'a' is true or false, wanted a whole number from 0 to"),
         ({"a": 0, "b": -5}, "the id of 'b' is -5, wanted"),
-        ({"a": 2**70}, "the id of 'a' is 1,180,591,620,717,411,303,424, wanted"),
-        ({"a": {"b": 0}}, "the id of 'a' is an object, wanted"),
     ],
 )
 def test_no_vocab_json(document: object, why: str, tmp_path: Path) -> None:
@@ -168,10 +157,7 @@ def test_no_vocab_json(document: object, why: str, tmp_path: Path) -> None:
     "document",
     [
         {"model_max_length": 512},
-        {"version": 3},
-        {"maxLength": 128, "hiddenSize": 384},
         {"hidden_size": 768, "num_layers": 12, "heads": 4},
-        {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0},
     ],
 )
 def test_settings_are_no_vocabulary(document: dict[str, int], tmp_path: Path) -> None:
@@ -313,12 +299,8 @@ def test_no_path_is_opened(name: str, tmp_path: Path) -> None:
     [
         ({}, "an object, wanted a list"),
         ([1], "a whole number, wanted an object"),
-        ([{"weights": []}], "paths is null, wanted a list"),
-        ([{"paths": []}], "weights is null, wanted a list"),
-        ([{"paths": [], "weights": [1]}], "a whole number, wanted an object"),
         ([{"paths": [], "weights": [{"shape": []}]}], "without a name or a dtype"),
         ([{"paths": [], "weights": [weight("w", "string", -1)]}], "weight 'w': invalid shape"),
-        ([{"paths": [], "weights": [weight("w", "string", *[9] * 255)]}], "invalid shape"),
         ([{"paths": ["a"] * 10_001, "weights": []}], "more than 10,000 files"),
     ],
 )

@@ -218,14 +218,10 @@ def file(tmp_path: Path) -> Path:
     [
         ("[UNK]\na\nb", {}, ["a", "b"]),
         ("[UNK]\r\na\r\nb", {}, ["a", "b"]),  # written on Windows
-        ("a\nb", {}, ["a", "b"]),
-        ("[UNK]\na\n\n\n", {}, ["a"]),
         ("[UNK]\na\n\nb", {}, ["a", "", "b"]),
         ("\n[UNK]\na", {"mask_token": ""}, ["a"]),
-        ("[UNK]\n[UNK]\na", {"num_oov_indices": 2}, ["a"]),
         ("[UNK]\na", {"num_oov_indices": 10**6}, ["[UNK]", "a"]),
         ("[UNK]", {}, []),
-        ("", {}, []),
     ],
 )
 def test_lines(words: str, config: dict[str, Any], entries: list[str], file: Path) -> None:
@@ -253,7 +249,6 @@ def test_a_file_elsewhere_is_never_hidden(file: Path) -> None:
     [
         (b"{", "the configuration of 'config.json': not JSON"),
         (b"[]", "the configuration of 'config.json' is a list, wanted an object"),
-        (b"[" * 5_000, "nested too deeply|not JSON"),  # the limit differs between Pythons
         (b"[" * 200_000, "needs about 38 MB of memory, which is 200 times its size"),
         (described([lookup(vocabulary=[1])]).encode(), "entry 0 of the vocabulary of .* is a int"),
         (described([lookup(num_oov_indices=-1)]).encode(), "is -1, wanted 0 or more"),
@@ -339,17 +334,6 @@ def test_nested_deeply(file: Path) -> None:
     assert vocabulary.tokens == ["a"]
 
 
-def test_one_damaged_asset_is_a_warning(file: Path) -> None:
-    """The words of the other layers are still read."""
-    name = "assets/layers/string_lookup_1/vocabulary.txt"
-    config = ("config.json", described([lookup("one"), lookup("two")]))
-    archive(file, config, (ASSET, "[UNK]\nfine"), (name, "[UNK]\nwrong"))
-    model = vocabtool.inspect(rewritten(file, b"wrong", b"wrung"))
-    assert {v.name: v.entries() for v in model.vocabularies} == {"one": ["[UNK]", "fine"]}
-    assert len(model.warnings) == 1
-    assert model.warnings[0].startswith(f"the zip archive is damaged at {name}: Bad CRC-32")
-
-
 def test_a_bomb(file: Path) -> None:
     """A member of a gigabyte in a megabyte is not unpacked further than its bound."""
     zeros = zipfile.ZipInfo(ASSET)
@@ -395,15 +379,11 @@ CASES: dict[str, dict[str, Any]] = {
     "oov": {"oov_token": "<OOV>"},
     "oov that is a word": {"oov_token": "the"},
     "few words": {"num_words": 4, "oov_token": "<OOV>"},
-    "few words and no oov": {"num_words": 4},
-    "no words": {"num_words": 1, "oov_token": "<OOV>"},
     "case kept": {"lower": False},
     "no filters": {"filters": ""},
     "filters of a class": {"filters": "^]\\-a[é\0"},
-    "split at another": {"split": "-"},
     "split at several": {"split": "\\1 "},
     "characters": {"char_level": True, "oov_token": "?"},
-    "characters, case kept": {"char_level": True, "lower": False},
 }
 
 
@@ -474,19 +454,13 @@ def test_known_and_unknown(tmp_path: Path) -> None:
     ("config", "message"),
     [
         ({"word_index": "{"}, "not JSON: Expecting property name"),
-        ({"word_index": "[" * 99_999}, "needs about|nested too deeply"),
         ({"word_index": "[1]"}, "word_index is a list, wanted an object"),
         ({"word_index": {"the": -1}}, "word_index: the id of 'the' is -1"),
-        ({"word_index": {"the": 1 << 80}}, "word_index: the id of 'the' is 1,208"),
-        ({"word_index": {"the": 1.5}}, "word_index: the id of 'the' is a number"),
-        ({"word_index": {"\ud800": 1}}, "a lone surrogate is not a character"),
         ({"word_index": '{"\\ud800": 1}'}, "a lone surrogate is not a character"),
         (
             {"word_index": {}, "num_words": "5"},
             "num_words is a text, wanted null or a whole number",
         ),
-        ({"word_index": {}, "num_words": -5}, "num_words is a whole number, wanted null"),
-        ({"word_index": {}, "num_words": True}, "num_words is true or false"),
         ({"word_index": {}, "oov_token": 1}, "oov_token is a whole number, wanted a text"),
     ],
 )
@@ -499,10 +473,8 @@ def test_damaged(config: dict[str, Any], message: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"filters": None}, "filters is null, wanted a text"),
         ({"filters": ["ab"]}, "filters is a list, wanted a text"),
         ({"split": ""}, "split is empty, wanted a text to split at"),
-        ({"split": None}, "split is null, wanted a text to split at"),
         ({"split": "\ud800"}, "'split' has a lone surrogate"),
     ],
 )

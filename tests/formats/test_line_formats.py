@@ -52,10 +52,8 @@ def test_ranks_as_tiktoken_reads_them(tmp_path: Path) -> None:
     "data",
     [
         b"IQ== 0\nIg== 1\n= 2\n",
-        b"= 1\nIQ== 0\n",
         b"dGhl 3\nIGE= 0\n== 9",
         b"IQ== 0\r\nIg== 1\r\n\r\n",
-        b"IQ== 0\nIg== 1\n\n\n",
     ],
 )
 def test_empty_tokens_and_lines(tmp_path: Path, data: bytes) -> None:
@@ -73,9 +71,8 @@ def test_empty_tokens_and_lines(tmp_path: Path, data: bytes) -> None:
     [
         (b" 1", "line 9,001 has no token"),
         (b"I!== 1", "line 9,001: wanted base64, got 'I!==': "),
-        (b"Ig== x", "line 9,001 is b'x', wanted a whole number"),
-        (b"Ig== -1", "ranks from -1 to 9,001, wanted 0 to 4,294,967,295"),
         (b"Ig== 1 x", "9,003 spaces in 9,002 lines: wanted one in each line"),
+        (b"Ig== -1", "ranks from -1 to 9,001, wanted 0 to 4,294,967,295"),
         (b"Ig==", "line 9,001 has 1 columns, wanted at least 2"),
         (b"Ig== 17", "two tokens have rank 17"),
     ],
@@ -130,8 +127,6 @@ def test_word_list(tmp_path: Path) -> None:
     ("data", "unknown", "marker", "note"),
     [
         ("<unk>\n▁the\n▁of\n", 0, "▁", "<unk> is treated as the unknown entry because of its name"),
-        ("the\n<UNK>\n", 1, None, "<UNK> is treated as the unknown entry because of its name"),
-        ("the\n##s\n", None, "##", "the pieces seem to be marked with '##'"),
         ("class 0\nclass 1\nNew York\n", None, None, "3 lines contain spaces: phrases rather"),
         ("the\t5\nof\t4\nto\n", None, None, "2 lines contain tabs: columns are not split"),
         (
@@ -158,13 +153,9 @@ def test_what_lists_say(
     [
         (b"the\0of\n", "not text: byte 0x00 at 3"),
         (b"the\n\x1bof\n", "not text: byte 0x1b at 4"),
-        ("the\nof\n".encode("utf-16"), "not text: byte 0x00 at 3"),
         (b"#version: 0.2\nt h\nth e\n", "BPE merge rules: the words are in the vocab.json"),
-        (b'"vocab.txt#version: 0.2\nt h\nthe cat\n', "BPE merge rules"),
-        ("Ġ t\nh e</w>\nĠt he</w>\n".encode(), "BPE merge rules"),
         (b"#!/bin/sh\necho\n", "a script"),
         (b"<?xml version='1.0'?>\n", "XML"),
-        (b"\n<!DOCTYPE html>\n", "HTML"),
         (b"\xef\xbb\xbf{\n", "JSON or similar"),
         (b"[\n{}\n]", "a JSON list"),
         (b"x" * 70_000 + b"\nthe\n", "no line ends in its first 65,536 bytes"),
@@ -182,15 +173,10 @@ NUMBERED: dict[str, tuple[bytes, list[str], str]] = {
     "ids behind tabs": (b"New York\t1\r\nParis\t0", ["Paris", "New York"], "table"),
     "ids of pieces": (b"##s 2\n[UNK] 1\n[PAD] 0\n", ["[PAD]", "[UNK]", "##s"], "wordpiece"),
     "counts": (b"the 500\nof 400\nand 400\n", ["the", "of", "and"], "list"),
-    "from 1 on": (b"the 1\nof 2\n", ["the", "of"], "list"),
     "scores": ("▁the\t-3.25\n<s>\t0\n▁of\t-4\n".encode(), ["▁the", "<s>", "▁of"], "list"),
-    "one line": (b"Apollo 11\n", ["Apollo 11"], "list"),
     "the same word twice": (b"Apollo 11\nApollo 13\n", ["Apollo 11", "Apollo 13"], "list"),
-    "the same word by its numbers": (b"step 0\nstep 1\n", ["step 0", "step 1"], "list"),
     "ids behind a mark": (b"\xef\xbb\xbfthe 1\nof 0\n", ["of", "the"], "table"),
     "a line without": (b"the 0\nof\n", ["the 0", "of"], "list"),
-    "two in a line": (b"a b 0\nof\n", ["a b 0", "of"], "list"),
-    "no number": (b"the 0\nof x\n", ["the 0", "of x"], "list"),
 }
 
 
@@ -203,7 +189,7 @@ def test_a_word_and_a_number(tmp_path: Path, case: str) -> None:
     assert (vocabulary.first_id, vocabulary.ids) == (0, None)
     assert ("each line has a word and its id" in vocabulary.notes) == case.startswith("ids")
     counts = any("counts or scores" in note for note in vocabulary.notes)
-    assert counts == (case in ("counts", "from 1 on", "scores"))
+    assert counts == (case in ("counts", "scores"))
 
 
 def test_a_line_too_long_for_a_word(tmp_path: Path) -> None:
@@ -270,7 +256,20 @@ def tekken(version: str = "v13", **more: Any) -> dict[str, Any]:
     return {"config": config, "vocab": vocab, "special_tokens": special, **more}
 
 
-@pytest.mark.parametrize("version", ["v3", "v7", "v11", "v13", "v15"])
+def test_tekken_as_mistral_reads_it(tmp_path: Path) -> None:
+    """Id for id what mistral-common reads."""
+    library = pytest.importorskip(
+        "mistral_common.tokens.tokenizers.tekken", reason="the oracle is mistral-common itself"
+    )
+    for version in ("v3", "v13"):
+        vocabulary = only(tekken(version), tmp_path)
+        read = library.Tekkenizer.from_file(tmp_path / "file.json")
+        keep = library.SpecialTokenPolicy.KEEP
+        ids = range(read.n_words)
+        assert list(vocabulary.stored) == [read.id_to_byte_piece(i, keep) for i in ids]
+
+
+@pytest.mark.parametrize("version", ["v3", "v13"])
 def test_tekken(version: str, tmp_path: Path) -> None:
     """Special tokens, those that have no name yet, and as many others as the model has."""
     vocabulary = only(tekken(version), tmp_path)
@@ -317,7 +316,6 @@ def test_words_of_tekken(tmp_path: Path) -> None:
 MORE = [{"rank": number, "token_str": f"{number}"} for number in range(5, 31)]
 Change = tuple[str, int | str | slice, object]
 DAMAGED: dict[str, tuple[Change, str]] = {
-    "size": (("config", "default_vocab_size", None), "default_vocab_size is null, wanted a whole"),
     "a small size": (
         ("config", "default_vocab_size", 29),
         "_size is 29, wanted at least default_num_special_tokens, which is 30",
@@ -327,7 +325,6 @@ DAMAGED: dict[str, tuple[Change, str]] = {
     "no object": (("vocab", 3, 5), "vocab: item 3: token_bytes is missing"),
     "rank": (("vocab", 3, {"rank": 4, "token_bytes": "IQ=="}), "item 3 has rank '4', wanted 3"),
     "base64": (("vocab", 3, {"rank": 3, "token_bytes": "!"}), "item 3 is '!', wanted base64"),
-    "empty": (("vocab", 3, {"rank": 3, "token_bytes": ""}), "item 3 is empty, wanted base64"),
     "special": (("special_tokens", 1, {"rank": 1}), "_tokens: item 1: token_str is missing"),
     "twice": (("special_tokens", 1, {"rank": 1, "token_str": "<unk>"}), "special tokens are the"),
     "half": (("special_tokens", 1, {"rank": 1, "token_str": "\ud800"}), "a lone surrogate"),

@@ -7,8 +7,6 @@ the text that an attribute holds, it is asked.
 from __future__ import annotations
 
 import json
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -178,18 +176,6 @@ def test_nesting(tmp_path: Path) -> None:
     assert found.warnings == ("graphs nested more than 16 deep are not read",)
 
 
-def test_hostile_in_little_time(tmp_path: Path) -> None:
-    """Half a megabyte of small nodes, attributes or graphs take seconds, not minutes."""
-    small = field(4, b"LabelEncoder") + attribute(b"classes_strings", field(9, b"x"))
-    for part in (small, attribute(b"a", field(11, b"") * 9), attribute(b"t")):
-        one = field(1, part)
-        path = written(tmp_path, b"\x08\x08" + field(7, one * (500_000 // len(one))))
-        began = time.process_time()
-        with suppress(UnsupportedFormat):
-            vocabtool.inspect(path)
-        assert time.process_time() - began < 10
-
-
 OPERATORS: list[tuple[str, dict[str, Any], bool, Unknown | None]] = [
     ("LabelEncoder", {"classes_strings": WORDS}, False, Unknown(-1)),
     (
@@ -202,7 +188,6 @@ OPERATORS: list[tuple[str, dict[str, Any], bool, Unknown | None]] = [
         {"cats_strings": WORDS, "cats_int64s": IDS, "default_int64": 42},
         *(True, Unknown(42)),
     ),
-    ("DictVectorizer", {"string_vocabulary": WORDS}, False, None),
     ("OneHotEncoder", {"cats_strings": WORDS}, False, None),
 ]
 
@@ -316,11 +301,8 @@ def test_sentencepiece(tmp_path: Path, op: str) -> None:
     ("op", "attributes", "why"),
     [
         ("BertTokenizer", {}, "the attribute vocab_file with the words is missing"),
-        ("GPT2Tokenizer", {"vocab": "v"}, "not JSON: Expecting value (at byte 0)"),
         ("GPT2Tokenizer", {"vocab": '["a"]'}, "model.vocab is a list, wanted an object"),
         ("CLIPTokenizer", {"vocab": '{"a": 0}', "added_token": "x"}, "line 1 is b'x', wanted"),
-        ("CLIPTokenizer", {"vocab": '{"a": 0}', "added_token": "x=-1"}, "added_tokens: item 0,"),
-        ("WordpieceTokenizer", {"vocab": '{"a": -4}'}, "model.vocab: the id of 'a' is -4, wanted"),
         ("HfJsonTokenizer", {"tokenizer_vocab": "[]"}, "tokenizer_vocab is not a tokenizer.json:"),
         ("SentencepieceTokenizer", {"model": "xx"}, "not a SentencePiece model: it does not"),
     ],

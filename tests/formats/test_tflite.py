@@ -131,9 +131,7 @@ def test_string_tensors(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (np.array([-1, 4, 4], "<i4").tobytes(), "-1 strings do not fit in a buffer of 12 bytes"),
-        (np.array([9, 4, 4], "<i4").tobytes(), "9 strings do not fit in a buffer of 12 bytes"),
         (np.array([1, 12, 13], "<i4").tobytes(), "from 12 to 13; wanted .* between 12 and 12"),
-        (np.array([1, 4, 12], "<i4").tobytes(), "from 4 to 12; wanted .* between 12 and 12"),
         (np.array([2, 16, 12, 16], "<i4").tobytes(), "ascending offsets between 16 and 16"),
     ],
 )
@@ -194,6 +192,13 @@ def test_packed_files(tmp_path: Path) -> None:
     assert (passed.name, passed.size) == ("photo.png", 0)
     assert passed.why == "an appended file that is not a word list: not text: byte 0x1a at 6"
     assert found.warnings == ()
+
+
+def test_hostile_packed_files(tmp_path: Path) -> None:
+    """A name that leads out of the archive, or a bomb, is a warning; the model itself is read."""
+    for files in ({"../evil": b"cat\n"}, {"zeros": bytes(100 << 20)}):
+        found = vocabtool.inspect(write(tmp_path, MODEL + packed(files)))
+        assert ([v.name for v in found.vocabularies], len(found.warnings)) == (["words"], 1)
 
 
 # Tokenizers.
@@ -282,7 +287,6 @@ def flex(*values: Any) -> bytes:
 @pytest.mark.parametrize(
     ("name", "options", "why"),
     [
-        ("FlexSentencepieceOp", b"", "an empty FlexBuffer, wanted a vector"),
         ("FlexSentencepieceOp", b"\1\2\3\4", "a FlexBuffer that ends 02 03 04, wanted a vector"),
         (
             "FlexSentencepieceOp",
