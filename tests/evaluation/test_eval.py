@@ -304,11 +304,6 @@ def test_intervals() -> None:
     assert (found.low, found.high) == pytest.approx((0.5, 0.5), abs=0.002)
     (only,) = intervals(np.empty((0, 1)))
     assert all(map(math.isnan, (only.mean, only.low, only.high)))
-    for level in (0.0, 1.0, -1.0):
-        with pytest.raises(ValueError, match="between 0 and 1"):
-            intervals(np.zeros((1, 1)), level=level)
-    (flat,) = intervals(np.full((20, 1), 0.25))
-    assert (flat.mean, flat.low, flat.high) == (0.25, 0.25, 0.25)
 
 
 # Pages.

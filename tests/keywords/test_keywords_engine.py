@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -210,40 +206,6 @@ def test_documents_are_counted(reader: TantivyReader) -> None:
     assert nearest("at", {"it": 1}, 9) == []
     colours = {"clour": 1, "color": 2, "cooolur": 3, "colonel": 1}
     assert nearest("colour", colours, 9) == ["color", "clour", "cooolur"]
-
-
-# Commits ten documents at a time and says so, until it is killed.
-COMMITTING = """
-import sys
-from pathlib import Path
-from vocabtool.keywords.cutter import Cutter
-from vocabtool.keywords.tantivy_index import TantivyWriter
-cutter, writer = Cutter("none"), TantivyWriter(Path(sys.argv[1]), memory=15_000_000)
-for start in range(0, 100_000, 10):
-    rows = range(start, start + 10)
-    writer.add(rows, [f"id{row}" for row in rows], cutter.terms(["fox"] * 10))
-    writer.commit()
-    print(start + 10, flush=True)
-"""
-
-
-@pytest.mark.parametrize("commits", [1, 4, 9])
-def test_a_killed_writer_leaves_its_last_commit(tmp_path: Path, commits: int) -> None:
-    """What was acknowledged is there, no commit is there in part, and the lock is free."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", COMMITTING, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    with process:
-        acknowledged = [int(process.stdout.readline()) for _ in range(commits)][-1]
-        os.kill(process.pid, signal.SIGKILL)
-    found = TantivyReader(tmp_path).documents
-    assert found >= acknowledged
-    assert found % 10 == 0
-    writer = TantivyWriter(tmp_path, memory=MEMORY)
-    writer.remove_from(acknowledged)
-    writer.commit()
-    assert TantivyReader(tmp_path).documents == acknowledged
 
 
 def test_hostile_terms_are_indexed(tmp_path: Path) -> None:

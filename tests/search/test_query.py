@@ -156,21 +156,3 @@ def test_models_of_pieces_have_no_m_and_a_smaller_a() -> None:
     assert any("pieces" in note for note in hits.notes)
     coarse = search(SmallCorpus(docs, Pieces(6)), "love SKU-48007-H", east)
     assert {hit.tier for hit in coarse} == {0}
-
-
-@pytest.mark.parametrize("phrases", ["required", "preferred"])
-@pytest.mark.parametrize(
-    "text",
-    [
-        "the quick-brown fox and parseHttpHeader",
-        '"to be or the" love SKU-48007-H foo_bar C++',
-        '"the who" OR "be it" OR fox',
-        "the",
-    ],
-)
-def test_frequencies_of_all_terms_are_read_at_once(text: str, phrases: Any) -> None:
-    """A store behind a network needs no other round trip for them."""
-    query = parsed(text, KNOWN, "the quick-brown fox", phrases=phrases)
-    clauses = (*query.should, *query.codes, *query.unstemmed, *query.required)
-    assert clauses
-    assert {term for clause in clauses for term in clause.terms} <= query.frequencies.keys()

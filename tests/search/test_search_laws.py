@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from random import Random
 from typing import Any, get_args
 
 import numpy as np
@@ -20,7 +19,6 @@ from vocabtool.keywords.bm25 import Term, idf
 from vocabtool.search.fusion import best_places, shared_ranks
 from vocabtool.search.query import parse_query
 from vocabtool.search.search import search
-from vocabtool.system.ranking import RankedRows
 
 FUSED: tuple[Fusion, ...] = ("coverage", "convex", "rrf", "unknown-only")
 CODES = ("ABC-12", "x1y2z3", "SKU-48007-H")
@@ -254,26 +252,3 @@ def test_the_order_is_that_of_sorting_all_by_all(
     )
     places = sorted(range(len(ids)), key=lambda at: (-tiers[at], -scores[at], ids[at]))
     assert [ids[at] for at in found[0]] == [ids[at] for at in places[:k]]
-
-
-SCORES = st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), max_size=12)
-
-
-def listed(ranked: RankedRows) -> list[tuple[int, float]]:
-    return list(zip(ranked.rows.tolist(), ranked.scores.tolist(), strict=True))
-
-
-@given(SCORES, st.integers(0, 14), st.randoms(use_true_random=False))
-def test_what_is_nearly_in_order_is_put_in_the_same_order(
-    scores: list[float], limit: int, random: Random
-) -> None:
-    """Best first, equal scores by row: as Python sorts pairs."""
-    wanted = sorted(enumerate(scores), key=lambda pair: (-pair[1], pair[0]))
-    rows, numbers = np.arange(len(scores)), np.array(scores, np.float32)
-    assert listed(RankedRows.of_ascending(rows, numbers, limit)) == wanted[:limit]
-    mixed = list(wanted)
-    random.shuffle(mixed)
-    places = np.array([row for row, _ in mixed], np.int64)
-    assert listed(RankedRows.of(places, numbers[places], limit)) == wanted[:limit]
-    falling = np.array([row for row, _ in sorted(mixed, key=lambda pair: -pair[1])], np.int64)
-    assert listed(RankedRows.of_falling(falling, numbers[falling], limit)) == wanted[:limit]

@@ -47,7 +47,6 @@ RECALL_DEPTH: Final = 100
 RELEVANT: Final = 1
 
 RESAMPLES: Final = 10_000
-LEVEL: Final = 0.95
 MAX_DRAWN: Final = 4_000_000  # queries drawn at a time: about 100 MB
 
 MAX_LINE: Final = 1 << 20  # bytes
@@ -105,21 +104,15 @@ class Interval:
 
 
 def intervals(
-    differences: NDArray[np.float64],
-    *,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-    level: float = LEVEL,
+    differences: NDArray[np.float64], *, seed: int = 0, resamples: int = RESAMPLES
 ) -> list[Interval]:
-    """Return the mean of each column with its confidence interval, by the paired bootstrap.
+    """Return the mean of each column with its 95 % confidence interval, by the paired bootstrap.
 
     ``differences``: shape (queries, columns). Without queries, every figure is NaN.
 
     Sources: Efron, Tibshirani: An Introduction to the Bootstrap, 1993, chapter 13; Sakai:
     Evaluating Evaluation Metrics based on the Bootstrap, SIGIR 2006.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"the confidence level must be between 0 and 1, got {level}")
     queries = len(differences)
     if not queries:
         return [Interval(*[float("nan")] * 3)] * differences.shape[1]
@@ -132,8 +125,7 @@ def intervals(
         drawn += np.arange(rows)[:, None] * queries
         counts = np.bincount(drawn.ravel(), minlength=rows * queries).reshape(rows, queries)
         parts.append(counts @ differences / queries)
-    tail = 50 * (1 - level)
-    low, high = np.percentile(np.concatenate(parts), [tail, 100 - tail], axis=0)
+    low, high = np.percentile(np.concatenate(parts), [2.5, 97.5], axis=0)
     rows_of_three = zip(differences.mean(axis=0), low, high, strict=True)
     return [Interval(*map(float, row)) for row in rows_of_three]
 

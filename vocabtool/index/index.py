@@ -694,8 +694,6 @@ class Index:
         snapshot = self._snapshot
         if isinstance(texts, str):
             raise ValueError("texts must be a list of texts, got one text; use search() for it")
-        if vectors is not None and len(vectors) != len(texts):
-            raise ValueError(f"got {len(vectors):,} vectors for {len(texts):,} texts")
         arrangement = Arrangement.of(sort, facets, 0, group_by)
         more = {"k": k, "where": where, "explain": explain}
         return self._search(snapshot, texts, vectors, threads, settings, arrangement, **more)
