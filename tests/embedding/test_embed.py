@@ -124,7 +124,6 @@ def test_a_shard_that_is_missing_is_made_again(corpus: Path, out: Path) -> None:
 
 
 CHANGES: Final[list[tuple[dict[str, Any], str]]] = [
-    ({"model": vocabtool.open_encoder(encode, fingerprint="b" * 64)}, "the model"),
     ({"shard_rows": 500}, "--shard-rows: was 1000, is 500"),
     ({"batch_size": 7}, "--batch-size: was 256, is 7"),
     ({"keep": ["title"]}, "--keep: was nothing, is title"),

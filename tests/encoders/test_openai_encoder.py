@@ -143,15 +143,6 @@ def test_faults_that_stay(server: Server) -> None:
     assert opened(server, retries=0).encode(["one"]).tolist() == [[3, 1, 1]]
 
 
-def embedding(value: Any) -> Fault:
-    """The vector of the second text is another."""
-
-    def change(data: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [data[0], {**data[1], "embedding": value}]
-
-    return rows(change)
-
-
 def index(value: Any) -> Fault:
     """The index of the second vector is another."""
     return rows(lambda data: [data[0], {**data[1], "index": value}])
@@ -163,15 +154,10 @@ def longer(data: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 WRONG: dict[str, tuple[Fault, str]] = {
     "one number more": (rows(longer), r"shape \(2, 3\), got \(2, 4\)"),
-    "unequal lengths": (embedding([1.0]), "not an array of numbers"),
-    "null": (embedding([1.0, None, 2.0]), "expected numbers"),
-    "too large": (embedding([1.0, 1e39, 2.0]), "row 1 contains"),
-    "one vector less": (rows(lambda data: data[:1]), "wanted 2 vectors in `data`, got 1"),
     "an error": (body(b'{"error": "out of memory"}'), "wanted 2 vectors.*out of memory"),
     "index twice": (index(0), "`index` from 0 to 1"),
     "index true": (index(True), "`index` from 0 to 1"),
     "another model": (fields(model="other"), "it was 'numbers' and is now 'other'"),
-    "no name": (fields(model=["x"]), "wanted the name of a model"),
     "a long name": (fields(model="x" * 257), "at most 256 characters"),
     "too many bytes": (body(b" " * 70_000), "2 texts has more than 67,872 bytes"),
     "a bomb": (
@@ -368,9 +354,7 @@ def test_a_variable_without_a_key(server: Server) -> None:
 ADDRESSES = {
     "no URL": "numbers",
     "no model": "@http://localhost",
-    "no scheme": "numbers@localhost:8000",
     "no port": "numbers@http://localhost:x/v1",
-    "a blank": "numbers@http://localhost/v1 ",
     "a surrogate": "num\udcffbers@http://localhost/v1",
     "a user": f"numbers@https://me:{KEY}@localhost/v1",
     "two URLs": f"numbers@https://me:{KEY}@http://localhost/v1",

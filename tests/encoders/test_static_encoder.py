@@ -63,14 +63,6 @@ def textbook(kind: str, *, sample: list[str], texts: list[str]) -> NDArray[np.fl
     return unit
 
 
-@pytest.mark.parametrize("kind", ["none", "idf"])
-def test_textbook(vectors: Path, kind: str) -> None:
-    """Each weighting is the formula's to 1e-6."""
-    encoder = opened(vectors, weights=kind).fit(SAMPLE)
-    wanted = textbook(kind, sample=SAMPLE, texts=TEXTS)
-    np.testing.assert_allclose(encoder.encode(TEXTS), wanted, rtol=0, atol=1e-6)
-
-
 def test_gensim_reads_the_same(tmp_path: Path) -> None:
     """A file in word2vec's format: the mean that gensim makes of it without weights."""
     gensim = pytest.importorskip("gensim.models", reason="gensim is not installed")
