@@ -127,21 +127,6 @@ def test_a_killed_run_goes_on(
     record_property("documents_done_twice", redone)
 
 
-def test_killed_again_and_again(runs: Runs) -> None:
-    """Many kills of one run, each after one to three shards more: it comes to its end."""
-    out = runs.folder / "out-again"
-    runs.forget()
-    generator = random.Random(5)
-    kills = done = 0
-    while killed_after(runs, runs.start(out), done + generator.randint(SHARD, 3 * SHARD)):
-        kills += 1
-        done = runs.encoded().total()
-        assert kills <= 2 * DOCUMENTS // SHARD
-    assert kills > 3
-    assert files_of(out) == runs.wanted
-    assert sum(count - 1 for count in runs.encoded().values()) <= kills * SHARD
-
-
 def test_an_interrupted_run_goes_on(runs: Runs) -> None:
     """Control-C leaves no half of a shard."""
     out = runs.folder / "out-interrupted"
