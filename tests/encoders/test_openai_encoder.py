@@ -284,8 +284,8 @@ def test_runs_that_end_early_go_on(tmp_path: Path) -> None:
                 embed(corpus, encoder, out, **asked)
     assert committed() == 2
     with server_of.serve(port=server.server_port, seconds=0.1) as later:
-        command = [sys.executable, "-m", "vocabtool", "embed", corpus, "--model", later.model]
-        command += ["-o", out, "--shard-rows", "100", "--batch-size", "5", "--quiet"]
+        command = [sys.executable, "-m", "vocabtool", "embed", str(corpus), "--model", later.model]
+        command += ["-o", str(out), "--shard-rows", "100", "--batch-size", "5", "--quiet"]
         with subprocess.Popen(command, cwd=ROOT) as process:
             while committed() < 4:
                 assert process.poll() is None
