@@ -264,9 +264,10 @@ class OovReport:
         )
 
     def _repr_html_(self) -> str:
-        from vocabtool.reports.oov import oov_html
+        from vocabtool.reports.oov import oov_report
+        from vocabtool.reports.report import render_summary
 
-        return oov_html(self)
+        return render_summary(oov_report(self))
 
     @property
     def token_rate(self) -> float:
