@@ -251,11 +251,9 @@ class Diff:
         )
 
     def _repr_html_(self) -> str:
-        from vocabtool.reports.comparison import diff_report
-        from vocabtool.reports.report import render_summary, short_names
+        from vocabtool.reports.comparison import diff_html
 
-        a, b = short_names(self.a.label, self.b.label)
-        return render_summary(replace(diff_report(self), title=f"A: {a}, B: {b}"))
+        return diff_html(self)
 
     @property
     def by_text(self) -> bool:

@@ -264,10 +264,9 @@ class OovReport:
         )
 
     def _repr_html_(self) -> str:
-        from vocabtool.reports.oov import oov_report
-        from vocabtool.reports.report import render_summary
+        from vocabtool.reports.oov import oov_html
 
-        return render_summary(oov_report(self))
+        return oov_html(self)
 
     @property
     def token_rate(self) -> float:

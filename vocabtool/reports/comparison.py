@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -28,6 +29,7 @@ from vocabtool.reports.report import (
     counts,
     facts,
     format_of,
+    render_summary,
     save,
     short_names,
 )
@@ -85,6 +87,11 @@ def diff_report(comparison: Diff, most: int | None = None, only: Only | None = N
         lists={part: partial(_entries, comparison, part, most) for part in PARTS},
         rows=[Rows(tuple(ROW), partial(_chunks, comparison, parts, most), tuple(ROW.values()))],
     )
+
+
+def diff_html(comparison: Diff) -> str:
+    a, b = short_names(comparison.a.label, comparison.b.label)
+    return render_summary(replace(diff_report(comparison), title=f"A: {a}, B: {b}"))
 
 
 # For programs.

@@ -37,6 +37,7 @@ from vocabtool.reports.report import (
     counts,
     facts,
     percent,
+    render_summary,
     save,
     short,
     short_names,
@@ -96,6 +97,11 @@ def oov_report(report: OovReport) -> Report:
         data=partial(_data, report),
         rows=[Rows(names, partial(_chunks, report, names), tuple(TYPES[name] for name in names))],
     )
+
+
+def oov_html(report: OovReport) -> str:
+    """Return a short report for notebooks: the rates, and the most frequent unknown words."""
+    return render_summary(oov_report(report))
 
 
 # For programs.
