@@ -133,23 +133,16 @@ KINDS: dict[str, list[Any]] = {
 
 def comparisons() -> list[dict[str, Any]]:
     """Every operator with values of the type of each field."""
-    made = []
+    made: list[dict[str, Any]] = []
     for name, values in KINDS.items():
+        field, lists = f"meta.{name}", [*([value] for value in values), values]
         for value in values:
             ordered = name in ("n", "day", "gone") and not isinstance(value, bool) and value != "x"
             operators = ["==", "!=", *(("<", "<=", ">", ">=") if ordered else ())]
-            made += [{"operator": each, "value": value} for each in operators]
-            made += [{"operator": each, "value": [value]} for each in ("in", "not in")]
-            made[-len(operators) - 2 :] = [
-                {"field": f"meta.{name}", **each} for each in made[-len(operators) - 2 :]
-            ]
-        made += [
-            {"field": f"meta.{name}", "operator": op, "value": values} for op in ("in", "not in")
-        ]
-        made += [
-            {"field": name.partition(".")[0], "operator": op, "value": []}
-            for op in ("in", "not in")
-        ]
+            made += [{"field": field, "operator": each, "value": value} for each in operators]
+        for operator in ("in", "not in"):
+            made += [{"field": field, "operator": operator, "value": each} for each in lists]
+            made.append({"field": name.partition(".")[0], "operator": operator, "value": []})
     return made
 
 

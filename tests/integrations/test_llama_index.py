@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import pickle
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -450,10 +448,3 @@ def test_inside_a_vector_store_index(tmp_path: Path) -> None:
     found = asyncio.run(again.as_retriever(similarity_top_k=9).aretrieve("birch bark"))
     assert found[0].node.get_content() == "birch bark"
     assert {each.node.get_content() for each in found} == {texts[0], texts[2], texts[3]}
-
-
-def test_nothing_of_llama_index_is_imported_before_use() -> None:
-    code = "import sys, vocabtool.integrations, vocabtool.cli.main; from vocabtool import Index; "
-    code += "print([name for name in sys.modules if name.startswith('llama_index')])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

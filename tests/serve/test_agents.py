@@ -165,15 +165,8 @@ def test_tools_are_described(agent: Agent) -> None:
         for argument in each.input_schema["properties"].values():
             assert argument["description"]
         assert each.output_schema["type"] == "object"
-    schema = tools["search"].input_schema
-    assert schema["required"] == ["query"]
-    assert schema["properties"]["k"] | {"title": "", "description": ""} == {
-        **{"type": "integer", "minimum": 1, "maximum": 50, "default": 10},
-        **{"title": "", "description": ""},
-    }
-    assert "coverage" in schema["properties"]["fusion"]["enum"]
-    assert agent.client.instructions is not None
-    assert "list_indexes" in agent.client.instructions
+    assert tools["search"].input_schema["required"] == ["query"]
+    assert "list_indexes" in (agent.client.instructions or "")
 
 
 @pytest.mark.parametrize(
@@ -273,9 +266,7 @@ def test_unknown_words(agent: Agent) -> None:
     ]
     assert found["words"][0]["pieces"] == ["ant", "##elo", "##pe", "##s"]
     many = " ".join(f"xyzzy{number}q" for number in range(MAX_WORDS + 7))
-    asked = {"text": many, "index": "notes"}
-    assert len(agent.result("unknown_words", **asked)["words"]) == MAX_WORDS
-    assert agent.result("unknown_words", text="power", index="notes")["words"] == []
+    assert len(agent.result("unknown_words", text=many, index="notes")["words"]) == MAX_WORDS
 
 
 def test_list_indexes(agent: Agent) -> None:

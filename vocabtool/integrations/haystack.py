@@ -157,19 +157,13 @@ class VocabtoolDocumentStore:
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
     ) -> int:
-        """Write documents in one commit; return the number of documents that were written.
-
-        The ``score`` of a document is not stored.
+        """Write documents in one commit, without their ``score``; return the number written.
 
         ``policy``: what to do if a document exists. ``NONE`` means the same as ``FAIL``.
 
-        Raises the errors of :meth:`Writer.add` and:
-
-        - ``ValueError`` if an item is not a document, has a blob or a sparse embedding, or has an
-          embedding of a wrong length.
-        - :class:`VocabtoolError` if a ``meta`` is not JSON.
-        - ``DuplicateDocumentError`` if the policy is ``FAIL``, and a document exists or is given
-          twice.
+        Raises the errors of :meth:`Writer.add`, ``ValueError`` for a document that an index cannot
+        store, :class:`VocabtoolError` if a ``meta`` is not JSON, and ``DuplicateDocumentError`` if
+        the policy is ``FAIL``, and a document exists or is given twice.
         """
         if not isinstance(documents, list):
             raise ValueError(f"documents: wanted a list, got {type(documents).__name__}")

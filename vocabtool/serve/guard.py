@@ -321,13 +321,10 @@ def check_condition(where: str) -> None:
                 left += conditions
             case Test() as test:
                 tests, values = tests + 1, values + len(test.values)
-                for count, most, what in (
-                    (tests, MAX_WHERE_TESTS, "tests"),
-                    (values, MAX_WHERE_VALUES, "values"),
-                ):
-                    if count > most:
-                        message = f"where: a request can have at most {most:,} {what}"
-                        raise InvalidCondition(message, where, test.position)
+                if tests > MAX_WHERE_TESTS or values > MAX_WHERE_VALUES:
+                    most = f"{MAX_WHERE_TESTS:,} tests and {MAX_WHERE_VALUES:,} values"
+                    message = f"where: a request can have at most {most}"
+                    raise InvalidCondition(message, where, test.position)
 
 
 # Keys.
