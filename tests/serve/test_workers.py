@@ -95,22 +95,30 @@ def refuses(served: Served) -> bool:
         return True
 
 
-@pytest.mark.parametrize("options", [(), ("--force",)])
-def test_new_commits(
-    served: Served, folder: Path, tmp_path: Path, options: tuple[str, ...]
-) -> None:
-    """What the command line adds, or puts in place, is found within two seconds."""
-    documents, vectors = tmp_path / "more.jsonl", tmp_path / "vectors.npy"
+def test_new_commits(served: Served, folder: Path, tmp_path: Path) -> None:
+    """What the command line adds is found within two seconds, without a restart."""
+    documents = tmp_path / "more.jsonl"
+    documents.write_text(json.dumps({"id": "new", "text": "zebra"}) + "\n")
+    assert ids_of(served, "zebra") == []
+    vectors = tmp_path / "vectors.npy"
+    np.save(vectors, vector(1)[None])
+    done = run("index", documents, "-o", folder, "--id-field", "id", "--vectors", vectors)
+    assert done.returncode == 0, done.stderr
+    assert until(lambda: all(ids_of(served, "zebra") == ["new"] for _ in range(8)), 10) < 2
+
+
+def test_replaced_index(served: Served, folder: Path, tmp_path: Path) -> None:
+    """An index that ``--force`` put in its place is opened, and the facts are those of it."""
+    documents, vectors = tmp_path / "other.jsonl", tmp_path / "vectors.npy"
     documents.write_text(json.dumps({"id": "new", "text": "zebra"}) + "\n")
     np.save(vectors, vector(1)[None])
-    assert ids_of(served, "zebra") == []
-    given = ("--id-field", "id", "--vectors", vectors, *options)
+    given = ("--id-field", "id", "--vectors", vectors, "--force")
     done = run("index", documents, "-o", folder, *given)
     assert done.returncode == 0, done.stderr
     assert until(lambda: all(ids_of(served, "zebra") == ["new"] for _ in range(8)), 10) < 2
-    assert (ids_of(served, "amber") == []) is bool(options)
-    facts = served.client.get("/v1/indexes/index").json()
-    assert (facts["documents"], facts["status"]) == (1 if options else 11, "ready")
+    assert ids_of(served, "amber") == []
+    found = served.client.get("/v1/indexes/index").json()
+    assert (found["documents"], found["status"]) == (1, "ready")
 
 
 def test_removed_index(served: Served, folder: Path) -> None:
