@@ -279,18 +279,15 @@ def fold_entries(entries: pa.LargeBinaryArray, folds: Collection[Fold]) -> pa.La
     texts = entries.view(pa.large_string())
     wide = np.flatnonzero(~booleans(pc.string_is_ascii(texts)))
     forms = pc.ascii_lower(texts).view(pa.large_binary()) if "case" in folds else entries
-    folded = (_fold_entry(entry, folds) for entry in take(entries, wide).to_pylist())
+    folded: list[bytes] = take(entries, wide).to_pylist()
+    for at, entry in enumerate(folded):
+        if is_utf8(entry):
+            text = entry.decode()
+            if "nfkc" in folds:
+                text = unicodedata.normalize("NFKC", text)
+            if "case" in folds:
+                text = text.casefold()
+            if "nfkc" in folds:  # casing may decompose
+                text = unicodedata.normalize("NFKC", text)
+            folded[at] = text.encode()
     return _replace(forms, wide, arrow(ByteStrings.of(folded)))
-
-
-def _fold_entry(entry: bytes, folds: Collection[Fold]) -> bytes:
-    if not is_utf8(entry):
-        return entry
-    text = entry.decode()
-    if "nfkc" in folds:
-        text = unicodedata.normalize("NFKC", text)
-    if "case" in folds:
-        text = text.casefold()
-        if "nfkc" in folds:
-            text = unicodedata.normalize("NFKC", text)
-    return text.encode()
