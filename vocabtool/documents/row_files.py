@@ -229,16 +229,6 @@ OPEN: Final = "a quote is never closed: the rest of the file would be one row"
 
 def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch]:
     """Read each row as a document. A row that is too long always raises :class:`InvalidFile`."""
-    names, rest = _header(file, delimiter)
-    rows = _Rows(names, delimiter, request)
-    rest = rest or file.read(request.size)
-    if rest.strip(b"\r\n") or (rest := file.read(request.size)):
-        # Start with an empty line; otherwise Arrow would drop a BOM at the start of a value.
-        with closing(ArrowStream(b"\n" + rest, file, rows.appended)) as stream:
-            yield from rows.batches(stream)
-
-
-def _header(file: Readable, delimiter: str) -> tuple[list[str], bytes]:
     head = read_up_to(file, MAX_HEADER_BYTES)
     refuse_utf16(head)
     head = head.removeprefix(BOM).lstrip(b"\r\n")
@@ -249,7 +239,13 @@ def _header(file: Readable, delimiter: str) -> tuple[list[str], bytes]:
         raise InvalidFile(f"invalid header row: {error}") from error
     if row is None:
         raise InvalidFile("the file is empty (expected a header row)")
-    return [decode(name.encode("latin-1")) for name in row], head[lines.tell() :]
+    names, rest = [decode(name.encode("latin-1")) for name in row], head[lines.tell() :]
+    rows = _Rows(names, delimiter, request)
+    rest = rest or file.read(request.size)
+    if rest.strip(b"\r\n") or (rest := file.read(request.size)):
+        # Start with an empty line; otherwise Arrow would drop a BOM at the start of a value.
+        with closing(ArrowStream(b"\n" + rest, file, rows.appended)) as stream:
+            yield from rows.batches(stream)
 
 
 class _Rows:
