@@ -231,6 +231,7 @@ MALFORMED: dict[str, tuple[bytes, dict[int, Value], str]] = {
         r"two pieces have id 7: b'a' and b'b'",
     ),
     "suffix root outside": (WORDPIECE_OP, {**WORDPIECE, 3: 1 << 20}, r"a trie of 2,560 units has"),
+    "no trie": (WORDPIECE_OP, {**WORDPIECE, 0: []}, r"a trie has 0 units; wanted 1 to 67,108,864"),
     "long indicator": (WORDPIECE_OP, {**WORDPIECE, 5: b"#" * 257}, r"the suffix indicator has 257"),
     "no indicator": (
         WORDPIECE_OP,
@@ -238,6 +239,16 @@ MALFORMED: dict[str, tuple[bytes, dict[int, Value], str]] = {
         r"field 5 is missing, wanted a string \(at byte \d+\)",
     ),
     "negative unknown id": (WORDPIECE_OP, {**WORDPIECE, 7: -1}, r"the unknown piece has id -1,"),
+    "unknown word outside": (
+        WORDPIECE_OP,
+        {**WORDPIECE, 7: 2, 12: [b"a", b"b"], 13: b"\0\0"},
+        r"the unknown piece has id 2, wanted 0 to 1",
+    ),
+    "too few marks": (
+        WORDPIECE_OP,
+        {**WORDPIECE, 12: [b"a", b"b"], 13: b"\0"},
+        r"2 words, but 1 suffix flags",
+    ),
     "long suffixes": (
         WORDPIECE_OP,
         {**WORDPIECE, 0: [0], 5: b"#" * 256, 12: [b""] * 100, 13: b"\1" * 100},

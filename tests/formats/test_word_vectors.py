@@ -246,6 +246,8 @@ UNSUPPORTED: dict[str, tuple[Callable[[], bytes], str]] = {
         "vectors.npy is compressed",
     ),
     "pickled words": (lambda: npz(words=OBJECTS, vectors=MATRIX), "of Python objects is a pickle"),
+    "names": (lambda: npz(a=MATRIX), "without the arrays"),
+    "2d": (lambda: npz(words=MATRIX, vectors=MATRIX), "wanted text in one dimension"),
     "integers": (lambda: npz(words=TEXTS, vectors=np.arange(5)), "wanted two-dimensional floats"),
     "nested": (lambda: npy("(" * 9000), "neither numbers nor text"),
 }
@@ -257,6 +259,8 @@ DAMAGED: dict[str, tuple[Callable[[], bytes], str]] = {
     "cut": (lambda: npy(HEAD), "needs 60 bytes, got 0"),
     "huge": (lambda: npy(HEAD.replace("5, 3", f"{10**17}, 9")), "needs 3,600,0"),
     "type": (lambda: npy(HEAD.replace("<f4", "<f5")), "invalid type b'<f5'"),
+    "version": (lambda: b"\x93NUMPY\x09\x00", "not a NumPy array"),
+    "head": (lambda: b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "wanted at most"),
 }
 
 
