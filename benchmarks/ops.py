@@ -39,7 +39,7 @@ def ops_of(model: Path) -> set[str] | None:
     met: set[str] = set()
     steps_of = op_steps.steps_of
 
-    def record(op: op_steps.OpOnWay) -> op_steps.StepsOfOp:
+    def record(op: op_steps.TracePoint) -> op_steps.StepsOfOp:
         met.add(op.node.op.decode().removeprefix("TFText>"))
         return steps_of(op)
 

@@ -1,6 +1,6 @@
 """Draw ``_static/hybrid.svg``: how often three searches find the right document.
 
-    vocabtool demo && python docs/draw_hybrid.py vocabtool-demo
+    vocabtool demo | python docs/draw_hybrid.py
 
 The figures are those that the demo prints (with TensorFlow).
 """
@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import vocabtool
-from vocabtool.cli.demo import NAMES, PLACES, QUESTIONS, ask, documentation
+from vocabtool.cli.demo import KINDS, NAMES, PLACES, QUESTIONS
 
 WIDTH, HEIGHT, LEFT, BAR = 820, 340, 130, 560
 TITLE: Final = f"Of {QUESTIONS} questions, the right document is in the first {PLACES} hits for:"
@@ -26,16 +25,17 @@ text { font: 17px system-ui, sans-serif; fill: #1f2328 }
 """
 
 
-def draw(folder: Path) -> Iterator[str]:
+def draw(printed: str) -> Iterator[str]:
     """Yield the lines of the picture: a group of bars for each kind of question."""
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
     yield f"<title>{TITLE}</title><style>{STYLE}</style>"
     yield f'<rect x="1" y="1" width="{WIDTH - 2}" height="{HEIGHT - 2}" rx="12" class="card"/>'
     yield f'<text x="32" y="44">{TITLE}</text>'
-    documents, y = documentation(), 84
-    with vocabtool.open(folder / "index") as index:
-        words = vocabtool.Words.of(folder / "model")
-        for kind, _, counts in ask(documents, words, index):
+    y = 84
+    for line in printed.splitlines():
+        kind = next((kind for kind in KINDS.values() if line.strip().startswith(kind)), None)
+        if kind is not None:
+            counts = [int(count) for count in line.split()[-len(NAMES) :]]
             yield f'<text x="32" y="{y}" class="small">{kind}</text>'
             for name, count in zip(NAMES, counts, strict=True):
                 y += 28
@@ -49,5 +49,5 @@ def draw(folder: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    picture = "\n".join(draw(Path(sys.argv[1]))) + "\n"
+    picture = "\n".join(draw(sys.stdin.read())) + "\n"
     Path(__file__).with_name("_static").joinpath("hybrid.svg").write_text(picture, "utf-8")

@@ -141,7 +141,7 @@ def test_batches(writer: httpx.Client, folder: Path) -> None:
     expected |= {"d14": document(14), "15": Document("15", "n", {})}
     index = Index.open(folder)
     assert contents(index) == before | expected
-    row_of = index.snapshot().row_of("d12")
+    row_of = index.snapshot().rows_of(["d12"])["d12"]
     assert row_of is not None
     held = index.snapshot().vectors.take(np.array([row_of]))[0]
     wanted = vector(12, 1) / np.linalg.norm(vector(12, 1))

@@ -199,7 +199,7 @@ def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) 
     )
 
     @cache
-    def copied() -> BinaryIO:
+    def copy_vectors() -> BinaryIO:
         copy, start = temporary(), 0
         for part in read(column, VECTOR_BYTES // (4 * dim)):
             vectors, wrong = vectors_in(part, column)
@@ -217,8 +217,8 @@ def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) 
 
     given = GivenVectors(
         name,
-        lambda: np.memmap(copied(), np.float32, "r", 0, (count, dim)),
-        ids if ID in names else None,
+        lambda: np.memmap(copy_vectors(), np.float32, "r", 0, (count, dim)),
+        ids if names.count(ID) == 1 else None,
         (count, dim),
     )
     return given

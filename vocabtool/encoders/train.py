@@ -132,6 +132,7 @@ def train(
     if not documents:
         raise no_documents(names_of(sources) or ["the texts"], log.skipped.first)
     corpus, spellings = np.concatenate(texts), [*known]
+    del texts  # as large as the corpus
     counts = np.bincount(corpus[corpus >= 0], minlength=len(known))
     frequent = np.flatnonzero(counts >= min_count).tolist()
     order = sorted(frequent, key=lambda at: (-counts[at], spellings[at]))[:max_words]

@@ -31,7 +31,6 @@ import binascii
 import gc
 import json
 import math
-import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -500,16 +499,17 @@ def _weights(
     for name in names:
         with reading(show(name)):
             file = files.named_file(source.file.parent, name.encode("utf-8", "surrogatepass"))
-            if not os.path.lexists(file):
+            files.refuse_link(file)
+            if not file.is_file():
                 what = f"{show(name)}: no such file; model.json expects it in the same folder"
                 raise NotFound(what)
-            parts.append(files.read_linkless(file))
+            parts.append(files.read_file(file, files.MAX_FILE))
     first = PurePosixPath(source.name).with_name(show(names[0]))
     values = wire.Cursor(b"".join(parts), 0, f"the files of a group ({MANIFEST})")
     for name, dtype, count in weights:
         if dtype == "string":
-            if count * LENGTH > values.left:
-                what = f"{count:,} strings do not fit into the remaining {values.left:,} bytes"
+            if count * LENGTH > values.rest:
+                what = f"{count:,} strings do not fit into the remaining {values.rest:,} bytes"
                 raise InvalidFile(what, offset=values.position)
             place = Place(str(first), f"weight {show(name)}")
             yield constant(show(name), values.strings(count, "<I"), place)

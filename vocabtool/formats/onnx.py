@@ -254,7 +254,9 @@ def _tokenizer(name: str, op: bytes, attributes: Attributes, place: Place) -> Vo
     key, document = TOKENIZERS[op]
     if key not in attributes or STRING not in attributes[key].spans:
         raise InvalidFile(f"the attribute {key.decode()} with the words is missing")
-    text = attributes[key].text(STRING, MAX_FILE)
+    text = attributes[key].text(STRING, MAX_FILE + 1)
+    if len(text) > MAX_FILE:
+        raise UnsupportedFormat(f"words of more than {MAX_FILE:,} bytes: save them as a file")
     if key == b"model":
         return sentencepiece.vocabulary(text, name, place)
     if key == b"vocab_file":  # empty lines have no id

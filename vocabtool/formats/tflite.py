@@ -69,7 +69,7 @@ class _Model:
         self._used: set[int] = set()  # buffers whose strings were read
         # by table: the id of unknown words; tables and the tensors that fill them
         self._defaults: dict[int | None, int] = {}
-        self._filled: list[tuple[int | None, Table, Table]] = []
+        self._filled: list[tuple[int | None, str, Table, Table]] = []
         self.findings = Findings()
         codes, graphs = root.tables(MODEL_CODES), root.tables(MODEL_GRAPHS)
         parts = 0
@@ -80,16 +80,16 @@ class _Model:
                 what = f"the model has more than {MAX_PARTS:,} tensors and operators"
                 raise UnsupportedFormat(what)
         wanted = {
-            number: (code.integer(CODE_BUILTIN), _beginning(code, CODE_CUSTOM))
+            number: (code.integer(CODE_BUILTIN), _start(code, CODE_CUSTOM))
             for number, code in enumerate(codes)
             if code.has(CODE_CUSTOM) or code.integer(CODE_BUILTIN) in (HASHTABLE, FIND, IMPORT)
         }
         for number, graph in enumerate(graphs):
             self._read_operators(graph, wanted, f"graph {number}, operator ")
-        for table, keys, values in self._filled:
-            place = Place(self._file, f"table filled from tensor {_name(keys)}")
+        for table, name, keys, values in self._filled:
+            place = Place(self._file, f"table filled from tensor {name}")
             with self.findings.warning(place.place, NOT_READ, kind=InvalidFile):
-                self._read_table(keys, values, self._defaults.get(table), place)
+                self._read_table(name, keys, values, self._defaults.get(table), place)
         for number, graph in enumerate(graphs):
             self._read_constants(graph, f"graph {number}, tensor ")
 
@@ -108,7 +108,9 @@ class _Model:
             if custom:
                 place = Place(self._file, scope + printable(custom))
                 with self.findings.warning(place.place, NOT_READ):
-                    name = _name(tensors[outputs[0]]) if outputs else printable(custom)
+                    name = printable(custom)
+                    if outputs:
+                        name = _name(tensors[outputs[0]], f"tensor {outputs[0]}")
                     given = [tensors[number] for number in inputs if number >= 0]
                     self._read_tokenizer(operator, custom, given, name, place)
             elif code == HASHTABLE:
@@ -116,13 +118,16 @@ class _Model:
                 table_of |= dict.fromkeys(outputs, table_id)
             elif len(inputs) == 3 and code == IMPORT:
                 keys, values = tensors[inputs[1]], tensors[inputs[2]]
-                self._filled.append((table_of.get(inputs[0]), keys, values))
+                name = _name(keys, f"tensor {inputs[1]}")
+                self._filled.append((table_of.get(inputs[0]), name, keys, values))
             elif len(inputs) == 3 and inputs[0] in table_of:
                 numbers = self._integers(tensors[inputs[2]])
                 if numbers is not None and len(numbers) == 1:
                     self._defaults[table_of[inputs[0]]] = int(numbers[0])
 
-    def _read_table(self, keys: Table, values: Table, default: int | None, place: Place) -> None:
+    def _read_table(
+        self, name: str, keys: Table, values: Table, default: int | None, place: Place
+    ) -> None:
         ids = self._integers(values)
         if keys.byte(TENSOR_TYPE) != STRING or ids is None:
             return  # an inverse table; its words are listed as a constant
@@ -132,9 +137,7 @@ class _Model:
         self._used.add(keys.uint(TENSOR_BUFFER))
         unknown = None if default is None else Unknown(default)
         self.findings.found.append(
-            Vocabulary.from_ids(
-                _name(keys), "table", entries, ids, unknown=unknown, places=(place,)
-            )
+            Vocabulary.from_ids(name, "table", entries, ids, unknown=unknown, places=(place,))
         )
 
     def _read_tokenizer(
@@ -214,12 +217,12 @@ class _Model:
         return ByteStrings(data, bounds[:-1], bounds[1:])
 
 
-def _beginning(table: Table, field: int) -> bytes:
+def _start(table: Table, field: int) -> bytes:
     return table.vector(field, "u1")[:MAX_NAME].tobytes()
 
 
-def _name(tensor: Table, otherwise: str = "tensor") -> str:
-    return printable(_beginning(tensor, TENSOR_NAME)) or otherwise
+def _name(tensor: Table, otherwise: str) -> str:
+    return printable(_start(tensor, TENSOR_NAME)) or otherwise
 
 
 def _read(source: Source) -> Findings:

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, reading
 from vocabtool.formats import json_file
+from vocabtool.formats.files import MAX_NAMED
 from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.word_list import ESCAPE, INT64
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
@@ -151,7 +152,7 @@ def _vocabulary(document: object, stored: ByteStrings, ids: NDArray[np.int64] | 
     if (facts.size, facts.sha256) != (len(stored), stored.sha256):
         raise InvalidFile("'size' or 'sha256' does not match the entries; the file was changed")
     first_id, uneven = (facts.first_id, None) if ids is None else _numbering(ids, len(stored))
-    numbers = [first_id, first_id + len(stored) * (uneven is None)]
+    numbers = [first_id, first_id + (max(len(stored), 1) - 1 if uneven is None else 0)]
     numbers += [special.id for special in facts.specials]
     if facts.unknown is not None:
         numbers.append(facts.unknown.id)
@@ -346,7 +347,8 @@ def _read_parquet(data: bytes, _: str) -> Vocabulary:
         raise InvalidFile(f"invalid or damaged Parquet file: {error}") from error
     columns = pa.schema({"id": pa.int64(), "token": pa.string(), "bytes": pa.binary()})
     if not table.schema.equals(columns):
-        raise InvalidFile(f"expected the columns {columns}, got {table.schema}")
+        got = [(field.name[:MAX_NAMED], str(field.type)[:MAX_NAMED]) for field in table.schema]
+        raise InvalidFile(f"expected the columns id, token and bytes, got {got[:9]}")
     facts = json_file.parse((table.schema.metadata or {}).get(PARQUET_KEY, b""))
     return _vocabulary(facts, *_columns(table))
 

@@ -146,14 +146,14 @@ class Cursor:
         self.name = name
 
     @property
-    def left(self) -> int:
+    def rest(self) -> int:
         return len(self.buffer) - self.position
 
     def skip(self, size: int) -> int:
         """Pass over ``size`` bytes; return the position of the first."""
         start = self.position
         if not 0 <= size <= len(self.buffer) - start:
-            what = f"wanted {size:,} bytes, but only {self.left:,} are left"
+            what = f"wanted {size:,} bytes, but only {self.rest:,} are left"
             raise InvalidFile(f"{self.name} is truncated: {what}", offset=start)
         self.position = start + size
         return start
@@ -171,8 +171,8 @@ class Cursor:
         """Read the number of items that follow. Each takes at least ``item_size`` bytes."""
         start = self.position
         count: int = self.number(layout)
-        if count * item_size > self.left:
-            what = f"{count:,} items need {count * item_size:,} bytes, but only {self.left:,} are"
+        if count * item_size > self.rest:
+            what = f"{count:,} items need {count * item_size:,} bytes, but only {self.rest:,} are"
             raise InvalidFile(f"{self.name}: {what} left", offset=start)
         return count
 

@@ -341,7 +341,7 @@ READER: Final = Reader(
 
 # Ranks of tiktoken.
 
-MAX_RANK: Final = (1 << 32) - 1
+LAST_RANK: Final = (1 << 32) - 1
 RANK: Final = re.compile(
     rb"(?:(?! )(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)?|=+) [0-9]{1,10}\r?"
 )
@@ -370,9 +370,9 @@ def _read_ranks(source: Source) -> Findings:
         what = f"{blanks:,} spaces in {len(encoded):,} lines: wanted one in each line"
         raise InvalidFile(what)
     ranks = integers(written)
-    if len(ranks) and not 0 <= int(ranks.min()) <= int(ranks.max()) <= MAX_RANK:
+    if len(ranks) and not 0 <= int(ranks.min()) <= int(ranks.max()) <= LAST_RANK:
         raise InvalidFile(
-            f"ranks from {ranks.min():,} to {ranks.max():,}, wanted 0 to {MAX_RANK:,}"
+            f"ranks from {ranks.min():,} to {ranks.max():,}, wanted 0 to {LAST_RANK:,}"
         )
     tokens = []
     for line, text in enumerate(encoded, start=1):

@@ -311,7 +311,7 @@ def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
         except (NotFound, InvalidFile) as error:
             if current_generation(path) != generation:  # compacted meanwhile
                 continue
-            if isinstance(error, NotFound):
+            if not (generation / NAME).exists():
                 what = f"contains no {NAME}, so it is not an index of this version"
                 raise InvalidFile(f"{generation}: {what}; {ADVICE}") from error
             raise

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
+from itertools import groupby
 from threading import Lock
 from typing import Any, Final
 
@@ -34,8 +35,8 @@ from vocabtool.encoders.open_encoder import open_encoder
 from vocabtool.errors import InvalidCondition, NotFound
 from vocabtool.index.index import Index
 from vocabtool.index.writer import Writer
-from vocabtool.integrations import shared
-from vocabtool.integrations.shared import (
+from vocabtool.integrations import adapter
+from vocabtool.integrations.adapter import (
     ALWAYS,
     NEVER,
     comparison,
@@ -57,7 +58,7 @@ META: Final = "meta."
 OWN: Final = {"id": "id", "content": "text"}  # fields of a document, as an index calls them
 NOT_KEPT: Final = ("blob", "score", "embedding", "sparse_embedding", "meta")
 EQUAL: Final = ("==", "!=")
-ORDERED: Final[dict[str, shared.Operator]] = {">": ">", ">=": ">=", "<": "<", "<=": "<="}
+ORDERED: Final[dict[str, adapter.Operator]] = {">": ">", ">=": ">=", "<": "<", "<=": "<="}
 LISTS: Final = ("in", "not in")
 OPERATORS: Final = (*EQUAL, *ORDERED, *LISTS)
 DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ].*)?")
@@ -150,7 +151,7 @@ class VocabtoolDocumentStore:
         Raises ``FilterError`` for a filter that is invalid or that compares a field with a value
         of another type.
         """
-        documents = self._matching(filters)
+        documents = self._matches(filters)
         vectors = self.index.vectors(document.id for document in documents)
         return [as_document(document, vectors.get(document.id)) for document in documents]
 
@@ -168,28 +169,28 @@ class VocabtoolDocumentStore:
         if not isinstance(documents, list):
             raise ValueError(f"documents: wanted a list, got {type(documents).__name__}")
         on_existing = POLICIES.get(policy, "error")
-        with shared.writing(self.index) as writer:
+        with adapter.writer_of(self.index) as writer:
             added = self._write(writer, documents, on_existing)
         return len(documents) if on_existing == "update" else added
 
     def delete_documents(self, document_ids: list[str]) -> None:
         """Delete documents in one commit. Unknown ids are ignored."""
         if document_ids:
-            shared.delete(self.index, document_ids)
+            adapter.delete(self.index, document_ids)
 
     def delete_all_documents(self) -> None:
         """Delete all documents in one commit. The index keeps the types of the fields."""
-        shared.delete(self.index)
+        adapter.delete(self.index)
 
     def delete_by_filter(self, filters: Filters) -> int:
         """Delete the documents that match the filters, in one commit; return their number."""
         index = self.index
         with filter_errors():
-            return shared.delete(index, where=condition(filters, index.manifest.fields))
+            return adapter.delete(index, where=condition(filters, index.manifest.fields))
 
     def update_by_filter(self, filters: Filters, meta: Meta) -> int:
         """Set the keys of ``meta`` in matching documents, in one commit; return their number."""
-        with shared.writing(self.index) as writer:
+        with adapter.writer_of(self.index) as writer:
             documents = [
                 replace(document, meta={**document.meta, **meta})
                 for document in self.filter_documents(filters)
@@ -199,7 +200,9 @@ class VocabtoolDocumentStore:
 
     def count_documents_by_filter(self, filters: Filters) -> int:
         """Return the number of documents that match the filters."""
-        return len(self._matching(filters))
+        index = self.index
+        with filter_errors():
+            return sum(1 for _ in index.ids(condition(filters, index.manifest.fields)))
 
     def count_unique_metadata_by_filter(
         self, filters: Filters, metadata_fields: list[str]
@@ -213,9 +216,9 @@ class VocabtoolDocumentStore:
         A type is ``keyword``, ``int``, ``float`` or ``boolean``.
         """
         return {
-            shared.name_of(name): {"type": NAMES[kind]}
+            adapter.name_of(name): {"type": NAMES[kind]}
             for name, kind in self.index.manifest.fields.items()
-            if name not in (shared.EXACT, *shared.RECORDS) and kind in NAMES
+            if name not in (adapter.EXACT, *adapter.RECORDS) and kind in NAMES
         }
 
     def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
@@ -253,7 +256,7 @@ class VocabtoolDocumentStore:
         values.sort(key=lambda value: (str(value), type(value).__name__))
         return values[from_ : from_ + size], len(values)
 
-    def _matching(self, filters: Filters | None) -> list[Stored]:
+    def _matches(self, filters: Filters | None) -> list[Stored]:
         """Return the documents of the newest commit that match the filters."""
         index = self.index
         with filter_errors():
@@ -263,8 +266,8 @@ class VocabtoolDocumentStore:
         """Return the different values of a key of ``meta``. ``1`` and ``1.0`` are different."""
         path = name.removeprefix(META)
         different = {}
-        for document in self._matching(filters):
-            value: Any = shared.metadata_of(document.fields)
+        for document in self._matches(filters):
+            value: Any = adapter.metadata_of(document.fields)
             for key in [path] if path in value else path.split("."):
                 value = value.get(key) if isinstance(value, dict) else None
             if value is not None:
@@ -280,7 +283,7 @@ class VocabtoolDocumentStore:
                 if getattr(document, name) is not None:
                     what = f"an index cannot store {name}: write it to a file, and put the path"
                     raise ValueError(f"document {document.id!r}: {what} in meta")
-            shared.as_json(document.meta, document.id)
+            adapter.as_json(document.meta, document.id)
         if on_existing == "error":
             existing = {*writer.find_existing([document.id for document in documents])}
             for document in documents:
@@ -289,18 +292,15 @@ class VocabtoolDocumentStore:
                     raise DuplicateDocumentError(f"{what}, or occurs twice: use another policy")
                 existing.add(document.id)
         metas = [document.meta for document in documents]
-        columns = shared.fields_of(metas, writer.manifest.fields, nested=True)
-        rows, without = [], []
-        matrix = np.zeros((len(documents), dim))
+        columns = adapter.fields_of(metas, writer.manifest.fields, nested=True)
+        rows, matrix = [], np.zeros((len(documents), dim))
         for place, (document, fields) in enumerate(zip(documents, columns, strict=True)):
             # The record keeps what an index does not: that a content is missing, and the length of
             # a vector that the index scales to 1.
             record: dict[str, float | None] = (
                 {} if document.content is not None else {"content": None}
             )
-            if document.embedding is None:
-                without.append(place)
-            else:
+            if document.embedding is not None:
                 vector = np.array(document.embedding)
                 if vector.shape != (dim,):
                     what = f"wanted an embedding of {dim} numbers, got shape {vector.shape}"
@@ -309,11 +309,17 @@ class VocabtoolDocumentStore:
                 length = float(np.linalg.norm(vector)) if metric == "cosine" else 1.0
                 if abs(length - 1) > LENGTH_ONE and length:
                     record["length"] = length
-            kept = {shared.HAYSTACK: json.dumps(record)} if record else {}
+            kept = {adapter.HAYSTACK: json.dumps(record)} if record else {}
             rows.append(Stored(document.id, document.content or "", {**fields, **kept}))
-        if without and (encoder := self.index.encoder) is not None:
-            matrix[without] = encoder.encode([rows[place].text for place in without])
-        return writer.add(rows, matrix, on_existing=on_existing)
+        # The writer encodes texts itself, because it checks that the model is still the same.
+        encodes, added = self.index.can_encode, 0
+        for without, places in groupby(
+            range(len(rows)), lambda place: encodes and documents[place].embedding is None
+        ):
+            batch = [*places]
+            vectors = None if without else matrix[batch]
+            added += writer.add([rows[place] for place in batch], vectors, on_existing=on_existing)
+        return added
 
 
 def check_kind(document: object, place: str, error: type[Exception]) -> None:
@@ -324,14 +330,14 @@ def check_kind(document: object, place: str, error: type[Exception]) -> None:
 
 def as_document(stored: Stored, vector: Vectors | None = None, **more: Any) -> Document:
     """Convert a document of an index to Haystack. A ``vector`` of zeros means no embedding."""
-    record = json.loads(str(stored.fields.get(shared.HAYSTACK, "{}")))
+    record = json.loads(str(stored.fields.get(adapter.HAYSTACK, "{}")))
     embedding = None
     if vector is not None and vector.any():
         embedding = (vector * np.float32(record.get("length", 1))).tolist()
     return Document(
         id=stored.id,
         content=None if "content" in record else stored.text,
-        meta=shared.metadata_of(stored.fields),
+        meta=adapter.metadata_of(stored.fields),
         embedding=embedding,
         **more,
     )
@@ -363,14 +369,14 @@ def condition(
         return None
     if not isinstance(filters, Mapping):
         refuse("wanted a dictionary", filters)
-    shared.check_depth(depth, filters)
+    adapter.check_depth(depth, filters)
     for name in ("operator", "value") if "field" in filters else ("operator", "conditions"):
         if name not in filters:
             refuse(f"no {name!r}", filters)
     if "field" in filters:
         return _comparison(filters, fields)
     word, conditions = filters["operator"], filters["conditions"]
-    shared.check_operator(word, ("AND", "OR", "NOT"), filters)
+    adapter.check_operator(word, ("AND", "OR", "NOT"), filters)
     if not isinstance(conditions, list):
         refuse("'conditions' needs a list of filters", filters)
     tests = [str(condition(part, fields, depth + 1)) for part in conditions]
@@ -382,7 +388,7 @@ def condition(
 
 def _comparison(given: Mapping[str, Any], fields: Mapping[str, Kind]) -> str:
     field, operator, value = given["field"], given["operator"], given["value"]
-    shared.check_operator(operator, OPERATORS, given)
+    adapter.check_operator(operator, OPERATORS, given)
     if not isinstance(field, str) or field in NOT_KEPT:
         refuse(f"no filter can ask for the field {field!r}: use 'id', 'content', 'meta.…'", given)
     if operator in LISTS and not isinstance(value, list):
@@ -390,12 +396,12 @@ def _comparison(given: Mapping[str, Any], fields: Mapping[str, Kind]) -> str:
     moment = _moment(value)
     if operator in ORDERED and moment is None and isinstance(value, str | list | dict):
         refuse(f"{operator!r} compares numbers and dates in ISO 8601", given)
-    name = OWN.get(field) or shared.field_of(field.removeprefix(META))
+    name = OWN.get(field) or adapter.field_of(field.removeprefix(META))
     values = value if operator in LISTS else [value]
     if name not in fields and field not in OWN:
         test = ALWAYS if operator not in ORDERED and None in values else NEVER
     elif operator in ORDERED:
-        test = f"{shared.quote_field(name)} {operator} {moment}"
+        test = f"{adapter.quote_field(name)} {operator} {moment}"
         if moment is None:
             test = NEVER if value is None else comparison(name, ORDERED[operator], value)
         test = join("and", [comparison(name, "is not null"), test])
@@ -407,7 +413,7 @@ def _comparison(given: Mapping[str, Any], fields: Mapping[str, Kind]) -> str:
                 continue
             equal = [comparison(name, "=", wanted)] if not isinstance(wanted, date) else []
             if (moment := _moment(wanted)) is not None:
-                equal.append(f"{shared.quote_field(name)} = {moment}")
+                equal.append(f"{adapter.quote_field(name)} = {moment}")
             tests.append(join("and", [comparison(name, "is not null"), join("or", equal)]))
         test = join("or", tests or [NEVER])
     return f"not {test}" if operator in ("!=", "not in") else test
@@ -440,7 +446,7 @@ class VocabtoolHybridRetriever:
     - ``filter_policy``: whether the filters of a run replace ``filters`` or are added to them.
     - ``top_k``: the number of documents.
     - ``explain``: whether to add the key ``_vocabtool`` to the ``meta`` of each document. Its value
-      is described at :func:`~vocabtool.integrations.shared.explanation`.
+      is described at :func:`~vocabtool.integrations.adapter.explanation`.
     - ``return_embedding``: whether to return the documents with their embeddings.
     - ``settings``: fields of :class:`~vocabtool.search.settings.Settings`, such as
       ``{"fusion": "rrf"}``.
@@ -462,7 +468,7 @@ class VocabtoolHybridRetriever:
             raise TypeError(f"document_store: {wanted}")
         if isinstance(filter_policy, str):
             filter_policy = FilterPolicy.from_str(filter_policy)
-        shared.refuse_where(settings or (), "filters")
+        adapter.refuse_where(settings or (), "filters")
         self.document_store = document_store
         self.filters = filters
         self.top_k = top_k
@@ -521,7 +527,7 @@ class VocabtoolHybridRetriever:
             stored = Stored(hit.id, hit.text, hit.fields)
             document = as_document(stored, vectors.get(hit.id), score=hit.score)
             if explain:
-                document.meta[shared.EXPLAINED] = shared.explanation(hits, hit)
+                document.meta[adapter.EXPLAINED] = adapter.explanation(hits, hit)
             documents.append(document)
         return {"documents": documents}
 

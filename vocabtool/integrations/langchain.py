@@ -26,8 +26,8 @@ from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.index.index import Index
-from vocabtool.integrations import shared
-from vocabtool.integrations.shared import check_depth, comparison, join, refuse
+from vocabtool.integrations import adapter
+from vocabtool.integrations.adapter import check_depth, comparison, join, refuse
 from vocabtool.search.hits import Hit
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     )
 
 K: Final = 4  # documents, as in other vector stores of LangChain
-OPERATORS: Final[dict[str, shared.Operator]] = {
+OPERATORS: Final[dict[str, adapter.Operator]] = {
     **{"$eq": "=", "$ne": "!=", "$lt": "<", "$lte": "<=", "$gt": ">", "$gte": ">="},
     **{"$in": "in", "$nin": "not in", "$between": "between"},
     **{"$like": "like", "$ilike": "ilike", "$contains": "contains"},
@@ -83,7 +83,7 @@ class VocabtoolVectorStore(VectorStore):
     The search methods take ``k``, ``filter``, ``explain`` and other arguments of
     :meth:`vocabtool.Index.search`, such as ``fusion="dense"``. ``filter`` is a condition or a
     dictionary, see :func:`condition`. If ``explain`` is true, the metadata of each document have
-    the key ``_vocabtool``, see :func:`~vocabtool.integrations.shared.explanation`.
+    the key ``_vocabtool``, see :func:`~vocabtool.integrations.adapter.explanation`.
 
     Each call sees the newest commit of the index. Several threads may use one store.
     """
@@ -143,7 +143,7 @@ class VocabtoolVectorStore(VectorStore):
             else:
                 dim = len(vectors[0] if vectors else own.embed_query("dimension"))
                 store = cls(Index.create(path, dim=dim, **options), own)
-        shared.add(store.index, documents, vectors)
+        adapter.add(store.index, documents, vectors)
         return store
 
     def add_texts(
@@ -171,14 +171,14 @@ class VocabtoolVectorStore(VectorStore):
         texts = [*texts]
         documents = _documents(texts, metadatas, ids)
         vectors = None if self._embedding is None else self._embedding.embed_documents(texts)
-        shared.add(self.index, documents, vectors)
+        adapter.add(self.index, documents, vectors)
         return [document.id for document in documents]
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents with these ids, in the order of ``ids``. Unknown ids are ignored."""
         self.index.refresh()
         return [
-            Document(id=one.id, page_content=one.text, metadata=shared.metadata_of(one.fields))
+            Document(id=one.id, page_content=one.text, metadata=adapter.metadata_of(one.fields))
             for one in self.index.get_many(ids).values()
         ]
 
@@ -193,7 +193,7 @@ class VocabtoolVectorStore(VectorStore):
         where = condition(filter)
         if ids is not None and where is not None:
             raise ValueError("pass ids or filter, not both")
-        shared.delete(self.index, ids, where)
+        adapter.delete(self.index, ids, where)
         return True
 
     def _search(
@@ -210,7 +210,7 @@ class VocabtoolVectorStore(VectorStore):
 
         Its metadata have the key ``_vocabtool`` if ``explained`` or ``explain`` is true.
         """
-        shared.refuse_where(arguments, "filter, for example filter='year >= 2020'")
+        adapter.refuse_where(arguments, "filter, for example filter='year >= 2020'")
         where = condition(filter)
         self.index.refresh()
         if not len(self.index):
@@ -220,9 +220,9 @@ class VocabtoolVectorStore(VectorStore):
         hits = self.index.search(query, k=k, vector=vector, where=where, **arguments)
         pairs = []
         for hit in hits:
-            metadata = shared.metadata_of(hit.fields)
+            metadata = adapter.metadata_of(hit.fields)
             if explained or arguments.get("explain"):
-                metadata[shared.EXPLAINED] = shared.explanation(hits, hit)
+                metadata[adapter.EXPLAINED] = adapter.explanation(hits, hit)
             pairs.append((Document(id=hit.id, page_content=hit.text, metadata=metadata), hit))
         return pairs
 
@@ -249,7 +249,7 @@ class VocabtoolVectorStore(VectorStore):
         metric, pairs = self.index.configuration.metric, self._search(query, k, **kwargs)
         return [(document, relevance(hit, metric)) for document, hit in pairs]
 
-    _asimilarity_search_with_relevance_scores = shared.in_thread(
+    _asimilarity_search_with_relevance_scores = adapter.in_thread(
         _similarity_search_with_relevance_scores
     )
 
@@ -265,7 +265,7 @@ class VocabtoolRetriever(BaseRetriever):
     is empty.
 
     The metadata of each document have the key ``_vocabtool``, see
-    :func:`~vocabtool.integrations.shared.explanation`.
+    :func:`~vocabtool.integrations.adapter.explanation`.
     """
 
     # A misspelt filter must not be ignored: it may say what a user is allowed to see.
@@ -312,9 +312,9 @@ def _documents(
     documents = []
     for text, metadata, given in zip(texts, metadatas, wanted, strict=True):
         id_ = given or str(uuid.uuid4())
-        if json.loads(shared.as_json(metadata, id_)) != metadata:
+        if json.loads(adapter.as_json(metadata, id_)) != metadata:
             what = f"document {id_!r}: its metadata cannot be stored exactly as JSON"
-            raise VocabtoolError(f"{what}: {shared.WANTED}, got {reprlib.repr(metadata)}")
+            raise VocabtoolError(f"{what}: {adapter.WANTED}, got {reprlib.repr(metadata)}")
         documents.append(Stored(id_, text, metadata))
     return documents
 
@@ -352,8 +352,8 @@ def _test(name: str, value: object, depth: int) -> str:
         whole = join("or" if name == "$or" else "and", inner)
         return f"not {whole}" if name == "$not" else whole
     if not isinstance(name, str) or name.startswith("$"):
-        shared.check_operator(name, JUNCTIONS, value)
-    field = shared.field_of(name)
+        adapter.check_operator(name, JUNCTIONS, value)
+    field = adapter.field_of(name)
     if not isinstance(value, Mapping):
         return comparison(field, "=", value)
     if not value:
@@ -366,7 +366,7 @@ def _test(name: str, value: object, depth: int) -> str:
             check_depth(depth, name)
             tests.append(f"not {_test(name, operand, depth + 1)}")
         else:
-            shared.check_operator(operator, OF_FIELDS, {name: value})
+            adapter.check_operator(operator, OF_FIELDS, {name: value})
             tests.append(comparison(field, OPERATORS[operator], operand))
     return join("and", tests)
 

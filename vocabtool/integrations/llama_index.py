@@ -32,8 +32,8 @@ from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.index.documents import ID
 from vocabtool.index.index import Index
-from vocabtool.integrations import shared
-from vocabtool.integrations.shared import (
+from vocabtool.integrations import adapter
+from vocabtool.integrations.adapter import (
     ALWAYS,
     EXPLAINED,
     NEVER,
@@ -54,7 +54,7 @@ MODES: Final[dict[Mode, tuple[dict[str, Any], str]]] = {
     Mode.HYBRID: ({}, "hybrid_top_k"),
     **dict.fromkeys((Mode.SPARSE, Mode.TEXT_SEARCH), ({"fusion": "keyword"}, "sparse_top_k")),
 }
-COMPARISONS: Final[dict[Op, shared.Operator]] = {
+COMPARISONS: Final[dict[Op, adapter.Operator]] = {
     **{Op.EQ: "=", Op.GT: ">", Op.GTE: ">=", Op.LT: "<", Op.LTE: "<=", Op.IN: "in"},
     **{Op.NE: "!=", Op.NIN: "not in", Op.CONTAINS: "contains", Op.TEXT_MATCH: "contains"},
 }
@@ -95,8 +95,8 @@ class VocabtoolEmbedding(BaseEmbedding):
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
         return cast(list[list[float]], self._encoder.encode(texts).tolist())
 
-    _aget_query_embedding = shared.in_thread(_get_query_embedding)
-    _aget_text_embeddings = shared.in_thread(_get_text_embeddings)
+    _aget_query_embedding = adapter.in_thread(_get_query_embedding)
+    _aget_text_embeddings = adapter.in_thread(_get_text_embeddings)
 
 
 class VocabtoolVectorStore(BasePydanticVectorStore):
@@ -155,12 +155,12 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
             document, record = _document_of(node)
             documents.append(document)
             records.append(record)
-        shared.add(self._index, documents, vectors, records)
+        adapter.add(self._index, documents, vectors, records)
         return [node.node_id for node in nodes]
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete all nodes whose source is the document ``ref_doc_id``."""
-        shared.delete(self._index, where=_one_of(REF, [ref_doc_id], self._fields()))
+        adapter.delete(self._index, where=_one_of(REF, [ref_doc_id], self._fields()))
 
     def delete_nodes(
         self,
@@ -175,12 +175,12 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         """
         if node_ids is None and filters is None:
             raise ValueError("pass node_ids or filters; to delete all nodes, call clear()")
-        ids, where = self._selected(node_ids, filters)
-        shared.delete(self._index, ids, where)
+        ids, where = self._selection(node_ids, filters)
+        adapter.delete(self._index, ids, where)
 
     def clear(self) -> None:
         """Delete all nodes."""
-        shared.delete(self._index)
+        adapter.delete(self._index)
 
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
@@ -190,7 +190,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         An argument that is ``None`` is ignored. The nodes are in the order of ``node_ids``. Without
         ``node_ids``, they are in the order in which they were added.
         """
-        ids, where = self._selected(node_ids, filters)
+        ids, where = self._selection(node_ids, filters)
         if ids is None:
             return [*map(_node_of, self._index.documents(where))]
         return [*map(_node_of, self._index.get_many(ids).values())]
@@ -204,13 +204,13 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         that contain an identifier from the text of the query, such as ``os.path``, come first.
 
         The metadata of each node have the key ``_vocabtool`` with the facts that
-        :func:`~vocabtool.integrations.shared.explanation` lists. The key is excluded from prompts
+        :func:`~vocabtool.integrations.adapter.explanation` lists. The key is excluded from prompts
         and embeddings.
 
         Raises ``ValueError`` for an unknown mode, :class:`vocabtool.InvalidCondition` for an
         invalid filter, and the errors of :meth:`vocabtool.Index.search`.
         """
-        shared.refuse_where({*self.settings, *kwargs}, "filters of the query")
+        adapter.refuse_where({*self.settings, *kwargs}, "filters of the query")
         mode, fields = Mode(query.mode), self._fields()
         if mode not in MODES:
             modes = ", ".join(known.value for known in MODES)
@@ -246,7 +246,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         similarities: list[float] = []
         for hit in hits:
             node = _node_of(Document(hit.id, hit.text, hit.fields))
-            node.metadata[EXPLAINED] = shared.explanation(hits, hit)
+            node.metadata[EXPLAINED] = adapter.explanation(hits, hit)
             node.excluded_llm_metadata_keys.append(EXPLAINED)
             node.excluded_embed_metadata_keys.append(EXPLAINED)
             similarity = hit.similarity if mode is Mode.DEFAULT else None
@@ -255,19 +255,19 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         ids = [hit.id for hit in hits]
         return VectorStoreQueryResult(nodes=nodes, similarities=similarities, ids=ids)
 
-    async_add = shared.in_thread(add)
-    adelete = shared.in_thread(delete)
-    adelete_nodes = shared.in_thread(delete_nodes)
-    aclear = shared.in_thread(clear)
-    aget_nodes = shared.in_thread(get_nodes)
-    aquery = shared.in_thread(query)
+    async_add = adapter.in_thread(add)
+    adelete = adapter.in_thread(delete)
+    adelete_nodes = adapter.in_thread(delete_nodes)
+    aclear = adapter.in_thread(clear)
+    aget_nodes = adapter.in_thread(get_nodes)
+    aquery = adapter.in_thread(query)
 
     def _fields(self) -> Mapping[str, Kind]:
         """Return the fields of the newest commit."""
         self._index.refresh()
         return self._index.manifest.fields
 
-    def _selected(
+    def _selection(
         self, node_ids: list[str] | None, filters: MetadataFilters | None
     ) -> tuple[list[str] | None, str | None]:
         """Return the ids of nodes that match, or ``None`` and a condition if no ids are given."""
@@ -293,7 +293,7 @@ def condition(
     """
     if filters is None:
         return None
-    shared.check_depth(depth, filters)
+    adapter.check_depth(depth, filters)
     tests = [
         str(condition(part, fields, depth + 1))
         if isinstance(part, MetadataFilters)
@@ -309,9 +309,9 @@ def condition(
 
 def _test(given: MetadataFilter, fields: Mapping[str, Kind]) -> str:
     """Return one filter as a condition that is true or false even if the field is missing."""
-    name, operator, value = shared.field_of(given.key), given.operator, given.value
+    name, operator, value = adapter.field_of(given.key), given.operator, given.value
     what = f"{operator.value!r} of {given.key!r}"
-    shared.quote_field(given.key)  # raises if it is no name
+    adapter.quote_field(given.key)  # raises if it is no name
     if (kind := fields.get(name, "null")) == "null":
         return ALWAYS if operator in OF_MISSING else NEVER
     if operator == Op.IS_EMPTY:
@@ -360,7 +360,7 @@ def _document_of(node: BaseNode) -> tuple[Document, dict[str, str]]:
 
 
 def _node_of(document: Document) -> BaseNode:
-    metadata = shared.metadata_of(document.fields)
+    metadata = adapter.metadata_of(document.fields)
     with suppress(ValueError, TypeError, RecursionError):  # else the field is not ours
         content = json.loads(str(document.fields.get(NODE)))
         if isinstance(content, dict):

@@ -53,6 +53,11 @@ NO_ADDRESS: Final = (
     "not a PostgreSQL address: wanted postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME,"
     " with %-escapes"
 )
+# The length of a text as stored in a posting: the function stored_length in keywords/bm25.py.
+BITS: Final = "(29 - position(B'1' IN (d.words - 24)::bit(32)))"  # dropped, from 40 words on
+STORED_LENGTH: Final = (
+    f"CASE WHEN d.words < 40 THEN d.words ELSE 24 + (d.words - 24 >> {BITS} << {BITS}) END"
+)
 # Of each document the pairs of its terms and their frequencies; of "surfaces" only the terms.
 HELD: Final = """
 WITH held AS (SELECT doc, part::int AS term, count(*) AS frequency FROM documents_{n},
@@ -62,9 +67,12 @@ WITH held AS (SELECT doc, part::int AS term, count(*) AS frequency FROM document
 """
 CHECKS: Final = (
     (
-        "{0:,} postings that are missing, too many, or have another frequency",
-        HELD + "SELECT count(*) FROM held h FULL JOIN postings_{n} p USING (doc, term) WHERE"
-        " h.doc IS NULL OR p.doc IS NULL OR p.frequency <> coalesce(h.frequency, p.frequency)",
+        "{0:,} postings that are missing, too many, or have another frequency or length",
+        HELD + f"SELECT count(*) FROM (SELECT h.doc, h.term, h.frequency, {STORED_LENGTH} AS length"
+        " FROM held h JOIN documents_{n} d USING (doc)) h"
+        " FULL JOIN postings_{n} p USING (doc, term)"
+        " WHERE h.doc IS NULL OR p.doc IS NULL OR p.frequency <> coalesce(h.frequency, p.frequency)"
+        " OR p.length <> h.length",
     ),
     (
         "{0:,} terms with another number of documents, or postings of no term",

@@ -440,6 +440,12 @@ class PostgresWriter:
             run(connection, "BEGIN ISOLATION LEVEL READ COMMITTED")
             self._is_open = True
             run(connection, "SET LOCAL idle_in_transaction_session_timeout = 0")
+            # A commit that was answered is on disk, whatever is set for the database or the user.
+            run(
+                connection,
+                "SELECT set_config('synchronous_commit', 'on', true)"
+                " WHERE current_setting('synchronous_commit') = 'off'",
+            )
         if self._deleted:
             ((*counts, wanted, removed),) = run(
                 connection, DELETE.format(n=n), [*self._deleted]

@@ -563,7 +563,9 @@ def _describe_part(part: Json) -> Iterator[str]:
         case str(kind) if kind in PLAIN:
             yield PLAIN[kind]
         case kind:
-            settings = (f"{key} {_quote(value)}" for key, value in part.items() if key != "type")
+            settings = [
+                f"{_quote(name)} {_quote(value)}" for name, value in part.items() if name != "type"
+            ]
             yield ", ".join((_quote(kind), *settings))
 
 

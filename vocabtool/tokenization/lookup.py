@@ -213,7 +213,8 @@ def find_in_order(line: str, words: Sequence[str]) -> list[Span | None]:
     keys = ["".join(map(_fold, word)) for word in words]
     spans: list[Span | None] = []
     read = 0  # characters
-    for word, key, following in zip(words, keys, [*keys[1:], ""], strict=True):
+    for number, (word, key) in enumerate(zip(words, keys, strict=True), 1):
+        following = keys[number] if number < len(keys) else ""
         done = bisect_left(places, read)  # letters
         start = line.find(word, read, read + AHEAD + len(word)) if word and not key else -1
         at, end = bisect_left(places, start), start + len(word)

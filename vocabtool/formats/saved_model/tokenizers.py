@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import sentencepiece, wire
-from vocabtool.formats.files import MAX_NAMED
+from vocabtool.formats.files import MAX_FILE, MAX_NAMED
 from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model.graph import DT_INT8, DT_UINT8, PHRASE_OP, PIECE_OP, Body, Node
 from vocabtool.formats.saved_model.meta_graph import Linker
@@ -311,7 +311,11 @@ def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Piec
         chosen = ((stored & IS_SUFFIX) != 0) == bool(id_lists)
         chosen &= (stored & LENGTH_MASK) + 1 == keys.lengths
         chosen &= numbers != unknown_id
-        entries += (prefix + key for key in keys.take(np.flatnonzero(chosen)))
+        chosen_keys = keys.take(np.flatnonzero(chosen))
+        needed = len(prefix) * len(chosen_keys) + int(chosen_keys.lengths.sum())
+        if needed > MAX_FILE:
+            raise InvalidFile(f"the words take {needed:,} bytes, wanted at most {MAX_FILE:,}")
+        entries += (prefix + key for key in chosen_keys)
         id_lists.append(numbers[chosen].astype(np.int64))
     ids = np.concatenate([*id_lists, [unknown_id]])
     # The pieces of the indicator itself: some occur nowhere else. The buffer has only their ids and

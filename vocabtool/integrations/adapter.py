@@ -58,7 +58,7 @@ Store = TypeVar("Store")
 
 
 @contextmanager
-def writing(index: Index) -> Iterator[Writer]:
+def writer_of(index: Index) -> Iterator[Writer]:
     """Open the writer of an index when no other thread of this process changes the index."""
     with WRITING[index.name], index.writer() as writer:
         yield writer
@@ -76,7 +76,7 @@ def add(
     - ``vectors``: the vectors of the documents; if empty, the model of the index makes them.
     - ``records``: further fields of each document, which are no metadata.
     """
-    with writing(index) as writer:
+    with writer_of(index) as writer:
         fields = fields_of([document.fields for document in documents], writer.manifest.fields)
         rows = [
             replace(document, fields={**own, **record})

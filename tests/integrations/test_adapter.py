@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.builders.postgres_server import PostgresServer
 from vocabtool import Index
-from vocabtool.integrations.shared import comparison, field_of, name_of, quote_value
+from vocabtool.integrations.adapter import comparison, field_of, name_of, quote_value
 from vocabtool.search import conditions
 from vocabtool.search.conditions import Moment, parse
 
