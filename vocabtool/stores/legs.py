@@ -87,7 +87,7 @@ def select_part(n: int, asked: store.Asked, compiled: Callable[[Where], Part]) -
     match asked:
         case Clause():
             number = f"(SELECT term FROM terms_{n} WHERE field = %s AND text = %s)"
-            terms = [*map(_stored, asked.terms)]
+            terms = [*map(_stored_term, asked.terms)]
             postings = f"d.doc IN (SELECT doc FROM postings_{n} WHERE term = {number})"
             tests = [Part(postings, term) for term in dict.fromkeys(terms)]
             if len(terms) > 1:
@@ -164,7 +164,7 @@ def find_terms(n: int, terms: Sequence[Term]) -> Part:
 
     ``place``: the place in ``terms``, from 1. ``documents``: the document frequency.
     """
-    stored = [*map(_stored, terms)]
+    stored = [*map(_stored_term, terms)]
     return Part(
         "SELECT a.place, e.term, e.documents::bigint AS documents"
         " FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY a(field, text, place)"
@@ -173,7 +173,7 @@ def find_terms(n: int, terms: Sequence[Term]) -> Part:
     )
 
 
-def _stored(term: Term) -> tuple[str, str]:
+def _stored_term(term: Term) -> tuple[str, str]:
     text = database.stored_term(database.stored_text(term.text))
     return database.FIELD_CODES[term.field], text
 
