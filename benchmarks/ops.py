@@ -40,7 +40,8 @@ def ops_of(model: Path) -> set[str] | None:
     steps_of = op_steps.steps_of
 
     def record(op: op_steps.TracePoint) -> op_steps.StepsOfOp:
-        met.add(op.node.op.decode().removeprefix("TFText>"))
+        if op.node is not None:
+            met.add(op.node.op.decode().removeprefix("TFText>"))
         return steps_of(op)
 
     # Where the rule is read, the same function but for the record.

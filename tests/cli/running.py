@@ -65,7 +65,7 @@ def told(
             patch.setenv("COLUMNS", "100")
             patch.chdir(cwd)
             ended = _run()  # main() would end this process
-        streams = [file.buffer.getvalue() for file in files]  # type: ignore[attr-defined] # BytesIO
+        streams = [file.buffer.getvalue() for file in files]
     printed, messages = (stream.decode() for stream in streams)
     assert ended == code, (arguments, messages)
     return printed, messages

@@ -144,7 +144,8 @@ def test_commands_that_write(place: Place, tmp_path: Path) -> None:
     corpus(file, [*TEXTS[:3], "another text", *TEXTS[4:35], "a new one"])
     for command in (("update", "--sync"), ("delete", "d7"), ("compact",), ("verify",), ()):
         for at in (address, folder) if command else ():
-            place.run(command[0], at, *command[1:])
+            name, *options = command
+            place.run(name, at, *options)
         listed = [place.run("list", at, "--field", "text") for at in (address, folder)]
         assert listed[0] == listed[1]
     assert "another text" in listed[0]

@@ -84,7 +84,8 @@ def test_nothing_of_the_file_is_run(project: Path) -> None:
         "def encode(texts):\n"
         "    return numpy.array([[len(t), t.count('e'), 1] for t in texts], float)\n"
     )
-    here, trace = {"cwd": project, "environ": {"PYTHONPATH": str(project)}}, project / "was-run"
+    here: dict[str, Any] = {"cwd": project, "environ": {"PYTHONPATH": str(project)}}
+    trace = project / "was-run"
     needs = "[index.notes] model: python:letters:encode needs --trust"
     assert needs in errors("index", "notes", **here)
     assert not trace.exists()

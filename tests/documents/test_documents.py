@@ -364,7 +364,8 @@ def test_iterables() -> None:
     (batch,) = batches(iter(given_))
     assert texts_of([batch]) == [as_bytes(document.text) for document in found]
     assert [batch.id_of(row) for row in range(5)] == [document.id for document in found]
-    left, skipped = skipping(iter(["a", None, {"body": "b"}, {"text": 3}, "z", *[None] * 1000]))
+    items: list[Any] = ["a", None, {"body": "b"}, {"text": 3}, "z", *[None] * 1000]
+    left, skipped = skipping(iter(items))
     assert left == [(1, b"a"), (5, b"z")]
     facts = ["Document.* got NoneType", r"'text'.*--field \(field=\)", "'text'.* got a number"]
     for number, (skip, fact) in enumerate(zip(skipped.first, facts, strict=False), 2):

@@ -335,7 +335,8 @@ def test_rows_are_split_if_asked(tmp_path: Path) -> None:
     rows = [{"id": "a", "text": "one two three", "year": 1}, {"id": "b", "text": "four", "year": 2}]
     path = made(tmp_path / "rows.jsonl", "\n".join([*map(json.dumps, rows), ""]))
     asked: ReadArguments = {"split": "tokens", "split_size": 2}
-    (batch,) = batches(str(path), id_field="id", keep=["year", "start"], **asked)
+    fields: ReadArguments = {**asked, "id_field": "id", "keep": ["year", "start"]}
+    (batch,) = batches(str(path), **fields)
     assert ids_of([batch]) == ["a#1", "a#2", "b#1"]
     assert batch.columns["year"].to_pylist() == ["1", "1", "2"]
     assert batch.columns["start"].to_pylist() == ["0", "8", "0"]

@@ -65,7 +65,7 @@ def static(folder: Path) -> Path:
     ],
 )
 def test_the_prompts_of_the_library(
-    tiny: Path, prompts: dict[str, str | None], default: str | None, asked: dict[str, str]
+    tiny: Path, prompts: dict[str, str | None], default: str | None, asked: dict[str, Any]
 ) -> None:
     """Its own encode_query and encode_document; an option counts more than the file."""
     library: Any = pytest.importorskip("sentence_transformers", reason="the oracle is missing")

@@ -195,7 +195,7 @@ def test_a_signature_and_an_output_can_be_chosen(built: Built) -> None:
     ],
 )
 def test_what_cannot_be_taken_is_listed(
-    name: str, given: dict[str, str], told: str, built: Built
+    name: str, given: dict[str, Any], told: str, built: Built
 ) -> None:
     """With all that the model has, and the model's path."""
     with pytest.raises(UnsupportedFormat, match=told) as caught:

@@ -93,7 +93,12 @@ def test_a_search_takes_two_round_trips(index: Index, monkeypatch: pytest.Monkey
     """The first is for the statistics of its words, the second for both legs with their texts."""
     reads, connections = list[object](), index.snapshot().connections  # type: ignore[attr-defined]
     read = connections.read
-    monkeypatch.setattr(connections, "read", lambda work: [reads.append(work), read(work)][1])
+
+    def record(work: Any) -> Any:
+        reads.append(work)
+        return read(work)
+
+    monkeypatch.setattr(connections, "read", record)
     for text in ("amber word3", "SKU-7 amber", '"amber word3"', "amber-word3", "amber -word3"):
         reads.clear()
         assert index.search(text, vector=VECTORS[0]).hits

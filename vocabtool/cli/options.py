@@ -384,7 +384,7 @@ def _table(
         try:
             if len(data) > MAX_SETTINGS_BYTES:
                 raise ValueError(f"more than {MAX_SETTINGS_BYTES:,} bytes")
-            table = tomllib.loads(data.decode())["index"].get(name)
+            table: Any = tomllib.loads(data.decode())["index"].get(name)
         except (ValueError, RecursionError, LookupError, AttributeError, TypeError) as error:
             raise InvalidFile(f"wanted TOML with tables [index.NAME]: {error}") from error
         if table is None:
@@ -415,7 +415,7 @@ def _table(
                 raise InvalidFile(f"{where} {key}: {error.message}") from error
     if str(table.get("model")).startswith(DANGEROUS) and context.params.get("trust"):
         context.params["trust"] = False  # it allowed the model, which takes no such option
-    return table
+    return dict(table)
 
 
 # Indexes.

@@ -143,8 +143,8 @@ def read_modules(folder: Path) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
     """
     modules = read_settings(folder / MODULES, list)
     with reading(str(folder / MODULES)):
-        types = [json_file.expect(each, dict, "a module").get("type") for each in modules]
-        types = [each if isinstance(each, str) else json_file.kind(each) for each in types]
+        described = [json_file.expect(module, dict, "a module").get("type") for module in modules]
+        types = [type_ if isinstance(type_, str) else json_file.kind(type_) for type_ in described]
     names = [type_.rpartition(".")[2] if type_.startswith(LIBRARY) else type_ for type_ in types]
     return tuple(map(json_file.show, names)), modules
 

@@ -221,6 +221,7 @@ STATS: Final[dict[str, Any]] = {
     for name, hint in get_type_hints(IndexStats).items()
     if name in OF_STATS
 }
+Status = Literal["ready", "loading", "failed"]
 IndexAnswer: Final = create_model(
     "IndexAnswer",
     __doc__="""An index.
@@ -238,7 +239,7 @@ IndexAnswer: Final = create_model(
     - all others: as in `IndexStats`.
     """,
     name=(str, ...),
-    status=(Literal["ready", "loading", "failed"], ...),
+    status=(Status, ...),
     problem=(str | None, ...),
     writable=(bool, ...),
     weight=(float | None, None),
@@ -249,7 +250,7 @@ IndexAnswer: Final = create_model(
 IndexesAnswer: Final = create_model(
     "IndexesAnswer",
     __doc__="All served indexes, in the order of the command line.",
-    indexes=(GenericAlias(tuple, (IndexAnswer, ...)), ...),
+    indexes=(GenericAlias(tuple, (IndexAnswer, ...)), ...),  # type: ignore[arg-type] # made here
 )
 
 

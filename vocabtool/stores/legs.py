@@ -94,7 +94,7 @@ def select_part(n: int, asked: store.Asked, compiled: Callable[[Where], Part]) -
                 numbers = " || ' ' || ".join([number] * len(terms))
                 in_a_row = f"coalesce(d.sequence LIKE '%% ' || {numbers} || ' %%', FALSE)"
                 tests.append(Part(in_a_row, tuple(chain(*terms))))
-            return join("(TRUE", *chain.from_iterable((" AND ", test) for test in tests), ")")
+            return join("(TRUE", *(part for test in tests for part in (" AND ", test)), ")")
         case Where():
             return join("(", compiled(asked), ")")  # or null, as false
         case store.Combination("none", parts):
@@ -103,7 +103,7 @@ def select_part(n: int, asked: store.Asked, compiled: Callable[[Where], Part]) -
         case store.Combination(word, parts):
             start, sign = ("(TRUE", " AND ") if word == "all" else ("(FALSE", " OR ")
             tests = [select_part(n, part, compiled) for part in parts]
-            return join(start, *chain.from_iterable((sign, test) for test in tests), ")")
+            return join(start, *(part for test in tests for part in (sign, test)), ")")
 
 
 @dataclass(frozen=True, slots=True)
