@@ -142,9 +142,9 @@ def test_commands_that_write(place: Place, tmp_path: Path) -> None:
     for at in (address, folder):
         place.run("index", file, "-o", at, *MAKE)
     corpus(file, [*TEXTS[:3], "another text", *TEXTS[4:35], "a new one"])
-    for command in (("update", "--sync"), ("delete", "d7"), ("compact",), ("verify",), ()):
-        for at in (address, folder) if command else ():
-            name, *options = command
+    commands: list[tuple[str, ...]] = [("update", "--sync"), ("delete", "d7"), ("compact",)]
+    for name, *options in [*commands, ("verify",), ("list",)]:
+        for at in (address, folder):
             place.run(name, at, *options)
         listed = [place.run("list", at, "--field", "text") for at in (address, folder)]
         assert listed[0] == listed[1]
