@@ -324,6 +324,10 @@ def test_links(model: Path, tmp_path: Path) -> None:
     snapshot = tmp_path / "snapshots" / "1"
     snapshot.parent.mkdir()
     model.rename(snapshot)
+    (snapshot / "rows.bin").unlink()
+    (snapshot / "rows.bin").symlink_to("../../blobs/0a1b")
+    (snapshot / "model.onnx").rename(tmp_path / "blobs" / "2c3d")
+    (snapshot / "model.onnx").symlink_to("../../blobs/2c3d")
     assert open_encoder(snapshot).fingerprint == wanted
     (tmp_path / "secret").write_bytes(bytes(1000))
     (tmp_path / "blobs" / "0a1b").unlink()

@@ -322,7 +322,7 @@ def test_lying_constants(strings: object, tmp_path: Path) -> None:
 
 def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is larger than the cap is not parsed."""
-    monkeypatch.setattr("vocabtool.formats.json_file.MAX_FILE", 10)
+    monkeypatch.setattr("vocabtool.formats.files.MAX_FILE", 10)
     assert only(b'{"the":0} ', tmp_path).tokens == ["the"]
     with pytest.raises(UnsupportedFormat, match="JSON of more than 10 bytes"):
         found(b'{"the":0}  ', tmp_path)

@@ -694,9 +694,14 @@ def _ray(address: str | None, actors: int) -> Iterator[Any]:
         arguments: dict[str, Any] = {"address": address} if address else {"num_cpus": actors + 1}
         ray.init(**arguments, include_dashboard=False, log_to_driver=False)
     context = ray.data.DataContext.get_current()
-    before = context.target_max_block_size, context.enable_progress_bars
-    # Each shard is its own block, so that it goes to any free actor as soon as it is read.
-    context.target_max_block_size, context.enable_progress_bars = 1, False
+    settings = {
+        "target_max_block_size": 1,  # each shard is a block, and goes to any actor that is free
+        "enable_progress_bars": False,
+        "raise_original_map_exception": True,  # with its type, which decides the exit code
+    }
+    before = {name: getattr(context, name, None) for name in settings}
+    for name, value in settings.items():
+        setattr(context, name, value)
     try:
         yield ray
     except ray.exceptions.RayTaskError as error:  # without the traceback in Ray's message
@@ -706,6 +711,7 @@ def _ray(address: str | None, actors: int) -> Iterator[Any]:
     except ray.exceptions.RayError as error:
         raise VocabtoolError(f"Ray failed: {error}") from error
     finally:
-        context.target_max_block_size, context.enable_progress_bars = before
+        for name, value in before.items():
+            setattr(context, name, value)
         if not was_there:
             ray.shutdown()

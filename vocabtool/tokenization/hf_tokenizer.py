@@ -564,7 +564,9 @@ def _describe_part(part: Json) -> Iterator[str]:
             yield PLAIN[kind]
         case kind:
             settings = [
-                f"{_quote(name)} {_quote(value)}" for name, value in part.items() if name != "type"
+                f"{name if name.isidentifier() else _quote(name)} {_quote(value)}"
+                for name, value in part.items()
+                if name != "type"
             ]
             yield ", ".join((_quote(kind), *settings))
 
