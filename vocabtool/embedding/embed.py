@@ -711,7 +711,7 @@ def _ray(address: str | None, actors: int) -> Iterator[Any]:
     except ray.exceptions.RayError as error:
         raise VocabtoolError(f"Ray failed: {error}") from error
     finally:
-        for name, value in before.items():
-            setattr(context, name, value)
+        for name, earlier in before.items():
+            setattr(context, name, earlier)
         if not was_there:
             ray.shutdown()
