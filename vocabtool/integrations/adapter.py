@@ -97,10 +97,15 @@ def delete(index: Index, ids: Iterable[str] | None = None, where: str | None = N
         return index.delete(where=where or ALWAYS, force=True)
 
 
+# What an asynchronous form of a method shares with it. Not ``__type_params__``: Sphinx stands in for
+# frameworks that are not installed, and its stand-ins have no tuple there.
+NAMED: Final = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
+
+
 def in_thread(method: Callable[..., Result]) -> Callable[..., Coroutine[Any, Any, Result]]:
     """Return an asynchronous method that calls ``method`` in another thread."""
 
-    @wraps(method)
+    @wraps(method, NAMED)
     async def run(*args: Any, **kwargs: Any) -> Result:
         return await asyncio.to_thread(method, *args, **kwargs)
 
