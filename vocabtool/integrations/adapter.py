@@ -97,8 +97,8 @@ def delete(index: Index, ids: Iterable[str] | None = None, where: str | None = N
         return index.delete(where=where or ALWAYS, force=True)
 
 
-# What an asynchronous form of a method shares with it. Not ``__type_params__``: Sphinx stands in for
-# frameworks that are not installed, and its stand-ins have no tuple there.
+# What an asynchronous form of a method shares with it. Not ``__type_params__``: when the site is
+# built, Sphinx stands in for frameworks that are not installed, without a tuple there.
 NAMED: Final = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
 
 
