@@ -52,7 +52,7 @@ def ops_of(model: Path) -> set[str] | None:
         print(f"{model.name}: {error}", file=sys.stderr)
         return None
     finally:
-        setattr(infer_rule, "steps_of", steps_of)  # noqa: B010
+        setattr(infer_rule, "steps_of", steps_of)  # noqa: B010 - as above
     return met - {op.decode() for op in SAME}
 
 

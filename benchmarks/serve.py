@@ -281,7 +281,7 @@ def memory(of: Corpus, options: argparse.Namespace) -> Iterator[Table]:
     with serving(folder) as server:
         until_ready(server)
         for count in (options.requests // 10, options.requests * 9 // 10):
-            load(server, asked, 8, lambda so_far, most=count: so_far < most)  # type: ignore[misc]
+            load(server, asked, 8, lambda so_far, most=count: so_far < most)  # type: ignore[misc] # mypy infers no type of its default
             sizes.append(server.memory())
     rows = tuple(
         (f"{count:,}", f"{size / 1e6:,.1f} MB")

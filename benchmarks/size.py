@@ -81,7 +81,7 @@ NOUNS: Final = frozenset(
     """bed embed encoding embedding ending exceed feed indexing heading mapping meaning need padding
     pooling seed seeding shed speed spelling spring stemming string thing timing training warning
     weighting wording stemmed hashing setting scoring ranking reading during bring ring king sing
-    everything nothing something anything numbering naming red""".split()  # noqa: SIM905
+    everything nothing something anything numbering naming red""".split()  # noqa: SIM905 - as above
 )
 
 

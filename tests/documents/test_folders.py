@@ -47,7 +47,7 @@ def write(path: Path, text: str) -> None:
 
 def read(folder: Path, root: Path, **options: object) -> list[str]:
     """The files of ``folder`` that are read, relative to ``root``."""
-    found = walk(str(folder), ReadOptions(**options))  # type: ignore[arg-type]
+    found = walk(str(folder), ReadOptions(**options))  # type: ignore[arg-type] # some options
     return sorted(Path(name).relative_to(root).as_posix() for name, why in found if not why)
 
 

@@ -86,7 +86,7 @@ def test_long_texts_are_read_in_small_blocks(tmp_path: Path) -> None:
 
     def noted(self: object, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[Document]:
         sizes.append(len(rows))
-        return fetch(self, rows)  # type: ignore[arg-type]
+        return fetch(self, rows)  # type: ignore[arg-type] # any store of documents
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(index.snapshot().documents), "fetch_documents", noted)

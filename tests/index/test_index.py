@@ -222,7 +222,7 @@ def test_many_documents_and_vectors_by_id(index: Index) -> None:
     np.testing.assert_allclose(found["d4"], vector(4) / np.linalg.norm(vector(4)), rtol=2e-3)
     assert index.get_many([]) == index.vectors([]) == {}
     with pytest.raises(ValueError, match="int"):
-        index.get_many([1])  # type: ignore[list-item]
+        index.get_many([1])  # type: ignore[list-item] # refused
 
 
 STRANGE = "a\udcffb"  # the byte 0xff

@@ -417,7 +417,7 @@ def test_stores_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="4 numbers, but embedding_dim is 3"):
         VocabtoolDocumentStore(path, embedding_dim=3).count_documents()
     with pytest.raises(TypeError, match="VocabtoolDocumentStore"):
-        VocabtoolHybridRetriever(path)  # type: ignore[arg-type]
+        VocabtoolHybridRetriever(path)  # type: ignore[arg-type] # refused
     store = VocabtoolDocumentStore(path)
     with Index.open(path).writer() as writer:
         with pytest.raises(FolderInUse):

@@ -406,6 +406,8 @@ def test_requests_are_bounded(allowing: httpx.Client) -> None:
     assert allowing.get("/ready").json() == {"status": "ready", "indexes": ["bare"]}
     assert 'requests_total{route="/mcp",status="200"} 2.0' in allowing.get("/metrics").text
     assert allowing.post("/mcp", content=b"{}", headers=ACCEPTED).status_code == 415
+    large = b" " * ((1 << 20) + 1)
+    assert allowing.post("/mcp", content=large, headers=ACCEPTED).status_code == 413
     lone = json.dumps({**CALL, "params": {"q": "\ud800"}}).encode()
     typed = ACCEPTED | {"content-type": "application/json"}
     assert allowing.post("/mcp", content=lone, headers=typed).status_code == 400

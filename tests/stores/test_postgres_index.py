@@ -91,7 +91,7 @@ def test_reads_while_others_delete(
 
 def test_a_search_takes_two_round_trips(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first is for the statistics of its words, the second for both legs with their texts."""
-    reads, connections = list[object](), index.snapshot().connections  # type: ignore[attr-defined]
+    reads, connections = list[object](), index.snapshot().connections  # type: ignore[attr-defined] # only in PostgreSQL
     read = connections.read
 
     def record(work: Any) -> Any:
@@ -114,7 +114,7 @@ def test_a_search_sees_the_newest_commit(index: Index, address: str) -> None:
     assert keywords.document_frequencies([Term("words", "amber")]) == {
         Term("words", "amber"): COUNT - 2
     }
-    other.remove()  # type: ignore[attr-defined]
+    other.remove()  # type: ignore[attr-defined] # only in PostgreSQL
     with pytest.raises(NotFound, match="removed"):
         index.search("amber")
 
@@ -279,7 +279,7 @@ def test_an_address_sets_the_time_to_wait_for_locks(index: Index, address: str) 
     """A writer waits longer for its own lock, but not for others."""
     again = Index.open(f"{address}&options=-c%20lock_timeout%3D1234")
     with again.writer() as writer:
-        shown = writer.files._connection.execute("SHOW lock_timeout")  # type: ignore[attr-defined]
+        shown = writer.files._connection.execute("SHOW lock_timeout")  # type: ignore[attr-defined] # only in PostgreSQL
         assert shown.fetchone() == ("1234ms",)
 
 
@@ -299,7 +299,7 @@ def test_any_name_of_a_schema(address: str, schema: str) -> None:
     assert ids(again.search("amber", where="n = 1")) == ["a"]
     assert again.verify().approximate
     assert again.stats().files["codes"] > 0
-    again.remove()  # type: ignore[attr-defined]
+    again.remove()  # type: ignore[attr-defined] # only in PostgreSQL
 
 
 @pytest.mark.parametrize("schema", ["$user", "", "x" * 64, "a\nb"])
@@ -346,7 +346,7 @@ def test_a_long_transaction_stops_nobody(
     with database.transaction():
         database.execute("SELECT count(*) FROM vocabtool.documents_1")
         with pytest.raises(VocabtoolError, match=r"55P03.*pg_stat_activity"):
-            index.remove()  # type: ignore[attr-defined]
+            index.remove()  # type: ignore[attr-defined] # only in PostgreSQL
         with pytest.raises(VocabtoolError, match="Nothing of this commit was written"):
             put(index, more)
         monkeypatch.setattr("vocabtool.stores.database.TABLE_TRIES", 1_000)

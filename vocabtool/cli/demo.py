@@ -40,8 +40,9 @@ KINDS: Final = {False: "half of the words are others", True: "one word is unknow
 EXPLANATION: Final = """
   Vectors find documents by words of similar meaning, but drop a word that the model does not know.
   Keywords find this word, but no other words. Hybrid search finds most of both kinds.
-  Questions: eight words of a document, four of them replaced by the nearest words in the model's
-  vectors; or three words, one of which the model does not know and at most three documents have."""
+  A question of the first kind has eight words of a document. Four of them are replaced by words
+  with similar vectors. A question of the second kind has three words of a document. The model does
+  not know one of them, and at most three documents have it."""
 
 
 def documentation() -> list[Document]:

@@ -272,12 +272,12 @@ class Diff:
     @property
     def in_a(self) -> Truths:
         """Whether A contains each token, shape (u,)."""
-        return self.union.a.held
+        return self.union.a.is_member
 
     @property
     def in_b(self) -> Truths:
         """Whether B contains each token, shape (u,)."""
-        return self.union.b.held
+        return self.union.b.is_member
 
     @cached_property
     def common(self) -> int:

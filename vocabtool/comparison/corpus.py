@@ -152,7 +152,7 @@ def count_use(
             size = 0
     if waiting:
         look_up()
-    in_a, in_b, met = union.a.held, union.b.held, counts > 0
+    in_a, in_b, met = union.a.is_member, union.b.is_member, counts > 0
     tables = []
     for side in (in_a & ~in_b, in_b & ~in_a):
         places = np.flatnonzero(side & met)

@@ -126,12 +126,12 @@ class Members(NamedTuple):
 
     ``numbers``: int64, shape (d,), position of each distinct entry in :attr:`Union.tokens`.
     ``positions``: int64, shape (d,), first position of each distinct entry in the vocabulary.
-    ``held``: shape (u,), whether the vocabulary contains each token of the union.
+    ``is_member``: shape (u,), whether the vocabulary contains each token of the union.
     """
 
     numbers: Numbers
     positions: Numbers
-    held: Truths
+    is_member: Truths
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,9 +156,9 @@ class Union:
             first = np.empty(len(encoded.dictionary), np.int64)
             first[side[::-1]] = places[::-1]  # the first of equal entries wins
             positions = np.flatnonzero(first[side] == places)
-            held = np.zeros(len(encoded.dictionary), np.bool_)
-            held[side] = True
-            sides.append(Members(side[positions], positions, held))
+            is_member = np.zeros(len(encoded.dictionary), np.bool_)
+            is_member[side] = True
+            sides.append(Members(side[positions], positions, is_member))
         return cls(encoded.dictionary, *sides)
 
     def __len__(self) -> int:

@@ -425,7 +425,7 @@ def facts_of(files: Iterable[str]) -> tuple[Input, ...]:
 
 def changes(before: tuple[Input, ...], now: tuple[Input, ...]) -> tuple[str, ...]:
     """Return a line for each added, removed or changed file, or one line for a changed order."""
-    old, new = ({each.name: each for each in facts} for facts in (before, now))
+    old, new = ({file.name: file for file in files} for files in (before, now))
     lines = [f"{name}: is no longer among the inputs" for name in old if name not in new]
     lines += [f"{name}: is new among the inputs" for name in new if name not in old]
     for name in filter(old.__contains__, new):
@@ -434,7 +434,7 @@ def changes(before: tuple[Input, ...], now: tuple[Input, ...]) -> tuple[str, ...
             lines.append(f"{name}: had {was.size:,} bytes, now has {is_now.size:,}")
         elif was != is_now:
             lines.append(f"{name}: its modification time changed")
-    if not lines and [each.name for each in before] != [each.name for each in now]:
+    if not lines and [file.name for file in before] != [file.name for file in now]:
         lines.append("the order of the inputs changed")
     return tuple(lines)
 

@@ -327,7 +327,7 @@ def extent(sources: Sources, *, options: ReadOptions = DEFAULTS) -> Extent:
             extents.append(Extent(len(source)))
         else:
             extents.append(Extent())
-    return Extent(total(each.rows for each in extents), total(each.bytes for each in extents))
+    return Extent(total(part.rows for part in extents), total(part.bytes for part in extents))
 
 
 def total(counts: Iterable[int | None]) -> int | None:

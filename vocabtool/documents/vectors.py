@@ -165,7 +165,7 @@ def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) 
         with arrow_errors(PARQUET_ERROR):
             table = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False)
         schema = table.schema_arrow
-        names, lists = schema.names, [each.name for each in schema if is_numbers(each.type)]
+        names, lists = schema.names, [field.name for field in schema if is_numbers(field.type)]
     except UnicodeDecodeError as error:
         raise InvalidFile("the column names are not UTF-8") from error
     if len(lists) != 1 and lists.count(VECTOR) != 1:

@@ -243,7 +243,7 @@ class Counts:
     tokens_cut: int = 0
 
     def __add__(self, other: Counts) -> Counts:
-        names = [each.name for each in fields(Counts)]
+        names = [field.name for field in fields(Counts)]
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 

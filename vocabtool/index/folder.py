@@ -334,7 +334,7 @@ def current_generation(path: Path) -> Path:
 
 def _generations(path: Path) -> dict[int, Path]:
     try:
-        names = [each.name for each in path.iterdir()]
+        names = [file.name for file in path.iterdir()]
     except OSError:
         return {}
     return {int(match[1]): path / name for name in names if (match := GENERATION.fullmatch(name))}

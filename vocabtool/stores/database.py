@@ -25,8 +25,8 @@ The index with the number N has these tables:
                      frequency, length            keywords/bm25.py rounds it
     facts_N          name, value                  the files of the model
 
-The numbers of a schema begin at a random number, so that an index that is dropped with its schema
-and made again has other tables: whoever has the old one open is told that it is gone.
+The numbers of a schema begin at a random number. So an index that is dropped with its schema and
+made again has other tables, and a process that has the old index open notices that it is gone.
 
 A writer holds an advisory lock of its session from the beginning to the end, so an index has one
 writer at a time. Readers need no lock.

@@ -43,8 +43,8 @@ GENERATED_NAME: Final = re.compile(r"(Const|keys|values|hash_table|MutableHashTa
 KERAS_UNKNOWN: Final = {"text": "[UNK]", "integer": "-1"}
 
 
-# A range of ids for unknown words, one of which a hash of the word selects: the lowest id (``None``
-# if the range follows the ids of the table), and the number of ids.
+# The ids of unknown words: the lowest id (``None``: the one after the ids of the table), and the
+# number of ids. A hash of the word selects its id.
 Buckets = tuple[int | None, int]
 
 
