@@ -310,13 +310,3 @@ def test_a_copy_replaces_nothing(made: Path, index: Path, tmp_path: Path) -> Non
     new.mkdir()  # an empty folder may be there
     output("copy", index, new)
     assert len(Index.open(new)) == 7
-
-
-def test_when_it_was_verified(index: Path) -> None:
-    """``stats`` shows the commit and what was found, for people and as JSON."""
-    assert "  verified  " not in output("stats", index)
-    output("verify", index)
-    found = answer("stats", index)["verified"]
-    assert (found["commit"], found["documents"], found["problem"]) == (1, 7, None)
-    line = f"  verified    {found['time']}, commit 1: no damage"
-    assert line in output("stats", index).splitlines()

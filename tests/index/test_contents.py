@@ -12,8 +12,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -22,13 +20,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tests.builders.small_indexes import DIM, answers, documents, made, vectors
+from tests.builders.small_indexes import answers, documents, made, vectors
 from tests.conftest import ROOT
-from tests.index.test_index_kills import kill_at_work, last, started
+from tests.index.test_index_kills import kill_at_work, last
 from tests.index_changes import DIM as CHANGING_DIM
 from tests.index_changes import EXACT_BELOW, content, differs
 from vocabtool import Document, Index
-from vocabtool.errors import FolderInUse, InvalidCondition, InvalidFile
+from vocabtool.errors import FolderInUse, InvalidCondition
 
 SEED: Final = 6  # that of the writers of test_index_kills.py
 # Runs a command, and kills the process at a flush, numbered from 1.
@@ -122,37 +120,19 @@ def test_what_a_table_cannot_hold_as_it_is(tmp_path: Path) -> None:
     assert not (tmp_path / "y.arrow").exists()
 
 
-def test_copies_beside_a_writer(tmp_path: Path, full: bool) -> None:
-    """Each has exactly one commit of a writer that adds, updates, deletes and compacts.
-
-    Some copies are killed on the way.
-    """
+def test_a_copy_after_a_killed_writer(tmp_path: Path) -> None:
+    """It has exactly the last commit; beside a writer there is none."""
     folder, log = tmp_path / "index", tmp_path / "writer.log"
-    Index.create(folder, dim=CHANGING_DIM, exact_below=EXACT_BELOW)
-    kill_at_work(folder, log, 2, 0.05)
-    draw, commits = random.Random(SEED), set[int]()
-    log.unlink()
-    writer = started("write", folder, log)
-    try:
-        deadline = time.monotonic() + (120 if full else 30)
-        while len(commits) < (40 if full else 8) and time.monotonic() < deadline:
-            assert writer.poll() is None, "the writer ended by itself"
-            if len(commits) % 3 == 2:
-                killed(draw.randint(2, 8), "copy", folder, tmp_path / "copy")
-                assert not (tmp_path / "copy").exists()
-            before = last(log, "done")
-            copied = Index.open(folder).copy(tmp_path / "copy")
-            snapshot = copied.snapshot()
-            commit = snapshot.manifest.commit
-            assert commit >= before
-            assert differs(snapshot, content(SEED, commit), draw) is None
-            assert copied.verify().others == ()
-            commits.add(commit)
-            shutil.rmtree(tmp_path / "copy")
-    finally:
-        writer.kill()
-        writer.wait()
-    assert len(commits) >= 8
+    index = Index.create(folder, dim=CHANGING_DIM, exact_below=EXACT_BELOW)
+    with index.writer(), pytest.raises(FolderInUse, match="already writing"):
+        index.copy(tmp_path / "copy")
+    for copied in ("one", "two"):
+        kill_at_work(folder, log, 2, 0.05)
+        snapshot = Index.open(folder).copy(tmp_path / copied).snapshot()
+        commit = snapshot.manifest.commit
+        assert commit >= last(log, "done")
+        assert differs(snapshot, content(SEED, commit), random.Random(SEED)) is None
+        assert Index.open(tmp_path / copied).verify().deleted == snapshot.manifest.deleted
 
 
 def test_a_killed_copy_leaves_no_folder(tmp_path: Path, full: bool) -> None:
@@ -174,65 +154,3 @@ def test_a_killed_copy_leaves_no_folder(tmp_path: Path, full: bool) -> None:
             break
     assert codes.count(-signal.SIGKILL) > 2
     assert codes[-1] == 0
-
-
-def test_two_copies_to_one_folder(tmp_path: Path) -> None:
-    """The second is refused while the first is at work."""
-    index = made(tmp_path / "index")
-    refused: list[str] = []
-
-    def again(step: str, share: float) -> None:
-        with pytest.raises(FolderInUse) as caught:
-            index.copy(tmp_path / "new")
-        refused.append(str(caught.value))
-
-    assert len(index.copy(tmp_path / "new", again)) == 10
-    assert refused
-    assert ".new.part" in refused[0]
-
-
-def test_what_verify_found_is_kept(tmp_path: Path) -> None:
-    """By values; other commands accept the file, and another index in the folder has its own."""
-    path = tmp_path / "index"
-    index = made(path)
-    assert index.verified is None
-    assert index.stats().verified is None
-    index.verify()
-    kept = index.verified
-    assert kept is not None
-    assert (kept.index, kept.commit, kept.generation) == (index.manifest.index, 1, 0)
-    assert (kept.documents, kept.recall, kept.problem) == (10, 1.0, None)
-    assert datetime.fromisoformat(kept.time) <= datetime.now(UTC)
-    assert Index.open(path).verified == index.stats().verified == kept
-    file = path / "verified.json"
-    file.write_bytes(file.read_bytes()[:-9])  # a damaged one counts as none
-    assert index.verified is None
-    index.verify()
-    assert index.copy(tmp_path / "copy").verified is None
-    index.delete("d3")
-    index.compact()
-    assert (kept := index.verified) is not None and kept.commit == 1
-    assert index.verify().others == ()
-    again = index.verified
-    assert again is not None
-    assert (again.commit, again.generation, again.documents) == (3, 1, 9)
-    new = Index.create(path, dim=DIM, force=True)
-    assert new.verified is None
-    new.verify()
-    assert new.verified is not None
-
-
-def test_damage_that_verify_found_is_kept(tmp_path: Path) -> None:
-    """Its message, and whose file it is; a sound index verified later has none."""
-    index = made(tmp_path / "index")
-    file = tmp_path / "index" / "generation-000000" / "vectors.bin"
-    whole = file.read_bytes()
-    file.write_bytes(bytes(len(whole)))
-    with pytest.raises(InvalidFile) as caught:
-        index.verify()
-    assert index.verified is not None
-    assert (index.verified.problem, index.verified.recall) == (str(caught.value), None)
-    assert str(file) in str(caught.value)
-    file.write_bytes(whole)
-    index.verify()
-    assert index.verified.problem is None

@@ -16,7 +16,7 @@ import pytest
 from tokenizers.models import WordPiece
 
 from tests.builders.served import serving, until
-from tests.builders.small_indexes import DIM, WORDS, add, delete, document, documents, vector
+from tests.builders.small_indexes import DIM, WORDS, add, delete, documents, vector
 from tests.cli.running import run
 from vocabtool import Document, Index, OovCounter, Vocabulary, Words
 from vocabtool.reports.oov import save_report
@@ -60,7 +60,7 @@ def test_an_index(client: httpx.Client, folders: dict[str, Path]) -> None:
         **{"documents": 19, "deleted": 1, "commit": index.manifest.commit, "generation": 0},
         **{"model": None, "kind": None, "dim": DIM, "metric": "cosine", "dtype": "float16"},
         **{"language": "english", "recall": None, "weight": 0.25, "searched_fields": []},
-        **{"can_encode": False, "has_vocabulary": True, "verified": None},
+        **{"can_encode": False, "has_vocabulary": True},
         "calibration": asdict(index.calibration),
         "fields": json.loads(json.dumps([asdict(each) for each in index.stats().fields])),
     }
@@ -99,19 +99,6 @@ def test_facts_follow_commits(tmp_path: Path) -> None:
         assert (before["documents"], after["documents"]) == (3, 9)
         assert [each["documents"] for each in after["fields"]] == [9, 9]
         assert client.get("/v1/indexes/index/report").text != page.text
-
-
-def test_verified(tmp_path: Path) -> None:
-    """What the command found is shown, without a new commit."""
-    folder = tmp_path / "index"
-    index = Index.create(folder, dim=DIM)
-    add(index, [document(1)], [vector(1)])
-    with serving({"index": folder}) as client:
-        assert run("verify", folder).returncode == 0
-        verified = client.get("/v1/indexes/index").json()["verified"]
-    assert index.verified is not None
-    assert verified == asdict(index.verified)
-    assert (verified["commit"], verified["documents"], verified["recall"]) == (1, 1, 1.0)
 
 
 def test_documents(client: httpx.Client, folders: dict[str, Path]) -> None:

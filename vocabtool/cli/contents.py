@@ -181,8 +181,7 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool) -> 
 @DIR
 @click.argument("new", type=click.Path(file_okay=False), metavar="NEW")
 def copy_command(folder: str, new: str) -> None:
-    """Copy the index in DIR to NEW, as it is at its last commit. Other processes may write to DIR
-    meanwhile.
+    """Copy the index in DIR to NEW, as it is at its last commit. Nobody can write to DIR meanwhile.
 
     DIR and NEW are folders; NEW appears when it is complete. After an interruption, the same
     command begins again. The model is not copied.

@@ -22,7 +22,6 @@ from vocabtool.index.database import JOURNALS, NAME
 from vocabtool.index.documents import ID, TEXT
 from vocabtool.index.folder import CODE_FILE, KEYWORDS, MODEL_FILE, VECTORS
 from vocabtool.index.generation import Progress, Snapshot
-from vocabtool.index.maintenance import Verification, read_verification
 from vocabtool.keywords.cutter import places_of, text_in_utf8
 from vocabtool.search.hits import TYPES
 from vocabtool.search.settings import Calibration
@@ -215,7 +214,6 @@ class IndexStats:
     - ``tokens``: number of words in all texts, with repetitions; ``None`` if not counted.
     - ``tokens_unknown``: number of these words that the model does not know.
     - ``unknown_words``: the five most frequent unknown words.
-    - ``verified``: the result of the last :meth:`Index.verify`.
     """
 
     documents: int
@@ -238,11 +236,9 @@ class IndexStats:
     tokens_unknown: int | None = None
     unknown_words: tuple[ValueCount, ...] = ()
     searched_fields: tuple[str, ...] = ()
-    verified: Verification | None = None
 
 
 def stats(
-    path: Path,
     snapshot: Snapshot,
     files: Mapping[str, int],
     *,
@@ -274,7 +270,6 @@ def stats(
         files=files,
         sources=tuple(each.name for each in manifest.sources),
         searched_fields=manifest.searched_fields,
-        verified=read_verification(path, manifest.index),
         tokens=None if counted is None else counted.tokens,
         tokens_unknown=None if counted is None else counted.tokens_unknown,
         unknown_words=tuple(

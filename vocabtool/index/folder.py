@@ -1,7 +1,6 @@
 """The folder of an index: its generations, model files, and perhaps an index being built.
 
     .lock                     locked by the one process that writes
-    verified.json             what the last verification found (``maintenance.py``)
     vocabulary-….parquet, weights-….json, tokenizer-…    the model (``model.py``), named by content
     generation-000000/        the index; a compaction replaces it by generation-000001/
         index.db                  documents and the commit (``database.py``)
@@ -255,7 +254,6 @@ class Manifest:
 
 KEYWORDS: Final = "keywords"
 VECTORS: Final = "vectors.bin"
-VERIFIED: Final = "verified.json"
 GENERATION: Final = re.compile(r"generation-(\d{6,})")
 MODEL_FILE: Final = re.compile(
     r"vocabulary-[0-9a-f]{16}-[0-9a-f]{8}\.parquet|weights-[0-9a-f]{16}-[0-9a-f]{8}\.json"
@@ -404,8 +402,7 @@ def refuse_others(path: Path, *, allow_index: bool = False) -> None:
             "with --force (force=True), or name a new folder"
         )
     if allow_index:
-        ours = {*generations, VERIFIED} if generations else set()
-        others = [name for name in others if name not in ours]
+        others = [name for name in others if name not in generations]
     if others:
         raise FolderNotEmpty(f"{path}: not empty, it contains {others[0]!r}; name a new folder")
 

@@ -37,7 +37,7 @@ from vocabtool.embedding.embed import sample
 from vocabtool.embedding.shards import WEIGHTS, Shards
 from vocabtool.encoders.encoder import Encoder, FittedWeights, Vectors
 from vocabtool.encoders.open_encoder import Model
-from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError, reading
+from vocabtool.errors import NotFound, VocabtoolError, reading
 from vocabtool.index import contents, folder, maintenance
 from vocabtool.index.contents import IndexStats
 from vocabtool.index.documents import id_in_utf8
@@ -50,7 +50,7 @@ from vocabtool.index.generation import (
     read_again,
 )
 from vocabtool.index.load import MAX_REMOVED, Loader, LoadReport, LoadRequest, shards_in
-from vocabtool.index.maintenance import Verification, VerifyReport
+from vocabtool.index.maintenance import VerifyReport
 from vocabtool.index.model import open_model, vocabulary_alone
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
@@ -409,7 +409,7 @@ class Index:
         if the index has no vocabulary. Raises the errors of :meth:`open`.
         """
         files = contents.sizes(self.path, self._snapshot.commit.folder)
-        return contents.stats(self.path, self._snapshot, files, unknown=unknown, progress=progress)
+        return contents.stats(self._snapshot, files, unknown=unknown, progress=progress)
 
     def export(
         self,
@@ -439,12 +439,12 @@ class Index:
     def copy(self, new: str | Path, progress: Progress | None = None) -> Index:
         """Copy the last commit of a folder to a new folder; return the copy, without a model.
 
-        A writer may change the index meanwhile. All checksums are compared. The new folder appears
-        when it is complete; until then, the copy is in the folder ``.NEW.part`` beside it. After
-        an interruption, the same call begins again.
+        All checksums are compared. The new folder appears when it is complete; until then, the
+        copy is in the folder ``.NEW.part`` beside it. After an interruption, the same call begins
+        again.
 
         Raises :class:`FolderNotEmpty` if ``new`` exists, :class:`InvalidFile` if the index is
-        damaged, and :class:`FolderInUse` if another process is making the same copy.
+        damaged, and :class:`FolderInUse` if a process is writing to the index or to the copy.
         """
         if is_address(new) or not isinstance(self._snapshot, Snapshot):
             raise VocabtoolError(
@@ -795,9 +795,9 @@ class Index:
     def verify(self, progress: Progress | None = None, *, model: bool = False) -> VerifyReport:
         """Check all checksums, compare keywords with documents, and measure the recall.
 
-        ``model``: whether also to compare the model: see :meth:`Writer.encoder`. The result is
-        stored: see :attr:`verified`. Raises :class:`InvalidFile`, which names the damaged file, and
-        :class:`OtherModel` if the model makes different vectors than before.
+        ``model``: whether also to compare the model: see :meth:`Writer.encoder`. Raises
+        :class:`InvalidFile`, which names the damaged file, and :class:`OtherModel` if the model
+        makes different vectors than before.
         """
         encoder = self.encoder if model else None
 
@@ -805,18 +805,7 @@ class Index:
             self.refresh()
             return maintenance.verify(self.path, self._snapshot, progress, encoder)
 
-        try:
-            report = read_again(self.path, check, self._snapshot.commit)
-        except (InvalidFile, OtherModel) as error:  # after other errors, nothing is wrong with it
-            maintenance.keep_verification(self.path, self._snapshot, problem=str(error))
-            raise
-        maintenance.keep_verification(self.path, self._snapshot, recall=report.recall)
-        return report
-
-    @property
-    def verified(self) -> Verification | None:
-        """The result of the last :meth:`verify` in any process; ``None`` if there was none."""
-        return maintenance.read_verification(self.path, self.manifest.index)
+        return read_again(self.path, check, self._snapshot.commit)
 
     @property
     def is_build(self) -> bool:

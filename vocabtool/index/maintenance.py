@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
-import google_crc32c
 import numpy as np
 
 from vocabtool.encoders.encoder import Encoder
-from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
+from vocabtool.errors import FolderNotEmpty, InvalidFile, reading
 from vocabtool.index.database import JOURNALS, NAME, Database, column
 from vocabtool.index.folder import (
     KEYWORDS,
     VECTORS,
-    VERIFIED,
-    Commit,
     make_current,
     new_generation,
     read_commit,
@@ -39,7 +32,6 @@ from vocabtool.index.generation import (
     cutter_of,
     open_snapshot,
     raw_vectors,
-    read_again,
 )
 from vocabtool.index.model import Agreement, compare_canaries
 from vocabtool.index.raw_vectors import measure_recall
@@ -49,15 +41,10 @@ from vocabtool.keywords.tantivy_index import LOCKS, MANAGED, META
 from vocabtool.system.own_files import (
     LOCK,
     compare,
-    decode_record,
-    encode_record,
     lock_folder,
     sync_folder,
-    whole_file,
 )
 
-VERIFY: Final = "verify"
-VERIFY_FORMAT: Final = 1
 COPIED_BYTES: Final = 4 << 20
 SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.8, "model": 0.95}
 
@@ -122,7 +109,7 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
         raise ValueError(f"{new}: is inside the index; name a folder outside")
     with reading(str(part)):
         part.mkdir(exist_ok=True)
-    with lock_folder(part):
+    with lock_folder(path), lock_folder(part):
         refuse_others(part, allow_index=True)
         for each in part.iterdir():  # what an interrupted copy left
             if each.is_dir():
@@ -130,9 +117,7 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
             elif each.name != LOCK:
                 each.unlink()
         try:
-            with ExitStack() as opened:
-                commit, files = read_again(path, partial(_open_files, path, opened))
-                _copy_files(path, part, commit, files, progress)
+            _copy_files(path, part, progress)
             open_snapshot(part).commit.database.close()  # compares what opening an index compares
             with reading(str(new)):
                 part.rename(new)
@@ -142,78 +127,31 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
         sync_folder(new.parent)
 
 
-# An open file with the number of its committed bytes (``None``: all) and its checksum, if known.
-OpenedFile = tuple[BinaryIO, int | None, int | None]
-
-
-def _open_files(
-    path: Path, opened: ExitStack, first: Commit
-) -> tuple[Commit, dict[Path, OpenedFile]]:
-    """Open all files of a commit, and register them with ``opened``.
-
-    Raises :class:`NotFound` if a writer removes a file meanwhile. The connection stays in a
-    transaction, which never sees a later commit.
-    """
-    with ExitStack() as tried:
-        tried.callback(first.database.close)
-        first.database.fetch("BEGIN")
-        commit = read_commit(path, first)
-        if commit.database is not first.database:
-            commit.database.close()
-            raise NotFound(f"{first.folder}: was replaced by {commit.folder.name}")
-        manifest, keywords = commit.manifest, commit.folder / KEYWORDS
-        meta = tried.enter_context((keywords / META).open("rb"))
-        facts: dict[Path, tuple[int | None, int | None]] = {
-            commit.folder / name: (written.size, written.crc32c)
-            for name, written in {VECTORS: manifest.vectors, **manifest.code_files}.items()
-        }
-        facts |= {path / name: (None, crc) for name, crc in manifest.model_files.items()}
-        for name in tantivy_index.file_names(keywords):
-            facts[keywords / name] = (None, manifest.keywords.get(name))
-        files = {
-            file: (tried.enter_context(file.open("rb")), *fact) for file, fact in facts.items()
-        }
-        # tantivy replaces its list of segments. If it is the same, all of them are open.
-        if os.fstat(meta.fileno()).st_ino != (keywords / META).stat().st_ino:
-            raise NotFound(f"{keywords / META}: was replaced")
-        opened.enter_context(tried.pop_all())
-        return commit, {**files, keywords / META: (meta, None, None)}
-
-
-def _copy_files(
-    path: Path,
-    part: Path,
-    commit: Commit,
-    files: Mapping[Path, OpenedFile],
-    progress: Progress | None,
-) -> None:
-    folder = part / commit.folder.name
+def _copy_files(path: Path, part: Path, progress: Progress | None) -> None:
+    commit = read_commit(path)
+    manifest, folder = commit.manifest, part / commit.folder.name
     (folder / KEYWORDS).mkdir(parents=True)
     with (
         commit.database.statements() as connection,
         closing(sqlite3.connect(folder / NAME)) as copied,
     ):
-        connection.backup(copied)
-    commit.database.fetch("ROLLBACK")  # writers can empty their journal again
-    for done, (file, (opened, size, crc32c)) in enumerate(files.items(), 1):
-        found, left = 0, size
-        with (part / file.relative_to(path)).open("xb") as out:
-            while block := opened.read(COPIED_BYTES if left is None else min(COPIED_BYTES, left)):
-                out.write(block)
-                found = google_crc32c.extend(found, block)
-                left = None if left is None else left - len(block)
+        connection.backup(copied)  # a reader may move its journal meanwhile
+    commit.database.close()
+    keywords = (each for each in (commit.folder / KEYWORDS).iterdir() if each.name not in LOCKS)
+    in_generation = (commit.folder / name for name in (VECTORS, *manifest.code_files))
+    files = [*in_generation, *(path / name for name in manifest.model_files), *keywords]
+    for done, file in enumerate(files, 1):
+        with (
+            reading(str(file)),
+            file.open("rb") as opened,
+            (part / file.relative_to(path)).open("xb") as out,
+        ):
+            shutil.copyfileobj(opened, out, COPIED_BYTES)
             out.flush()
             os.fsync(out.fileno())
-        if left:
-            raise InvalidFile(f"truncated: {left:,} bytes are missing", file=str(file))
-        if crc32c not in (None, found):
-            what = f"damaged: CRC-32C {found:08x}, expected {crc32c:08x}"
-            raise InvalidFile(what, file=str(file))
         if progress is not None:
             progress("files copied", done / len(files))
-    names = sorted(file.name for file in files if file.parent.name == KEYWORDS)
-    with whole_file(folder / KEYWORDS / MANAGED) as out:  # as tantivy writes it
-        out.write(json.dumps(names, separators=(",", ":")).encode() + b"\n")
+    compare(folder / VECTORS, manifest.vectors.crc32c, manifest.vectors.size)
     for each in (folder / KEYWORDS, folder, part):
         sync_folder(each)
 
@@ -236,53 +174,6 @@ class VerifyReport:
     loading: bool
     others: tuple[str, ...]
     encoded: Agreement | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
-    """The result of the last verification of an index, as stored in the file ``verified.json``.
-
-    - ``index``: the id of the index. ``index --force`` gives the index a new id.
-    - ``time``: when the verification ended, in UTC (ISO 8601).
-    - ``recall``: as in :class:`VerifyReport`; ``None`` if there is a ``problem``.
-    - ``problem``: the message of the error; ``None`` if there was no error.
-    """
-
-    index: str
-    time: str
-    commit: int
-    generation: int
-    documents: int
-    recall: float | None = None
-    problem: str | None = None
-
-
-def keep_verification(
-    path: Path, snapshot: Snapshot, *, recall: float | None = None, problem: str | None = None
-) -> None:
-    """Write the result of a verification to the file ``verified.json`` in ``path``."""
-    manifest = snapshot.manifest
-    kept = Verification(
-        index=manifest.index,
-        time=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-        commit=manifest.commit,
-        generation=snapshot.number,
-        documents=manifest.live,
-        recall=recall,
-        problem=problem,
-    )
-    # An index on a disk that cannot be written is verified all the same.
-    with suppress(OSError, NotFound), whole_file(path / VERIFIED) as file:
-        file.write(encode_record(kept, kind=VERIFY, version=VERIFY_FORMAT))
-
-
-def read_verification(path: Path, index: str) -> Verification | None:
-    """Return the last verification of the index with this id; ``None`` if none is stored."""
-    with suppress(OSError, InvalidFile):
-        data = (path / VERIFIED).read_bytes()
-        kept = decode_record(data, Verification, kind=VERIFY, version=VERIFY_FORMAT)
-        return kept if kept.index == index else None
-    return None
 
 
 def verify(
@@ -320,7 +211,7 @@ def verify(
     found = {each for each in path.rglob("*") if not each.is_dir()}
     if missing := sorted(wanted - found):
         raise InvalidFile("missing", file=str(missing[0]))
-    passing = (LOCK, VERIFIED, *LOCKS, *JOURNALS)
+    passing = (LOCK, *LOCKS, *JOURNALS)
     others = sorted(each for each in found - wanted if each.name not in passing)
     report("recall", SHARES["recall"])
     recall = 1.0

@@ -170,9 +170,6 @@ def _stats_facts(index: Index, found: IndexStats) -> Iterator[tuple[str, str]]:
         yield "unknown", f"{found.tokens_unknown:,} of {words} ({share})"
         if found.unknown_words:
             yield "", value_counts(found.unknown_words)
-    if found.verified is not None:
-        held = f"{found.verified.time}, commit {found.verified.commit:,}"
-        yield "verified", f"{held}: {found.verified.problem or 'no damage'}"
     sizes = ", ".join(f"{name} {decimal(size)}" for name, size in found.files.items())
     yield "disk", f"{decimal(sum(found.files.values()))}: {sizes}"
     shown = [*found.sources[:NAMED], *["..."] * (len(found.sources) > NAMED)]

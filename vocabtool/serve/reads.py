@@ -214,7 +214,7 @@ ManySearchAnswer: Final = create_model(
 )
 OF_STATS: Final = (  # not the paths of sources
     *("documents", "deleted", "commit", "generation", "model", "kind", "dim", "metric", "dtype"),
-    *("language", "recall", "calibration", "searched_fields", "fields", "verified"),
+    *("language", "recall", "calibration", "searched_fields", "fields"),
 )
 STATS: Final[dict[str, Any]] = {
     name: (hint | None, None)
@@ -434,7 +434,6 @@ async def facts_of(catalog: Catalog, served: ServedIndex) -> dict[str, Any]:
         **facts,
         **{name: getattr(stats, name) for name in OF_STATS},
         "model": model_of(index) or None,
-        "verified": index.verified,  # the cached one may be older
         "weight": settings.weight(known is not None and known.subword),
         "can_encode": index.can_encode,
         "has_vocabulary": known is not None,

@@ -26,13 +26,13 @@ from weakref import ref
 import google_crc32c
 
 from vocabtool.encoders.open_encoder import Model
-from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
+from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.index import contents
 from vocabtool.index.contents import DocumentsChanged
 from vocabtool.index.folder import MODEL_FILE, Manifest
 from vocabtool.index.generation import Progress
 from vocabtool.index.index import Index
-from vocabtool.index.maintenance import VerifyReport, keep_verification
+from vocabtool.index.maintenance import VerifyReport
 from vocabtool.index.model import Canaries, IndexModel, OpenedModel, compare_canaries
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
@@ -110,8 +110,7 @@ class PostgresIndex(Index):
     """An index in a database; made by :meth:`Index.create` and :meth:`Index.open`.
 
     One process at a time can write; others wait for it. ``path``: a folder in the user's cache,
-    with copies of the model's files and the result of the last verification. ``is_build``: whether
-    the index will replace another index.
+    with copies of the model's files. ``is_build``: whether the index will replace another index.
     """
 
     exact_below = 5_000  # to compare a vector of 256 numbers takes about a microsecond
@@ -219,7 +218,7 @@ class PostgresIndex(Index):
     ) -> contents.IndexStats:
         more: Any = {"unknown": unknown, "progress": progress}
         with self._store.at_one_commit() as snapshot:
-            return contents.stats(self.path, cast(Any, snapshot), self._sizes(), **more)
+            return contents.stats(cast(Any, snapshot), self._sizes(), **more)
 
     def refresh(self) -> bool:
         with self._refreshing:
@@ -268,20 +267,16 @@ class PostgresIndex(Index):
         self.refresh()
         if progress is not None:
             progress("statistics recounted", 0.0)
-        try:
-            with self._connections.connected() as connection, one_commit(connection):
-                differences = recount(connection, self._n)
-            if differences:
-                raise InvalidFile(f"damaged: {'; '.join(differences)}", file=self.name)
-            agreement = None
-            if encoder is not None:
-                metric = self.configuration.metric
-                agreement = compare_canaries(self.name, self._store.canaries(), encoder, metric)
-        except (InvalidFile, OtherModel) as error:
-            keep_verification(self.path, self._snapshot, problem=str(error))
-            raise
+        with self._connections.connected() as connection, one_commit(connection):
+            differences = recount(connection, self._n)
+        if differences:
+            raise InvalidFile(f"damaged: {'; '.join(differences)}", file=self.name)
+        agreement = None
+        if encoder is not None:
+            metric = self.configuration.metric
+            agreement = compare_canaries(self.name, self._store.canaries(), encoder, metric)
         manifest = self._snapshot.manifest
-        report = VerifyReport(
+        return VerifyReport(
             documents=manifest.live,
             deleted=0,
             commit=manifest.commit,
@@ -291,8 +286,6 @@ class PostgresIndex(Index):
             others=(),
             encoded=agreement,
         )
-        keep_verification(self.path, self._snapshot, recall=report.recall)
-        return report
 
     def put_in_place(self) -> PostgresIndex:
         """Give this index the name of the index that it replaces."""
