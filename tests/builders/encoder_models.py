@@ -159,29 +159,6 @@ def keras(folder: Path) -> None:
     model.export(str(folder), verbose=False)
 
 
-def ids(
-    *shape: int | None, dtype: Tensor = tf.int32, masked: bool = True
-) -> Callable[[Path], None]:
-    """A model of ids: the mean of rows, with or without those of id 0; its words are an asset."""
-
-    def build(folder: Path) -> None:
-        folder.mkdir(parents=True)
-        listed = folder.parent / f"{folder.name}_words.txt"
-        listed.write_text("".join(f"{word}\n" for word in ("[PAD]", "[UNK]", *WORDS[1:])))
-        module = tf.Module()
-        module.words = tf.saved_model.Asset(str(listed))
-        module.rows = tf.Variable(weights(len(WORDS) + 1))
-
-        def embed(given: Tensor) -> Tensor:
-            weight = tf.cast((given != 0) if masked else (given >= 0), tf.float32)[..., None]
-            summed = tf.reduce_sum(tf.gather(module.rows, given) * weight, 1)
-            return {"vectors": tf.math.divide_no_nan(summed, tf.reduce_sum(weight, 1))}
-
-        serve(folder, module, embed, tf.TensorSpec(shape, dtype, "ids"))
-
-    return build
-
-
 def two_inputs(folder: Path) -> None:
     module = Mean()
     specs = [tf.TensorSpec([None], tf.string, name) for name in ("question", "answer")]
@@ -258,10 +235,6 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
     "tf1_graph": tf1_graph,
     "hub_module": hub_module,
     "keras": keras,
-    "ids_masked": ids(None, None),
-    "ids_unmasked": ids(None, None, dtype=tf.int64, masked=False),
-    "ids_of_4": ids(None, 4, dtype=tf.int64),
-    "ids_single": ids(1, None),
     "float64": output(lambda found: tf.cast(found, tf.float64)),
     "bfloat16": output(lambda found: tf.cast(found, tf.bfloat16)),
     "rank_3": output(lambda found: found[:, None]),

@@ -151,7 +151,7 @@ class EncoderOptions:
     ``output``: for TensorFlow and ONNX: the output to use.
     ``name``: for TensorFlow: the name of the vocabulary, as ``inspect`` prints it.
     ``rule``: how texts are split into words, see ``Words.of``. For word vectors, and for TensorFlow
-    models with ids as input.
+    models whose own rule cannot be read.
     ``weights``: for word vectors: how words are weighted, default ``idf``.
     ``fitted``: for word vectors: ``FittedWeights``, or the path of a file that ``embed`` or
     ``FittedWeights.write`` saved.
