@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -94,26 +93,6 @@ def test_rows() -> None:
         (b"z", True, True, 7, 0, "word", "word"),
         (b"q", False, True, None, 1, None, "word"),
     ]
-
-
-def test_pandas_and_polars(monkeypatch: pytest.MonkeyPatch) -> None:
-    """pandas has text, Polars bytes; a missing library is named."""
-    found = diff(made([b"caf\xe9", "the"]), made(["the"]))
-    pytest.importorskip("pandas", reason="it makes the table")
-    frame = found.to_pandas()
-    assert frame["token"].tolist() == ["caf\udce9", "the"]
-    assert frame["kind_a"].tolist() == ["other", "word"]
-    assert frame[["id_a", "id_b"]].dtypes.map(str).tolist() == ["Int64"] * 2  # not floats
-    assert frame["id_b"].dropna().tolist() == [0]
-    words = used(made(A), made(B)).words_b.to_pandas()
-    assert words["word"].tolist() == [b"dog", b"paris"]
-    assert words["count"].dtype == "int64"
-    pytest.importorskip("polars", reason="it makes the table")
-    assert found.to_polars()["token"].to_list() == [b"caf\xe9", b"the"]
-    for library in ("pandas", "polars"):
-        monkeypatch.setitem(sys.modules, library, None)
-        with pytest.raises(VocabtoolError, match=f"pip install {library}"):
-            getattr(diff(made(A), made(B)), f"to_{library}")()
 
 
 TEXTS = ["The dog of Paris loves running.", "A cat, the dog, the the"]

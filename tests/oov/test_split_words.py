@@ -303,68 +303,16 @@ def test_whole_words_refuse_these_options(option: str, here: Path) -> None:
     assert b"--mask cannot be combined" in done.stderr
 
 
-# Models beside each other
-
-
-def test_models_beside_each_other(here: Path) -> None:
-    """A line ends where a word of every model ends; unknown pieces are marked."""
-    names = "bert.json\tbpe.json"
-    arguments = ("words", "bert.json", "Numpy, 日 of", "日", "", "--beside", "bpe.json")
+def test_pieces_of_a_text(here: Path) -> None:
+    """The command marks unknown pieces, and JSON gives their positions."""
+    arguments = ("words", "bert.json", "Numpy, 日 of")
     done = run(*arguments, cwd=here)
     assert (done.returncode, done.stderr) == (0, b"")
-    library = tokenizers.Tokenizer.from_file(str(here / "bpe.json"))
-    cut = [library.encode(text).tokens for text in ("Numpy", ",", " 日", " of", "日")]
-    words = [" ".join(tokens) for tokens in cut]
-    numpy, sun = ("num ##py", "[UNK](unknown)", "[UNK](unknown)", "of"), ("[UNK](unknown)",)
-    assert [part.splitlines() for part in done.stdout.decode().split("\n\n")[-3:]] == [
-        [
-            *("Numpy, 日 of", names),
-            *map("\t".join, zip(numpy, words[:4], strict=True)),
-            f"= 5 pieces, 4 words\t= {sum(map(len, cut[:4]))} pieces, 4 words",
-        ],
-        [
-            *("日", names),
-            *map("\t".join, zip(sun, words[4:], strict=True)),
-            f"= 1 piece, 1 word\t= {len(cut[4])} pieces, 1 word",
-        ],
-        ["''", names, "= 0 pieces, 0 words\t= 0 pieces, 0 words"],
+    lines = [line.split("\t") for line in done.stdout.decode().splitlines()[-4:]]
+    assert [(line[2], line[3]) for line in lines] == [
+        *(("split in 2", "num ##py"), ("unknown", "[UNK](unknown)")),
+        *(("unknown", "[UNK](unknown)"), ("known", "of")),
     ]
-    assert "Beside: bpe.json, bpe.json: " in done.stdout.decode()
     found = json.loads(run(*arguments, "--format", "json", cwd=here).stdout)
-    (other,) = found.pop("beside")
-    assert other.pop("model") == "bpe.json"
-    alone = run("words", "bpe.json", *arguments[2:5], "--format", "json", cwd=here)
-    assert other == json.loads(alone.stdout)
-    alone = run("words", "bert.json", *arguments[2:5], "--format", "json", cwd=here)
-    assert found == json.loads(alone.stdout)
-    assert found["texts"][1]["words"][0]["unknown_pieces"] == [0]
-
-
-@pytest.mark.parametrize(
-    ("filters", "line"),
-    [
-        (",", "num ##py [UNK](unknown)\tnumpy(unknown)"),  # the other model drops the comma
-        ("m", "num ##py [UNK](unknown) the\tnu(unknown) py,(unknown) the"),  # a letter: one line
-    ],
-)
-def test_models_that_drop_characters(filters: str, line: str, here: Path, tmp_path: Path) -> None:
-    """Then letters and digits are compared; if these differ, all is one line."""
-    config = {
-        "num_words": None,
-        "filters": filters,
-        "lower": True,
-        "split": " ",
-        "char_level": False,
-        "oov_token": None,
-        "document_count": 1,
-        **dict.fromkeys(("word_counts", "word_docs", "index_docs", "index_word"), "{}"),
-        "word_index": json.dumps({"the": 1}),
-    }
-    keras = tmp_path / "sub" / "bert.json"
-    keras.parent.mkdir()
-    keras.write_text(json.dumps({"class_name": "Tokenizer", "config": config}))
-    done = run("words", here / "bert.json", "Numpy, the", "--beside", keras, cwd=here)
-    assert done.returncode == 0, done.stderr
-    head, first = done.stdout.decode().split("\nNumpy, the\n")[1].split("\n")[:2]
-    assert head == f"{here.name}/bert.json\tsub/bert.json"
-    assert first == line
+    words = found["texts"][0]["words"]
+    assert [word["unknown_pieces"] for word in words] == [[], [0], [0], []]

@@ -136,27 +136,17 @@ WORDS_OPTIONS = options.gather(
 @click.argument("model")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @WORDS_OPTIONS
-@click.option(
-    "--beside",
-    multiple=True,
-    metavar="MODEL",
-    help="Also show the pieces into which another MODEL splits TEXT by its own rule. May be "
-    "repeated.",
-)
 @options.format_option("Columns (tab-separated if not on a terminal), or JSON.", ("table", "json"))
 def words_command(
     model: str,
     texts: tuple[str, ...],
-    beside: tuple[str, ...],
     report_format: Literal["table", "json"],
     chosen: dict[str, Any],
 ) -> None:
     """Show how MODEL splits TEXT into words, and which words it knows."""
     from vocabtool.reports.inspection import words_report
 
-    others = [(other, open_words(other)) for other in beside]
-    report = words_report(open_words(model, **chosen), texts, model, others)
-    _show(report, report_format)
+    _show(words_report(open_words(model, **chosen), texts), report_format)
 
 
 def _show(report: Report, report_format: Literal["table", "json"]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,14 +35,10 @@ from vocabtool.comparison.entries import (
 )
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats.registry import PickedVocabulary, pick, split_name
-from vocabtool.system.native_import import import_data_frames
 from vocabtool.tokenization.words import Words
-from vocabtool.vocabulary import Marker, Vocabulary, decode
+from vocabtool.vocabulary import Marker, Vocabulary
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-
     from vocabtool.documents.files import Sources
 
 Comparable = Vocabulary | str | Path
@@ -347,23 +343,3 @@ class Diff:
             numbers = pa.array(np.where(missing, 0, codes).astype(np.int8), mask=missing)
             columns[name] = pa.DictionaryArray.from_arrays(numbers, pa.array(KINDS))
         return pa.table(columns)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the table of :meth:`to_arrow` as a pandas data frame.
-
-        Tokens are ``str``; bytes that are not UTF-8 are decoded with ``surrogateescape``. Ids have
-        pandas' nullable type ``Int64``.
-        """
-        pandas = import_data_frames("pandas")
-        nullable = {pa.int64(): pandas.Int64Dtype()}
-        frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=nullable.get)
-        # object dtype: pandas' own strings must be UTF-8
-        frame["token"] = pandas.Series(list(map(decode, frame["token"])), dtype=object)
-        return frame
-
-    def to_polars(self) -> pl.DataFrame:
-        """Return the table of :meth:`to_arrow` as a Polars data frame.
-
-        ``token`` has type ``Binary``, because tokens may be invalid UTF-8.
-        """
-        return cast("pl.DataFrame", import_data_frames("polars").from_arrow(self.to_arrow()))

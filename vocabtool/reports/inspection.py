@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import unicodedata
 from base64 import b64encode
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vocabtool.formats.reader import Model
@@ -22,7 +19,6 @@ from vocabtool.reports.report import (
     as_text,
     render_fragment,
     short,
-    short_names,
 )
 from vocabtool.system.messages import plural
 from vocabtool.vocabulary import Place, Vocabulary, encode, is_utf8, printable
@@ -207,22 +203,11 @@ UNKNOWN: Final = "unknown"
 _Word: TypeAlias = "tuple[Word, list[tuple[bytes, bool]]]"
 
 
-def words_report(
-    words: Words,
-    texts: Sequence[str],
-    model: str = "",
-    beside: Sequence[tuple[str, Words]] = (),
-) -> Report:
-    """Return the report: the steps of the rule, then the words of each text.
-
-    ``beside``: the names and ``Words`` of other models. For each of these models, a column shows
-    the pieces into which it splits the texts.
-    """
+def words_report(words: Words, texts: Sequence[str]) -> Report:
+    """Return the report: the steps of the rule, then the words of each text."""
     rows = _words_of(words, texts)
-    rows_beside = [_words_of(other, texts) for _, other in beside]
-    names = short_names(model, *(name for name, _ in beside))
 
-    def data_of(words: Words, rows: list[list[_Word]]) -> dict[str, Any]:
+    def data() -> dict[str, Any]:
         return {
             **_rule_data(words),
             "others": [_rule_data(other) for other in words.others],
@@ -231,13 +216,6 @@ def words_report(
                 for text, row in zip(texts, rows, strict=True)
             ],
         }
-
-    def data() -> dict[str, Any]:
-        others = [
-            {"model": name, **data_of(other, rows)}
-            for (name, other), rows in zip(beside, rows_beside, strict=True)
-        ]
-        return {**data_of(words, rows), **({"beside": others} if others else {})}
 
     def sections() -> Iterator[Section]:
         steps = [
@@ -260,17 +238,9 @@ def words_report(
         for other in words.others:
             indented = [f"  {step}" for step in other.describe()]
             yield Section("", text=[f"Separate lookup: {_title(other)}", *indented])
-        for name, (_, other) in zip(names[1:], beside, strict=True):
-            indented = [f"  {step}" for step in other.describe()]
-            yield Section(
-                "", text=[f"Beside: {name}, {_title(other)}", *indented], notes=other.notes
-            )
-        for text, row, *others in zip(texts, rows, *rows_beside, strict=True):
+        for text, row in zip(texts, rows, strict=True):
             cells = [_cells(*word) for word in row] or [["(no words)"]]
-            if others:
-                cells = _cells_beside([row, *others])
-            columns = [Column(name) for name in names] if others else [Column() for _ in cells[0]]
-            yield Section("", Table(columns, cells), [_quote(encode(text))])
+            yield Section("", Table([Column() for _ in cells[0]], cells), [_quote(encode(text))])
 
     return Report(title="Words", sections=sections, data=data)
 
@@ -321,44 +291,11 @@ def _cells(word: Word, pieces: list[tuple[bytes, bool]]) -> list[str]:
     if word.known and word.pieces is not None and word.pieces > 1:
         verdict = f"split in {word.pieces}"
     row = [_quote(word.word), "" if word.id is None else str(word.id), verdict]
-    return row if word.pieces is None else [*row, _pieces(word, pieces)]
-
-
-def _pieces(word: Word, pieces: list[tuple[bytes, bool]]) -> str:
+    if word.pieces is None:
+        return row
     shown = pieces or [(word.word, word.known)]
-    return " ".join(_quote(piece) + f"({UNKNOWN})" * (not known) for piece, known in shown)
-
-
-def _cells_beside(rows: Sequence[list[_Word]]) -> list[list[str]]:
-    """Return table rows with a column of pieces for each model. The last row has the totals.
-
-    The text is cut into rows at each place where all models end a word.
-    """
-    for keep in (lambda c: not c.isspace(), str.isalnum):
-        lengths = [[sum(map(keep, _plain(word.word))) for word, _ in row] for row in rows]
-        kept = {
-            "".join(filter(keep, "".join(_plain(word.word) for word, _ in row))) for row in rows
-        }
-        if len(kept) == 1:
-            break
-    ends = [list(accumulate(each)) for each in lengths]
-    stops = sorted(set(ends[0]).intersection(*ends)) if len(kept) == 1 else []
-    cells = [[""] * len(rows) for _ in range(len(stops) or any(rows))]
-    for column, (row, of_row) in enumerate(zip(rows, ends, strict=True)):
-        for word, end in zip(row, of_row, strict=True):
-            line = cells[bisect_left(stops, end) if stops else 0]
-            line[column] += " " * bool(line[column]) + _pieces(*word)
-    totals = [
-        f"= {plural(sum(len(pieces) or 1 for _, pieces in row), 'piece', 'pieces')}, "
-        f"{plural(len(row), 'word', 'words')}"
-        for row in rows
-    ]
-    return [*cells, totals]
-
-
-def _plain(word: bytes) -> str:
-    plain = unicodedata.normalize("NFKD", word.decode("utf-8", "replace")).casefold()
-    return "".join(c for c in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(c))
+    spelled = (_quote(piece) + f"({UNKNOWN})" * (not known) for piece, known in shown)
+    return [*row, " ".join(spelled)]
 
 
 def _quote(entry: bytes) -> str:
