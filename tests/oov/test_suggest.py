@@ -114,21 +114,17 @@ def opened(file: Path, tokens: list[dict[str, Any]]) -> Any:
 def check(file: Path, found: Suggestions, texts: list[str]) -> None:
     """The library saves, with the first words and with all, exactly what is promised."""
     tokens: list[dict[str, Any]] = [{"content": each.word} | found.flags for each in found.words]
-    halves = texts[::2], texts[1::2]
-    before = [pieces_in(opened(file, []), half) for half in halves]
-    assert [found.chosen_on.before, found.held_out.before] == before
-    for number in {1, len(tokens) // 2, len(tokens)} - {0}:
-        made = opened(file, tokens[:number])
-        assert before[0] - pieces_in(made, halves[0]) == found.words[number - 1].total
-    made = opened(file, tokens)
-    after = [pieces_in(made, half) for half in halves]
-    assert [found.chosen_on.after, found.held_out.after] == after
-    assert found.words[-1].total == sum(word.saved for word in found.words)
     saved = [word.saved for word in found.words]
+    assert found.before == pieces_in(opened(file, []), texts)
+    for number in {1, len(tokens) // 2}:
+        made = opened(file, tokens[:number])
+        assert found.before - pieces_in(made, texts) == sum(saved[:number])
+    made = opened(file, tokens)
+    assert found.after == pieces_in(made, texts) == found.before - sum(saved)
     if not found.flags["lstrip"]:  # else a word may save more once its neighbour is added
         assert saved == sorted(saved, reverse=True)
     counts: Counter[str] = Counter()
-    for text in halves[0]:
+    for text in texts:
         encoded = made.encode(text.encode("utf-8", "replace").decode(), add_special_tokens=False)
         counts.update(map(made.id_to_token, encoded.ids))
     assert [counts[word.word] for word in found.words] == [word.count for word in found.words]
@@ -159,7 +155,7 @@ def test_each_is_the_best_beside_those_before(tmp_path: Path) -> None:
     """By trial of every word of the texts with the library."""
     file = tmp_path / "tokenizer.json"
     word_piece().save(str(file))
-    texts = [TEXTS[0], "", TEXTS[1], "", TEXTS[2]]
+    texts = TEXTS[:3]
     found = suggest(Words.of(file), [texts], 6)
     tokens: list[dict[str, Any]] = []
     candidates = {
@@ -201,16 +197,15 @@ def test_reports(here: Path, tmp_path: Path) -> None:
     found = json.loads(done.stdout)["suggested"]
     assert found["words"][0]["word"] == "gradient"
     assert found["flags"]["single_word"] is True
-    half = found["held_out"]
-    assert half["documents"] == 4
-    assert half["after"] < half["before"]
+    assert found["documents"] == 8
+    assert found["after"] < found["before"]
     shown = on_terminal(here, *arguments)
     text = Page(page.read_text()).text
     for each in found["words"]:
         assert each["word"] in text
         assert f" {each['saved']} " in shown
         assert " ".join(each["parts"])[:12] in shown
-    assert f"held out: {half['before']} pieces, {half['after']} with these words" in shown
+    assert f"8 documents: {found['before']} pieces, {found['after']} with these words" in shown
 
 
 ERRORS: dict[str, tuple[list[str], int, str]] = {
@@ -231,7 +226,7 @@ def test_errors(name: str, here: Path) -> None:
 
 def test_nothing_to_choose_from(here: Path) -> None:
     nothing = suggest(Words.of(here / "bert.json"), [], 2)
-    assert (nothing.words, nothing.held_out) == ((), (0, 0, 0))
+    assert (nothing.words, nothing.documents, nothing.before, nothing.after) == ((), 0, 0, 0)
     with pytest.raises(VocabtoolError, match="can be added only to"):
         suggest(Words.of("data/sentence_encoder"), [TEXTS], 2)
 
@@ -242,4 +237,4 @@ def test_texts_beyond_the_limit(here: Path, monkeypatch: pytest.MonkeyPatch) -> 
     batches = [["numpy of"] * 5_000, ["scipy"] * 1_001, ["scipy"] * 9_000]
     found = suggest(Words.of(here / "bert.json"), batches, 5)
     assert "the first 6,001 documents" in found.notes[0]
-    assert (found.chosen_on.documents, found.held_out.documents) == (3_001, 3_000)
+    assert found.documents == 6_001

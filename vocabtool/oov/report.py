@@ -161,27 +161,17 @@ class SplitWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestedWord:
-    """A word to add, with its figures in the documents that were used to choose words.
+    """A word to add.
 
     - ``parts``: The current pieces of the word, as spelled in the vocabulary.
     - ``count``: How often the new token occurs.
     - ``saved``: Number of pieces that the word saves in addition to the words listed before it.
-    - ``total``: Number of pieces that this word and all words listed before it save.
     """
 
     word: str
     parts: tuple[str, ...]
     count: int
     saved: int
-    total: int
-
-
-class HalfCounts(NamedTuple):
-    """One half of the documents, and its pieces ``before`` and ``after`` words are added."""
-
-    documents: int
-    before: int
-    after: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,14 +180,15 @@ class Suggestions:
 
     - ``flags``: The arguments of ``tokenizers.AddedToken`` besides ``content``, the same for all
       words.
-    - ``chosen_on``: Counts of the documents that were used to choose the words.
-    - ``held_out``: Counts of the held-out documents.
+    - ``documents``: Number of documents from which the words were chosen.
+    - ``before``, ``after``: Number of pieces of these documents without and with the words.
     """
 
     words: tuple[SuggestedWord, ...]
     flags: Flags
-    chosen_on: HalfCounts
-    held_out: HalfCounts
+    documents: int
+    before: int
+    after: int
     notes: tuple[str, ...] = ()
 
 

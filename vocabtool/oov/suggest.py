@@ -6,8 +6,6 @@ regular expressions, see tokenizers/src/tokenizer/added_vocabulary.rs).
 
 Words are chosen one by one. Each step chooses the word that saves most pieces in addition to the
 words chosen before. The saving is exact: the library cuts the texts with and without the word.
-
-Half of the documents are held out. They show what the words save in other texts.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.oov.report import Flags, HalfCounts, SuggestedWord, Suggestions, is_random, spelling
+from vocabtool.oov.report import Flags, SuggestedWord, Suggestions, is_random, spelling
 from vocabtool.tokenization import hf_tokenizer as description
 from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, Json, library_errors
 from vocabtool.tokenization.text_arrays import texts_array
@@ -61,36 +59,29 @@ def suggest(
             f"{words.vocabulary.name}: words can be added only to a tokenizer.json of subword "
             "pieces; for other models, see the unknown words of the report"
         )
-    halves = list[pa.StringArray](), list[pa.StringArray]()
-    size = number = 0
+    chunks, size, documents = list[pa.Array](), 0, 0
     notes: tuple[str, ...] = ()
     for array in map(texts_array, batches):
         size += array.nbytes
         if size > MAX_TEXT:
-            read = f"the first {number:,} documents ({MAX_TEXT >> 20} MB)"
+            read = f"the first {documents:,} documents ({MAX_TEXT >> 20} MB)"
             notes = (f"the words were chosen from {read}",)
             break
-        for half in (0, 1):
-            halves[half].append(array.take(np.arange((half - number) % 2, len(array), 2)))
-        number += len(array)
-    parts = []
-    for arrays in halves:
-        chunks = [tokenizer.chunks(array).view(pa.binary()) for array in arrays]
-        distinct = pa.chunked_array(chunks, pa.binary()).value_counts()
-        texts = [part.decode("utf-8", "replace") for part in distinct.field(0).to_pylist()]
-        parts.append((texts, distinct.field(1).to_numpy()))
+        chunks.append(tokenizer.chunks(array).view(pa.binary()))
+        documents += len(array)
+    distinct = pa.chunked_array(chunks, pa.binary()).value_counts()
+    texts = [part.decode("utf-8", "replace") for part in distinct.field(0).to_pylist()]
+    parts = texts, distinct.field(1).to_numpy()
     base, flags = tokenizer.with_tokens([]), token_flags(tokenizer.document)
-    lengths = [_lengths(base, texts) for texts, _ in parts]
-    before = [int(row @ counts) for row, (_, counts) in zip(lengths, parts, strict=True)]
-    chosen = _choose(tokenizer, base, flags, parts[0], lengths[0], most)
-    extended = tokenizer.with_tokens([each.word for each in chosen], **flags)
-    after = [int(_lengths(extended, texts) @ counts) for texts, counts in parts]
-    figures = map(HalfCounts, (sum(map(len, half)) for half in halves), before, after)
+    lengths = _lengths(base, texts)
+    before = int(lengths @ parts[1])
+    chosen = _choose(tokenizer, base, flags, parts, lengths, most)
     return Suggestions(
         words=tuple(chosen),
         flags=flags,
-        chosen_on=next(figures),
-        held_out=next(figures),
+        documents=documents,
+        before=before,
+        after=int(lengths @ parts[1]),
         notes=notes,
     )
 
@@ -174,10 +165,7 @@ def _choose(
         for row in rows:
             inside[row].append(word)
         pieces = base.encode(_as_in_text(flags, word), add_special_tokens=False).tokens
-        total = saved + (chosen[-1].total if chosen else 0)
-        chosen.append(
-            SuggestedWord(word=word, parts=tuple(pieces), count=times, saved=saved, total=total)
-        )
+        chosen.append(SuggestedWord(word=word, parts=tuple(pieces), count=times, saved=saved))
     return chosen
 
 

@@ -157,12 +157,8 @@ def _data(report: OovReport) -> dict[str, Any]:
         "others": [_data(other) for other in report.others],
     }
     if report.suggested is not None:
-        data["suggested"] = {
-            "words": [asdict(word) for word in report.suggested.words],
-            "flags": report.suggested.flags,
-            "chosen_on": report.suggested.chosen_on._asdict(),
-            "held_out": report.suggested.held_out._asdict(),
-        }
+        data["suggested"] = asdict(report.suggested)
+        del data["suggested"]["notes"]  # they are among the notes of the report
     if split is not None:
         names = [*_names(report)]
         random = split.words(split.listed, min(split.random, JSON_WORDS))
@@ -362,19 +358,17 @@ def _cut_section(report: OovReport, cut: CutOff) -> Section:
 
 
 def _suggestions(suggested: Suggestions) -> Section:
-    text = []
-    halves = (("that chose the words", suggested.chosen_on), ("held out", suggested.held_out))
-    for name, half in halves:
-        saved = percent(1 - half.after / max(half.before, 1))
-        pieces = f"{half.before:,} pieces, {half.after:,} with these words ({saved} fewer)"
-        text.append(f"{plural(half.documents, 'document', 'documents')} {name}: {pieces}")
-    rows = []
-    for word in suggested.words[:SHOWN_WORDS]:
-        figures = (word.count, len(word.parts), word.saved, word.total)
-        rows.append((encode(word.word), *figures, " ".join(word.parts)))
-    columns = counts("count", "pieces", "pieces saved", "saved so far")
-    table = Table((Column("word to add"), *columns, Column("made of")), rows, "pieces saved")
-    return Section("Words to add", table, text)
+    saved = percent(1 - suggested.after / max(suggested.before, 1))
+    text = (
+        f"{plural(suggested.documents, 'document', 'documents')}: {suggested.before:,} pieces, "
+        f"{suggested.after:,} with these words ({saved} fewer)"
+    )
+    rows = [
+        (encode(word.word), word.count, len(word.parts), word.saved, " ".join(word.parts))
+        for word in suggested.words[:SHOWN_WORDS]
+    ]
+    columns = (Column("word to add"), *counts("count", "pieces", "pieces saved"), Column("made of"))
+    return Section("Words to add", Table(columns, rows, "pieces saved"), [text])
 
 
 def _notes(report: OovReport) -> Iterator[str]:
