@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -117,33 +114,6 @@ def test_threads(encoder: Encoder) -> None:
             assert np.array_equal(found, wanted)
 
 
-@pytest.mark.parametrize(("batch_size", "workers"), [(None, 1), (2, 2), (50, 1)])
-def test_pipe(case: Case, encoder: Encoder, batch_size: int | None, workers: int) -> None:
-    """Texts that come in one by one give the same vectors, in order."""
-    found = list(encoder.pipe(iter(TEXTS), batch_size=batch_size, workers=workers))
-    assert all(vector.shape == (encoder.dim,) for vector in found)
-    np.testing.assert_allclose(found, encoder.encode(TEXTS), rtol=0, atol=case.tolerance)
-    assert list(encoder.pipe([])) == []
-
-
-def test_pipe_is_lazy(encoder: Encoder) -> None:
-    """Of endless texts no more are taken than two batches for each worker ahead."""
-    taken = count()
-
-    def endless() -> Iterator[str]:
-        while True:
-            next(taken)
-            yield "love"
-
-    before = threading.active_count()
-    vectors = encoder.pipe(endless(), batch_size=2, workers=2)
-    assert next(taken) == 0
-    assert len(list(islice(vectors, 3))) == 3
-    assert next(taken) - 1 <= 2 * 2 + 2 * 2 * 2
-    vectors.close()  # type: ignore[attr-defined] # a generator has it
-    assert threading.active_count() == before
-
-
 def test_fingerprint(case: Case, encoder: Encoder) -> None:
     """Equal for the same model opened again, another for another."""
     assert re.fullmatch("[0-9a-f]{64}", encoder.fingerprint)
@@ -153,9 +123,6 @@ def test_fingerprint(case: Case, encoder: Encoder) -> None:
 
 def test_what_is_refused(case: Case, encoder: Encoder) -> None:
     """One text, a null, a number are no list of texts; no batch of none."""
-    for wrong in ({"batch_size": 0}, {"workers": 0}):
-        with pytest.raises(ValueError, match="at least"):
-            list(encoder.pipe(TEXTS, **wrong))
     with pytest.raises(ValueError, match="got 0"):
         case.open(max_batch=0)
     with pytest.raises(TypeError, match="put it in a list"):

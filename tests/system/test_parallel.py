@@ -17,15 +17,11 @@ from typing import IO, get_args
 import pytest
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.system.parallel import Workers, in_batches, parallel_map, pipe_rows, prefetch
+from vocabtool.system.parallel import Workers, in_batches, parallel_map, prefetch
 
 WAIT = 30  # seconds until a test that would hang fails instead
 
 Runner = Callable[[Iterable[int]], Iterator[int]]
-
-
-def same_rows(numbers: list[int]) -> list[int]:
-    return numbers
 
 
 # Every way to run ahead, how many items it may take beyond those given out, all giving the items.
@@ -35,7 +31,6 @@ RUNNERS: dict[str, tuple[Runner, int]] = {
     "map unordered": (partial(parallel_map, abs, workers=1, ordered=False), 2),
     "processes": (partial(parallel_map, abs, workers=2, kind="processes"), 4),
     "prefetch": (partial(prefetch, count=5), 5),
-    "rows": (partial(pipe_rows, same_rows, batch_size=2, workers=1), 2 + 2 * 2),
 }
 runners = pytest.mark.parametrize("name", RUNNERS)
 
@@ -127,19 +122,14 @@ def test_what_the_function_raises(kind: Workers) -> None:
 
 
 def test_work_is_parallel() -> None:
-    """Workers meet, also batches and processes; a slow call holds up no others without order."""
+    """Workers meet, also processes; a slow call holds up no others without order."""
     barrier = threading.Barrier(2, timeout=WAIT)
 
     def meet(number: int) -> int:
         barrier.wait()
         return number
 
-    def meet_batch(numbers: list[int]) -> list[int]:
-        barrier.wait()
-        return numbers
-
     assert list(parallel_map(meet, range(6), workers=2)) == list(range(6))
-    assert list(pipe_rows(meet_batch, range(8), batch_size=2, workers=2)) == list(range(8))
     with multiprocessing.get_context("spawn").Manager() as manager:
         apart = partial(meet_at, manager.Barrier(2))
         found = set(parallel_map(apart, range(4), workers=2, kind="processes"))
@@ -237,7 +227,7 @@ def end_process(number: int) -> int:
 
 
 def test_what_is_told() -> None:
-    """A killed process, wrong numbers, lost rows and functions without a module are told."""
+    """A killed process, wrong numbers and functions without a module are told."""
     results = parallel_map(end_process, range(20), workers=1, kind="processes", ahead=1)
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(
@@ -250,8 +240,6 @@ def test_what_is_told() -> None:
         prefetch([], 0)
     with pytest.raises(ValueError, match="batch size must be at least 1, got 0"):
         in_batches([], 0)
-    with pytest.raises(ValueError, match="1 rows for 2 items"):
-        list(pipe_rows(lambda batch: batch[:1], range(4), batch_size=2, workers=1))
     with pytest.raises(ValueError, match="a function at the top level of a module, or kind="):
         list(parallel_map(lambda number: number, [1], workers=1, kind="processes"))
 

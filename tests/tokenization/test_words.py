@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
@@ -144,22 +143,6 @@ def test_errors() -> None:
 # OovCounter
 
 
-def test_pipe_is_lazy(words: Words) -> None:
-    """An endless stream is read only a little ahead."""
-    taken: list[int] = []
-
-    def endless() -> Iterator[str]:
-        for number in count():
-            taken.append(number)
-            yield f"love xapian{number}"
-
-    found = words.pipe(endless(), batch_size=5, workers=2)
-    assert taken == []
-    next(found)
-    assert len(taken) <= 5 + 2 * 2 * 5  # two batches for each worker beyond its own
-    found.close()  # type: ignore[attr-defined]  # it is a generator
-
-
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_counting_is_lazy(threads: int, words: Words) -> None:
     """Batches are read as they are counted, also from an endless stream that fails."""
@@ -180,21 +163,6 @@ def test_counting_is_lazy(threads: int, words: Words) -> None:
     assert taken - 2 * threads - 1 <= counted <= taken  # as far ahead as parallel_map takes
     with pytest.raises(VocabtoolError, match="null"):
         counter.count(iter([pa.array(["a"]), pa.array([None], pa.string())]), threads=threads)
-
-
-# Words.pipe
-
-PIPED: list[str | bytes] = ["I love to use Xapian!", "", "love", b"\xff love", "I love Xapian"] * 20
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("batch_size", [1, 7, 1000])
-def test_pipe_gives_what_split_gives(words: Words, batch_size: int, workers: int) -> None:
-    """With any batch size, each text has the words of ``split``, in order."""
-    piped = words.pipe(PIPED, batch_size=batch_size, workers=workers)
-    names = ("word", "id", "known", "pieces")
-    found = [[{name: getattr(word, name) for name in names} for word in row] for row in piped]
-    assert found == words.split(PIPED).to_pylist()
 
 
 # Words of real models.

@@ -21,11 +21,11 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,6 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, rea
 from vocabtool.formats import json_file
 from vocabtool.formats.encoder_files import CONFIG, read_settings
 from vocabtool.system.own_files import whole_file
-from vocabtool.system.parallel import pipe_rows
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
 from vocabtool.tokenization.token_limit import count_cut
 from vocabtool.tokenization.words import GivenWords, Words
@@ -304,20 +303,6 @@ class Encoder(ABC):
         vars(encoder).update(vars(self), words=words, _notes=(*self._notes, *words.notes))
         encoder.options = replace(self.options, vocabulary=words)
         return encoder
-
-    def pipe(
-        self, texts: Iterable[str | bytes], *, batch_size: int | None = None, workers: int = 1
-    ) -> Iterator[Vectors]:
-        """Yield the vector of each text, shape (dim,), lazily and in order.
-
-        ``batch_size``: texts encoded at a time, default ``max_batch``. ``workers``: number of
-        threads. Each thread encodes one batch at a time. At most ``2 * workers`` batches are read
-        ahead.
-        Raises ``ValueError`` if ``batch_size`` or ``workers`` is below 1.
-        """
-        size = self.max_batch if batch_size is None else batch_size
-        encode = cast(Callable[[list[str | bytes]], Sequence[Vectors]], self.encode)
-        return pipe_rows(encode, texts, batch_size=size, workers=workers)
 
 
 def decode_texts(texts: Texts) -> list[str]:

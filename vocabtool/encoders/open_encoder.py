@@ -183,7 +183,7 @@ def _open_kind(kind: EncoderKind, model: Model, options: EncoderOptions) -> Enco
 
 
 def is_encoder(value: object) -> bool:
-    methods = (getattr(value, name, None) for name in ("encode", "encode_queries", "pipe"))
+    methods = (getattr(value, name, None) for name in ("encode", "encode_queries"))
     return getattr(value, "kind", None) in KINDS and all(map(callable, methods))
 
 

@@ -12,7 +12,7 @@ import os
 import pickle
 import signal
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
@@ -76,24 +76,6 @@ def prefetch(items: Iterable[T], count: int) -> Iterator[T]:
     if count < 1:
         raise ValueError(f"the number of items to prefetch must be at least 1, got {count}")
     return _read_ahead(items, count)
-
-
-def pipe_rows(
-    batch_fn: Callable[[list[T]], Sequence[R]], items: Iterable[T], *, batch_size: int, workers: int
-) -> Iterator[R]:
-    """Pass batches of items to ``batch_fn``, and yield the rows that it returns, one per item.
-
-    ``workers``: number of threads. A thread handles one batch at a time. At most ``2 * workers``
-    batches are read ahead.
-    """
-
-    def row_each(batch: list[T]) -> Sequence[R]:
-        rows = batch_fn(batch)
-        if len(rows) != len(batch):
-            raise ValueError(f"{batch_fn!r} returned {len(rows):,} rows for {len(batch):,} items")
-        return rows
-
-    return _rows(parallel_map(row_each, in_batches(items, batch_size), workers=workers))
 
 
 def in_batches(
@@ -272,9 +254,3 @@ def _batches(
             if batch:
                 yield batch
         source.fail()
-
-
-def _rows(batches: Iterator[Sequence[R]]) -> Iterator[R]:
-    with closed_after(batches) as remaining:
-        for rows in remaining:
-            yield from rows

@@ -5,7 +5,7 @@ Modules that read models are imported inside functions, so that an index opens f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -19,7 +19,6 @@ from vocabtool.formats import sentencepiece
 from vocabtool.formats.reader import HEAD
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.system.parallel import pipe_rows
 from vocabtool.tokenization.lookup import (
     PieceTokenizer,
     RuleTokenizer,
@@ -144,24 +143,6 @@ class Words:
         )
         offsets = pa.array(judged.offsets.astype(np.int32))
         return pa.ListArray.from_arrays(offsets, distinct.take(pa.array(judged.codes)))
-
-    def pipe(
-        self, texts: Iterable[str | bytes], *, batch_size: int = 256, workers: int = 1
-    ) -> Iterator[tuple[Word, ...]]:
-        """Yield the words of each text, in order. ``texts`` is read lazily.
-
-        The words are the same as with :meth:`split`. Batches of ``batch_size`` texts are processed
-        by ``workers`` threads. At most ``2 * workers`` batches are read ahead.
-        """
-        return pipe_rows(self._rows, texts, batch_size=batch_size, workers=workers)
-
-    def _rows(self, texts: list[str | bytes]) -> list[tuple[Word, ...]]:
-        judged = self.look_up(texts)
-        words = as_bytes(judged.distinct)
-        ids = [None if number < 0 else number for number in judged.ids.tolist()]
-        pieces = [None] * len(words) if judged.pieces is None else judged.pieces.tolist()
-        distinct = list(map(Word, words, ids, judged.known.tolist(), pieces))
-        return list(map(tuple, judged.rows(distinct)))
 
     def unknown(self, text: str | bytes) -> list[str]:
         """Return the words of a text that the model does not know, in order."""
