@@ -278,7 +278,7 @@ def test_an_index_stays_what_it_was_created_as(
     command = ("index", corpus, "-o", index, *MAKE)
     assert f"{option} {value}" in errors(*command, option, value, code=2)
     same = str(getattr(Index.open(index).configuration, option.removeprefix("--")))
-    output(*command, option, same, "--memory", "1G")
+    output(*command, option, same)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ model = "glove.txt"
 id-field = "id"
 field = ["text"]
 keep = ["lang"]
-memory = "64M"
+commit-rows = 2
 calibrate = false
 """
 
@@ -51,7 +51,7 @@ def test_the_nightly_command(project: Path) -> None:
     index = Index.open(folder)
     assert [*index.ids()] == ["a", "b", "c"]
     assert index.manifest.fields == {"lang": "string"}
-    assert index.configuration.memory == 64 << 20
+    assert index.manifest.commit == 2
     assert [source.name for source in index.manifest.sources] == ["texts", "more.jsonl"]
     (project / "more.jsonl").write_text('{"id": "d", "text": "new", "lang": "en"}\n')
     assert "1 added, 2 unchanged, 1 removed" in output("update", "notes", "--sync", cwd=here)

@@ -530,7 +530,7 @@ def test_vectors_are_not_held_in_memory(tmp_path: Path, how: str) -> None:
         peaks.append((tracemalloc.get_traced_memory()[1], pa.total_allocated_bytes() - before))
 
     tracemalloc.start()
-    index.load(file, BY_ID, vectors=given, memory=64 << 20, progress=progress)
+    index.load(file, BY_ID, vectors=given, progress=progress)
     tracemalloc.stop()
     assert len(index) == count
     assert sum(np.max(peaks, axis=0)) < 55_000_000

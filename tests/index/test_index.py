@@ -416,19 +416,6 @@ def test_forked_processes(tmp_path: Path, code: str) -> None:
     assert subprocess.run(asked, cwd=ROOT, env=environment, check=False).returncode == 0
 
 
-def test_the_bound_of_memory_may_be_another_later(tmp_path: Path) -> None:
-    """Where codes did not fit, the documents that are committed need not be encoded anew."""
-    index = made(tmp_path / "index", range(10), exact_below=20, memory=1 << 20)
-    with pytest.raises(VocabtoolError, match="raise --memory"), index.writer() as writer:
-        writer.add(documents(range(10, 40)), vectors(range(10, 40)))
-    with pytest.raises(ValueError, match="memory"), index.writer(memory=0) as writer:
-        pass
-    with index.writer(memory=1 << 30) as writer:
-        writer.add(documents(range(10, 40)), vectors(range(10, 40)))
-    assert len(Index.open(index.path)) == 40
-    assert Index.open(index.path).configuration.memory == 1 << 30
-
-
 # Searching
 
 

@@ -57,16 +57,6 @@ ROWS: Final = options.default_option(
     default=COMMIT_ROWS,
     help="Documents in each commit; an interruption loses one commit at most.",
 )
-FILLING = options.gather(
-    "filling",
-    click.option(
-        "--memory",
-        callback=options.read_size,
-        metavar="SIZE",
-        help="Memory limit for building, such as 512M or 1G. [default: no limit]",
-    ),
-    ROWS,
-)
 CALIBRATE = click.option(
     "--calibrate/--no-calibrate",
     default=None,
@@ -96,7 +86,7 @@ CALIBRATE = click.option(
     metavar="FIELD",
     help="Field with the vector of each document, a list of numbers (.parquet, .arrow, .jsonl).",
 )
-@FILLING
+@ROWS
 @CALIBRATE
 @options.DOCUMENTS
 @options.QUIET
@@ -111,7 +101,7 @@ def index_command(
     force: bool,
     vectors: str | None,
     vector_field: str | None,
-    filling: dict[str, Any],
+    commit_rows: int,
     calibrate: bool | None,
     read: ReadOptions,
     quiet: bool,
@@ -138,7 +128,9 @@ def index_command(
     began, given = time.monotonic(), options.given_options(encoder)
     read = replace(read, vector_field=vector_field)
     with output.usage_errors(), _advice_after_a_stop(folder, force), ExitStack() as stack:
-        every = json.dumps([model, existing, shape, filling, read, encoder, vectors], default=str)
+        every = json.dumps(
+            [model, existing, shape, commit_rows, read, encoder, vectors], default=str
+        )
         paths = [path for path in (model, vectors) if path is not None and Path(path).is_file()]
         build, index = _open(folder, files, model, given, read, (every, paths) if force else None)
         if isinstance(build, Path):
@@ -155,7 +147,7 @@ def index_command(
                         "option, name a new folder, or start over with --force"
                     )
         else:
-            given |= {**shape, "memory": filling["memory"], "notify": None if quiet else tell}
+            given |= {**shape, "notify": None if quiet else tell}
             index = Index.create_for(build, list(files), model, read=read, vectors=vectors, **given)
             stack.enter_context(_removed_if_useless(index))
         kinds, count = index.manifest.fields, len(index)
@@ -168,8 +160,14 @@ def index_command(
                 f"would not have: {names}. To keep them, add: {keep}"
             )
         with output.progress_bar(quiet) as progress:
-            rows: dict[str, Any] = {"vectors": vectors, "progress": progress, **filling}
-            report = index.load([*files], read, on_existing=existing, **rows)
+            report = index.load(
+                [*files],
+                read,
+                on_existing=existing,
+                commit_rows=commit_rows,
+                progress=progress,
+                vectors=vectors,
+            )
             output.refuse_nothing(report.read, files, skipped=report.first_skipped)
             before = count - report.resumed
             seconds = _calibrate(index, before, calibrate, report, quiet, progress)

@@ -46,7 +46,7 @@ from vocabtool.search.settings import Calibration
 from vocabtool.system.own_files import decode_record, encode_record, lock_folder, sync_folder
 
 KIND: Final = "index"
-FORMAT: Final = 5
+FORMAT: Final = 6
 ADVICE: Final = "index the documents again: run the same `vocabtool index` command with --force"
 MAX_DIMENSIONS: Final = 1 << 16
 
@@ -118,12 +118,11 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """The settings of an index, fixed when it is created, except ``memory``.
+    """The settings of an index, fixed when it is created.
 
     - ``cutter``: fingerprint of the keyword tokenizer.
     - ``recall``: target recall@10 of approximate search.
     - ``exact_below``: number of rows up to which search is exact.
-    - ``memory``: bytes that building may use; ``None`` for no limit.
     - ``encoder``, ``words``, ``vocabulary``, ``weights``: fingerprints; ``None`` for a part that
       the index does not have.
     - ``rule``: the rule that splits texts into words; ``None`` if only the model can split them.
@@ -136,7 +135,6 @@ class Configuration:
     cutter: str
     recall: float = RECALL
     exact_below: int = EXACT_BELOW
-    memory: int | None = None
     model: str | None = None
     kind: str | None = None
     options: Mapping[str, str | bool | int] = field(default_factory=dict)
@@ -147,7 +145,7 @@ class Configuration:
     weights: str | None = None
 
     def __post_init__(self) -> None:
-        numbers = {"dim": self.dim, "exact_below": self.exact_below, "memory": self.memory or 0}
+        numbers = {"dim": self.dim, "exact_below": self.exact_below}
         for name, number in numbers.items():
             if type(number) is not int:  # other types would not survive JSON
                 raise ValueError(f"{name} must be an integer, got {number!r}")
@@ -155,9 +153,8 @@ class Configuration:
             raise ValueError(f"dim must be from 1 to {MAX_DIMENSIONS:,}, got {self.dim}")
         if not 0 < self.recall <= 1:
             raise ValueError(f"recall must be above 0 and at most 1, got {self.recall}")
-        if self.exact_below < 0 or (self.memory is not None and self.memory < 1):
-            got = f"exact_below={self.exact_below}, memory={self.memory}"
-            raise ValueError(f"exact_below must be at least 0 and memory at least 1, got {got}")
+        if self.exact_below < 0:
+            raise ValueError(f"exact_below must be at least 0, got {self.exact_below}")
         for name, value, among in (
             ("metric", self.metric, Metric),
             ("dtype", self.dtype, StoredType),

@@ -65,7 +65,6 @@ OUTGROWN: Final = 4  # codes are rebuilt when the rows are this many times those
 # Enough that a commit of a million documents becomes one segment of tantivy, which is faster to
 # write and to search than three.
 KEYWORD_MEMORY: Final = 512 << 20
-KEYWORD_SHARE: Final = 8  # keywords may use one eighth of the memory for building
 
 Progress = Callable[[str, float], None]
 Result = TypeVar("Result")
@@ -352,7 +351,6 @@ def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> 
             raw,
             metric=held.metric,
             recall=held.recall,
-            memory=held.memory,
             progress=report("building codes"),
         )
     elif rows - manifest.coded >= max(MIN_TAIL, int(TAIL * rows)):
@@ -389,9 +387,6 @@ class FolderWriter:
         self._words, self._surfaces = manifest.words, manifest.surfaces
         self._kinds: dict[str, Kind] = dict(manifest.fields)  # after the next commit
         self._written = written = manifest.vectors
-        memory, held = KEYWORD_MEMORY, manifest.configuration.memory
-        if held is not None:
-            memory = min(memory, held // KEYWORD_SHARE)
         with ExitStack() as opened:
             self.database = DatabaseWriter(folder)
             opened.callback(self.database.close)
@@ -402,7 +397,7 @@ class FolderWriter:
                 self._vectors = opened.enter_context(file.open("r+b" if file.exists() else "x+b"))
                 self._vectors.truncate(written.size)
                 self._vectors.seek(written.size)
-            self._keywords = TantivyWriter(folder / KEYWORDS, memory=memory)
+            self._keywords = TantivyWriter(folder / KEYWORDS, memory=KEYWORD_MEMORY)
             opened.callback(self._keywords.close)
             self._keywords.remove_from(manifest.rows)
             self.database.add_columns(len(self._kinds))

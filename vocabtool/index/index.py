@@ -115,7 +115,6 @@ class Index:
         language: Language = "english",
         recall: float = RECALL,
         exact_below: int | None = None,
-        memory: int | None = None,
         force: bool = False,
         in_place: bool = True,
         **options: Any,
@@ -136,7 +135,6 @@ class Index:
         - ``language``: language of stems and stop words.
         - ``recall``: recall@10 that approximate search must reach. Up to ``exact_below`` documents
           (default: 20,000 in a folder, 5,000 in PostgreSQL), search compares every vector.
-        - ``memory``: memory limit for building, in bytes.
         - ``force``: whether to replace an existing index, after all checks have passed.
         - ``in_place``: whether ``force`` replaces the existing index at once. Otherwise, other
           processes open the old index until :meth:`put_in_place` is called.
@@ -173,7 +171,6 @@ class Index:
             cutter=cutter.fingerprint,
             recall=float(recall),
             exact_below=exact_below,
-            memory=memory,
             model=opened.model,
             kind=encoder.kind if encoder is not None else None,
             options=opened.options,
@@ -503,24 +500,18 @@ class Index:
             return True
 
     @contextmanager
-    def writer(
-        self, progress: Progress | None = None, *, memory: int | None = None
-    ) -> Iterator[Writer]:
+    def writer(self, progress: Progress | None = None) -> Iterator[Writer]:
         """Open a :class:`Writer` for a ``with`` block.
 
         The end of the block commits the changes. An exception in the block rolls them back.
 
-        - ``progress``: a function that is called while approximate search is built, with the name
-          of the step and the share that is done.
-        - ``memory``: a new memory limit for building, in bytes.
+        ``progress``: a function that is called while approximate search is built, with the name of
+        the step and the share that is done.
 
         Raises :class:`FolderInUse` if another process or thread is writing.
         """
         with lock_folder(self.path):
             commit = self._last()
-            if memory is not None:
-                bounded = replace(commit.manifest.configuration, memory=memory)
-                commit = replace(commit, manifest=replace(commit.manifest, configuration=bounded))
             folder.recover(self.path, commit)
             files = FolderWriter(
                 commit.folder, commit.manifest, commit.is_deleted, self._snapshot.cutter
@@ -541,7 +532,6 @@ class Index:
         on_existing: OnExisting = "error",
         commit_rows: int = COMMIT_ROWS,
         threads: int | None = None,
-        memory: int | None = None,
         progress: Progress | None = None,
         vectors: Given | None = None,
         **read: Unpack[ReadArguments],
@@ -555,7 +545,7 @@ class Index:
           ``options`` may also be keyword arguments.
         - ``on_existing``: as in :meth:`Writer.add`, but ``"update"`` does not replace documents
           with the same content.
-        - ``commit_rows``: number of documents in each commit. ``memory``: as in :meth:`writer`.
+        - ``commit_rows``: number of documents in each commit.
         - ``vectors``: the documents' vectors: a file (.npy, .npz with ``vectors`` and perhaps
           ``ids``, Parquet) or an array, shape (n, dim). Vectors without ids must be in the order of
           the documents. If the index has a model, it must make the same vectors; up to 8
@@ -573,7 +563,7 @@ class Index:
             threads=threads,
             vectors=vectors,
         )
-        with self.writer(progress, memory=memory) as writer:
+        with self.writer(progress) as writer:
             return Loader(self.name, self.path, self._newest(), writer, request, progress).run()
 
     def update(
@@ -584,7 +574,6 @@ class Index:
         force: bool = False,
         commit_rows: int = COMMIT_ROWS,
         threads: int | None = None,
-        memory: int | None = None,
         progress: Progress | None = None,
         vectors: Given | None = None,
     ) -> LoadReport:
@@ -616,7 +605,7 @@ class Index:
             force=force,
             vectors=vectors,
         )
-        with self.writer(progress, memory=memory) as writer:
+        with self.writer(progress) as writer:
             return Loader(self.name, self.path, self._newest(), writer, request, progress).run()
 
     def search(

@@ -28,7 +28,7 @@ import numpy as np
 
 from vocabtool.choices import Metric
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.errors import UnsupportedFormat, VocabtoolError
+from vocabtool.errors import UnsupportedFormat
 from vocabtool.index import raw_vectors
 from vocabtool.index.raw_vectors import QuerySample, RawVectors
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, Scores
@@ -38,7 +38,6 @@ WIDTH: Final = 2  # dimensions per code
 LISTS_FROM: Final = 50_000  # rows; smaller indexes have a single list
 LISTS: Final = 1.6  # times the square root of the rows: 512 for 100,000 rows, 2,048 for a million
 SAMPLE: Final = 1 << 16  # maximum of training vectors, unless many lists need more
-MIN_SAMPLE: Final = 4096
 SAMPLE_PER_LIST: Final = 40
 SAMPLE_PER_CODE: Final = 512
 COARSE_ROUNDS: Final = 10  # of k-means
@@ -169,7 +168,6 @@ def build_codes(
     *,
     metric: Metric,
     recall: float = 0.95,
-    memory: int | None = None,
     seed: int = 0,
     lists: int | None = None,
     progress: Progress | None = None,
@@ -179,16 +177,13 @@ def build_codes(
     - ``recall``: recall@10 that searches must reach. It is measured with synthetic queries, which
       are easier than real queries. So the recall of synthetic queries must be higher: for
       example, 0.975 if ``recall`` is 0.95.
-    - ``memory``: limit in bytes, in addition to the present memory of the process.
     - ``lists``: number of IVF lists; by default, it depends on the number of rows.
-
-    Raises :class:`VocabtoolError` if ``memory`` is too small.
     """
     began = perf_counter()
     if lists is None:
         power = round(math.log2(LISTS * math.sqrt(raw.count))) if raw.count >= LISTS_FROM else 0
         lists = 1 << power
-    size = _sample_size(raw, lists, memory)
+    size = min(raw.count, max(SAMPLE, SAMPLE_PER_LIST * lists))
     random = np.random.default_rng(seed)
     rows = np.sort(random.choice(raw.count, size, replace=False, shuffle=False))
     sample = raw.read_rows(rows)
@@ -213,25 +208,6 @@ def build_codes(
         seed=seed,
         seconds=round(perf_counter() - began, 3),
     )
-
-
-def _sample_size(raw: RawVectors, lists: int, memory: int | None) -> int:
-    wanted = min(raw.count, max(SAMPLE, SAMPLE_PER_LIST * lists))
-    if memory is None:
-        return wanted
-    row_bytes = 3 * raw.dim * 4  # copies: differences and FAISS's, or mixtures
-    blocks = 6 * raw_vectors.READ_BYTES
-    codes = int(raw.count * (-(-raw.dim // WIDTH) + 42))  # with row numbers, while lists grow
-    fits = (memory - blocks) // row_bytes
-    least = min(wanted, max(MIN_SAMPLE, lists))
-    if codes + blocks > memory or fits < least:
-        needed = max(codes, least * row_bytes) + blocks
-        raise VocabtoolError(
-            f"the codes of {raw.count:,} vectors of {raw.dim:,} numbers need about "
-            f"{needed / 2**20:,.0f} MiB of memory, but the limit is "
-            f"{memory / 2**20:,.0f} MiB; raise --memory, or index fewer documents"
-        )
-    return min(wanted, fits)
 
 
 def _choose_setting(

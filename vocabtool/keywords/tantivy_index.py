@@ -106,7 +106,6 @@ def _description(folder: Path) -> tuple[bytes, set[str]]:
         raise InvalidFile(what, file=str(folder / META)) from error
 
 
-MIN_MEMORY: Final = 15_000_000  # bytes that tantivy requires for its thread
 SPARE_HITS: Final = 16  # hits fetched beyond the limit, because the mask may remove some
 ROW_IN_HITS: Final = 25  # cost of looking up one row, measured in fetched hits
 BATCH_ROWS: Final = 50_000  # ids read at a time
@@ -120,7 +119,7 @@ _KEPT: Final = np.uint32(0xFFFF_FF00)
 class TantivyWriter:
     """Adds documents to a keyword index, and can remove those with the highest row numbers.
 
-    ``memory``: the limit of unwritten data in bytes.
+    ``memory``: the limit of unwritten data in bytes; tantivy requires 15,000,000.
 
     Raises :class:`FolderInUse` if the folder has another writer, and :class:`InvalidFile` if the
     index is damaged.
@@ -130,7 +129,7 @@ class TantivyWriter:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / META).exists():
             _description(folder)  # raises an error for a damaged file
-        self._folder, self._memory = folder, max(memory, MIN_MEMORY)
+        self._folder, self._memory = folder, memory
         with _damage_named(folder):
             self._index = _index_in(folder)
         self._writer: tantivy.IndexWriter | None = None

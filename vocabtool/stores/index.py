@@ -38,7 +38,7 @@ from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.stores.database import SCHEMA, TABLES, Connections, one_commit, run
 from vocabtool.stores.reader import PostgresStore
-from vocabtool.stores.writer import BUFFER_BYTES, PostgresWriter
+from vocabtool.stores.writer import PostgresWriter
 from vocabtool.system.own_files import whole_file
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ TRIES: Final = 5  # to read documents that others delete meanwhile
 CACHE: Final = "VOCABTOOL_CACHE"  # environment variable: the folder of copies
 MAX_NAME: Final = 200  # characters of the name of an index, with BUILD
 BUILD: Final = ".new"  # ends the name of an index that will replace another one
-BUFFER_SHARE: Final = 4  # of the memory for building, for documents that wait for the commit
 NO_ADDRESS: Final = (
     "not a PostgreSQL address: wanted postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME,"
     " with %-escapes"
@@ -230,13 +229,8 @@ class PostgresIndex(Index):
             return newest.commit != before
 
     @contextmanager
-    def writer(
-        self, progress: Progress | None = None, *, memory: int | None = None
-    ) -> Iterator[Writer]:
-        buffer = BUFFER_BYTES if memory is None else memory // BUFFER_SHARE
-        files = PostgresWriter(
-            self._connections, self._n, self._snapshot.cutter, buffer_bytes=buffer
-        )
+    def writer(self, progress: Progress | None = None) -> Iterator[Writer]:
+        files = PostgresWriter(self._connections, self._n, self._snapshot.cutter)
         writer = Writer(self.name, cast(Any, files), self._model, progress)
         try:
             yield writer
