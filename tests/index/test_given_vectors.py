@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import signal
 import subprocess
 import sys
 import time
 import tracemalloc
-import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -77,24 +75,15 @@ def as_npy(folder: Path, array: NDArray[Any]) -> Path:
     return folder / "v.npy"
 
 
-def as_npz(folder: Path, save: Callable[..., None] = np.savez, **arrays: Any) -> Path:
-    save(folder / "v.npz", **arrays)
-    return folder / "v.npz"
+def with_ids(folder: Path, vectors: Any, given: list[str]) -> Path:
+    columns = {"v": lists(np.asarray(vectors), pa.list_(pa.float32())), "id": given}
+    return table(folder / "v.parquet", columns)
 
 
 GIVEN: Final[dict[str, Callable[[Path, Vectors], Any]]] = {
     "npy": as_npy,
     "npy of big-endian float64": lambda folder, made: as_npy(folder, made.astype(">f8")),
     "npy in the order of Fortran": lambda folder, made: as_npy(folder, np.asfortranarray(made)),
-    "npz with ids": lambda folder, made: as_npz(
-        folder, vectors=made[MIXED], ids=[IDS[row] for row in MIXED]
-    ),
-    "npz with ids as bytes, compressed": lambda folder, made: as_npz(
-        folder,
-        np.savez_compressed,
-        vectors=made[MIXED],
-        ids=np.array([IDS[row].encode() for row in MIXED]),
-    ),
     "parquet": lambda folder, made: table(
         folder / "v.parquet", {"v": lists(made, pa.list_(pa.float32(), DIM))}
     ),
@@ -256,14 +245,6 @@ def raw(name: str, content: bytes) -> Callable[[Path], Path]:
     return write
 
 
-def zipped(name: str, content: bytes, repeat: int = 1) -> bytes:
-    """A zip archive with one member."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(name, content * repeat)
-    return file.getvalue()
-
-
 def not_utf8_names(folder: Path) -> Path:
     """A Parquet file whose column has a name of other bytes."""
     file = table(folder / "v.parquet", {"naame": lists(np.ones((4, 2)), pa.list_(pa.float32()))})
@@ -276,10 +257,6 @@ def npy(array: NDArray[Any]) -> Callable[[Path], Path]:
     return lambda folder: as_npy(folder, array)
 
 
-def npz(**arrays: Any) -> Callable[[Path], Path]:
-    return lambda folder: as_npz(folder, **arrays)
-
-
 def rows_of(rows: int = 700, **columns: Any) -> Callable[[Path], Path]:
     return lambda folder: table(folder / "v.parquet", columns, rows)
 
@@ -290,7 +267,7 @@ FLOATS: Final = pa.list_(pa.float32())
 Make = Callable[[Path], Any]
 MALFORMED: Final[list[tuple[Make, type[Exception], str]]] = [
     (lambda folder: folder / "none.npy", NotFound, "none.npy"),
-    (raw("v.txt", b"1 2"), UnsupportedFormat, r"ends in \.npy, \.npz or \.parquet, got \.txt"),
+    (raw("v.txt", b"1 2"), UnsupportedFormat, r"ends in \.npy or \.parquet, got \.txt"),
     (raw("v.npy", npy_header("{'descr': '<f4', 'shape'")), InvalidFile, "not a .npy file"),
     (raw("v.npy", npy_header(HEADER % "4, 2")[:-40]), InvalidFile, "truncated: expected 32 bytes"),
     (raw("v.npy", npy_header(HEADER % "999999999999, 999")), InvalidFile, "truncated: expected"),
@@ -304,25 +281,20 @@ MALFORMED: Final[list[tuple[Make, type[Exception], str]]] = [
     (npy(np.ones((4, 3))), InvalidFile, "vector has 3 numbers, but the index needs 2"),
     (npy(np.ones((3, 2))), VocabtoolError, "3 vectors for 4 documents"),
     (lambda folder: np.ones(2), InvalidFile, r"expected numbers of shape \(n, dim\)"),
-    (raw("v.npz", b"nothing"), InvalidFile, "zip archive is damaged"),
-    (raw("v.npz", zipped("vectors.npy", bytes(1 << 20), 60)), InvalidFile, "unpacks to more than"),
-    (npz(arr=ONES), InvalidFile, "expected the array 'vectors'.*'arr'"),
-    (npz(vectors=ONES, ids=["a"]), InvalidFile, "1 ids for 4 vectors"),
     (
-        npz(vectors=ONES, ids=np.ones(4)),
-        InvalidFile,
-        r"'ids' must contain strings or integers and have the shape \(4,\)",
-    ),
-    (
-        npz(vectors=ONES, ids=["d0", "d1", "d0", "d2"]),
+        lambda folder: with_ids(folder, ONES, ["d0", "d1", "d0", "d2"]),
         InvalidFile,
         "row 2: the id 'd0' is also the id of row 0",
     ),
-    (npz(vectors=with_nan(), ids=IDS[:4][::-1]), InvalidFile, r"row 2 \(id 'd1'\): contains NaN"),
     (
-        npz(vectors=ONES, ids=["d0", "d1", "d2", "other"]),
+        lambda folder: with_ids(folder, with_nan(), IDS[:4][::-1]),
         InvalidFile,
-        r"x\.jsonl:4: the document 'd3' has no vector: no row of .*v\.npz has this id",
+        r"row 2 \(id 'd1'\): field 'v': contains NaN",
+    ),
+    (
+        lambda folder: with_ids(folder, ONES, ["d0", "d1", "d2", "other"]),
+        InvalidFile,
+        r"x\.jsonl:4: the document 'd3' has no vector: no row of .*v\.parquet has this id",
     ),
     (raw("v.parquet", b"nothing"), InvalidFile, "not Parquet, or damaged"),
     (not_utf8_names, InvalidFile, "the column names are not UTF-8"),
@@ -386,7 +358,7 @@ def test_positions_allow_nothing_to_be_left_out(tmp_path: Path) -> None:
     with pytest.raises(VocabtoolError, match="2 vectors for 1 documents"):
         index.load(iter(["a"]), vectors=[[1, 1], [2, 2]])
     assert len(index) == 0
-    by_id = as_npz(tmp_path, vectors=[[1, 1], [2, 2], [3, 3]], ids=["a", "c", "e"])
+    by_id = with_ids(tmp_path, [[1, 1], [2, 2], [3, 3]], ["a", "c", "e"])
     read = ReadOptions(id_field="id", on_error="skip", on_duplicate="first")
     report = index.load(file, read, vectors=by_id)
     assert report.notes == (f"{by_id}: 2 of 3 vectors belong to no document that was read",)
@@ -470,15 +442,13 @@ def test_an_update_reads_recorded_vectors_and_new_ones(tmp_path: Path) -> None:
     write_documents(tmp_path / "b.jsonl", 2, 3)  # the last one is gone, and not its vector
     with pytest.raises(VocabtoolError, match="6 vectors for 5 documents"):
         index.update(sync=True)
-    v = as_npz(tmp_path, vectors=made[[4, 3, 2, 1, 0]], ids=["d4", "d3", "d2", "d1", "d0"])
+    v = with_ids(tmp_path, made[[4, 3, 2, 1, 0]], ["d4", "d3", "d2", "d1", "d0"])
     assert index.update([a, b], vectors=v, sync=True).removed == 1
     assert index.update(b).read == 2  # with ids, files need not stay together
     assert contents(index).keys() == {"d0", "d1", "d2", "d3", "d4", "d6", "d7", "d8"}
 
 
-@pytest.mark.parametrize(
-    "how", ["npy", "npz with ids", "parquet", "parquet with ids in another order"]
-)
+@pytest.mark.parametrize("how", ["npy", "parquet", "parquet with ids in another order"])
 def test_a_killed_load_goes_on(tmp_path: Path, how: str) -> None:
     """After kill -9 the same command ends with the documents and vectors of a quiet run."""
     made, file = some_vectors(), write_documents(tmp_path / "x.jsonl", end=" x" * 2500)
@@ -620,7 +590,7 @@ def test_a_vector_of_the_query_from_a_file(tmp_path: Path) -> None:
     assert nearest(as_npy(tmp_path, made[:1])) == [("d0", 0.0)]
     file = as_npy(tmp_path, made)
     column = {"v": lists(made, FLOATS)}
-    for path in (file, as_npz(tmp_path, vectors=made), table(tmp_path / "v.pq", column)):
+    for path in (file, table(tmp_path / "v.pq", column)):
         for row in range(3):
             assert nearest(f"{path}#{row}") == [(f"d{row}", 0.0)]
         for name in (path, f"{path}#3"):

@@ -329,8 +329,8 @@ DOCUMENTS = gather(
 
 VECTORS = file_option(
     "--vectors",
-    help="Vectors of the documents: .npy, .npz (arrays `vectors` and `ids`) or .parquet (a "
-    "column of lists, and a column `id`). Without ids, row N belongs to document N.",
+    help="Vectors of the documents: .npy or .parquet (a column of lists, and a column `id`). "
+    "Without ids, row N belongs to document N.",
 )
 
 # The settings file.

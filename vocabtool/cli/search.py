@@ -121,8 +121,8 @@ SETTINGS = gather(
 @click.option(
     "--vector",
     metavar="FILE[#N]",
-    help="The vector of QUERY, if your own model makes the vectors: a .npy, .npz or .parquet file "
-    "with one row. FILE#N: row N of a file with several rows, counted from 0.",
+    help="The vector of QUERY, if your own model makes the vectors: a .npy or .parquet file with "
+    "one row. FILE#N: row N of a file with several rows, counted from 0.",
 )
 @EXPLAIN
 @ARRANGEMENT

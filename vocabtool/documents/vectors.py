@@ -1,7 +1,6 @@
 """Read vectors that another system made, from a file or an array, and match them to documents.
 
     .npy        an array of shape (n, dim); it is mapped into memory
-    .npz        the array ``vectors`` and, if rows have ids, ``ids``: numpy.savez(FILE, vectors=...)
     .parquet    a column of lists and, if rows have ids, a column ``id``
 
 A row belongs to the document with the same id; in a file without ids, to the document at the same
@@ -29,7 +28,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 from pyarrow import parquet
 
-from vocabtool.documents.batch import NOT_FINITE, Batch, Measure, ReadLog, as_bytes, strings
+from vocabtool.documents.batch import NOT_FINITE, Batch, Measure, ReadLog
 from vocabtool.documents.files import arrow_errors
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import SeenIds, Sources, batches, extent
@@ -50,15 +49,13 @@ from vocabtool.errors import (
     reading,
     refuse_pointer,
 )
-from vocabtool.formats.files import ZipArchive
 from vocabtool.vocabulary import decode
 
 Vectors: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[np.int64]
 Given: TypeAlias = "str | os.PathLike[str] | ArrayLike"
 
-ARRAY: Final = "vectors"  # the name of an array in messages, and of the member of .npz
-IDS: Final = "ids"  # the other member of .npz
+ARRAY: Final = "vectors"  # the name of an array in messages
 ID: Final = "id"  # columns of Parquet
 VECTOR: Final = "vector"
 VECTOR_BYTES: Final = 4 << 20  # of vectors, as float32, that are read at a time
@@ -70,8 +67,7 @@ HEADERS: Final[dict[tuple[int, int], Callable[[BinaryIO], tuple[Any, Any, Any]]]
 }
 BY_POSITION: Final = (
     "vectors without ids belong to documents by position. Give one vector for each document, in "
-    "order, or give the vectors ids: a Parquet file with a column 'id', or numpy.savez(FILE, "
-    "ids=..., vectors=...)"
+    "order, or give the vectors ids: a Parquet file with a column 'id'"
 )
 
 
@@ -142,15 +138,13 @@ def open_vectors(
 
         with reading(name):
             ending = Path(name).suffix.lower()
-            if ending not in (".npy", ".npz", ".parquet", ".pq"):
-                wanted = "expected vectors in a file that ends in .npy, .npz or .parquet"
+            if ending not in (".npy", ".parquet", ".pq"):
+                wanted = "expected vectors in a file that ends in .npy or .parquet"
                 raise UnsupportedFormat(f"{wanted}, got {ending or 'no ending'}")
             file = opened.enter_context(Path(name).open("rb"))
             refuse_pointer(file.peek(len(GIT_LFS[0])))
             if ending == ".npy":
                 found = GivenVectors(name, _map_npy(file, one=one))
-            elif ending == ".npz":
-                found = _open_npz(name, temporary)
             else:
                 found = _open_parquet(name, file, temporary)
         yield found
@@ -221,39 +215,6 @@ def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) 
         ids if names.count(ID) == 1 else None,
         (count, dim),
     )
-    return given
-
-
-def _open_npz(name: str, temporary: Callable[[], BinaryIO]) -> GivenVectors:
-    """Open the arrays of a .npz. They are copied to temporary files, which can be mapped."""
-    arrays = {}
-    with ZipArchive(Path(name)) as archive:
-        members = [member.removesuffix(".npy") for member in archive.names]
-        if ARRAY not in members:
-            got = ", ".join(map(repr, members[:10])) or "nothing"
-            wanted = f"expected the array {ARRAY!r}: numpy.savez(FILE, vectors=..., ids=...)"
-            raise InvalidFile(f"{wanted}, got {got}")
-        for member in (ARRAY, IDS):
-            if member in members:
-                file = temporary()
-                archive.copy(f"{member}.npy", file)
-                file.flush()
-                arrays[member] = _map_npy(file)
-    if IDS not in arrays:
-        return GivenVectors(name, arrays[ARRAY])
-
-    def ids() -> Iterator[pa.StringArray]:
-        for start in range(0, given.count, ID_ROWS):
-            values = arrays[IDS]()[start : start + ID_ROWS].tolist()
-            yield strings([as_bytes(i if isinstance(i, str | bytes) else str(i)) for i in values])
-
-    given, stored = GivenVectors(name, arrays[ARRAY], ids), arrays[IDS]()
-    if stored.ndim != 1 or stored.dtype.kind not in "SUiu":
-        what = f"{IDS!r} must contain strings or integers and have the shape ({given.count:,},)"
-        raise InvalidFile(f"{what}, got {stored.dtype} of shape {stored.shape}")
-    if len(stored) != given.count:
-        what = f"{len(stored):,} ids for {given.count:,} vectors"
-        raise InvalidFile(f"{what}: expected one id for each vector")
     return given
 
 

@@ -546,8 +546,8 @@ class Index:
         - ``on_existing``: as in :meth:`Writer.add`, but ``"update"`` does not replace documents
           with the same content.
         - ``commit_rows``: number of documents in each commit.
-        - ``vectors``: the documents' vectors: a file (.npy, .npz with ``vectors`` and perhaps
-          ``ids``, Parquet) or an array, shape (n, dim). Vectors without ids must be in the order of
+        - ``vectors``: the documents' vectors: a file (.npy, or Parquet, perhaps with ids) or an
+          array, shape (n, dim). Vectors without ids must be in the order of
           the documents. If the index has a model, it must make the same vectors; up to 8
           documents are checked.
 
@@ -627,8 +627,8 @@ class Index:
         - ``text``: the query. Its operators are described in ``search/query.py``. Without
           ``text`` and ``vector``, pass ``where``, ``sort`` or ``facets``: then the documents that
           satisfy ``where`` are listed, by default in the order of their ids.
-        - ``vector``: your own vector of the query, shape (dim,) or (1, dim); or the path of a .npy,
-          .npz or Parquet file that contains it. ``queries.npy#3`` means row 3, counted from 0.
+        - ``vector``: your own vector of the query, shape (dim,) or (1, dim); or the path of a .npy
+          or Parquet file that contains it. ``queries.npy#3`` means row 3, counted from 0.
         - ``where``: a condition on fields, for example ``year >= 2020 and lang = 'en'``.
         - ``explain``: whether to explain the query and the hits.
         - ``sort``: kept fields by which the candidates are sorted, such as ``"year:desc"``.
