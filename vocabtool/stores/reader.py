@@ -75,8 +75,7 @@ class PostgresStore:
         self._ids: dict[int, str] = {}
         self._thread = threading.local()
         self._read_statistics((), ())
-        held = self.manifest.configuration
-        self.vector_sql = self._read(lambda given: VectorSql.of(given, n, held))
+        self.vector_sql = VectorSql.of(n, self.manifest.configuration)
 
     @property
     def keywords(self) -> PostgresStore:

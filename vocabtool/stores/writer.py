@@ -301,7 +301,7 @@ class PostgresWriter:
         """
         manifest, configuration = self.manifest, self.manifest.configuration
         rows, chance, facts = manifest.rows, manifest.chance, manifest.codes
-        sql = VectorSql.of(self._connection, self._n, configuration)
+        sql = VectorSql.of(self._n, configuration)
         if rows and (chance is None or rows >= 2 * chance.rows):
             with self._all_vectors(sql) as (_, vectors):
                 similarity = raw_vectors.similarity_by_chance(vectors, configuration.metric)
@@ -322,18 +322,18 @@ class PostgresWriter:
         recorded.
         """
         began, connection, asked = perf_counter(), self._connection, self.manifest.configuration
-        name, own = f"vectors_{self._n}", self._connections.quoted
+        name = f"vocabtool.vectors_{self._n}"
 
         def build() -> None:
             run(connection, str(sql.create))
             self._store(replace(self.manifest, codes=None))  # searches are exact meanwhile
 
         def put_in_place() -> None:
-            run(connection, f"DROP INDEX IF EXISTS {own}.{name}")
-            run(connection, f"ALTER INDEX {own}.{name}_new RENAME TO {name}")
+            run(connection, f"DROP INDEX IF EXISTS {name}")
+            run(connection, f"ALTER INDEX {name}_new RENAME TO vectors_{self._n}")
 
         # One of a killed process may be there.
-        drop = f"DROP INDEX IF EXISTS {own}.{name}_new"
+        drop = f"DROP INDEX IF EXISTS {name}_new"
         database.change_tables(connection, lambda: run(connection, drop))
         database.change_tables(connection, build)
         database.change_tables(connection, put_in_place)
