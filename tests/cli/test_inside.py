@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
-import vocabtool
 from tests.builders.small_corpus import Pieces
 from tests.builders.small_indexes import set_manifest
 from tests.cli.running import output
 from tests.cli.test_index_commands import MAKE, ROWS
-from vocabtool import ByteStrings, EmbedReport, Index, LoadReport
+from vocabtool import EmbedReport, Index, LoadReport
 from vocabtool.cli import index as index_command
 from vocabtool.embedding.embed import Progress
 from vocabtool.embedding.shards import Counts
 from vocabtool.evaluation import calibrate as calibrating
-from vocabtool.formats import vocabulary_files
 from vocabtool.formats.registry import split_name
 from vocabtool.index import index as index_module
 from vocabtool.keywords.tokens import Span
@@ -201,21 +197,6 @@ def test_the_extract_is_where_the_words_are(text: str, words: dict[str, float]) 
     why = Explanation(LegPlace(1, 0.9), LegPlace(1, 0.5), matched, 1, marks)
     shown = explained(why, "".join([*pieces, last]))
     assert " ".join(text.split("@")[len(words) > 1].split()) in " ".join(shown.split())
-
-
-def test_json_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more than a chunk of entries is made into Python objects at a time, base64 as well."""
-    monkeypatch.setattr(vocabulary_files, "CHUNK", 2)
-    words = [b"\xff%d" % number for number in range(5)]
-    vocabulary = vocabtool.Vocabulary("words", "table", ByteStrings.of(words))
-    file = BytesIO()
-    noting = Mock(wraps=file)
-    vocabulary_files.write(vocabulary, noting, "json")
-    pieces = [bytes(call.args[0]) for call in noting.write.call_args_list]
-    assert max(piece.count(b"\\xff") for piece in pieces) == 2
-    assert max(piece.count(b"=") for piece in pieces) <= 2
-    (tmp_path / "words.json").write_bytes(file.getvalue())
-    assert vocabtool.read(tmp_path / "words.json") == vocabulary
 
 
 def test_a_path_with_the_mark_is_a_path(tmp_path: Path) -> None:

@@ -168,6 +168,7 @@ def test_json_as_it_is_written() -> None:
         ],
         "places": [{"file": "saved_model.pb", "place": "graph/words"}],
         "notes": ["a note"],
+        "marker": None,
         "tokens": ["the", "\\xff"],
         "ids": [2, 5],
         "base64": {"1": base64.b64encode(b"\xff").decode()},

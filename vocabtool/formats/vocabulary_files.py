@@ -21,17 +21,17 @@ from __future__ import annotations
 import json
 import re
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, reading
 from vocabtool.formats import json_file
-from vocabtool.formats.files import MAX_NAMED
 from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.word_list import ESCAPE, INT64
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
@@ -79,7 +79,7 @@ class _Facts:
     specials: tuple[Special, ...]
     places: tuple[Place, ...]
     notes: tuple[str, ...]
-    marker: Marker | None = None
+    marker: Marker | None
 
 
 def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  # noqa: A002 - the name of the option
@@ -87,7 +87,7 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
 
     Only the format ``text`` escapes entries. The same vocabulary always produces the same bytes.
     """
-    return _FORMATS[_format_of("", format)][0](vocabulary, file) or 0
+    return _FORMATS[format][0](vocabulary, file) or 0
 
 
 def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = None) -> int:  # noqa: A002 - the name of the option
@@ -100,7 +100,7 @@ def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = N
     written to directly. Raises :class:`NotFound` if the folder does not exist, and
     :class:`UnknownFormat` for an unknown extension.
     """
-    format = _format_of(path, format, "text")  # noqa: A001 - the name of the option
+    format = _format_of(path, format)  # noqa: A001 - the name of the option
     with whole_file(path) as file:
         return write(vocabulary, file, format)
 
@@ -108,7 +108,7 @@ def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = N
 def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # noqa: A002 - the name of the option
     """Read a file that :func:`save` wrote.
 
-    ``format``: by default, the format that belongs to the file extension.
+    ``format``: by default, the same as that of :func:`save`.
 
     A vocabulary from JSON or Parquet is equal to the saved one, including its name, places and
     notes. A vocabulary from CSV or text has the name of the file and the kind ``asset``. Text
@@ -125,44 +125,36 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
         return reader(path.read_bytes(), path.stem)
 
 
-def _format_of(path: str | Path, given: FileFormat | None, plain: str = "") -> FileFormat:
+def _format_of(path: str | Path, given: FileFormat | None) -> FileFormat:
     ending = Path(path).suffix
-    found = given or ENDINGS.get(ending.lower()) or (plain if not ending else "")
-    if found in _FORMATS:
-        return found
-    expected = f"expected {', '.join(ENDINGS)}"
-    raise UnknownFormat(f"{path}: unknown extension or format {given or ending!r} ({expected})")
+    found = given or ENDINGS.get(ending.lower() or ".txt")
+    if found is None or found not in _FORMATS:
+        expected = f"expected {', '.join(ENDINGS)}"
+        raise UnknownFormat(f"{path}: unknown extension or format {given or ending!r} ({expected})")
+    return found
 
 
 def _facts(vocabulary: Vocabulary) -> dict[str, Any]:
-    facts = {each.name: getattr(vocabulary, each.name) for each in fields(_Facts)}
-    if len(vocabulary):
-        facts["first_id"] = int(vocabulary.id_array()[0])
-    if vocabulary.unknown is not None:
-        facts["unknown"] = asdict(vocabulary.unknown)
-    facts["specials"] = [special._asdict() for special in vocabulary.specials]
-    facts["places"] = [place._asdict() for place in vocabulary.places]
-    if vocabulary.marker is None:
-        del facts["marker"]
-    return facts
+    return {each.name: getattr(vocabulary, each.name) for each in fields(_Facts)} | {
+        "unknown": vocabulary.unknown and asdict(vocabulary.unknown),
+        "specials": [special._asdict() for special in vocabulary.specials],
+        "places": [place._asdict() for place in vocabulary.places],
+    }
 
 
-def _vocabulary(document: object, stored: ByteStrings, ids: NDArray[np.int64] | None) -> Vocabulary:
-    facts: _Facts = from_json(_Facts, document, "facts")
+def _vocabulary(facts: _Facts, stored: ByteStrings, ids: NDArray[np.int64]) -> Vocabulary:
     if (facts.size, facts.sha256) != (len(stored), stored.sha256):
         raise InvalidFile("'size' or 'sha256' does not match the entries; the file was changed")
-    first_id, uneven = (facts.first_id, None) if ids is None else _numbering(ids, len(stored))
-    numbers = [first_id, first_id + (max(len(stored), 1) - 1 if uneven is None else 0)]
-    numbers += [special.id for special in facts.specials]
+    numbers = [special.id for special in facts.specials]
     if facts.unknown is not None:
-        numbers.append(facts.unknown.id)
-        if not 1 <= facts.unknown.count < INT64.stop:
+        numbers += [facts.unknown.id, facts.unknown.count]
+        if facts.unknown.count < 1:
             raise InvalidFile(f"'count' of 'unknown' must be at least 1, got {facts.unknown.count}")
     if any(number not in INT64 for number in numbers):
         raise InvalidFile("an id does not fit in 64 bits")
     return Vocabulary(
-        *(facts.name, facts.kind, stored, first_id, uneven, facts.unknown, facts.specials),
-        *(facts.places, facts.entry_type, facts.notes, facts.marker),
+        *(facts.name, facts.kind, stored, *_numbering(ids, len(stored)), facts.unknown),
+        *(facts.specials, facts.places, facts.entry_type, facts.notes, facts.marker),
     )
 
 
@@ -215,88 +207,77 @@ def _read_text(data: bytes, name: str) -> Vocabulary:
 
 def _write_json(vocabulary: Vocabulary, file: BinaryIO) -> None:
     stored = vocabulary.stored
-    facts = json.dumps(_facts(vocabulary), ensure_ascii=False, indent=1)
+    facts = json.dumps(_facts(vocabulary), ensure_ascii=False, indent=2)
     # Lone surrogates (from ``vocabulary.decode``) stay escaped.
-    file.write(facts[:-2].encode("utf-8", "backslashreplace") + b',\n "tokens": [')
-    for at in range(0, len(stored), CHUNK):
-        some = range(at, min(at + CHUNK, len(stored)))
-        tokens = [stored[i].decode("utf-8", "backslashreplace") for i in some]
-        text = json.dumps(tokens, ensure_ascii=False, separators=(",\n", ": "))
-        file.write(("," * bool(at) + "\n" + text[1:-1]).encode())
-    file.write(b"\n]")
-    if vocabulary.ids is not None and (ids := numbering(vocabulary.ids)[1]) is not None:
-        file.write(b',\n "ids": ' + json.dumps(ids.tolist()).encode())
-    strange = stored.not_utf8.tolist()
-    for at in range(0, len(strange), CHUNK):
-        part = strange[at : at + CHUNK]
-        encoded = {i: b2a_base64(stored[i], newline=False).decode() for i in part}
-        file.write(b", " if at else b',\n "base64": {')
-        file.write(json.dumps(encoded).encode()[1:-1])
-    file.write(b"}" * bool(strange) + b"\n}\n")
+    file.write(facts.removesuffix("\n}").encode("utf-8", "backslashreplace"))
+    columns: dict[str, Any] = {
+        "tokens": [each.decode("utf-8", "backslashreplace") for each in stored]
+    }
+    if vocabulary.ids is not None:
+        columns["ids"] = vocabulary.ids.tolist()
+    if strange := stored.not_utf8.tolist():
+        columns["base64"] = {str(i): _base64(stored[i]) for i in strange}
+    file.write(b"," + orjson.dumps(columns, option=orjson.OPT_INDENT_2).removeprefix(b"{") + b"\n")
 
 
 def _read_json(data: bytes, _: str) -> Vocabulary:
+    document = json_file.expect(json_file.parse(data), dict, "the document")
+    tokens, ids, others = (document.pop(key, None) for key in ("tokens", "ids", "base64"))
+    facts: _Facts = from_json(_Facts, document, "facts")
     try:
-        parsed = json.loads(data)  # no growth limit: every file that save() wrote must be readable
-    except (ValueError, RecursionError) as error:
-        raise InvalidFile(f"invalid JSON: {error}") from error
-    document = json_file.expect(parsed, dict, "the document")
-    tokens = json_file.expect(document.pop("tokens", None), list, "tokens")
-    beside = json_file.expect(document.pop("base64", {}), dict, "base64")
-    ids = document.pop("ids", None)
-    if ids is not None and (not isinstance(ids, list) or set(map(type, ids)) - {int}):
-        raise InvalidFile("'ids' must be an array of integers")
-    try:
-        entries = [token.encode() for token in tokens]
-        for at, encoded in beside.items():
+        entries = [token.encode() for token in json_file.expect(tokens, list, "tokens")]
+        for at, encoded in (others or {}).items():
             entries[int(at)] = a2b_base64(encoded, strict_mode=True)
-        numbers = None if ids is None else np.array(ids, np.int64)
+        if ids is None:
+            ids = range(facts.first_id, facts.first_id + len(entries))
+        elif set(map(type, ids)) - {int}:
+            raise ValueError("an id is not a whole number")
+        numbers = np.array(ids, np.int64)
     except (AttributeError, IndexError, TypeError, ValueError, OverflowError) as error:
         raise InvalidFile(f"invalid 'tokens', 'ids' or 'base64': {error}") from error
-    return _vocabulary(document, ByteStrings.of(entries), numbers)
+    return _vocabulary(facts, ByteStrings.of(entries), numbers)
 
 
-# CSV and Parquet: the columns ``id`` and ``token``, and one for entries that are not UTF-8.
+def _base64(entry: bytes) -> str:
+    return b2a_base64(entry, newline=False).decode()
 
 
-def _batches(
-    vocabulary: Vocabulary, schema: pa.Schema, pack: Callable[[bytes], object]
-) -> Iterator[pa.RecordBatch]:
+# CSV and Parquet.
+
+
+def _table(vocabulary: Vocabulary) -> pa.Table:
+    """Return the columns ``id``, ``token`` and ``bytes``; the last for entries that are no text."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    strange = set(vocabulary.stored.not_utf8.tolist())
-    ids, stored = vocabulary.id_array(), vocabulary.stored
-    for at in range(0, len(stored), CHUNK):
-        some = range(at, min(at + CHUNK, len(stored)))
-        tokens = [None if i in strange else stored[i].decode() for i in some]
-        others = [pack(stored[i]) if i in strange else None for i in some]
-        columns = zip((ids[at : at + CHUNK], tokens, others), schema.types, strict=True)
-        yield pa.record_batch([pa.array(part, kind) for part, kind in columns], schema=schema)
+    ids, entries = vocabulary.to_arrow().columns
+    strange = np.zeros(len(vocabulary), np.bool_)
+    strange[vocabulary.stored.not_utf8] = True
+    tokens = pc.if_else(strange, None, entries).cast(pa.string())
+    others = pc.if_else(strange, entries, None).cast(pa.binary())
+    return pa.table({"id": ids, "token": tokens, "bytes": others})
 
 
 def _columns(table: pa.Table) -> tuple[ByteStrings, NDArray[np.int64]]:
-    numbers, tokens, others = table.columns
-    entries = []
-    for token, other in zip(tokens.to_pylist(), others.to_pylist(), strict=True):
-        if (token is None) == (other is None):
-            raise InvalidFile("every row must have either a token or its bytes")
-        if token is not None:
-            entries.append(token.encode())
-        else:
-            entries.append(a2b_base64(other, strict_mode=True) if isinstance(other, str) else other)
-    if numbers.null_count:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ids, tokens, others = table.columns
+    if ids.null_count:
         raise InvalidFile("every row must have an 'id'")
-    return ByteStrings.of(entries), np.asarray(numbers.to_numpy(), np.int64)
+    if pc.any(pc.equal(tokens.is_null(), others.is_null())).as_py():
+        raise InvalidFile("every row must have either a token or its bytes")
+    entries = pc.coalesce(tokens.cast(pa.binary()), others)
+    return ByteStrings.of(entries.to_pylist()), np.asarray(ids.to_numpy(), np.int64)
 
 
 def _write_csv(vocabulary: Vocabulary, file: BinaryIO) -> None:
     import pyarrow as pa
     from pyarrow import csv
 
-    schema = pa.schema({"id": pa.int64(), "token": pa.string(), "base64": pa.string()})
-    with csv.CSVWriter(file, schema) as writer:
-        for batch in _batches(vocabulary, schema, lambda entry: b2a_base64(entry, newline=False)):
-            writer.write_batch(batch)
+    table = _table(vocabulary)
+    others = [each and _base64(each) for each in table.column("bytes").to_pylist()]
+    csv.write_csv(table.set_column(2, "base64", [pa.array(others, pa.string())]), file)
 
 
 def _read_csv(data: bytes, name: str) -> Vocabulary:
@@ -318,21 +299,19 @@ def _read_csv(data: bytes, name: str) -> Vocabulary:
                 quoted_strings_can_be_null=False,
             ),
         )
-        stored, ids = _columns(table)
+        encoded = table.column("base64").to_pylist()
+        others = [None if each is None else a2b_base64(each, strict_mode=True) for each in encoded]
+        stored, ids = _columns(table.set_column(2, "bytes", [pa.array(others, pa.binary())]))
     except (pa.ArrowException, ValueError, OverflowError) as error:
         raise InvalidFile(f"invalid or damaged CSV file: {error}") from error
     return Vocabulary(name, "asset", stored, *_numbering(ids, len(stored)))
 
 
 def _write_parquet(vocabulary: Vocabulary, file: BinaryIO) -> None:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = {"id": pa.int64(), "token": pa.string(), "bytes": pa.binary()}
-    schema = pa.schema(columns, {PARQUET_KEY: json.dumps(_facts(vocabulary)).encode()})
-    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for batch in _batches(vocabulary, schema, lambda entry: entry):
-            writer.write_batch(batch)
+    facts = {PARQUET_KEY: json.dumps(_facts(vocabulary)).encode()}
+    pq.write_table(_table(vocabulary).replace_schema_metadata(facts), file, compression="zstd")
 
 
 def _read_parquet(data: bytes, _: str) -> Vocabulary:
@@ -345,12 +324,12 @@ def _read_parquet(data: bytes, _: str) -> Vocabulary:
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InvalidFile(f"invalid or damaged Parquet file: {error}") from error
-    columns = pa.schema({"id": pa.int64(), "token": pa.string(), "bytes": pa.binary()})
-    if not table.schema.equals(columns):
-        got = [(field.name[:MAX_NAMED], str(field.type)[:MAX_NAMED]) for field in table.schema]
-        raise InvalidFile(f"expected the columns id, token and bytes, got {got[:9]}")
+    schema = pa.schema({"id": pa.int64(), "token": pa.string(), "bytes": pa.binary()})
+    if not table.schema.equals(schema):
+        raise InvalidFile("expected the columns id, token and bytes")
+    columns = _columns(table)
     facts = json_file.parse((table.schema.metadata or {}).get(PARQUET_KEY, b""))
-    return _vocabulary(facts, *_columns(table))
+    return _vocabulary(from_json(_Facts, facts, "facts"), *columns)
 
 
 _FORMATS: Final[dict[FileFormat, tuple[Callable[..., int | None], Callable[..., Vocabulary]]]] = {
