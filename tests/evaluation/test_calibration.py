@@ -48,17 +48,15 @@ def test_an_estimate_repeats_with_its_seed(index: Index, capsysbinary: Output) -
     assert (found.sample, found.seed) == (12, 0)
     (note,) = found.notes
     assert note.startswith("an estimate")
-    assert [(each.kind, each.leg) for each in found.rates] == [
+    assert [(each.kind, each.fusion) for each in found.rates] == [
         ("title", "dense"), ("title", "keyword"), ("hard", "dense"), ("hard", "keyword"),
     ]  # fmt: skip
     assert all(0 <= each.first <= each.first_ten <= 1 for each in found.rates)
-    told = found.to_dict()
-    assert "rates" not in told and len(told["found"]) == 4
-    assert told["curve"][3] == {"a": 0.15, "loss": found.curve[0.15]}
     kept = found.calibration
     assert (kept.a, kept.judged, kept.sample, kept.seed) == (found.a, 0, 12, 0)
     command = ("calibrate", index.path, "--sample", 12)
     dry = printed_json(capsysbinary, *command, "--dry-run")
+    assert (len(dry["rates"]), dry["curve"]["0.15"]) == (4, found.curve[0.15])
     assert Index.open(index.path).calibration is None
     assert printed_json(capsysbinary, *command) == dry
     opened = Index.open(index.path)
@@ -112,7 +110,7 @@ def test_judged_queries_choose_the_weight_that_finds_most(
     judged = ("--queries", tmp_path / "queries", "--qrels", tmp_path / "qrels")
     tuned = printed_json(capsysbinary, "calibrate", index.path, *judged, "--dry-run")
     assert tuned == printed_json(capsysbinary, "calibrate", index.path, *judged, "--dry-run")
-    curve = {point["a"]: point["ndcg"] for point in tuned["curve"]}
+    curve = {float(a): gain for a, gain in tuned["curve"].items()}
     chosen = [name for name in queries if max(qrels.get(name, {"": 0}).values()) > 0]
     for a in (0.0, 0.35, tuned["a"], 1.0):
         run = {}

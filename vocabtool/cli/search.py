@@ -228,13 +228,13 @@ QUERIES = gather(
     "queries",
     options.file_option(
         "--queries",
-        help="File of queries: BEIR's JSONL (_id, text), lines of id TAB text, or TREC topics.",
+        help="File of queries: BEIR's JSONL (_id, text), or lines of id TAB text.",
     ),
     options.file_option(
         "--qrels", help="File of relevance judgements, in the format of BEIR or TREC."
     ),
     options.file_option(
-        "--vectors", help="Vectors of the queries (.npy, .npz), if the index has no model."
+        "--vectors", help="Vectors of the queries (.npy), if the index has no model."
     ),
 )
 

@@ -26,7 +26,14 @@ from vocabtool.choices import CALIBRATION_SAMPLE, Metric
 from vocabtool.documents.batch import Document
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.evaluation.judgements import NDCG_DEPTH, JudgedQuery, Qrels, ndcg, with_judgements
+from vocabtool.evaluation.judgements import (
+    NDCG_DEPTH,
+    HitRate,
+    JudgedQuery,
+    Qrels,
+    ndcg,
+    with_judgements,
+)
 from vocabtool.index.raw_vectors import prepare, similarities
 from vocabtool.keywords.bm25 import Clause, Field, Term, idf, stored_length, term_score
 from vocabtool.keywords.cutter import Cutter, Terms, weighted_terms
@@ -35,7 +42,6 @@ from vocabtool.search.fusion import Candidates, best_places, fuse
 from vocabtool.search.query import Query, parse_query
 from vocabtool.search.settings import Calibration, Settings
 from vocabtool.search.store import Store
-from vocabtool.system.own_files import to_json
 from vocabtool.system.ranking import Near, RankedRows, Rows
 
 if TYPE_CHECKING:
@@ -331,21 +337,6 @@ def score_legs(
 
 
 @dataclass(frozen=True, slots=True)
-class LegRate:
-    """How often keyword search or vector search alone finds the document of a query.
-
-    - ``leg``: ``"keyword"`` or ``"dense"`` (vector search).
-    - ``first``: the share of queries whose document has rank 1.
-    - ``first_ten``: the share of queries whose document has a rank up to 10.
-    """
-
-    kind: Kind
-    leg: str
-    first: float
-    first_ten: float
-
-
-@dataclass(frozen=True, slots=True)
 class WeightEstimate:
     """The estimated weight of keyword search.
 
@@ -360,7 +351,7 @@ class WeightEstimate:
 
     a: float
     curve: Mapping[float, float]
-    rates: tuple[LegRate, ...]
+    rates: tuple[HitRate, ...]
     sample: int
     seed: int
     notes: tuple[str, ...]
@@ -369,13 +360,6 @@ class WeightEstimate:
     def calibration(self) -> Calibration:
         """Return the estimate in the form that an index stores."""
         return Calibration(self.a, 0, self.sample, self.seed)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate for JSON."""
-        curve = [{"a": a, "loss": loss} for a, loss in self.curve.items()]
-        facts: dict[str, Any] = {**to_json(self), "curve": curve}
-        facts["found"] = facts.pop("rates")
-        return facts
 
 
 def calibrate(
@@ -444,7 +428,7 @@ def calibrate(
         curve[a] = fmean(map(log, ranks))
     nearly_best = min(curve.values()) + NEARLY_BEST
     best = fmean(a for a, loss in curve.items() if loss <= nearly_best)
-    rates: list[LegRate] = []
+    rates: list[HitRate] = []
     for kind in get_args(Kind):
         of_kind = [place for place, query in enumerate(queries) if query.kind == kind]
         found = {
@@ -454,8 +438,7 @@ def calibrate(
         for leg, lists in found.items():
             rows = [queries[place].row for place in of_kind]
             ranks = [rank_of(row, ranking) for row, ranking in zip(rows, lists, strict=True)]
-            first, first_ten = (fmean(rank <= most for rank in ranks) for most in (1, 10))
-            rates.append(LegRate(kind, leg, first, first_ten))
+            rates.append(HitRate.of(kind, leg, ranks))
     return WeightEstimate(best, curve, tuple(rates), len(queries) // 2, seed, (ESTIMATE,))
 
 
@@ -513,10 +496,6 @@ class TunedWeight:
     @property
     def calibration(self) -> Calibration:
         return Calibration(self.a, self.queries, 0, self.seed)
-
-    def to_dict(self) -> dict[str, Any]:
-        curve = [{"a": a, "ndcg": gain} for a, gain in self.curve.items()]
-        return {**to_json(self), "curve": curve}
 
 
 def tune(

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.choices import FUSIONS, SELF_CHECK_SAMPLE, Fusion, Metric
-from vocabtool.encoders.encoder import Vectors
+from vocabtool.choices import FUSIONS, SELF_CHECK_SAMPLE, Fusion
 from vocabtool.errors import VocabtoolError
 from vocabtool.evaluation.judgements import (
     RELEVANT,
+    HitRate,
     Interval,
     JudgedQuery,
     Qrels,
@@ -25,13 +24,9 @@ from vocabtool.evaluation.judgements import (
     reciprocal_rank,
     with_judgements,
 )
-from vocabtool.index.raw_vectors import prepare
-from vocabtool.index.vector_codes import Block, merge_best
 from vocabtool.search.hits import Hits
 from vocabtool.search.query import is_word, weigh_words
 from vocabtool.search.settings import Settings
-from vocabtool.system.own_files import to_json
-from vocabtool.system.ranking import RankedRows
 
 if TYPE_CHECKING:
     from vocabtool.index.generation import Progress, Snapshot
@@ -55,11 +50,8 @@ BESIDE_UNKNOWN: Final = 2
 RAREST: Final = 12  # known words of a document that queries are drawn from
 MAX_CHARACTERS: Final = 20_000  # of a document; the rest is ignored
 NEAREST: Final = 10
-ALIKE: Final = 1e-6  # similarities that differ by less, relatively, are tied
-MAX_RECALL_QUERIES: Final = 100  # each is compared with every vector
 NO_ENCODER: Final = (
-    "the index has no encoder, so queries have no vectors: only keyword search is checked, and "
-    "recall is measured with vectors of documents, which are easier than queries"
+    "the index has no encoder, so queries have no vectors: only keyword search is checked"
 )
 NO_VOCABULARY: Final = "it is unknown which words the model knows: all count as known"
 
@@ -95,9 +87,6 @@ class Evaluation:
     unknown: int
     seed: int
     notes: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        return dict(to_json(self))
 
 
 def evaluate(
@@ -166,39 +155,13 @@ def evaluate(
 
 
 @dataclass(frozen=True, slots=True)
-class HitRate:
-    """How often a fusion method finds the document that a query was made from.
-
-    ``first``: the share of queries whose document has rank 1. ``first_ten``: the share of queries
-    whose document has a rank up to 10.
-    """
-
-    kind: Kind
-    fusion: Fusion
-    queries: int
-    first: float
-    first_ten: float
-
-
-@dataclass(frozen=True, slots=True)
 class SelfCheck:
-    """The result of :func:`self_check`: the hit rate of each fusion method and kind of query.
-
-    ``recall``: the mean recall@10 of vector search, and the number of its query vectors; ``None``
-    without any.
-    """
+    """The result of :func:`self_check`: the hit rate of each fusion method and kind of query."""
 
     rates: tuple[HitRate, ...]
-    recall: tuple[float, int] | None
     sample: int
     seed: int
     notes: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        facts: dict[str, Any] = to_json(self)
-        if self.recall is not None:
-            facts["recall"] = dict(zip(("mean", "queries"), self.recall, strict=True))
-        return facts
 
 
 def self_check(
@@ -214,8 +177,7 @@ def self_check(
     and a word that the model does not know. Raises :class:`VocabtoolError` if no document contains
     a word.
     """
-    snapshot, metric = index.snapshot(), index.configuration.metric
-    generator = np.random.default_rng(seed)
+    snapshot, generator = index.snapshot(), np.random.default_rng(seed)
     rows = generator.permutation(snapshot.rows_in_order())[:sample]
     items: list[tuple[Kind, str, str]] = []
     for document in snapshot.documents.fetch_documents(rows):
@@ -241,22 +203,15 @@ def self_check(
                 if each == kind
             ]
             if ranks:
-                first, first_ten = (fmean(rank <= most for rank in ranks) for most in (1, NEAREST))
-                rates.append(HitRate(kind, fusion, len(ranks), first, first_ten))
+                rates.append(HitRate.of(kind, fusion, ranks))
         if progress is not None:
             progress("fusions compared", done / len(fusions))
     notes = []
     if vectors is None:
-        vectors = snapshot.vectors.take(rows)
         notes.append(NO_ENCODER)
     if snapshot.known_words is None:
         notes.append(NO_VOCABULARY)
-    nearest = measure_recall(snapshot, prepare(vectors, metric), metric)
-    return SelfCheck(tuple(rates), nearest, min(sample, len(index)), seed, tuple(notes))
-
-
-BLOCK_ROWS: Final = 1 << 14
-NO_ROWS: Final = RankedRows.none().rows
+    return SelfCheck(tuple(rates), min(sample, len(index)), seed, tuple(notes))
 
 
 def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
@@ -272,31 +227,3 @@ def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
             frequencies = snapshot.keywords.document_frequencies(word.telling)
             known.append((min(frequencies.values()), surface))
     return [surface for _, surface in sorted(known, key=itemgetter(0))], unknown
-
-
-def measure_recall(
-    snapshot: Snapshot, vectors: Vectors, metric: Metric
-) -> tuple[float, int] | None:
-    """Measure recall@10 of the index's vector search against exhaustive search.
-
-    ``vectors``: query vectors from :func:`prepare`, shape (n, dim). Returns ``None`` if all of them
-    are zero.
-    """
-    used = vectors[vectors.any(axis=1)][:MAX_RECALL_QUERIES]
-    best = [RankedRows.none()] * len(used)
-    every = snapshot.rows_in_order()
-    for start in range(0, len(every), BLOCK_ROWS):  # each vector is read once
-        rows = every[start : start + BLOCK_ROWS]
-        block = Block.of(rows, snapshot.vectors.take(rows), metric)
-        best = [
-            merge_best((held, block.best(vector, NEAREST, metric)), NEAREST)
-            for held, vector in zip(best, used, strict=True)
-        ]
-    shares = []
-    for vector, exact in zip(used, best, strict=True):
-        if len(exact.rows):
-            found = snapshot.vectors.near(vector, NO_ROWS, NEAREST, snapshot.live).nearest
-            tenth = float(exact.scores[-1])
-            as_good = found.scores >= tenth - ALIKE * max(1.0, abs(tenth))
-            shares.append(int(as_good.sum()) / len(exact.rows))
-    return (float(np.mean(shares)), len(shares)) if shares else None

@@ -3,7 +3,6 @@
 Queries (the layout is recognised by the content):
 
     {"_id": "1", "text": "..."}       BEIR: one JSON object per line (``_id`` or ``id``)
-    <top> <num> ... <title> ...       TREC: topics; the title is the query
     1<TAB>what makes wings lift       TREC's deep learning track, MS MARCO
     what makes wings lift             one query per line; its id is the line number, from 1
 
@@ -12,7 +11,7 @@ Judgements (the layout is recognised by the number of columns):
     query-id<TAB>corpus-id<TAB>score  BEIR: with or without a line of column names
     301 0 FBIS3-10082 1               TREC: topic, iteration (ignored), document, judgement
 
-Vectors of queries: ``.npy`` (a matrix) or ``.npz`` (the array ``queries``, or the only array).
+Vectors of queries: a matrix in a ``.npy`` file.
 
 The metrics follow trec_eval, like those of BEIR and MTEB. A ranking is a list of distinct document
 ids, best first. A document is relevant if its judgement is at least 1. A query without a relevant
@@ -23,13 +22,12 @@ the judgement is negative. The discount in nDCG is log2(rank + 1).
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2, nan
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,15 +45,12 @@ RECALL_DEPTH: Final = 100
 RELEVANT: Final = 1
 
 RESAMPLES: Final = 10_000
-MAX_DRAWN: Final = 4_000_000  # queries drawn at a time: about 100 MB
+MAX_DRAWN: Final = 4_000_000  # differences drawn at a time: about 64 MB
 
 MAX_LINE: Final = 1 << 20  # bytes
 MAX_RELEVANCE: Final = 1 << 31
 BEIR_COLUMNS: Final = 3
 TREC_COLUMNS: Final = 4
-TOPIC: Final = "<top>"
-TAG: Final = re.compile(r"<(/?top|num|title|desc|narr)>", re.IGNORECASE)
-LABEL: Final = re.compile(r"\s*(?:number|topic)\s*:", re.IGNORECASE)  # between a tag and its text
 
 Qrels = dict[str, dict[str, int]]  # judgements by query id and document id
 Line = tuple[str, int]  # text without the line end; offset in the file, in bytes
@@ -103,31 +98,49 @@ class Interval:
     high: float
 
 
-def intervals(
-    differences: NDArray[np.float64], *, seed: int = 0, resamples: int = RESAMPLES
-) -> list[Interval]:
+def intervals(differences: NDArray[np.float64], *, seed: int = 0) -> list[Interval]:
     """Return the mean of each column with its 95 % confidence interval, by the paired bootstrap.
 
-    ``differences``: shape (queries, columns). Without queries, every figure is NaN.
+    ``differences``: shape (queries, columns). The interval of one query is its value.
 
     Sources: Efron, Tibshirani: An Introduction to the Bootstrap, 1993, chapter 13; Sakai:
     Evaluating Evaluation Metrics based on the Bootstrap, SIGIR 2006.
     """
-    queries = len(differences)
-    if not queries:
-        return [Interval(*[float("nan")] * 3)] * differences.shape[1]
-    generator = np.random.default_rng(seed)
-    at_once = max(1, min(resamples, MAX_DRAWN // queries))
-    parts = []
-    for start in range(0, resamples, at_once):
-        rows = min(at_once, resamples - start)
-        drawn = generator.integers(0, queries, (rows, queries))
-        drawn += np.arange(rows)[:, None] * queries
-        counts = np.bincount(drawn.ravel(), minlength=rows * queries).reshape(rows, queries)
-        parts.append(counts @ differences / queries)
-    low, high = np.percentile(np.concatenate(parts), [2.5, 97.5], axis=0)
-    rows_of_three = zip(differences.mean(axis=0), low, high, strict=True)
-    return [Interval(*map(float, row)) for row in rows_of_three]
+    low = high = means = differences.mean(axis=0)
+    if len(differences) > 1:
+        from scipy.stats import bootstrap  # takes a second to load
+
+        low, high = bootstrap(
+            (differences,),
+            np.mean,
+            n_resamples=RESAMPLES,
+            batch=max(1, MAX_DRAWN // differences.size),
+            method="percentile",
+            random_state=np.random.default_rng(seed),
+        ).confidence_interval
+    return [Interval(*map(float, row)) for row in zip(means, low, high, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class HitRate:
+    """How often a fusion method finds the document that a query was made from.
+
+    - ``kind``: the kind of the queries.
+    - ``fusion``: the method. ``keyword`` and ``dense`` use one leg alone.
+    - ``first``, ``first_ten``: the share of queries whose document has rank 1, and a rank up to 10.
+    """
+
+    kind: str
+    fusion: str
+    queries: int
+    first: float
+    first_ten: float
+
+    @classmethod
+    def of(cls, kind: str, fusion: str, ranks: Sequence[int]) -> HitRate:
+        """Return the rate of queries whose documents have these ranks."""
+        first, first_ten = (fmean(rank <= most for rank in ranks) for most in (1, 10))
+        return cls(kind, fusion, len(ranks), first, first_ten)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,35 +228,13 @@ def _parse_queries(lines: Sequence[Line]) -> Iterator[tuple[str, str, int]]:
             if not isinstance(name, str | int) or not isinstance(row.get("text"), str):
                 raise InvalidFile('expected {"_id": ..., "text": "..."}', offset=offset)
             yield str(name), row["text"], offset
-    elif first.lower().startswith(TOPIC):
-        yield from _parse_topics(lines)
+    elif first.lower().startswith("<top>"):
+        raise InvalidFile("TREC topics: write the id, a tab and the title of each on a line")
     else:
         has_ids = all(text.count("\t") == 1 for text, _ in lines)
         for number, (text, offset) in enumerate(lines, 1):
             name, query = text.split("\t") if has_ids else (str(number), text)
             yield name.strip(), query.strip(), offset
-
-
-def _parse_topics(lines: Sequence[Line]) -> Iterator[tuple[str, str, int]]:
-    parts: dict[str, str] = {}
-    inside, start = "", 0
-    for line, offset in lines:
-        before, *tagged = TAG.split(line)
-        parts[inside] = f"{parts.get(inside, '')} {before}"
-        for tag, text in zip(tagged[::2], tagged[1::2], strict=True):
-            inside = tag.lower()
-            if inside == "top":
-                parts, start = {}, offset
-            elif inside == "/top":
-                number, title = (
-                    LABEL.sub("", parts.get(part, "")).strip() for part in ("num", "title")
-                )
-                if not number or not title:
-                    raise InvalidFile("a topic has no <num> or no <title>", offset=start)
-                yield number, " ".join(title.split()), start
-            parts[inside] = text
-    if inside != "/top":
-        raise InvalidFile("a topic without </top>", offset=start)
 
 
 def read_qrels(path: str | Path) -> Qrels:
@@ -277,29 +268,19 @@ def read_qrels(path: str | Path) -> Qrels:
 
 
 def read_query_vectors(path: str | Path) -> NDArray[Any]:
-    """Read a matrix with one row for each query. Pickled arrays are refused.
+    """Read a ``.npy`` file: a matrix with one row for each query. Pickled arrays are refused.
 
     Raises :class:`NotFound` and :class:`InvalidFile`.
     """
     with reading(str(path)), Path(path).open("rb") as file:
         try:
-            matrix = np.load(file, allow_pickle=False)
-            if not isinstance(matrix, np.ndarray):
-                with matrix:
-                    names = matrix.files
-                    if "queries" not in names and len(names) != 1:
-                        there = ", ".join(names) or "none"
-                        raise ValueError(
-                            f"expected an array named 'queries', or a single array, got {there}"
-                        )
-                    matrix = matrix["queries" if "queries" in names else names[0]]
-        except (ValueError, EOFError, BadZipFile) as error:  # what numpy raises for damaged files
-            raise InvalidFile(f"not a .npy or .npz file of vectors: {error}") from error
+            matrix: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+        except (ValueError, EOFError) as error:  # what numpy raises for damaged files
+            raise InvalidFile(f"not a .npy file of vectors: {error}") from error
         if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating):
             got = f"{matrix.dtype}, shape {matrix.shape}"
             raise InvalidFile(f"expected a matrix of floating point numbers, got {got}")
-        found: NDArray[Any] = matrix
-        return found
+        return matrix
 
 
 def _lines(path: str | Path) -> Iterator[Line]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,11 +23,13 @@ from vocabtool.reports.report import (
 )
 from vocabtool.search.settings import A_OF_PIECES, A_OF_WORDS, Settings
 from vocabtool.system.messages import plural
+from vocabtool.system.own_files import to_json
 
 if TYPE_CHECKING:
     from vocabtool.embedding.embed import EmbedReport, Progress
     from vocabtool.evaluation.calibrate import TunedWeight, WeightEstimate
     from vocabtool.evaluation.compare import Evaluation, SelfCheck
+    from vocabtool.evaluation.judgements import HitRate
     from vocabtool.index.contents import IndexStats
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport
@@ -274,7 +276,6 @@ SPLITS: Final = {
     "unknown": "queries with an unknown word",
     "known": "queries without unknown words",
 }
-RATES: Final = (Column("first", "share"), Column("top ten", "share"))
 
 
 def evaluation_report(found: Evaluation) -> Report:
@@ -285,7 +286,7 @@ def evaluation_report(found: Evaluation) -> Report:
     return Report(
         title="How well the index ranks",
         sections=lambda: _scores(found),
-        data=found.to_dict,
+        data=lambda: to_json(found),
     )
 
 
@@ -314,23 +315,23 @@ def _scores(found: Evaluation) -> Iterator[Section]:
 
 def self_check_report(found: SelfCheck) -> Report:
     """Return the report on how often each fusion finds the document from which a query was made."""
-    columns = (Column("fusion"), Column("words"), Column("queries", "count"), *RATES)
-    rows = [
-        (each.fusion, each.kind, each.queries, each.first, each.first_ten) for each in found.rates
-    ]
     text = [
         f"queries made from {found.sample:,} documents: how often the document is found",
-        "words: ordinary = the model knows all of them; unknown = it does not know one of them",
+        "ordinary: the model knows all words of a query; unknown: it does not know one of them",
     ]
     notes = notes_of(found.notes)
-    if found.recall is not None:
-        share, queries = found.recall
-        notes.insert(0, f"recall@10 of the vector leg {share:.3f}, on {queries:,} queries")
     return Report(
         title="How often the index finds its own documents",
-        sections=lambda: [Section("", Table(columns, rows, "first"), text, notes)],
-        data=found.to_dict,
+        sections=lambda: [Section("", _rates(found.rates), text, notes)],
+        data=lambda: to_json(found),
     )
+
+
+def _rates(rates: Iterable[HitRate]) -> Table:
+    rows = [(each.fusion, each.kind, each.queries, each.first, each.first_ten) for each in rates]
+    columns = [Column("fusion"), Column("query"), Column("queries", "count")]
+    columns += [Column("first", "share"), Column("top ten", "share")]
+    return Table(columns, rows, "first")
 
 
 def calibration_report(found: WeightEstimate) -> Report:
@@ -339,8 +340,6 @@ def calibration_report(found: WeightEstimate) -> Report:
     The report also shows how often vector search alone and keyword search alone find the document
     that a query was made from.
     """
-    columns = (Column("query"), Column("leg"), *RATES)
-    rows = [(each.kind, each.leg, each.first, each.first_ten) for each in found.rates]
     text = [
         f"a = {found.a:.3f}, estimated from the documents",
         "a is the minimum weight of keywords; unknown words of a query increase the weight",
@@ -353,9 +352,9 @@ def calibration_report(found: WeightEstimate) -> Report:
         sections=lambda: [
             Section(text=text),
             Section("", _curve(loss, found.curve)),
-            Section("", Table(columns, rows), [kinds], notes_of(found.notes)),
+            Section("", _rates(found.rates), [kinds], notes_of(found.notes)),
         ],
-        data=found.to_dict,
+        data=lambda: to_json(found),
     )
 
 
@@ -372,7 +371,7 @@ def tuning_report(found: TunedWeight) -> Report:
     return Report(
         title=WEIGHT,
         sections=lambda: [Section(text=text), Section("", curve, (), notes_of(found.notes))],
-        data=found.to_dict,
+        data=lambda: to_json(found),
     )
 
 
