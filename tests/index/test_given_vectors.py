@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pyarrow import feather, parquet
 
 from tests import counted_letters
-from tests.builders.small_indexes import contents, ids, scored, snapshot_of
+from tests.builders.small_indexes import counts, ids, scored, snapshot_of
 from tests.cli.running import run
 from tests.conftest import ROOT
 from vocabtool import (
@@ -400,52 +400,29 @@ def test_one_source_of_vectors(tmp_path: Path) -> None:
         Index.create_for(tmp_path / "j", tmp_path / "empty.jsonl", read=read)
 
 
-def test_an_update_reads_recorded_vectors_and_new_ones(tmp_path: Path) -> None:
-    """Files that share vectors by position stay together; new files have vectors of their own."""
-    made = some_vectors(9, 2)
-    a, b = write_documents(tmp_path / "a.jsonl", 3), write_documents(tmp_path / "b.jsonl", 3, 3)
-    v = as_npy(tmp_path, made[:6])
-    index = Index.create_for(tmp_path / "i", [a, b], read=BY_ID, vectors=v, **EXACT)
-    index.load([a, b], BY_ID, vectors=v)
-
-    def held() -> list[list[float]]:
-        rows = index.snapshot().rows_of([f"d{number}" for number in range(len(index))])
-        stored: list[list[float]] = (
-            index.snapshot()
-            .vectors.take(np.array([rows[f"d{number}"] for number in range(len(index))]))
-            .tolist()
-        )
-        return stored
-
-    with pytest.raises(
-        VocabtoolError, match=r"the documents of .*a\.jsonl .*b\.jsonl, in this order"
-    ):
-        index.update(b)
-    with pytest.raises(VocabtoolError, match="in this order"):
-        index.update([b, a])
+def test_an_update_reads_vectors_that_are_named(tmp_path: Path) -> None:
+    """By position, of all FILEs together, or by ids; none are remembered."""
+    made = some_vectors(6, 2)
+    files = [write_documents(tmp_path / "a.jsonl", 3), write_documents(tmp_path / "b.jsonl", 3, 3)]
+    v = as_npy(tmp_path, made)
+    index = Index.create_for(tmp_path / "i", files, read=BY_ID, vectors=v, **EXACT)
+    index.load(files, BY_ID, vectors=v)
+    for sources in (None, files[1]):
+        with pytest.raises(VocabtoolError, match="--vectors FILE"):
+            index.update(sources)
+    with pytest.raises(VocabtoolError, match="6 vectors for 3 documents"):
+        index.update(files[1], vectors=v)
     made[4] += 1
-    np.save(v, made[:6])
-    report = index.update(sync=True)
-    assert (report.updated, report.unchanged, report.removed) == (1, 5, 0)
-    assert held() == made[:6].tolist()
-    c = write_documents(tmp_path / "c.jsonl", 3, 6)
-    with pytest.raises(VocabtoolError, match="--vectors FILE"):
-        index.update(c)
-    np.save(tmp_path / "c.npy", made[6:])
-    assert index.update(c, vectors=tmp_path / "c.npy").added == 3
-    assert held() == made.tolist()
-    made[8] += 1
-    np.save(tmp_path / "c.npy", made[6:])
-    report = index.update()
-    assert (report.updated, report.unchanged) == (1, 8)
-    assert held() == made.tolist()
+    np.save(v, made)
+    assert counts(index.update(vectors=v, sync=True)) == (0, 1, 5, 0)
     write_documents(tmp_path / "b.jsonl", 2, 3)  # the last one is gone, and not its vector
     with pytest.raises(VocabtoolError, match="6 vectors for 5 documents"):
-        index.update(sync=True)
+        index.update(files, vectors=v, sync=True)
     v = with_ids(tmp_path, made[[4, 3, 2, 1, 0]], ["d4", "d3", "d2", "d1", "d0"])
-    assert index.update([a, b], vectors=v, sync=True).removed == 1
-    assert index.update(b).read == 2  # with ids, files need not stay together
-    assert contents(index).keys() == {"d0", "d1", "d2", "d3", "d4", "d6", "d7", "d8"}
+    assert index.update(files, vectors=v, sync=True).removed == 1
+    assert index.update(files[1], vectors=v).unchanged == 2  # with ids, FILEs need not be together
+    held = index.vectors([f"d{number}" for number in range(5)])
+    assert np.array_equal([held[f"d{number}"] for number in range(5)], made[:5])
 
 
 @pytest.mark.parametrize("how", ["npy", "parquet", "parquet with ids in another order"])
@@ -528,10 +505,7 @@ def test_a_model_is_named_later(tmp_path: Path) -> None:
     assert scored(hits) == [("d5", 0.0)]
     with (tmp_path / "x.jsonl").open("a") as file:
         file.write('{"id": "new", "text": "zab"}\n')
-    with pytest.raises(VocabtoolError, match="20 vectors for 21 documents"):
-        named.update()
-    (tmp_path / "y.jsonl").write_text('{"id": "new", "text": "zab"}\n')
-    assert named.update(tmp_path / "y.jsonl").added == 1
+    assert named.update().added == 1
     assert scored(named.search("zab", k=1, fusion="dense")) == [("new", 0.0)]
     assert index.configuration.encoder is None  # named each time
     assert named.verify(model=True).encoded is not None

@@ -205,10 +205,10 @@ def update_command(
 ) -> None:
     """Read FILE... again and apply the changes; without FILE, read every indexed FILE.
 
-    A FILE that was indexed before is read with the options and --vectors that were used then. A new
-    FILE is read with the options of the last indexed FILE. New documents are added, and changed
-    documents are replaced. Only new and changed texts are encoded. Before that, up to 8 documents
-    of DIR are encoded again to check that the model is the same.
+    A FILE that was indexed before is read with the options that were used then, but --vectors must
+    be named again. A new FILE is read with the options of the last indexed FILE. New documents are
+    added, and changed documents are replaced. Only new and changed texts are encoded. Before that,
+    up to 8 documents of DIR are encoded again to check that the model is the same.
 
     --sync also deletes documents that came from a FILE and are no longer in it. Every FILE must
     then be complete and readable. The last commit contains the deletions.

@@ -38,7 +38,6 @@ from vocabtool.choices import EXACT_BELOW, RECALL, Language, Metric, StoredType
 from vocabtool.documents.batch import Kind
 from vocabtool.documents.files import find
 from vocabtool.documents.options import ReadOptions
-from vocabtool.documents.vectors import Given
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, UnsupportedFormat, reading
 from vocabtool.index.database import NAME, Database
 from vocabtool.index.vector_codes import CodeFacts
@@ -57,14 +56,12 @@ class Source:
 
     - ``at``: the working directory when the FILE was recorded, absolute.
     - ``beside``: the path from the index to this directory, in case both are moved together.
-    - ``vectors``: path of the file with the vectors, relative to ``at`` or absolute.
     """
 
     name: str
     at: str
     beside: str
     options: ReadOptions
-    vectors: str | None = None
 
     @property
     def path(self) -> str:
@@ -78,18 +75,6 @@ class Source:
         if has_magic(self.name) and not os.path.exists(path):  # noqa: PTH110 - accepts any text
             return os.path.join(escape(self.at), self.name)  # noqa: PTH118 - a glob
         return path
-
-    def with_vectors(self, given: Given | None) -> Source:
-        """Return the source with ``given`` as its vectors. An array in memory is not recorded."""
-        if not isinstance(given, str | os.PathLike):
-            return self if given is None else replace(self, vectors=None)
-        is_absolute = Path(given).is_absolute()
-        path = os.fspath(given) if is_absolute else os.path.relpath(given, self.at)
-        return replace(self, vectors=path)
-
-    @property
-    def vectors_path(self) -> str | None:
-        return self.vectors and os.path.normpath(os.path.join(self.at, self.vectors))  # noqa: PTH118 - as name
 
     @classmethod
     def from_name(cls, name: str, index: Path, options: ReadOptions) -> Source:

@@ -591,9 +591,9 @@ class Index:
         - ``force``: whether to sync even if this deletes more than a third of the documents from
           these files, or if rows were skipped.
 
-        The other arguments are those of :meth:`load`; by default, each file keeps its recorded
-        vectors. Raises the errors of :meth:`load`, and :class:`VocabtoolError` if a sync cannot
-        know which documents are gone: because of a stream, an unreadable file, or skipped rows.
+        The other arguments are those of :meth:`load`. Raises the errors of :meth:`load`, and
+        :class:`VocabtoolError` if a sync cannot know which documents are gone: because of a stream,
+        an unreadable file, or skipped rows.
         """
         request = LoadRequest(
             sources=sources,

@@ -131,8 +131,8 @@ class LoadReport:
 class LoadRequest:
     """What to load, and how: see :meth:`Index.load` and :meth:`Index.update`.
 
-    ``sources``: ``None`` to read the files of the index. ``options``, ``vectors``: ``None`` to use
-    the recorded options and vectors.
+    ``sources``: ``None`` to read the files of the index. ``options``: ``None`` to use the recorded
+    options.
     """
 
     sources: Sources | None
@@ -453,10 +453,8 @@ class Loader:
             return
         skipped = self._log.skipped.count
         with open_vectors(part.vectors, self._path) as given:
-            if not given.has_ids and not part.is_stream:
-                self._check_order(part, given.name)
-                if not self._start:
-                    check_counts(given, part.sources, part.options, self._measure)
+            if not given.has_ids and not part.is_stream and not self._start:
+                check_counts(given, part.sources, part.options, self._measure)
             matcher = Matcher(given, self._start)
 
             def attach(batch: Batch) -> Iterator[Batch]:
@@ -468,23 +466,6 @@ class Loader:
 
             yield attach
             self._notes += filter(None, [matcher.finish()])
-
-    def _check_order(self, part: Part, name: str) -> None:
-        """Raise an error unless all FILEs that share a file of vectors are read, in order."""
-        numbers = [number for _, number in part.files.values()]
-        all_known = self._sources
-        paths = {all_known[number - 1].vectors_path for number in numbers}
-        wanted = [
-            number
-            for number, source in enumerate(all_known, 1)
-            if number in numbers or (source.vectors and source.vectors_path in paths)
-        ]
-        if [*dict.fromkeys(numbers)] != wanted:
-            names = " ".join(all_known[number - 1].name for number in wanted)
-            raise VocabtoolError(
-                f"{name}: contains the vectors of the documents of {names}, in this order. Name "
-                "all of these FILEs, in this order, or none of them"
-            )
 
     def _check_given(self, batch: Batch) -> Batch:
         if batch.vectors is None or not len(batch):
@@ -648,7 +629,7 @@ def parts_of_names(
     if files is None or names is None or not can_be_read_again(files):
         read = sources if files is None else files
         return [Part((read,), options, {}, is_stream=True, vectors=vectors)], (*known,)
-    given = [Source.from_name(name, index, options).with_vectors(vectors) for name in names]
+    given = [Source.from_name(name, index, options) for name in names]
     all_known, numbers = _remember(known, given)
     labels: dict[str, tuple[str, int]] = {}
     for source in given:
@@ -671,8 +652,8 @@ def parts_of_index(
 ) -> tuple[list[Part], tuple[Source, ...]]:
     """Return two values: the parts that an update reads, and all FILEs to record.
 
-    ``sources``: the FILEs to read; ``None`` for all ``known`` FILEs. ``vectors``: vectors to use
-    instead of the recorded vectors. Raises :class:`NotFound` and :class:`VocabtoolError`.
+    ``sources``: the FILEs to read; ``None`` for all ``known`` FILEs. Raises :class:`NotFound` and
+    :class:`VocabtoolError`.
     """
     known = [source.locate(index) for source in known]
     chosen, options = known, known[-1].options if known else AS_SHIPPED
@@ -701,7 +682,6 @@ def parts_of_index(
                 )
     elif not chosen:
         raise VocabtoolError(f"{index}: the index has recorded no FILE; name the FILEs to read")
-    chosen = [source.with_vectors(vectors) for source in chosen]
     all_known, numbers = _remember(known, chosen)
     parts: list[Part] = []
     taken: set[str] = set()
@@ -718,20 +698,18 @@ def parts_of_index(
         taken.update(found)
         start = "" if name == source.name else os.path.join(source.at, "")  # noqa: PTH118 - globs
         labels = {file: (file.removeprefix(start), numbers[source.path]) for file in files}
-        own = source.vectors_path if vectors is None else vectors
         if shards_in(name) is not None:
-            parts.append(Part((name,), source.options, labels, vectors=own))
+            parts.append(Part((name,), source.options, labels, vectors=vectors))
             continue
         notes = left_out(name, source.options, index)
         read: tuple[Sources, ...] = (files,)
         last = parts[-1] if parts else None
-        like = (source.options, None, last.vectors if vectors is not None and last else own)
-        if last is not None and (last.options, last.shards, last.vectors) == like:
+        if last is not None and (last.options, last.shards) == (source.options, None):
             parts.pop()
             labels, notes = {**last.files, **labels}, (*last.notes, *notes)
-            is_apart = source.options.on_duplicate == "error" and own is None
+            is_apart = source.options.on_duplicate == "error" and vectors is None
             read = (*last.sources, files) if is_apart else ([*labels],)
-        parts.append(Part(read, source.options, labels, notes=notes, vectors=own))
+        parts.append(Part(read, source.options, labels, notes=notes, vectors=vectors))
     return parts, all_known
 
 
