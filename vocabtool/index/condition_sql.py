@@ -19,8 +19,8 @@ import numpy as np
 
 from vocabtool.documents.batch import Kind, names_of
 from vocabtool.errors import InvalidCondition
-from vocabtool.index.database import Database, Documents, Fields, column
-from vocabtool.index.documents import ID, NUMBER, PLAIN, TEXT
+from vocabtool.index.database import Database, Fields, column
+from vocabtool.index.documents import ID, PLAIN, TEXT
 from vocabtool.keywords.tokens import SHAPES, case_folded, without_marks
 from vocabtool.search.conditions import (
     Comparison,
@@ -100,7 +100,7 @@ class Compiler:
             return name
         if asked.operator in ("contains", "has"):
             return self._elements(asked, kind, name)
-        self._check(asked, kind, name)
+        self._check(asked, kind)
         moments = [each for each in asked.values if isinstance(each, Moment)]
         others = [each for each in asked.values if not isinstance(each, Moment)]
         match asked.operator:
@@ -153,11 +153,11 @@ class Compiler:
         if operator == "has":
             return self.has_element(name, asked.values)
         if is_own or not self.has_lists(name, asked.values[0]):
-            self._check(asked, kind, name)
+            self._check(asked, kind)
             return self.has_substring(name, str(asked.values[0]))
         return self.contains(name, asked.values[0])
 
-    def _check(self, asked: Test, kind: Kind, name: str) -> None:
+    def _check(self, asked: Test, kind: Kind) -> None:
         numbers = kind in ("integer", "number")
         for value, position in zip(asked.values, asked.positions, strict=True):
             is_text = isinstance(value, str | Moment)
@@ -170,8 +170,6 @@ class Compiler:
             content = PLAIN[kind] + HINTS.get(kind, "")
             if kind == "string" and not isinstance(value, bool):
                 content = NO_NUMBERS
-                if (first := self.first_non_number(name)) is not None:
-                    content += f". Document {first[0]!r} has {first[1][:50]!r}"
             self._refuse(f"the field {asked.field!r} contains {content}", position)
 
     def _refuse(self, what: str, position: int) -> NoReturn:
@@ -251,18 +249,6 @@ class Compiler:
         element = ELEMENT.format("list", " OR ".join(tests))
         lists = LISTS.format(name, self._rows)
         return f"SELECT list FROM (SELECT {name} AS list FROM ({lists})) WHERE {element}"
-
-    def first_non_number(self, name: str) -> tuple[str, str] | None:
-        """Return (id, value) of the first document whose value is not a number, or ``None``."""
-        table = "documents" if name in (ID, TEXT) else "fields"
-        statement = f"SELECT row, {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY row"
-        with self._database.statements() as connection:
-            found = connection.execute(statement)
-            first = next((each for each in found if not re.fullmatch(NUMBER, each[1])), None)
-        if first is None:
-            return None
-        (id_,) = Documents(self._database, {}).ids(np.array(first[:1]))
-        return id_, first[1]
 
 
 def _join_balanced(parts: list[str], word: str) -> str:

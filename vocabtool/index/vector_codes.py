@@ -21,7 +21,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
@@ -41,6 +40,7 @@ SAMPLE: Final = 1 << 16  # maximum of training vectors, unless many lists need m
 SAMPLE_PER_LIST: Final = 40
 SAMPLE_PER_CODE: Final = 512
 COARSE_ROUNDS: Final = 10  # of k-means
+SEED: Final = 0
 TINY: Final = 1e-6  # relative to the largest centroid: too small for codes to represent
 MAX_CANDIDATES: Final = 1 << 14
 EASIER: Final = 2  # real queries miss twice as many of the nearest rows as synthetic ones
@@ -65,21 +65,16 @@ class CodeFacts:
     - ``probes``: how many of the ``lists`` a search visits.
     - ``candidates``: minimum number of rows that a search scores exactly.
     - ``recall``: recall@10, measured with ``queries`` synthetic queries.
-    - ``sample``: number of training vectors.
     - ``coded``: number of rows at build time.
     """
 
-    dim: int
     lists: int
     probes: int
     candidates: int
     recall_asked: float
     recall: float
     queries: int
-    sample: int
     coded: int
-    seed: int
-    seconds: float
 
 
 class VectorCodes:
@@ -92,7 +87,7 @@ class VectorCodes:
         self._parameters: dict[int, Any] = {}  # of searches without a mask, by lists visited
 
     @classmethod
-    def train(cls, sample: Vectors, lists: int, metric: Metric, seed: int) -> VectorCodes:
+    def train(cls, sample: Vectors, lists: int, metric: Metric) -> VectorCodes:
         """Train the centroids on a sample of shape (n, dim); the result has no rows yet."""
         faiss = faiss_library()
         padded = _pad(sample)
@@ -106,11 +101,11 @@ class VectorCodes:
         if lists == 1:
             centroids = padded.mean(axis=0, keepdims=True)
         else:
-            means = faiss.Kmeans(dim, lists, niter=COARSE_ROUNDS, seed=seed)
+            means = faiss.Kmeans(dim, lists, niter=COARSE_ROUNDS, seed=SEED)
             means.train(enough)
             centroids = means.centroids
         index.quantizer.add(np.asarray(centroids, np.float32))
-        index.pq.cp.seed = seed
+        index.pq.cp.seed = SEED
         index.pq.cp.max_points_per_centroid = SAMPLE_PER_CODE
         with one_thread():  # sub-quantisers are too small to gain from threads
             index.train(enough)
@@ -168,7 +163,6 @@ def build_codes(
     *,
     metric: Metric,
     recall: float = 0.95,
-    seed: int = 0,
     lists: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[VectorCodes, CodeFacts]:
@@ -179,34 +173,29 @@ def build_codes(
       example, 0.975 if ``recall`` is 0.95.
     - ``lists``: number of IVF lists; by default, it depends on the number of rows.
     """
-    began = perf_counter()
     if lists is None:
         power = round(math.log2(LISTS * math.sqrt(raw.count))) if raw.count >= LISTS_FROM else 0
         lists = 1 << power
     size = min(raw.count, max(SAMPLE, SAMPLE_PER_LIST * lists))
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(SEED)
     rows = np.sort(random.choice(raw.count, size, replace=False, shuffle=False))
     sample = raw.read_rows(rows)
     there = sample.any(axis=1)
     if there.any() and not there.all():
         rows, sample = rows[there], sample[there]
-    codes = VectorCodes.train(sample, lists, metric, seed)
+    codes = VectorCodes.train(sample, lists, metric)
     kinds = raw_vectors.queries_unlike_documents(sample, rows, metric, random)
     wanted = 1 - (1 - recall) / EASIER
     codes.add_rows(raw, progress)
     probes, candidates, reached = _choose_setting(raw, codes, kinds, metric, wanted)
     return codes, CodeFacts(
-        dim=raw.dim,
         lists=lists,
         probes=probes,
         candidates=candidates,
         recall_asked=recall,
         recall=reached,
         queries=sum(len(queries) for queries, _ in kinds),
-        sample=size,
         coded=raw.count,
-        seed=seed,
-        seconds=round(perf_counter() - began, 3),
     )
 
 

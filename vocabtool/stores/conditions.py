@@ -35,7 +35,7 @@ from vocabtool.documents.batch import Kind
 from vocabtool.errors import InvalidCondition
 from vocabtool.index.condition_sql import Compiler, instant, may_touch, plain_form
 from vocabtool.index.database import Fields
-from vocabtool.index.documents import ID, NUMBER, TEXT
+from vocabtool.index.documents import ID, TEXT
 from vocabtool.search.conditions import LEAST, MOST, Comparison, Moment, Value, Where
 
 Fetch = Callable[[str, Sequence[object]], Sequence[Sequence[Any]]]
@@ -286,9 +286,3 @@ class PostgresCompiler(Compiler):
     def _any_item(self, name: str, values: Sequence[Value]) -> str:
         keys = [element_key(each) for each in values if not isinstance(each, Moment)]
         return f"{name}_items && {self.put(keys)}::text[]"
-
-    def first_non_number(self, name: str) -> tuple[str, str] | None:
-        not_null = f"SELECT id, left({name}, 50) FROM {self._table} WHERE {name} IS NOT NULL"
-        statement = f"{not_null} AND {name} !~ %s ORDER BY doc LIMIT 1"
-        found = self._fetch(statement, (f"^(?:{NUMBER})$",))
-        return (found[0][0], found[0][1]) if found else None

@@ -13,7 +13,6 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -321,7 +320,7 @@ class PostgresWriter:
         is at least ``1 - (1 - recall) / EASIER``. If none is, the one with the best recall is
         recorded.
         """
-        began, connection, asked = perf_counter(), self._connection, self.manifest.configuration
+        connection, asked = self._connection, self.manifest.configuration
         name = f"vocabtool.vectors_{self._n}"
 
         def build() -> None:
@@ -354,17 +353,13 @@ class PostgresWriter:
                 if recall >= 1 - (1 - asked.recall) / EASIER:
                     break
         facts = CodeFacts(
-            dim=sql.dim,
             lists=0,
             probes=0,
             candidates=chosen,
             recall_asked=asked.recall,
             recall=best,
             queries=3 * raw_vectors.QUERIES,
-            sample=0,
             coded=len(docs),
-            seed=1,
-            seconds=round(perf_counter() - began, 3),
         )
         self._store(replace(self.manifest, codes=facts))
 
