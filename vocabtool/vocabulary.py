@@ -32,7 +32,6 @@ Kind = Literal[
     "variable",  # a string variable of unknown purpose
     "constant",  # a string constant that no table uses; probably a vocabulary
     "asset",  # a text file of the model that no table reads
-    "config",  # a list in the configuration of a Keras layer
     "list",  # a word list
 ]
 LINKED: frozenset[Kind] = frozenset(

@@ -233,6 +233,26 @@ def test_lines(words: str, config: dict[str, Any], entries: list[str], file: Pat
     )
 
 
+@pytest.mark.parametrize(
+    ("vocabulary", "config", "entries"),
+    [
+        ({"class_name": "__tuple__", "items": ["a"]}, {}, ["a"]),
+        ([{"class_name": "__bytes__", "value": "é"}, "b"], {}, ["é", "b"]),
+        (["[UNK]"], {"num_oov_indices": 10**8}, ["[UNK]"]),
+        *(
+            (["[UNK]", "a"], {"output_mode": mode, "mask_token": ""}, ["a"])
+            for mode in ("one_hot", "multi_hot", "count", "tf_idf", "binary", "tf-idf")
+        ),
+    ],
+)
+def test_a_given_vocabulary(
+    vocabulary: Any, config: dict[str, Any], entries: list[str], file: Path
+) -> None:
+    """Words from the constructor are in the configuration, as Keras writes tuples and bytes."""
+    archive(file, ("config.json", described([lookup(vocabulary=vocabulary, **config)])))
+    assert vocabtool.extract(file).tokens == entries
+
+
 def test_a_file_elsewhere_is_never_hidden(file: Path) -> None:
     """Words that are not in the archive are missed even where a namesake has its own."""
     inner = {"class_name": "Sequential", "config": {"layers": [lookup(vocabulary="/tmp/w.txt")]}}
@@ -251,6 +271,7 @@ def test_a_file_elsewhere_is_never_hidden(file: Path) -> None:
         (b"[]", "the configuration of 'config.json' is a list, wanted an object"),
         (b"[" * 200_000, "needs about 38 MB of memory, which is 200 times its size"),
         (described([lookup(vocabulary=[1])]).encode(), "entry 0 of the vocabulary of .* is a int"),
+        (described([lookup(vocabulary=3)]).encode(), "vocabulary of .* is a int, wanted a list"),
         (described([lookup(num_oov_indices=-1)]).encode(), "is -1, wanted 0 or more"),
         (
             described([lookup(vocabulary=["a"], num_oov_indices=10**30)]).encode(),

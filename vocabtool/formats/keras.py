@@ -82,11 +82,6 @@ class LookupLayer:
         """The first id of unknown words. There are ``num_oov_indices`` such ids."""
         return int(self.mask_token is not None)
 
-    @property
-    def identity(self) -> tuple[str, str]:
-        """The names of the class and of the layer, which identify the layer."""
-        return self.class_name, self.name
-
 
 def parse(path: str, metadata: bytes) -> dict[str, Any]:
     """Parse the JSON configuration of a layer or model. ``path``: its name in messages."""

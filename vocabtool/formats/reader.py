@@ -30,7 +30,6 @@ PRECEDENCE: Final[tuple[Kind, ...]] = (
     "bpe",
     "unigram",
     "vectors",
-    "config",
     "variable",
     "asset",
     "constant",

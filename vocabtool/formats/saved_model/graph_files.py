@@ -11,7 +11,7 @@ import mmap
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -47,8 +47,7 @@ from vocabtool.formats.saved_model.meta_graph import (
 from vocabtool.formats.saved_model.tables import TableDescriber, read_keras_metadata
 from vocabtool.formats.saved_model.tokenizers import read_tokenizers
 from vocabtool.formats.wire import LEN
-from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
+from vocabtool.vocabulary import Vocabulary, is_utf8, printable
 
 if TYPE_CHECKING:
     from vocabtool.formats.keras import LookupLayer
@@ -295,11 +294,6 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
         filling = {constant for content in contents for constant in content.constants}
         read_constants(linker, filling, findings, variables_read=checkpoint is not None)
     if not opened.frozen:
-        for layer in layers:
-            if layer.vocabulary:  # from the constructor; ``adapt`` stores none here
-                stored, place = ByteStrings.of(layer.vocabulary), Place(KERAS, layer.path)
-                vocabulary = Vocabulary(layer.name, "config", stored, places=(place,))
-                findings.found.append(replace(vocabulary, entry_type=layer.entry_type))
         with findings.warning():
             for path in list(assets.unread()):
                 with findings.warning():

@@ -4,11 +4,10 @@ A table does not state which id an unknown word gets. The ops around the lookup 
 value, a hash beside the lookup (``num_oov_buckets`` of TensorFlow, ``num_oov_indices`` of Keras), a
 comparison with Keras's mask token, or a WordPiece op.
 
-Keras 2 also describes its lookup layers in ``keras_metadata.pb``. Layout: ``SavedMetadata`` in
-tf_keras/protobuf/saved_metadata.proto. Each object has a JSON configuration (``python_properties``
-in tf_keras/src/saving/legacy/saved_model/layer_serialization.py). If a vocabulary was passed to a
-layer's constructor, the configuration of the layer's parent model contains the vocabulary. No other
-vocabularies are in this file.
+Keras 2 also describes its lookup layers in ``keras_metadata.pb``: their names and tokens are read
+from it. Layout: ``SavedMetadata`` in tf_keras/protobuf/saved_metadata.proto. Each object has a JSON
+configuration (``python_properties`` in
+tf_keras/src/saving/legacy/saved_model/layer_serialization.py).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -258,13 +257,13 @@ NODES: Final = 1
 NODE_PATH: Final = 3
 METADATA: Final = 5
 
-INNER: Final = "._lookup_layer"  # the StringLookup inside each TextVectorization
-
 
 def read_keras_metadata(data: bytes) -> tuple[keras.LookupLayer, ...]:
-    """Return the lookup layers in a ``keras_metadata.pb``, each once, in file order."""
-    own: dict[str, keras.LookupLayer] = {}
-    mentions: list[tuple[str, bool, keras.LookupLayer]] = []
+    """Return the lookup layers in a ``keras_metadata.pb``, without words; outer layers come last.
+
+    A TextVectorization contains a StringLookup of the same table.
+    """
+    layers = []
     span = None
     for span in wire.messages(data, (0, len(data)), NODES):
         name = wire.last_bytes(data, span, NODE_PATH)
@@ -275,53 +274,12 @@ def read_keras_metadata(data: bytes) -> tuple[keras.LookupLayer, ...]:
         if not any(kind.encode() in metadata for kind in keras.MASK_AND_OOV):
             continue
         path = printable(name)
-        top = keras.parse(path, metadata)
-        for description, is_child in _descriptions(top):
-            layer = keras.lookup_layer(path, description)
-            if description is top:
-                own[path] = layer
-            else:
-                mentions.append((path, is_child, layer))
+        described = keras.parse(path, metadata)
+        if keras.is_object(described) and described["class_name"] in keras.MASK_AND_OOV:
+            described["config"].pop("vocabulary", None)  # the graph has the words
+            layers.append(keras.lookup_layer(path, described))
     if span is None:
         raise InvalidFile(
             "contains no object: not a keras_metadata.pb, or truncated near its beginning"
         )
-
-    # Add what only the configuration of a parent model contains. A layer is matched with its direct
-    # parent only: nested models have their own configurations, and equal names in two of them must
-    # not be confused.
-    children = {(path.rpartition(".")[0], *own[path].identity): path for path in own}
-    known = {layer.identity for layer in own.values()}
-    for parent, is_child, layer in mentions:
-        child = children.get((parent, *layer.identity))
-        if child is not None and is_child:
-            own[child] = _with_words_of(own[child], layer)
-        elif layer.identity not in known:
-            key = repr(layer.identity)
-            own[key] = _with_words_of(own.get(key, layer), layer)
-    for path in [path for path in own if path.endswith(INNER)]:
-        outer = own.get(path.removesuffix(INNER))
-        if outer is not None and outer.class_name == "TextVectorization":
-            own[outer.path] = _with_words_of(outer, own.pop(path))
-    return tuple(own.values())
-
-
-def _descriptions(top: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Yield the description of each lookup layer in ``top``, and whether ``top`` is its parent."""
-    once_more = top.get("model_config")  # describes ``top`` again
-    waiting: list[tuple[int, Any]] = [(0, top)]
-    while waiting:
-        depth, value = waiting.pop()
-        if isinstance(value, dict) and keras.is_object(value):
-            if value["class_name"] in keras.MASK_AND_OOV:
-                yield value, depth == 0
-                continue
-            depth = 0 if value is top or value is once_more else depth + 1
-        children = value.values() if isinstance(value, dict) else value
-        waiting += [
-            (depth, child) for child in reversed(children) if isinstance(child, dict | list)
-        ]
-
-
-def _with_words_of(layer: keras.LookupLayer, other: keras.LookupLayer) -> keras.LookupLayer:
-    return layer if layer.vocabulary is not None else replace(layer, vocabulary=other.vocabulary)
+    return tuple(sorted(layers, key=lambda layer: len(layer.path), reverse=True))
