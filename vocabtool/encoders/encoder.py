@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from vocabtool.choices import WEIGHTINGS, EncoderKind, Weighting
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import json_file
-from vocabtool.formats.encoder_files import CONFIG, read_settings
+from vocabtool.formats.encoder_files import read_settings
 from vocabtool.system.own_files import whole_file
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
 from vocabtool.tokenization.token_limit import count_cut
@@ -352,10 +352,6 @@ WRAPPED: Final = (*PROMPT_OPTIONS, "dim")  # options that apply to any encoder b
 PROMPTS: Final = "config_sentence_transformers.json"
 DOCUMENT_NAMES: Final = ("document", "passage", "corpus")  # the first of them that is there
 MAX_PROMPT: Final = 1 << 14  # characters
-CARD: Final = "README.md"
-MAX_SIZES: Final = 20  # lengths that a note shows
-CARD_BYTES: Final = 1 << 16  # that are searched for the name of the training
-TRAINED_BY: Final = b"MatryoshkaLoss"
 POOLING: Final = "*_Pooling/config.json"
 LEFT_OUT: Final = (
     "include_prompt is false: the model leaves the tokens of a prompt out of its vectors, which is "
@@ -366,14 +362,10 @@ COMPARE: Final = "compare the ranking with and without --dim (vocabtool eval)"
 
 
 class Prompts(NamedTuple):
-    """The texts put before queries and documents. ``""`` means no prompt.
-
-    ``default``: the default prompt in the settings of the model.
-    """
+    """The texts put before queries and documents. ``""`` means no prompt."""
 
     query: str = ""
     document: str = ""
-    default: str = ""
 
 
 class PromptEncoder(Encoder):
@@ -396,12 +388,12 @@ class PromptEncoder(Encoder):
             self.max_tokens = max(self.max_tokens - tokens, 0)
 
     def __repr__(self) -> str:
-        query, document, _ = self._prompts
+        query, document = self._prompts
         return f"{super().__repr__()[:-1]}, prompts {query!r} and {document!r}>"
 
     @cached_property
     def fingerprint(self) -> str:
-        query, document, _ = self._prompts
+        query, document = self._prompts
         cut = self.dim if self.dim < self.plain.dim else None
         parts = ["vocabtool prompts 1", self.plain.fingerprint, query, document, cut]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
@@ -468,8 +460,6 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
             f"--dim {dim:,}: the vectors of this model have only {encoder.dim:,} numbers; leave "
             "--dim out, or give a smaller number"
         )
-    # A default prompt counts although both prompts are empty: in version 0.1.0 the library put it
-    # before every text, so the fingerprint without prompts is that of other vectors.
     if not any(prompts) and dim == encoder.dim:
         return encoder
     notes: tuple[str, ...] = ()
@@ -485,8 +475,8 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
                 raise UnsupportedFormat(LEFT_OUT, file=str(file))
     if dim < encoder.dim:
         notes += (
-            f"of {encoder.dim:,} numbers of a vector the first {dim:,} are kept; "
-            f"{_training(encoder.folder, dim)}",
+            f"of {encoder.dim:,} numbers of a vector the first {dim:,} are kept. Unless the model "
+            f"was trained for this (Matryoshka), {COMPARE}",
         )
     return PromptEncoder(encoder, prompts, dim, notes)
 
@@ -526,21 +516,4 @@ def read_prompts(folder: Path) -> Prompts:
                 raise InvalidFile(f"default_prompt_name is {name!r:.40}, which is not in `prompts`")
             default = texts[name]
     document = (texts[name] for name in DOCUMENT_NAMES if name in texts)
-    return Prompts(texts.get("query", default), next(document, default), default)
-
-
-def _training(folder: Path | None, dim: int) -> str:
-    sizes, is_trained = None, False
-    if folder is not None:
-        config, card = folder / CONFIG, folder / CARD
-        stated = read_settings(config, dict) if config.is_file() else {}
-        sizes, is_trained = stated.get("matryoshka_dimensions"), stated.get("is_matryoshka") is True
-        if card.is_file():
-            with reading(str(card)), card.open("rb") as opened:
-                is_trained |= TRAINED_BY in opened.read(CARD_BYTES)
-    if isinstance(sizes, list) and sizes and dim not in sizes:
-        shown = ", ".join(f"{each!r:.10}" for each in sizes[:MAX_SIZES])
-        return f"the model was trained for other lengths (Matryoshka: {shown}): {COMPARE}"
-    if sizes or is_trained:
-        return "the model was trained for this (Matryoshka)"
-    return f"it is not known whether the model was trained for this (Matryoshka): {COMPARE}"
+    return Prompts(texts.get("query", default), next(document, default))
