@@ -162,7 +162,7 @@ ONE_STEP: tuple[Step, ...] = (
     *(NormalizeUtf8(form) for form in ("NFC", "NFD", "NFKC", "NFKD")),
     *(NGrams(b" ", (2,)), NGrams(b"_", (2,)), NGrams(b" ", (1, 2))),
     *(RegexSplit(r"\s", ""), RegexSplit(r"\s", "x")),
-    *(ScriptSplit(True), ScriptSplit(False), WhitespaceSplit(), WhitespaceSplit(version=2)),
+    *(ScriptSplit(True), ScriptSplit(False), WhitespaceSplit()),
     *(Matches("a"), Matches("b")),
 )
 VARIANTS: tuple[tuple[Step, ...], ...] = (
@@ -215,7 +215,7 @@ LOCAL: tuple[Step, ...] = (
     *(RegexSplit(*patterns) for patterns in LOCAL_PATTERNS),
     *(NormalizeUtf8("NFC"), NormalizeUtf8("NFD"), NormalizeUtf8("NFKC"), NormalizeUtf8("NFKD")),
     *(CaseFold(), BertNormalize(True), BertNormalize(False), BertSplit(), ScriptSplit(True)),
-    *(WhitespaceSplit(1), WhitespaceSplit(2)),
+    WhitespaceSplit(),
 )
 OTHERS: tuple[Step, ...] = (
     *(RegexReplace(*pair) for pair in OTHER_REPLACEMENTS),

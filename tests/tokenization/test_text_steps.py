@@ -20,7 +20,7 @@ import tensorflow as tf
 import tensorflow_text as tft
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tensorflow_text.python.ops import bert_tokenizer, regex_split_ops, whitespace_tokenizer
+from tensorflow_text.python.ops import bert_tokenizer, regex_split_ops
 
 from tests.tokenization.test_sentencepiece_words import trained
 from tests.unicode12 import AWKWARD, assigned, assigned_text
@@ -98,20 +98,6 @@ def regex_split(delimiter: str, keep: str) -> Oracle:
     return lists(split)
 
 
-def old_whitespace_split(texts: Texts) -> Any:
-    """The op of the first version, with code points as its wrapper passes them.
-
-    It crashes if all texts are empty, so one more text is added.
-    """
-    decoded = tf.strings.unicode_decode([*texts, b"more"], "UTF-8")
-    op = whitespace_tokenizer.gen_whitespace_tokenizer.whitespace_tokenize_with_offsets
-    values, inner, _, _, outer = op(
-        input_values=decoded.flat_values, input_splits=decoded.row_splits
-    )
-    codes = tf.RaggedTensor.from_nested_row_splits(values, [outer, inner])
-    return tf.strings.unicode_encode(codes, "UTF-8")[:-1]
-
-
 def fast_words(texts: Texts) -> list[list[bytes]]:
     """Words of the op that splits texts itself, by the positions of its pieces."""
     tokenizer = tft.FastWordpieceTokenizer(["[UNK]", "x"], max_bytes_per_word=10**9)
@@ -153,8 +139,7 @@ STEPS: list[tuple[Step, Oracle]] = [
         (ScriptSplit(keep), lists(tft.UnicodeScriptTokenizer(keep).tokenize))
         for keep in (True, False)
     ),
-    (WhitespaceSplit(1), lists(old_whitespace_split)),
-    (WhitespaceSplit(2), lists(tft.WhitespaceTokenizer().tokenize)),
+    (WhitespaceSplit(), lists(tft.WhitespaceTokenizer().tokenize)),
     (BertSplit(), fast_words),
 ]
 MORE: list[tuple[Step, Oracle]] = [
@@ -164,7 +149,7 @@ MORE: list[tuple[Step, Oracle]] = [
 
 def repaired(step: Step, texts: Texts) -> Texts:
     """Decoded text that some ops get: invalid bytes replaced."""
-    if isinstance(step, ScriptSplit) or step == WhitespaceSplit(1):
+    if isinstance(step, ScriptSplit):
         return [text.decode("utf-8", "replace").encode() for text in texts]
     return texts
 

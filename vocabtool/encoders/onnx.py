@@ -142,14 +142,7 @@ class OnnxEncoder(Encoder):
         return digest.hexdigest()
 
     def encode(self, texts: Texts) -> Vectors:
-        return self.encode_decoded(decode_texts(texts))
-
-    def encode_decoded(self, decoded: Sequence[str] | Sequence[tuple[str, str]]) -> Vectors:
-        """Return one vector for each text, or one for each pair of texts.
-
-        The model reads a pair as one input. If a pair is too long, the end of the longer text is
-        cut off.
-        """
+        decoded = decode_texts(texts)
         vectors = np.zeros((len(decoded), self.dim), np.float32)
         for start in range(0, len(decoded), self.max_batch):
             encoded = self._tokens(decoded[start : start + self.max_batch])
@@ -158,7 +151,7 @@ class OnnxEncoder(Encoder):
                 vectors[start + np.array(rows)] = self._encode_bucket(chosen, self.dim)
         return vectors
 
-    def _tokens(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> list[Any]:
+    def _tokens(self, texts: Sequence[str]) -> list[Any]:
         with library_errors(f"{self._path}: the tokenizers library fails on a text"):
             encoded: list[Any] = self._tokenizer.encode_batch_fast(texts)
         return encoded

@@ -237,7 +237,6 @@ UTF8: Final = (b"UTF-8", b"UTF8")
 
 DECODES: Final = frozenset((b"UnicodeDecode", b"UnicodeDecodeWithOffsets"))
 SCRIPT_TOKENIZER: Final = b"UnicodeScriptTokenizeWithOffsets"
-CODE_POINT_TOKENIZERS: Final = frozenset((SCRIPT_TOKENIZER, b"WhitespaceTokenizeWithOffsets"))
 StepsOfOp = tuple[tuple[Step, ...], Reference]
 """The steps of an op in order, and the source of their strings."""
 
@@ -343,7 +342,7 @@ def _encode(op: TracePoint) -> StepsOfOp:
     if op.maker.bytes_of(b"output_encoding").upper() not in UTF8:
         raise op.refuse("its output is not UTF-8")
     made_by = op.input(0).behind_reshapes().node
-    if made_by is None or made_by.op not in CODE_POINT_TOKENIZERS:
+    if made_by is None or made_by.op != SCRIPT_TOKENIZER:
         decoder, apart = op.decoder(op.maker.data_input(0))
         decoder.check_decoding()
         if not apart and not op.has_rows_of(decoder.maker):
@@ -353,9 +352,7 @@ def _encode(op: TracePoint) -> StepsOfOp:
     decoder, apart = op.decoder(made_by.data_input(0))
     if apart or not op.has_rows_of(made_by):
         raise Unclear(printable(made_by.op), "each of its rows must be the code points of one word")
-    step = text_steps.WhitespaceSplit()
-    if made_by.op == SCRIPT_TOKENIZER:
-        step = text_steps.ScriptSplit(bool(made_by.integer_of(b"keep_whitespace")))
+    step = text_steps.ScriptSplit(bool(made_by.integer_of(b"keep_whitespace")))
     decoder.check_decoding()
     return (text_steps.Transcode(), step), decoder.maker.data_input(0)
 
@@ -426,7 +423,7 @@ STEPS: Final[dict[bytes, Callable[[TracePoint], Step]]] = {
     b"RegexSplitWithOffsets": lambda op: text_steps.RegexSplit(
         op.pattern(op.text_constant(1)), op.pattern(op.text_constant(2))
     ),
-    b"WhitespaceTokenizeWithOffsetsV2": lambda op: text_steps.WhitespaceSplit(version=2),
+    b"WhitespaceTokenizeWithOffsetsV2": lambda op: text_steps.WhitespaceSplit(),
 }
 # Ops with several steps or none, or whose words come from another input.
 SOURCES: Final[dict[bytes, Callable[[TracePoint], StepsOfOp]]] = {

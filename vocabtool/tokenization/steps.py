@@ -492,13 +492,12 @@ def _script(character: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WhitespaceSplit(SplitStep):
-    """WhitespaceTokenizeWithOffsets: the non-empty text between Unicode whitespace.
+    """WhitespaceTokenizeWithOffsetsV2: the non-empty text between Unicode whitespace.
 
-    Version 2 has a flaw: if a blank of n bytes follows a word, the first n - 1 bytes of the blank
-    are added to the word.
+    The op has a flaw: if a blank of n bytes follows a word, the first n - 1 bytes of the blank are
+    added to the word.
     """
 
-    version: Literal[1, 2] = 1
     description: ClassVar[str] = "split at whitespace of every script"
     is_local: ClassVar[bool] = True
 
@@ -506,7 +505,6 @@ class WhitespaceSplit(SplitStep):
         words, read = [], 0
         for blanks in _BLANK_RUN.finditer(text):
             if blanks.start() > read:
-                kept = len(blanks[1]) - 1 if self.version == 2 else 0
-                words.append(text[read : blanks.start() + kept])
+                words.append(text[read : blanks.start() + len(blanks[1]) - 1])
             read = blanks.end()
         return [*words, text[read:]] if read < len(text) else words
