@@ -1,7 +1,7 @@
 """How fast and how steadily an index answers over HTTP, on the loopback interface.
 
     python benchmarks/serve.py                       everything, about half an hour
-    python benchmarks/serve.py --only clients        only clients, workers, writer, memory, or start
+    python benchmarks/serve.py --only clients        only clients, writer, memory, or start
     python benchmarks/serve.py --documents 10000 --seconds 5 --requests 5000     a short run
 
 The index is that of ``search.py``: vectors of 256 numbers, queries of words and codes, each with a
@@ -36,7 +36,6 @@ from search_questions import index
 
 CLIENTS: Final = (1, 8, 64)
 OVERHEAD: Final = 1.2  # milliseconds of HTTP at one client, at most
-WORKERS_CPU: Final = 1.1  # CPU of a request with two workers, as a multiple of one, at most
 BESIDE_WRITER: Final = 3.0  # p99 beside a writer, as a multiple of the quiet one, at most
 FLAT: Final = 1.05  # memory at the end, as a multiple of that after a tenth, at most
 READY: Final = 2.0  # seconds until a server is ready, at most
@@ -215,21 +214,6 @@ def row(name: str, found: Load) -> tuple[str, ...]:
     return name, f"{found.p50:.2f} ms", f"{found.p99:.2f} ms", rate, f"{found.errors:,}", cpu
 
 
-def workers(of: Corpus, options: argparse.Namespace) -> Iterator[Table]:
-    folder, asked = index(of), requests(of)
-    found = []
-    for count in ("1", "2"):
-        with serving(folder, "--workers", count) as server:
-            until_ready(server)
-            load(server, asked, 8, for_seconds(1))
-            found.append(load(server, asked, 8, for_seconds(options.seconds)))
-    rows = tuple(row(f"{count} workers", each) for count, each in zip("12", found, strict=True))
-    columns = ("", "p50", "p99", "a second", "errors", "CPU of one")
-    yield Table(title="Worker processes, 8 clients", columns=columns, rows=rows)
-    ratio = found[1].cpu_of_one / found[0].cpu_of_one
-    yield goals(at_most("CPU of a request, two workers / one", ratio, WORKERS_CPU, "{:.2f}"))
-
-
 def writer(of: Corpus, options: argparse.Namespace) -> Iterator[Table]:
     """Another process adds a document and commits, every second."""
     folder, asked = index(of), requests(of)
@@ -309,7 +293,6 @@ def start(of: Corpus, options: argparse.Namespace) -> Iterator[Table]:
 
 QUESTIONS: Final[dict[str, Callable[[Corpus, argparse.Namespace], Iterator[Table]]]] = {
     "clients": clients,
-    "workers": workers,
     "writer": writer,
     "memory": memory,
     "start": start,

@@ -21,7 +21,6 @@ from tests.builders.small_indexes import DIM, contents, document, made, temporar
 from tests.conftest import ROOT
 from vocabtool import Document, Index, Writer
 from vocabtool.serve import writes
-from vocabtool.serve.application import ServeOptions
 from vocabtool.serve.catalog import Catalog
 from vocabtool.serve.guard import Protection
 
@@ -262,12 +261,6 @@ def test_a_folder_in_use(writer: httpx.Client, folder: Path) -> None:
         assert (status, problem["detail"].startswith("small: ")) == (409, True)
         assert str(folder.parent) not in problem["detail"]
     assert send(writer, row(10)) == wrote(1, 0, 0, 2)
-
-
-def test_one_worker_writes() -> None:
-    """A writable server of several workers is refused."""
-    with pytest.raises(ValueError, match="--writable needs one worker, got --workers 2"):
-        ServeOptions(indexes={}, writable=True, workers=2)
 
 
 @pytest.fixture

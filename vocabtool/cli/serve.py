@@ -70,13 +70,6 @@ LISTENING = gather(
         help="Let requests add, replace and delete documents. Without it, the indexes stay as they "
         "are.",
     ),
-    options.default_option(
-        "--workers",
-        type=click.IntRange(1, 64),
-        default=1,
-        help="Number of processes. Each opens the indexes itself, and has limits and metrics of "
-        "its own.",
-    ),
     click.option(
         "--log-texts", is_flag=True, help="Also log the queries. Without it, no text is logged."
     ),

@@ -6,7 +6,6 @@ are those of the HTTP API, with long texts cut. The tools only read.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -16,24 +15,13 @@ from inspect import cleandoc
 from math import isfinite
 from typing import Annotated, Any, Final
 
-import anyio
 import orjson
 from fastapi import FastAPI
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.shared.message import SessionMessage
-from mcp.types import (
-    PARSE_ERROR,
-    CallToolResult,
-    ErrorData,
-    InputRequiredResult,
-    JSONRPCError,
-    TextContent,
-    ToolAnnotations,
-)
+from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
 from starlette.routing import Route
 
@@ -158,25 +146,6 @@ class AgentServer(MCPServer[None]):
             if isinstance(cause, VocabtoolError | ValueError | TypeError):
                 raise ToolError(told_outside(cause)) from cause
             raise
-
-    async def run_stdio_async(self) -> None:
-        """Serve standard input and output. A request that the SDK cannot read gets an answer."""
-        send, receive = anyio.create_memory_object_stream[SessionMessage | Exception]()
-
-        async with stdio_server() as (requests, answers), anyio.create_task_group() as tasks:
-
-            async def forward() -> None:
-                async with send:
-                    async for request in requests:
-                        refusal = _refusal(request)
-                        if refusal is None:
-                            await send.send(request)
-                        else:
-                            await answers.send(refusal)
-
-            tasks.start_soon(forward)
-            server = self._lowlevel_server
-            await server.run(receive, answers, server.create_initialization_options())
 
     def http(self, protection: Protection) -> FastAPI:
         """Return the application for streamable HTTP, including the endpoints for monitoring."""
@@ -355,19 +324,6 @@ class AgentServer(MCPServer[None]):
                 fields.append(replace(field, frequent=tuple(frequent)))
             answers.append({**answer, "fields": fields})
         return _result({"indexes": answers})
-
-
-def _refusal(error: SessionMessage | Exception) -> SessionMessage | None:
-    """Return the answer to a request with an id that could not be read, as it is not Unicode."""
-    if not isinstance(error, ValidationError):
-        return None
-    with suppress(ValueError, LookupError, TypeError, RecursionError):
-        id_ = json.loads(error.errors()[0]["input"])["id"]
-        json.dumps(id_, ensure_ascii=False).encode()
-        what = f"the request cannot be read: {error.errors()[0]['msg']}"
-        told = ErrorData(code=PARSE_ERROR, message=what)
-        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=id_, error=told))
-    return None
 
 
 def _result(answer: Mapping[str, Any], text: str = "") -> CallToolResult:

@@ -1,14 +1,10 @@
 """The HTTP server: its application, the search page, and how uvicorn runs it.
 
 The page uses no library and needs no build step: the files in ``page/`` are sent unchanged.
-
-Several worker processes accept connections on the same socket. Each worker opens the indexes
-itself. The workers share the memory of read-only mapped files.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import sys
@@ -17,9 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.resources import files
-from multiprocessing import parent_process
 from pathlib import Path
-from threading import Thread
 from typing import Any, Final
 
 import uvicorn
@@ -30,7 +24,6 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from uvicorn.supervisors import Multiprocess
 
 import vocabtool
 from vocabtool.errors import VocabtoolError
@@ -43,7 +36,6 @@ from vocabtool.serve.writes import write_routes
 from vocabtool.system.messages import tell
 
 BACKLOG: Final = 2048  # connections that wait to be accepted
-HEALTH_SECONDS: Final = 60  # a worker that says nothing for so long is replaced
 TYPES: Final = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -142,8 +134,7 @@ class ServeOptions:
     - ``indexes``: the path or the address of each index, by the index's name.
     - ``model``: arguments of ``Index.open`` for every index.
     - ``protection``: who may send requests, and the limits of requests.
-    - ``writable``: whether requests may change the indexes. Only possible with a single worker.
-    - ``workers``: number of processes that answer requests.
+    - ``writable``: whether requests may change the indexes.
     - ``log_texts``: whether logs may contain queries.
     """
 
@@ -153,52 +144,26 @@ class ServeOptions:
     model: Mapping[str, Any] = field(default_factory=dict)
     protection: Protection = field(default_factory=Protection)
     writable: bool = False
-    workers: int = 1
     log_texts: bool = False
 
-    def __post_init__(self) -> None:
-        if self.writable and self.workers > 1:
-            raise ValueError(
-                f"--writable needs one worker, got --workers {self.workers}: start one server with "
-                "--writable, and another one with --workers"
-            )
-
     def catalog(self) -> Catalog:
-        """Return the catalog of one process. No index is open yet."""
+        """Return the catalog of the indexes. No index is open yet."""
         indexes = {name: ServedIndex(name, folder) for name, folder in self.indexes.items()}
         waiting = self.protection.waiting
         return Catalog(indexes, self.model, waiting=waiting, writable=self.writable)
-
-    def application(self) -> FastAPI:
-        """Return the application of one process. A worker stops when its parent process ends."""
-        parent = parent_process()
-        if parent is not None:
-
-            def stop_with_parent() -> None:
-                parent.join()
-                os.kill(os.getpid(), signal.SIGTERM)
-
-            Thread(target=stop_with_parent, daemon=True).start()
-            print_logs(self.log_texts)
-        return application(self.catalog(), self.protection, log_texts=self.log_texts)
 
 
 def run(options: ServeOptions) -> None:
     """Serve until a signal arrives. Running requests are finished before the server stops."""
     print_logs(options.log_texts)
-    serve(settings(options.application, factory=True, workers=options.workers), options)
+    app = application(options.catalog(), options.protection, log_texts=options.log_texts)
+    serve(settings(app), options)
 
 
-def settings(app: Any, **more: Any) -> uvicorn.Config:
-    """Return the settings of uvicorn for an application. ``more``: further settings."""
+def settings(app: FastAPI, port: int = 0) -> uvicorn.Config:
+    """Return the settings of uvicorn for an application."""
     return uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        ws="none",
-        timeout_worker_healthcheck=HEALTH_SECONDS,
-        **more,
+        app, port=port, log_config=None, access_log=False, server_header=False, ws="none"
     )
 
 
@@ -220,9 +185,6 @@ def serve(config: uvicorn.Config, options: ServeOptions, path: str = "") -> None
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         tell(f"serving http://{shown}:{port}{path}; stop with Ctrl-C")
-        if config.workers > 1:
-            Workers(config, [listening]).run()
-            return
         # uvicorn raises the signal again when it has stopped: then the process ends with 0.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         server = uvicorn.Server(config)
@@ -230,25 +192,3 @@ def serve(config: uvicorn.Config, options: ServeOptions, path: str = "") -> None
         if not server.started:
             raise VocabtoolError("the server could not start: see the messages above")
         raise KeyboardInterrupt  # it has stopped, but SIGINT is ignored, as behind "&"
-
-
-class Workers(Multiprocess):
-    """Worker processes that accept connections on the same socket."""
-
-    was_interrupted = False
-
-    def handle_int(self) -> None:
-        self.was_interrupted = True
-        super().handle_int()
-
-    def run(self) -> None:
-        """Run until a signal arrives. Raises :class:`KeyboardInterrupt` after SIGINT."""
-        super().run()
-        if self.was_interrupted:
-            raise KeyboardInterrupt
-
-    def terminate_all(self) -> None:
-        """End the workers. Close the sockets, so that no new connection waits."""
-        for listening in self.sockets:
-            listening.close()
-        super().terminate_all()

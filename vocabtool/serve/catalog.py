@@ -26,7 +26,7 @@ from vocabtool.serve.answers import LOG, MAX_NAME, ServeError, not_ready, withou
 from vocabtool.tokenization.words import Words
 
 REFRESH_SECONDS: Final = 0.5
-THREADS: Final = 8  # that search at the same time, in each process
+THREADS: Final = 8  # that search at the same time
 OPENING: Final = "it is being opened"
 OF_ENGINE: Final = "its engine did not open it; the log of the server says why"
 

@@ -84,7 +84,7 @@ DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Protection:
-    """Who may send requests, and the limits of each process of a server.
+    """Who may send requests, and the limits of a server.
 
     - ``keys``: the valid keys; ``None`` if no key is needed.
     - ``hosts``: allowed values of the header ``Host``, in lower case, without port; ``None``: all.

@@ -1,7 +1,4 @@
-"""Logs, health and metrics of a server. The log has a line of JSON for each request.
-
-Each process has its own logs and metrics.
-"""
+"""Logs, health and metrics of a server. The log has a line of JSON for each request."""
 
 from __future__ import annotations
 
