@@ -22,7 +22,6 @@ pytest.importorskip("httpx", reason="it asks the server")
 pytest.importorskip("uvicorn", reason="the extra serve is not installed")
 
 import axe_playwright_python
-import httpx
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.builders.served import serving
@@ -660,24 +659,6 @@ def test_a_large_vocabulary_scrolls(tab: Tab) -> None:
         assert tab.page.locator("#entries li").count() < 20
     assert len(pages) < 8
     tab.check()
-
-
-def test_files_are_asked_for_again_only_if_they_changed(tab: Tab) -> None:
-    """Each file has its type, a tag, and is not kept without asking; nothing else is served."""
-    with httpx.Client(base_url=tab.server) as client:
-        page = client.get("/")
-        assert page.headers["content-type"] == "text/html; charset=utf-8"
-        names = re.findall(r'(?:href|src)="(page/[^"]+)"', page.text)
-        assert {"page/style.css", "page/main.js"} < {*names}
-        for path in ("/", *names):
-            answer = client.get(path)
-            assert answer.headers["cache-control"] == "no-cache"
-            assert "default-src 'none'" in answer.headers["content-security-policy"]
-            same = client.get(path, headers={"if-none-match": answer.headers["etag"]})
-            assert (same.status_code, same.content) == (304, b"")
-            assert client.head(path).headers["etag"] == answer.headers["etag"]
-        for path in ("/page/", "/page/none.js", "/page/../page.py", "/page/%2e%2e/page.py"):
-            assert client.get(path).status_code == 404
 
 
 def test_fusions_are_those_of_the_library(tab: Tab) -> None:

@@ -43,7 +43,7 @@ BATCHES = [
     f'{{"id": "{each}", "text": "amber", "vector": [{VECTOR}], "n": {each}}}\n' for each in "123"
 ]
 ASKED = [
-    *({"query": "amber birch", "explain": True}, {"queries": ["amber", "SKU-10003"], "k": 2}),
+    *({"query": "amber birch", "explain": True}, {"query": "SKU-10003", "k": 2}),
     *({"vector": [1.0] * DIM, "sort": ["n:desc"]}, {"where": "n > 3", "facets": ["even"]}),
 ]
 

@@ -130,7 +130,7 @@ def bodies() -> Iterator[bytes]:
         *(b"[" * 10_000, b'{"a":' * 10_000 + b"1" + b"}" * 10_000, b"[" * 500_000, b"\0" * 1_000),
         *(b'{"query": NaN}', b'{"k": 1%b}' % (b"0" * 100_000), b'{"k": 1e400}', b"\x1f\x8b\x08\0"),
         *(b'{"query": "a", "query": "a"}', b'"' + b"\\u0000" * 10_000 + b'"', b"[]" * 100_000),
-        b'{"vectors": [%b]}' % b",".join([b'[""]'] * 100_000),
+        b'{"vector": [%b]}' % b",".join([b'""'] * 100_000),
         b"{%b}" % b",".join(b'"%d":0' % n for n in range(90_000)),
     ):
         yield sized(body)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -17,7 +15,7 @@ from click.testing import CliRunner
 from tests.builders.served import serve_process, serving
 from vocabtool.cli.main import cli
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.serve.guard import Key, KeyFile, Protection, make_key
+from vocabtool.serve.guard import Protection, find_key, make_key, read_keys
 
 SEARCH = "/v1/indexes/small/search"
 
@@ -38,7 +36,7 @@ def keyed(
     """A client of a server with keys, a key for reading, and one for writing."""
     path = tmp_path_factory.mktemp("keys") / "keys"
     read, write = make_key(path, "reader", "read"), make_key(path, "writer", "write")
-    protection = Protection(keys=KeyFile(path))
+    protection = Protection(keys=read_keys(path))
     with serving({"small": small}, writable=True, protection=protection) as client:
         yield client, read, write
 
@@ -77,7 +75,7 @@ def test_damaged_files(file: Path, line: str, told: str) -> None:
     before = file.read_text()
     file.write_text(before + line)
     with pytest.raises(InvalidFile) as caught:
-        KeyFile(file)
+        read_keys(file)
     assert told in str(caught.value)
     assert "secret" not in str(caught.value)
     with pytest.raises(InvalidFile):
@@ -99,48 +97,14 @@ def test_made_at_once(file: Path) -> None:
     names = [f"key{number}" for number in range(64)]
     with ThreadPoolExecutor(8) as pool:
         texts = [*pool.map(lambda name: make_key(file, name, "read"), names)]
-    keys = KeyFile(file)
-    assert [key and key.name for key in map(keys.find, texts)] == names
+    found = [find_key(read_keys(file), text) for text in texts]
+    assert [key and key.name for key in found] == names
     assert [each.name for each in file.parent.iterdir()] == [file.name]
 
 
 def test_no_file(file: Path) -> None:
     with pytest.raises(NotFound):
-        KeyFile(file)
-
-
-def test_reread(file: Path) -> None:
-    """A key is valid until its line is deleted; a file that is not there makes none valid."""
-    now = 0.0
-    text = make_key(file, "a", "write")
-    keys = KeyFile(file, clock=lambda: now)
-
-    def find(text: str) -> Key | None:
-        asyncio.run(keys.refresh())
-        return keys.find(text)
-
-    assert find(text) == find(text)
-    assert find(text + "x") is None
-    assert find("") is None
-    other = make_key(file, "b", "read")
-    assert find(other) is None  # not yet
-    now = 1.0
-    found = find(other)
-    assert found is not None
-    assert (found.name, found.access) == ("b", "read")
-    file.write_text("".join(file.read_text().splitlines(keepends=True)[1:]))
-    now = 2.0
-    assert find(text) is None
-    assert find(other) == found
-    content = file.read_bytes()
-    for damage in (file.unlink, lambda: file.write_text("{")):
-        damage()
-        now += 1
-        with pytest.raises(Exception, match="file of keys cannot be read"):
-            find(other)
-    file.write_bytes(content)
-    now += 1
-    assert find(other) == found
+        read_keys(file)
 
 
 def test_who_may_read(keyed: tuple[httpx.Client, str, str], client: httpx.Client) -> None:
@@ -172,7 +136,7 @@ def test_who_may_read(keyed: tuple[httpx.Client, str, str], client: httpx.Client
 @pytest.mark.parametrize(
     ("method", "path", "writes"),
     [
-        *(("POST", SEARCH, False), ("POST", "/v1/words", False), ("POST", "/v1/oov", False)),
+        *(("POST", SEARCH, False), ("POST", "/v1/words", False)),
         *(("GET", "/v1/indexes/a/documents/b", False), ("HEAD", "/v1/indexes", False)),
         *(("PUT", "/v1/indexes/a/documents/b", True), ("DELETE", "/v1/words", True)),
         *(("POST", "/v1/indexes/a/documents", True), ("POST", "/v1/indexes/a/b/search", True)),
@@ -214,17 +178,3 @@ def test_starts_for_others(small: Path, file: Path, options: list[str]) -> None:
         assert httpx.get(url, headers=headers).status_code == 200
         assert httpx.get(url).status_code == (200 if options == ["--no-auth"] else 401)
     assert key not in "".join(served.lines)
-
-
-def test_a_pipe_in_place_of_the_file(small: Path, file: Path) -> None:
-    """It is not read, so the server answers: it says that no key is valid."""
-    key = make_key(file, "a", "read")
-    times = iter(range(1_000))
-    keys = KeyFile(file, clock=lambda: next(times))
-    with serving({"small": small}, protection=Protection(keys=keys)) as client:
-        assert client.get("/v1/indexes", headers=bearer(key)).status_code == 200
-        file.unlink()
-        os.mkfifo(file)
-        refused = client.get("/v1/indexes", headers=bearer(key))
-        assert (refused.status_code, client.get("/health").status_code) == (503, 200)
-        assert "file of keys" in refused.json()["detail"]

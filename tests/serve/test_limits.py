@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -144,6 +145,23 @@ def test_headers(client: httpx.Client) -> None:
         assert "access-control-allow-origin" not in headers
         assert "server" not in headers
     assert client.post(SEARCH, json={}).headers["content-security-policy"] == REPORT_POLICY
+
+
+def test_files_are_asked_for_again_only_if_they_changed(client: httpx.Client) -> None:
+    """Each file has its type, a tag, and is not kept without asking; nothing else is served."""
+    page = client.get("/")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    names = re.findall(r'(?:href|src)="(page/[^"]+)"', page.text)
+    assert {"page/style.css", "page/main.js"} < {*names}
+    for path in ("/", *names):
+        answer = client.get(path)
+        assert answer.headers["cache-control"] == "no-cache"
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        same = client.get(path, headers={"if-none-match": answer.headers["etag"]})
+        assert (same.status_code, same.content) == (304, b"")
+        assert client.head(path).headers["etag"] == answer.headers["etag"]
+    for path in ("/page/", "/page/none.js", "/page/../page.py", "/page/%2e%2e/page.py"):
+        assert client.get(path).status_code == 404
 
 
 def test_defaults_of_options() -> None:

@@ -67,15 +67,6 @@ def test_explained_in_words(client: httpx.Client) -> None:
     assert not {"mark", "facts", "weighs"} & plain["query"]["words"][0].keys()
 
 
-def test_several_queries(client: httpx.Client, small: Path) -> None:
-    """Several queries in one request, with vectors of their own."""
-    queries, vectors = ["amber", "cedar delta"], [vector(1).tolist(), vector(2).tolist()]
-    asked = {"queries": queries, "vectors": vectors, "k": 2}
-    answer = client.post(SEARCH, json=asked).json()
-    expected = Index.open(small).search_many(queries, vectors=vectors, k=2)
-    assert answer["results"] == json.loads(json.dumps([each.to_dict() for each in expected]))
-
-
 def test_the_table_of_members() -> None:
     """The reference lists each member with its default and its description."""
     page = (ROOT / "docs" / "reference" / "http-api.md").read_text("utf-8")
@@ -88,33 +79,13 @@ def test_the_table_of_members() -> None:
     assert {name: (json.loads(default), told) for name, default, told in rows} == held
 
 
-def test_names_in_one_text(client: httpx.Client) -> None:
-    """Names of fields may stand in one text, with commas, and the description says so."""
-    asked = {"where": "n < 9", "k": 4}
-    names = {"facets": ["n", "even"], "sort": ["even:desc", "n:desc"]}
-    joined = {name: ",".join(each) for name, each in names.items()}
-    found = client.post(SEARCH, json={**asked, **joined}).json()
-    assert found == client.post(SEARCH, json={**asked, **names}).json()
-    assert [hit["fields"]["n"] for hit in found["hits"]] == [8, 6, 4, 2]
-    described = client.get("/openapi.json").json()["components"]["schemas"]["SearchRequest"]
-    for name in names:
-        kinds = [each["type"] for each in described["properties"][name]["anyOf"]]
-        assert kinds == ["array", "string"]
-
-
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
         ({}, "search needs a text, a vector, 'where', 'sort' or 'facets'"),
         ({"query": "a", "colour": "red"}, "body.colour"),
         ({"query": "a", "vector": [1.0]}, f"vector must have {DIM} numbers"),
-        ({"query": "a", "queries": ["b"]}, "queries cannot be combined with query"),
-        ({"query": "a", "vectors": [[1.0]]}, "'vectors' needs 'queries'"),
-        (
-            {"queries": ["a", "b"], "vectors": [[1.0] * DIM, [1.0]]},
-            f"vectors.1: wanted {DIM} numbers, got 1",
-        ),
-        ({"query": "a", "facets": ",".join(["n"] * 21)}, "body.facets: List should have at most"),
+        ({"query": "a", "facets": ["n"] * 21}, "body.facets: List should have at most"),
     ],
 )
 def test_wrong_requests(client: httpx.Client, asked: dict[str, Any], told: str) -> None:

@@ -237,7 +237,7 @@ class AgentServer(MCPServer[None]):
                 fusion=fusion,
                 explain=bool(query),
             )
-            note_search([hits])
+            note_search(hits)
             excerpts = []  # each with the place of its beginning in the text
             for hit in hits:
                 start, end, _ = extract(hit, characters)

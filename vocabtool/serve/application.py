@@ -11,8 +11,6 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +21,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
 import vocabtool
 from vocabtool.errors import VocabtoolError
@@ -36,12 +35,6 @@ from vocabtool.serve.writes import write_routes
 from vocabtool.system.messages import tell
 
 BACKLOG: Final = 2048  # connections that wait to be accepted
-TYPES: Final = {
-    "html": "text/html; charset=utf-8",
-    "css": "text/css; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "svg": "image/svg+xml",
-}
 
 
 class Application(FastAPI):
@@ -81,8 +74,12 @@ def application(
     app.add_exception_handler(RequestValidationError, answers.of_error)
     app.include_router(write_routes(catalog))
     app.include_router(read_routes(catalog))
-    page = files("vocabtool.serve").joinpath("page")
-    app.router.routes += [file_route(file.name, file.read_bytes()) for file in page.iterdir()]
+    page = StaticFiles(directory=Path(__file__).with_name("page"))
+
+    async def first(request: Request) -> Response:
+        return await page.get_response("index.html", request.scope)
+
+    app.router.routes += [Route("/", first, include_in_schema=False), Mount("/page", page)]
     watch(app, catalog, protection, log_texts=log_texts)
     return app
 
@@ -105,23 +102,6 @@ def watch(
     metrics = Metrics(catalog)
     app.include_router(observe_routes(catalog, metrics))
     app.add_middleware(Observer, metrics=metrics, log_texts=log_texts)  # the last is outermost
-
-
-def file_route(name: str, content: bytes) -> Route:
-    """Return the route of a file of the page. A browser that has the file already gets 304."""
-    headers = {
-        "Content-Type": TYPES[name.rpartition(".")[2]],
-        "ETag": f'"{sha256(content).hexdigest()[:32]}"',
-        "Cache-Control": "no-cache",  # ask each time: files change with the version
-    }
-
-    def answer(request: Request) -> Response:
-        if headers["ETag"] in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
-        return Response(content, headers=headers)
-
-    path = "/" if name == "index.html" else f"/page/{name}"
-    return Route(path, answer, include_in_schema=False)
 
 
 # How it runs.

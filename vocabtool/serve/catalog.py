@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar, copy_context
@@ -41,29 +41,26 @@ class RequestFacts:
     - ``seconds``: how long each step took, by the name of the step.
     - ``searched``: when the search ended, by :func:`time.perf_counter`; ``None`` without a search.
     - ``hits``: the number of hits; ``None`` without a search.
-    - ``queries``: the texts of the queries.
+    - ``query``: the text of the query; ``None`` without a search.
     """
 
     id: str
     seconds: dict[str, float] = field(default_factory=dict)
     searched: float | None = None
     hits: int | None = None
-    queries: list[str] = field(default_factory=list)
+    query: str | None = None
 
 
 REQUEST_FACTS: Final[ContextVar[RequestFacts | None]] = ContextVar("request_facts", default=None)
 
 
-def note_search(results: Sequence[Hits]) -> None:
-    """Store the hits, the queries and the times of a search in the facts of the running request."""
+def note_search(hits: Hits) -> None:
+    """Store the number of hits, the query and the times of a search in the running request."""
     facts = REQUEST_FACTS.get()
-    if facts is None or not results:
-        return
-    facts.seconds["encode"] = results[0].seconds["encode"]  # of all of them
-    facts.seconds["search"] = sum(hits.seconds["search"] for hits in results)
-    facts.hits = sum(map(len, results))
-    facts.queries = [hits.query.text for hits in results]
-    facts.searched = perf_counter()
+    if facts is not None:
+        facts.seconds |= {step: hits.seconds[step] for step in ("encode", "search")}
+        facts.hits, facts.query = len(hits), hits.query.text
+        facts.searched = perf_counter()
 
 
 @dataclass

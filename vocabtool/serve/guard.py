@@ -18,15 +18,13 @@ import json
 import os
 import re
 import secrets
-import time
-from collections.abc import Callable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from http import HTTPStatus
 from pathlib import Path
-from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from starlette.requests import ClientDisconnect, Request
@@ -35,8 +33,8 @@ from vocabtool.choices import Access
 from vocabtool.errors import InvalidCondition, InvalidFile, VocabtoolError, reading
 from vocabtool.search.conditions import Condition, Junction, Test, parse
 from vocabtool.serve import answers
-from vocabtool.serve.answers import LOG, ServeError, not_ready
-from vocabtool.system.own_files import from_json, whole_file
+from vocabtool.serve.answers import ServeError
+from vocabtool.system.own_files import from_json
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -52,6 +50,7 @@ REPORT_POLICY: Final = (
     "form-action 'none'; frame-ancestors 'self'"
 )
 HEADERS: Final = (
+    (b"cache-control", b"no-cache"),  # files of the page change with the version
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
@@ -67,7 +66,7 @@ JSON: Final = re.compile(
 LINES: Final = ("application/x-ndjson", "application/jsonl")
 ALIVE: Final = ("/health", "/ready")  # always answered: whoever asks watches the server
 KEYED: Final = ("/metrics", "/openapi.json", "/mcp")  # and /v1/; the page has no secret
-READING: Final = re.compile(r"/v1/(?:words|oov|indexes/[^/]+/search)|/mcp")  # by POST
+READING: Final = re.compile(r"/v1/(?:words|indexes/[^/]+/search)|/mcp")  # by POST
 DOCUMENTS: Final = re.compile(r"/v1/indexes/[^/]+/documents")  # by POST: lines, not JSON
 
 MAX_MEMBERS: Final = 1_000  # of one JSON object: each unknown one would be an error of its own
@@ -75,7 +74,6 @@ MAX_WHERE_TESTS: Final = 100  # each looks at every document
 MAX_WHERE_VALUES: Final = 1_000
 MAX_FILE: Final = 1 << 20  # bytes of a file of keys
 
-REREAD_SECONDS: Final = 1.0  # until a file of keys is looked at again
 DISCARD_SECONDS: Final = 1.0  # in which the rest of a refused body is read
 NAMED: Final = "a key's name has 1 to 100 letters, digits and any of _ . @ + -"
 NAME: Final = re.compile(r"[\w.@+-]{1,100}")
@@ -100,7 +98,7 @@ class Protection:
     - ``writing_seconds``: time of a request that writes.
     """
 
-    keys: KeyFile | None = None
+    keys: tuple[Key, ...] | None = None
     hosts: frozenset[str] | None = None
     origins: tuple[str, ...] = ()
     body: int = 1 << 20
@@ -163,7 +161,7 @@ class Guard:
 
         try:
             async with asyncio.timeout(seconds) as timer:
-                request_headers = await self._admit(scope, writes=writes)
+                request_headers = self._admit(scope, writes=writes)
                 await self._read(scope, receive_piece, request_headers, body)
                 await self._app(scope, receive_body, answer)
             return
@@ -185,7 +183,7 @@ class Guard:
             await _discard(receive_piece, limits.documents_body)
         await refusal(scope, receive, answer)
 
-    async def _admit(self, scope: Scope, *, writes: bool) -> dict[bytes, str]:
+    def _admit(self, scope: Scope, *, writes: bool) -> dict[bytes, str]:
         """Check host, origin and key, and return the headers by name.
 
         Raises :class:`ServeError` if a check fails, or if, for example, ``host`` occurs twice.
@@ -210,8 +208,7 @@ class Guard:
                 what = f"origin {origin!r:.100} is not allowed; start the server with --cors ORIGIN"
                 raise ServeError(what, HTTPStatus.FORBIDDEN)
         if protection.keys is not None and (path in KEYED or path.startswith("/v1/")):
-            await protection.keys.refresh()
-            key = protection.keys.admit(headers.get(b"authorization", ""), writes=writes)
+            key = admit(protection.keys, headers.get(b"authorization", ""), writes=writes)
             scope.setdefault("state", {})["key"] = key.name
         return headers
 
@@ -343,6 +340,7 @@ def make_key(path: Path, name: str, access: Access) -> str:
     """Make a key, add its hash to a file, and return the key.
 
     The file is created if it does not exist, and has the mode 0600. Several processes may add keys.
+
     Raises :class:`VocabtoolError` if the name is invalid or already in the file, and
     :class:`InvalidFile` if the file is damaged.
     """
@@ -351,25 +349,19 @@ def make_key(path: Path, name: str, access: Access) -> str:
     # Tools that look for leaked keys can recognise ours.
     text = "vocabtool_" + secrets.token_urlsafe(32)
     key = Key(name=name, access=access, sha256=_digest(text))
-    path = Path(os.path.realpath(path))
-    with reading(str(path.parent)):
-        # A lock on the file of keys would be lost when the file is replaced.
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        before = path.read_bytes() if path.exists() else b""
-        lines = [*before.splitlines(), json.dumps(asdict(key)).encode()]
-        after = b"".join(line + b"\n" for line in lines)
-        with reading(str(path)):
-            if any(each.name == name for each in decode_keys(before)):
-                what = f"{path}: there is already a key named {name!r}"
-                raise VocabtoolError(f"{what}; choose another name, or delete the line of that key")
-            decode_keys(after)  # not too long
-        with whole_file(path) as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(after)
-    finally:
-        os.close(folder)
+    line = json.dumps(asdict(key)).encode() + b"\n"
+    with reading(str(path)), path.open("a+b", buffering=0) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
+        file.seek(0)
+        before = file.read(MAX_FILE + 1)
+        if any(each.name == name for each in decode_keys(before)):
+            what = f"{path}: there is already a key named {name!r}"
+            raise VocabtoolError(f"{what}; choose another name, or delete the line of that key")
+        if before and not before.endswith(b"\n"):
+            line = b"\n" + line
+        decode_keys(before + line)  # not too long
+        os.fchmod(file.fileno(), 0o600)
+        file.write(line)
     return text
 
 
@@ -407,85 +399,44 @@ def decode_keys(content: bytes) -> tuple[Key, ...]:
     return tuple(keys.values())
 
 
-class KeyFile:
-    """The keys of a file. The file is read again when it changes, so that keys can be revoked.
+def read_keys(path: Path) -> tuple[Key, ...]:
+    """Return the keys of a file.
 
-    ``clock``: a function that returns the time in seconds.
-
-    The constructor raises :class:`NotFound` if the file cannot be read, and :class:`InvalidFile`
-    if it is damaged.
+    Raises :class:`NotFound` if the file cannot be read, and :class:`InvalidFile` if it is damaged.
     """
+    with reading(str(path)), path.open("rb") as file:
+        return decode_keys(file.read(MAX_FILE + 1))
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path = path
-        self._clock = clock
-        self._problem = False
-        self._checked = clock()
-        self._seen: tuple[int, int, int] | None = None
-        self._read()
 
-    def admit(self, authorization: str, *, writes: bool) -> Key:
-        """Return the key in a header ``Authorization``.
+def find_key(keys: Iterable[Key], text: str) -> Key | None:
+    """Return the key that a client sent as ``text``, or ``None`` if it is not valid.
 
-        Raises :class:`ServeError` if the key is missing or invalid, or if it may only read and
-        ``writes`` is true, or while the file is missing or damaged.
-        """
-        realm = 'Bearer realm="vocabtool"'
-        scheme, _, text = authorization.partition(" ")
-        if scheme.lower() != "bearer":
-            what = "send the header Authorization: Bearer KEY"
-            raise ServeError(what, HTTPStatus.UNAUTHORIZED, WWW_Authenticate=realm)
-        key = self.find(text.strip())
-        if key is None:
-            header = f'{realm}, error="invalid_token"'
-            raise ServeError(
-                "the key is not valid", HTTPStatus.UNAUTHORIZED, WWW_Authenticate=header
-            )
-        if writes and key.access != "write":
-            what = f"the key {key.name!r} may only read; writing needs one made with --write"
-            header = f'{realm}, error="insufficient_scope"'
-            raise ServeError(what, HTTPStatus.FORBIDDEN, WWW_Authenticate=header)
-        return key
+    Hashes are compared in constant time.
+    """
+    digest, match = _digest(text), None
+    for key in keys:
+        if compare_digest(key.sha256, digest):
+            match = key
+    return match
 
-    async def refresh(self) -> None:
-        """Read the file in a thread if it has changed, at most once a second.
 
-        An error is logged, and no key is valid then.
-        """
-        if self._clock() - self._checked >= REREAD_SECONDS:
-            self._checked = self._clock()
-            try:
-                await asyncio.to_thread(self._read)
-            except (VocabtoolError, OSError) as error:
-                if not self._problem:
-                    LOG.error("no key is valid: %s", error)
-                self._problem = True
+def admit(keys: Iterable[Key], authorization: str, *, writes: bool) -> Key:
+    """Return the key in a header ``Authorization``.
 
-    def find(self, text: str) -> Key | None:
-        """Return the key that a client sent as ``text``, or ``None`` if it is not valid.
-
-        Hashes are compared in constant time. Raises :class:`ServeError` while the file is missing
-        or damaged.
-        """
-        if self._problem:
-            raise not_ready("the file of keys cannot be read; the log of the server says why")
-        digest, match = _digest(text), None
-        for key in self._keys:
-            if compare_digest(key.sha256, digest):
-                match = key
-        return match
-
-    def _read(self) -> None:
-        # Opening a pipe would wait for its other end.
-        with (
-            reading(str(self._path)),
-            os.fdopen(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file,
-        ):
-            status = os.fstat(file.fileno())
-            if not S_ISREG(status.st_mode):
-                raise InvalidFile("a file of keys must be a regular file")
-            seen = status.st_mtime_ns, status.st_size, status.st_ino
-            if seen != self._seen:
-                self._keys = decode_keys(file.read(MAX_FILE + 1))
-                self._seen = seen
-        self._problem = False
+    Raises :class:`ServeError` if the key is missing or invalid, or if it may only read and
+    ``writes`` is true.
+    """
+    realm = 'Bearer realm="vocabtool"'
+    scheme, _, text = authorization.partition(" ")
+    if scheme.lower() != "bearer":
+        what = "send the header Authorization: Bearer KEY"
+        raise ServeError(what, HTTPStatus.UNAUTHORIZED, WWW_Authenticate=realm)
+    key = find_key(keys, text.strip())
+    if key is None:
+        header = f'{realm}, error="invalid_token"'
+        raise ServeError("the key is not valid", HTTPStatus.UNAUTHORIZED, WWW_Authenticate=header)
+    if writes and key.access != "write":
+        what = f"the key {key.name!r} may only read; writing needs one made with --write"
+        header = f'{realm}, error="insufficient_scope"'
+        raise ServeError(what, HTTPStatus.FORBIDDEN, WWW_Authenticate=header)
+    return key

@@ -163,7 +163,7 @@ class Observer:
             "hits": measured.hits,
         }
         if self.log_texts:
-            facts["queries"] = measured.queries
+            facts["query"] = measured.query
         LOG.info("request", extra={"facts": facts})
 
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from fastapi import APIRouter
 from fastapi import Query as Parameter
 from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import HTMLResponse, Response
 
@@ -30,7 +30,6 @@ from vocabtool.formats.files import split_kind
 from vocabtool.index import contents
 from vocabtool.index.contents import IndexStats
 from vocabtool.index.index import Index
-from vocabtool.oov.counter import OovCounter
 from vocabtool.reports.hits import hits_for_page
 from vocabtool.reports.oov import oov_report
 from vocabtool.reports.report import write
@@ -43,7 +42,6 @@ from vocabtool.serve.answers import (
     MAX_QUERY,
     MAX_TEXT,
     REFUSED,
-    ServeError,
     json_answer,
     told_outside,
     wrong_arguments,
@@ -58,16 +56,8 @@ from vocabtool.vocabulary import PREFIXES, Vocabulary, decode, plain, plain_stri
 PAGE: Final = 100  # entries of a vocabulary by default
 DEFAULT: Final = Settings()
 Name = Annotated[str, Field(max_length=MAX_NAME)]
-Query = Annotated[str, Field(max_length=MAX_QUERY)]
 Number = Annotated[float, Field(ge=-3.4e38, le=3.4e38)]  # as float32 has them
-NameList = Annotated[list[Name], Field(max_length=20)]
-Names = Annotated[
-    NameList,
-    BeforeValidator(
-        lambda given: given.split(",") if isinstance(given, str) else given,
-        json_schema_input_type=NameList | Annotated[str, Field(max_length=20 * MAX_NAME)],
-    ),
-]
+Names = Annotated[list[Name], Field(max_length=20)]
 # fail_fast: a body of a million wrong elements is one error, not a million.
 Vector = Annotated[list[Number], Field(min_length=1, max_length=65_536, fail_fast=True)]
 
@@ -88,13 +78,13 @@ class Strict(BaseModel):
 
 
 class SearchRequest(Strict):
-    """A search with one query, or with several in ``queries``."""
+    """A search with a query, a vector, or both."""
 
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
                 {"query": "how to install Xapian", "k": 3, "explain": True},
-                {"queries": ["Xapian", "install"], "fusion": "rrf"},
+                {"query": "Xapian", "fusion": "rrf"},
             ]
         },
     )
@@ -140,13 +130,7 @@ class SearchRequest(Strict):
     query: str | None = Field(
         None, max_length=MAX_QUERY, description="The query, which may contain operators."
     )
-    queries: Annotated[list[Query], Field(fail_fast=True)] | None = Field(
-        None, min_length=1, max_length=100, description="Several queries, instead of one."
-    )
     vector: Vector | None = Field(None, description="Your own vector of the query.")
-    vectors: Annotated[list[Vector], Field(fail_fast=True)] | None = Field(
-        None, max_length=100, description="Your own vectors, one for each of the queries."
-    )
     k: int = Field(10, ge=1, le=1_000, description="Number of hits.")
     where: str | None = Field(
         None, max_length=MAX_CHARACTERS, description="A condition on fields, such as year >= 2020."
@@ -161,10 +145,6 @@ class SearchRequest(Strict):
         None, description="A field; only the best hit with each value is returned."
     )
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of ``Index.search``, except queries and vectors."""
-        return self.model_dump(exclude={"query", "queries", "vector", "vectors"})
-
 
 class WordsRequest(Strict):
     """A text to split into words."""
@@ -177,21 +157,6 @@ class WordsRequest(Strict):
     text: str = Field(max_length=MAX_TEXT, description="The text.")
 
 
-class OovRequest(Strict):
-    """Texts whose unknown words are to be counted."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"index": "answers", "texts": ["install Xapian", "install Debian"]}]
-        },
-    )
-
-    index: Name = Field(description="The name of the index whose model makes the words.")
-    texts: list[Annotated[str, Field(max_length=MAX_TEXT)]] = Field(
-        min_length=1, max_length=1_000, description="The texts."
-    )
-
-
 # Answers that are no dataclasses elsewhere.
 
 HITS: Final[dict[str, Any]] = {  # what `Hits.to_dict` returns
@@ -199,18 +164,12 @@ HITS: Final[dict[str, Any]] = {  # what `Hits.to_dict` returns
     for name, hint in get_type_hints(Hits).items()
     if name not in ("seconds", "kinds")
 }
-OF_COMMIT: Final[dict[str, Any]] = {"index": (str, ...), "commit": (int, ...)}
 SearchAnswer: Final = create_model(
     "SearchAnswer",
     __doc__="The result of a search: what `Hits` has, the index, and the number of the commit.",
-    **OF_COMMIT,
+    index=(str, ...),
+    commit=(int, ...),
     **HITS,
-)
-ManySearchAnswer: Final = create_model(
-    "ManySearchAnswer",
-    __doc__="The results of several queries, in their order. All are from one commit.",
-    results=(tuple[Hits, ...], ...),
-    **OF_COMMIT,
 )
 OF_STATS: Final = (  # not the paths of sources
     *("documents", "deleted", "commit", "generation", "model", "kind", "dim", "metric", "dtype"),
@@ -288,10 +247,10 @@ def read_routes(catalog: Catalog) -> APIRouter:
         "/indexes/{name}/search",
         tags=["search"],
         summary="Search an index",
-        response_model=SearchAnswer | ManySearchAnswer,
+        response_model=SearchAnswer,
     )
     async def search(name: str, request: SearchRequest) -> Response:
-        """Find the documents that answer a query best, or several queries at once.
+        """Find the documents that answer a query best.
 
         To list documents, send `where`, `sort` or `facets` without a query and a vector.
         """
@@ -326,18 +285,6 @@ def read_routes(catalog: Catalog) -> APIRouter:
         return await catalog.run(
             lambda: json_answer(words_of(known_words(opened, request.index), request.text))
         )
-
-    @routes.post("/oov", tags=["words"], response_model=dict[str, Any])
-    async def oov(request: OovRequest) -> Response:
-        """Report which words of some texts the model of an index does not know."""
-        opened = catalog.find(request.index).ready_index()
-
-        def report() -> Response:
-            counter = OovCounter(known_words(opened, request.index))
-            counter.count([pa.array(request.texts, pa.string())], threads=1)
-            return json_answer(oov_report(counter.report(model=model_of(opened))).data())
-
-        return await catalog.run(report)
 
     @routes.get("/indexes/{name}/vocabulary", tags=["words"], response_model=dict[str, Any])
     async def vocabulary(
@@ -385,30 +332,13 @@ def answer(index: Index, name: str, request: SearchRequest) -> dict[str, Any]:
     """Run the search that a request describes. Return the answer as a dictionary for JSON."""
     if request.where is not None:
         check_condition(request.where)
-    arguments = request.arguments()
-    as_json = hits_for_page if request.explain else Hits.to_dict
-    commit = index.manifest.commit
-    if request.queries is None:
-        if request.vectors is not None:
-            raise ServeError("'vectors' needs 'queries'; for a single query, pass 'vector'")
-        vector = None if request.vector is None else np.asarray(request.vector, np.float32)
-        with wrong_arguments():
-            hits = index.search(request.query, vector=vector, **arguments)
-        note_search([hits])
-        return {**as_json(hits), "index": name, "commit": commit}
-    if request.query is not None or request.vector is not None or request.offset:
-        raise ServeError("queries cannot be combined with query, vector or offset")
-    del arguments["offset"]
-    dim = index.configuration.dim
-    for place, own in enumerate(request.vectors or ()):
-        if len(own) != dim:
-            raise ServeError(f"vectors.{place}: wanted {dim:,} numbers, got {len(own):,}")
+    vector = None if request.vector is None else np.asarray(request.vector, np.float32)
+    arguments = request.model_dump(exclude={"query", "vector"})
     with wrong_arguments():
-        results = index.search_many(
-            request.queries, vectors=request.vectors, threads=1, **arguments
-        )
-    note_search(results)
-    return {"results": [as_json(hits) for hits in results], "index": name, "commit": commit}
+        hits = index.search(request.query, vector=vector, **arguments)
+    note_search(hits)
+    shown = hits_for_page(hits) if request.explain else hits.to_dict()
+    return {**shown, "index": name, "commit": index.manifest.commit}
 
 
 async def facts_of(catalog: Catalog, served: ServedIndex) -> dict[str, Any]:
