@@ -2,7 +2,7 @@
 
     vocabtool demo | python docs/draw_hybrid.py
 
-The figures are those that the demo prints (with TensorFlow).
+The figures are those that the demo prints.
 """
 
 from __future__ import annotations

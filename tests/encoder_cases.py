@@ -38,6 +38,20 @@ class Case(NamedTuple):
     tolerance: float
 
 
+def case(
+    kind: str, model: Any, other: Any, oracle: Oracle, tolerance: float = 1e-6, **given: Any
+) -> Case:
+    """A case of two models, opened with the given options."""
+    opened = partial(open_encoder, max_batch=MAX_BATCH, **given)
+    return Case(kind, partial(opened, model), partial(opened, other), oracle, tolerance)
+
+
+def alone(texts: list[bytes], dim: int, encode: Callable[..., NDArray[Any]]) -> NDArray[Any]:
+    """What ``encode`` makes of each text without the others."""
+    rows = [encode([text.decode("utf-8", "replace")]) for text in texts]
+    return np.concatenate([np.zeros((0, dim), np.float32), *rows])
+
+
 def write_vectors(path: Path, words: list[str], matrix: NDArray[Any]) -> Path:
     with path.open("wb") as file:
         np.savez(file, words=np.array(words), vectors=matrix)
@@ -63,8 +77,7 @@ def static(folder: Path) -> Case:
     """Plain means; weights and components are in ``test_static_encoder.py``."""
     path = write_vectors(folder / "vectors.npz", WORDS, MATRIX)
     more = write_vectors(folder / "more.npz", WORDS, MATRIX + 1)
-    opened = partial(open_encoder, rule="lower", weights="none", max_batch=MAX_BATCH)
-    return Case("static", partial(opened, path), partial(opened, more), _mean, 1e-6)
+    return case("static", path, more, _mean, rule="lower", weights="none")
 
 
 def _mean(texts: list[bytes]) -> NDArray[Any]:
@@ -85,12 +98,12 @@ def halves(texts: list[str]) -> list[list[float]]:
     return [[len(text) / 2, 0.0, 1.0] for text in texts]
 
 
-def python(folder: Path) -> Case:
-    def oracle(texts: list[bytes]) -> NDArray[Any]:
-        return np.array(lengths([text.decode("utf-8", "replace") for text in texts])).reshape(-1, 3)
+def counted(texts: list[bytes]) -> NDArray[Any]:
+    return np.array(lengths([text.decode("utf-8", "replace") for text in texts])).reshape(-1, 3)
 
-    opened = partial(open_encoder, max_batch=MAX_BATCH)
-    return Case("python", partial(opened, lengths), partial(opened, halves), oracle, 0.0)
+
+def python(folder: Path) -> Case:
+    return case("python", lengths, halves, counted, 0.0)
 
 
 def hundredths(texts: list[str]) -> list[list[float]]:
@@ -123,9 +136,7 @@ def sentence_transformers(folder: Path) -> Case:
 
     def oracle(texts: list[bytes]) -> NDArray[Any]:
         bare = library.SentenceTransformer(str(model), local_files_only=True)
-        shown = [text.decode("utf-8", "replace") for text in texts]
-        alone = [bare.encode([text], show_progress_bar=False) for text in shown]
-        return np.concatenate([np.zeros((0, 384), np.float32), *alone])
+        return alone(texts, 384, partial(bare.encode, show_progress_bar=False))
 
     def other() -> Encoder:
         from tests.builders.tiny_sentence_transformer import build
@@ -151,13 +162,9 @@ def model2vec(folder: Path) -> Case:
 
     def oracle(texts: list[bytes]) -> NDArray[Any]:
         bare = library.StaticModel.from_pretrained(folder / "model")
-        shown = [text.decode("utf-8", "replace") for text in texts]
-        alone = [bare.encode([text]) for text in shown]
-        return np.concatenate([np.zeros((0, 6), np.float32), *alone])
+        return alone(texts, 6, bare.encode)
 
-    opened = partial(open_encoder, max_batch=MAX_BATCH)
-    model, other = folder / "model", folder / "other"
-    return Case("model2vec", partial(opened, model), partial(opened, other), oracle, 1e-6)
+    return case("model2vec", folder / "model", folder / "other", oracle)
 
 
 def with_ends(entries: list[str]) -> Any:
@@ -196,22 +203,14 @@ def onnx(folder: Path) -> Case:
             rows.append([mean / np.linalg.norm(mean)])
         return np.concatenate(rows)
 
-    opened = partial(open_encoder, max_batch=MAX_BATCH)
-    model, other = folder / "model", folder / "other"
-    return Case("onnx", partial(opened, model), partial(opened, other), oracle, 1e-6)
+    return case("onnx", folder / "model", folder / "other", oracle)
 
 
 def openai(folder: Path) -> Case:
     """The same numbers from a server in a process of its own; a blank text is zero."""
     pytest.importorskip("urllib3", reason="the extra http is not installed")
     model = embedding_server.start()
-
-    def oracle(texts: list[bytes]) -> NDArray[Any]:
-        return np.array(lengths([text.decode("utf-8", "replace") for text in texts])).reshape(-1, 3)
-
-    opened = partial(open_encoder, max_batch=MAX_BATCH)
-    other = model.replace("numbers@", "others@")
-    return Case("openai", partial(opened, model), partial(opened, other), oracle, 0.0)
+    return case("openai", model, model.replace("numbers@", "others@"), counted, 0.0)
 
 
 def tensorflow(folder: Path) -> Case:
@@ -237,9 +236,7 @@ def tensorflow(folder: Path) -> Case:
 
     served = saved("model", 1.0)
     saved("other", 2.0)
-    opened = partial(open_encoder, max_batch=MAX_BATCH)
-    model, other = folder / "model", folder / "other"
-    return Case("tensorflow", partial(opened, model), partial(opened, other), oracle, 0.0)
+    return case("tensorflow", folder / "model", folder / "other", oracle, 0.0)
 
 
 BUILDERS: dict[str, Callable[[Path], Case]] = {

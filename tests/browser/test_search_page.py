@@ -362,27 +362,6 @@ def test_filters(tab: Tab) -> None:
     assert set(tab.ids()) == {"paper", "hx200"}
 
 
-def test_words_in_no_document_are_known_or_unknown(tab: Tab, tmp_path: Path, model: Path) -> None:
-    """Both are struck out, in the colours of words that are found."""
-    texts = {"paper": "The printer needs paper.", "xapian": "Xapian needs paper."}
-    with Index.create(tmp_path / "few", str(model), rule="lower", weights="none") as index:
-        fill(index, texts)
-    with serving({"few": tmp_path / "few"}) as client:
-        tab.open("?q=printer+garden+Xapian+wrod", str(client.base_url))
-        looks = tab.page.locator("#words .word").evaluate_all(
-            "all => all.map((e) => { const s = getComputedStyle(e);"
-            " return [s.backgroundColor + s.borderBottomStyle, s.textDecorationLine]; })"
-        )
-        (known, plain), absent_known, (unknown, _), absent_unknown = looks
-        assert plain == "none"
-        assert known != unknown
-        assert (absent_known, absent_unknown) == (
-            [known, "line-through"],
-            [unknown, "line-through"],
-        )
-        tab.check()
-
-
 def test_the_whole_text(tab: Tab, tmp_path: Path, model: Path) -> None:
     """A long text is cut; a button shows all of it, with its highlights, and another one less."""
     text = f"{'water ' * 200}Xapian {'paper ' * 200}Zope"
@@ -528,13 +507,6 @@ def test_each_state_is_accessible(tab: Tab) -> None:
         tab.check()
 
 
-@pytest.mark.parametrize("tab", [DARK], indirect=True)
-def test_dark(tab: Tab) -> None:
-    tab.open()
-    red = tab.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-    assert int(re.findall(r"\d+", red)[0]) < 40
-
-
 def test_an_index_that_changes(tab: Tab, tmp_path: Path, model: Path) -> None:
     """The next search after a commit shows it, and the facts of the index follow."""
     path = made(tmp_path / "index", model)
@@ -616,25 +588,6 @@ def test_the_model(tab: Tab) -> None:
     frame = tab.page.frame_locator("iframe")
     frame.locator("table").first.wait_for()
     assert "xapian" in frame.locator("body").inner_text().lower()
-    tab.check()
-
-
-def test_a_long_rule_is_closed(tab: Tab) -> None:
-    """Its blanks are visible, and the words between which there is none in the text stand apart."""
-    steps = ["replace every match of ' ' by ' \\1 '", *["lower-case"] * 10]
-    words = [
-        {"surface": each, "start": start, "end": end, "known": True, "pieces": None}
-        for each, start, end in (("ca", 0, 2), ("n't", 2, 5))
-    ]
-    answer = {"words": words, "rule": steps}
-    tab.page.route("**/v1/words", lambda route: route.fulfill(json=answer))
-    tab.open("?tab=model&text=can't")
-    assert not tab.page.locator("#rule").is_visible()
-    tab.page.click("#rule-box summary")
-    assert tab.page.inner_text("#rule li >> nth=0") == "replace every match of '·' by '·\\1·'"
-    ends = "all => [all[0].getBoundingClientRect().right, all[1].getBoundingClientRect().left]"
-    left, right = tab.page.locator("#cut .word").evaluate_all(ends)
-    assert right - left > 4
     tab.check()
 
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,14 +23,6 @@ from tests.conftest import ROOT
 from vocabtool.serve.application import application, settings
 from vocabtool.serve.catalog import Catalog, ServedIndex
 from vocabtool.serve.guard import Protection
-
-
-def first_line(process: subprocess.Popen[str]) -> str:
-    """The first line of a server's log. The rest is read away, or the server would wait for us."""
-    assert process.stderr is not None
-    told = process.stderr.readline()
-    threading.Thread(target=deque(maxlen=0).extend, args=(process.stderr,), daemon=True).start()
-    return told
 
 
 @contextmanager
@@ -89,9 +80,9 @@ def until(holds: Callable[[], bool], seconds: float = 60) -> float:
 
 
 @contextmanager
-def serve_process(*arguments: str | Path) -> Iterator[Served]:
-    """Run the command on a free port; give a client when it listens."""
-    command = [sys.executable, "-m", "tests.plain_command", "serve", "--port", "0"]
+def serve_process(*arguments: str | Path, name: str = "serve") -> Iterator[Served]:
+    """Run the command of this name on a free port; give a client when it listens."""
+    command = [sys.executable, "-m", "tests.plain_command", name, "--port", "0"]
     process = subprocess.Popen(
         [*command, *map(str, arguments)],
         stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""``vocabtool demo``, with TensorFlow and without: its claims on a real run."""
+"""``vocabtool demo``: its claims on a real run."""
 
 from __future__ import annotations
 
@@ -6,50 +6,23 @@ import inspect
 import json
 import re
 import shlex
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import vocabtool
-from tests.conftest import ROOT
+from tests.cli.running import errors, output
 from vocabtool.cli.demo import documentation
 from vocabtool.errors import NotFound
-
-MAIN = "from vocabtool.cli.main import main; main()"
-WITHOUT_TENSORFLOW = f"""if True:
-    import sys
-
-    class Refuse:
-        def find_spec(self, name, path=None, target=None):
-            if name.partition(".")[0] == "tensorflow":
-                raise ModuleNotFoundError("no TensorFlow here", name=name)
-
-    sys.meta_path.insert(0, Refuse())
-    {MAIN}
-"""
-
-
-def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command in a Python of its own."""
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
 
 
 class Demo:
     """A run of the command, and what it printed."""
 
-    def __init__(self, code: str, folder: Path, model: str) -> None:
-        self.code, self.folder, self.model = code, folder, folder / model
-        self.output = self.printed("demo", str(folder))
-
-    def printed(self, *arguments: str) -> str:
-        """What a command prints that must succeed."""
-        done = run(self.code, *arguments)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.model = folder, folder / "vectors.npz"
+        self.output = output("demo", folder)
 
     def found(self, kind: str) -> list[int]:
         """For how many questions of a kind vectors, keywords and both find the right document."""
@@ -57,14 +30,9 @@ class Demo:
         return [int(count) for count in line.split()[-3:]]
 
 
-@pytest.fixture(scope="module", params=["tensorflow", "word vectors"])
-def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    """A whole run, with TensorFlow or as where it is not installed."""
-    folder = tmp_path_factory.mktemp("demo") / "it's built here"
-    if request.param == "word vectors":
-        return Demo(WITHOUT_TENSORFLOW, folder, "vectors.npz")
-    pytest.importorskip("tensorflow", reason="the extra tensorflow is not installed")
-    return Demo(MAIN, folder, "model")
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    return Demo(tmp_path_factory.mktemp("demo") / "it's built here")
 
 
 def test_each_search_alone_misses_one_kind(demo: Demo) -> None:
@@ -94,26 +62,24 @@ def test_what_it_tells_is_what_is_there(demo: Demo) -> None:
     commands = [line[4:] for line in demo.output.splitlines() if line.startswith("  $ vocabtool ")]
     extract, oov, search = (shlex.split(command)[1:] for command in commands)
     file = demo.folder / "words.parquet"
-    demo.printed(*extract, "-o", str(file))
+    output(*extract, "-o", file)
     assert [*vocabtool.read(file)] == [*known]
     file.unlink()
-    tokens = json.loads(demo.printed(*oov, "--format", "json"))["tokens"]
+    tokens = json.loads(output(*oov, "--format", "json"))["tokens"]
     assert f"{tokens['unknown']:,} of {tokens['all']:,} words" in demo.output
-    assert second in demo.printed(*search)
+    assert second in output(*search)
 
 
 def test_folders(demo: Demo, tmp_path: Path) -> None:
     """A demo is built anew, and what is not of it stays; a folder of other things is refused."""
     (demo.folder / "notes.txt").write_text("mine")
-    again = Demo(demo.code, demo.folder, demo.model.name)
+    again = Demo(demo.folder)
     assert again.found("both kinds") == demo.found("both kinds")
     assert (demo.folder / "notes.txt").read_text() == "mine"
     (tmp_path / "thesis.txt").write_text("precious")
-    done = run(WITHOUT_TENSORFLOW, "demo", str(tmp_path))
-    assert done.returncode == 3
-    assert "has files that the demo did not make" in done.stderr
+    assert "has files that the demo did not make" in errors("demo", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-    assert run(WITHOUT_TENSORFLOW, "demo", str(tmp_path / "thesis.txt")).returncode == 2
+    errors("demo", tmp_path / "thesis.txt", code=2)
 
 
 def test_docstrings_are_those_that_python_shows(

@@ -96,14 +96,6 @@ def test_the_report_of_embed() -> None:
     assert shown[1] == "  done now    4,000 documents in 2.0 s, 2,000 a second"
 
 
-def test_an_interrupt_tells_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    """With --force too: what was built beside is gone on with."""
-    with pytest.raises(KeyboardInterrupt), index_command._advice_after_a_stop():
-        raise KeyboardInterrupt
-    advice = "vocabtool: interrupted; run the same command again to resume after the last commit\n"
-    assert capsys.readouterr().err == advice
-
-
 def test_a_weight_tuned_on_judgements_is_kept(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, TextContent
 
+from tests.builders.served import serve_process
 from tests.builders.small_indexes import DIM, add, made, vectors
 from tests.cli.running import environment, run
 from tests.conftest import ROOT
@@ -110,17 +111,9 @@ def over_stdio(*arguments: str | Path) -> Iterator[Agent]:
 @contextmanager
 def listening(*arguments: str | Path) -> Iterator[str]:
     """The address of a server over HTTP."""
-    command = [*COMMAND, "--http", "--port", "0", *map(str, arguments)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as server:
-        assert server.stderr is not None
-        told = server.stderr.readline()
-        try:
-            assert told.startswith("vocabtool: serving http://"), told
-            yield told.removeprefix("vocabtool: serving ").partition(";")[0]
-        finally:
-            server.terminate()
-            rest = server.stderr.read()
-    assert (server.returncode, "Traceback" in rest) == (0, False)
+    with serve_process("--http", *arguments, name="mcp") as served:
+        yield str(served.client.base_url).rstrip("/")
+    assert (served.process.returncode, "Traceback" in "".join(served.lines)) == (0, False)
 
 
 @contextmanager

@@ -8,17 +8,15 @@ import random
 import re
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-import httpx
 import pytest
 
-from tests.builders.served import first_line
+from tests.builders.served import Served, serve_process
 from vocabtool.serve.reads import SearchRequest
 
 Send = Callable[[socket.socket], None]
@@ -26,14 +24,6 @@ SEARCH: Final = b"/v1/indexes/small/search"
 HOST: Final = b"Host: localhost\r\n"
 JSON: Final = HOST + b"Content-Type: application/json\r\n"
 SMUGGLED: Final = b"GET /openapi.json HTTP/1.1\r\n" + HOST + b"\r\n"
-SERVER: Final = """
-import sys
-from pathlib import Path
-from vocabtool.serve.guard import LOOPBACK_HOSTS, Protection
-from vocabtool.serve.application import ServeOptions, run
-protection = Protection(seconds=5, writing_seconds=5, hosts=LOOPBACK_HOSTS)
-run(ServeOptions(indexes={"small": Path(sys.argv[1])}, port=0, protection=protection))
-"""
 SILENCE: Final = 0.1  # seconds after an answer in which another one might come
 GIGABYTE: Final = 1 << 30
 MOST_MEMORY: Final = 50 << 20  # bytes that the server may need for all of them
@@ -199,28 +189,22 @@ def memory(process: subprocess.Popen[str], name: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def process(small: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A server in a process of its own, impatient, and its port."""
-    command = [sys.executable, "-c", SERVER, str(small)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        port = int(first_line(process).partition(";")[0].rpartition(":")[2])
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
-            while client.post(SEARCH.decode(), json={"query": "a"}).status_code == 503:
-                pass  # the index is being opened
-        yield process, port
-        process.terminate()
+def served(small: Path) -> Iterator[Served]:
+    """A server in a process of its own, impatient."""
+    with serve_process(small, "--max-seconds", "5") as served:
+        served.until_ready()
+        yield served
 
 
-def test_hostile_requests(process: tuple[subprocess.Popen[str], int]) -> None:
+def test_hostile_requests(served: Served) -> None:
     """More than 500: only 4xx, or a closed connection; then the server answers as before."""
-    server, port = process
-    url = f"http://127.0.0.1:{port}{SEARCH.decode()}"
+    client, server, url = served.client, served.process, SEARCH.decode()
+    port = client.base_url.port or 0
     asked = {"query": "amber", "explain": True}
-    with httpx.Client() as client:
-        expected = client.post(url, json=asked)
-        assert expected.status_code == 200
-        for _ in range(200):
-            assert client.post(url, json=asked).json() == expected.json()
+    expected = client.post(url, json=asked)
+    assert expected.status_code == 200
+    for _ in range(200):
+        assert client.post(url, json=asked).json() == expected.json()
     before = memory(server, "VmRSS")
     kinds = (request_lines, paths, headers, smuggled, bodies, long_and_slow)
     hostile = [each for kind in kinds for each in kind()]
@@ -233,6 +217,6 @@ def test_hostile_requests(process: tuple[subprocess.Popen[str], int]) -> None:
         if any(not 400 <= status < 500 for status in got)
     ]
     assert wrong == []
-    assert httpx.post(url, json=asked).json() == expected.json()
+    assert client.post(url, json=asked).json() == expected.json()
     grown = memory(server, "VmHWM") - before
     assert grown < MOST_MEMORY, f"{grown >> 20} MB more memory"

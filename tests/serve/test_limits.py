@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from click.testing import CliRunner
 from tests.builders.served import serving, until
 from vocabtool import Index, VocabtoolError
 from vocabtool.cli.main import cli
-from vocabtool.cli.serve import serve_command
 from vocabtool.serve import application, reads
 from vocabtool.serve.answers import LOG
 from vocabtool.serve.application import ServeOptions
@@ -162,14 +160,6 @@ def test_files_are_asked_for_again_only_if_they_changed(client: httpx.Client) ->
         assert client.head(path).headers["etag"] == answer.headers["etag"]
     for path in ("/page/", "/page/none.js", "/page/../page.py", "/page/%2e%2e/page.py"):
         assert client.get(path).status_code == 404
-
-
-def test_defaults_of_options() -> None:
-    """The help says the limits that a server has."""
-    defaults = {each.name: each.default for each in serve_command.params}
-    limits = asdict(Protection())
-    assert defaults.pop("documents_body") == f"{limits['documents_body'] >> 20}M"
-    assert defaults["seconds"] == limits["seconds"]
 
 
 @pytest.fixture(scope="module")

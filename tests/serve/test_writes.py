@@ -65,9 +65,9 @@ def lines(*rows: Any) -> bytes:
     return b"\n".join(found) + b"\n"
 
 
-def send(client: httpx.Client, *rows: Any, **asked: str) -> tuple[int, dict[str, Any]]:
+def send(client: httpx.Client, *rows: Any) -> tuple[int, dict[str, Any]]:
     """Send a batch; return status and answer."""
-    answer = client.post(DOCUMENTS, content=lines(*rows), headers=LINES, params=asked)
+    answer = client.post(DOCUMENTS, content=lines(*rows), headers=LINES)
     return answer.status_code, answer.json()
 
 
@@ -81,17 +81,16 @@ def address_of(id_: str) -> str:
     return f"{DOCUMENTS}/{quote(id_, safe='').replace('.', '%2E')}"
 
 
-def wrote(added: int, replaced: int, skipped: int, commit: int) -> tuple[int, dict[str, int]]:
+def wrote(added: int, replaced: int, commit: int) -> tuple[int, dict[str, int]]:
     """The status and answer of a batch that was written."""
-    told = {"added": added, "replaced": replaced, "skipped": skipped, "commit": commit}
-    return 200, told
+    return 200, {"added": added, "replaced": replaced, "commit": commit}
 
 
 def test_one_document(writer: httpx.Client, folder: Path) -> None:
     """A document is added, found at once by words and vector, replaced, and deleted."""
     new = {"text": "heron", "fields": {"n": 77, "even": True}, "vector": vector(77).tolist()}
     answer = put(writer, "d77", **new)
-    assert (answer.status_code, answer.json()) == wrote(1, 0, 0, 2)
+    assert (answer.status_code, answer.json()) == wrote(1, 0, 2)
     search = "/v1/indexes/small/search"
     for asked in ({"query": "heron", "k": 1}, {"vector": vector(77).tolist(), "k": 1}):
         found = writer.post(search, json=asked).json()
@@ -99,7 +98,7 @@ def test_one_document(writer: httpx.Client, folder: Path) -> None:
         assert (hit["id"], hit["text"], hit["fields"]) == ("d77", "heron", new["fields"])
         assert found["commit"] == 2
     answer = put(writer, "d77", text="egret", vector=vector(78).tolist())
-    assert (answer.status_code, answer.json()) == wrote(0, 1, 0, 3)
+    assert (answer.status_code, answer.json()) == wrote(0, 1, 3)
     assert Index.open(folder).get("d77") == Document("d77", "egret", {})
     answer = writer.delete(f"{DOCUMENTS}/d77")
     assert (answer.status_code, answer.json()) == (200, {"deleted": 1, "commit": 4})
@@ -121,23 +120,19 @@ def test_ids(refusing: tuple[httpx.Client, Path], id_: str) -> None:
     assert answer["added"] == 1
     assert writer.get(address_of(id_)).json() == {"id": id_, "text": "t", "fields": {}}
     again = send(writer, {"id": id_, "text": "u", "vector": [1, 2, 3, 4]})
-    assert again == wrote(0, 1, 0, answer["commit"] + 1)
+    assert again == wrote(0, 1, answer["commit"] + 1)
     assert writer.delete(address_of(id_)).json()["deleted"] == 1
     assert id_ not in Index.open(folder)
 
 
 def test_batches(writer: httpx.Client, folder: Path) -> None:
-    """A batch is one commit; what becomes of ids that are there already is chosen."""
+    """A batch is one commit, which replaces what is there already."""
     before = contents(Index.open(folder))
-    assert send(writer, row(10), b"", row(3, 1)) == wrote(1, 1, 0, 2)
-    assert send(writer, row(3, 2), row(11), on_existing="skip") == wrote(1, 0, 1, 3)
-    assert send(writer, row(12), row(12, 1)) == wrote(1, 0, 1, 4)
-    assert send(writer, row(13), row(13, 1), on_existing="skip") == wrote(1, 0, 1, 5)
-    assert send(writer, row(14), on_existing="error") == wrote(1, 0, 0, 6)
-    assert send(writer, {"id": 15, "text": "n", "vector": [1, 0, 0, 0]}) == wrote(1, 0, 0, 7)
-    assert send(writer, row(3, 3), on_existing="skip") == wrote(0, 0, 1, 7)  # nothing to commit
-    expected = {f"d{n}": document(n, v) for n, v in ((10, 0), (3, 1), (11, 0), (12, 1), (13, 0))}
-    expected |= {"d14": document(14), "15": Document("15", "n", {})}
+    assert send(writer, row(10), b"", row(3, 1)) == wrote(1, 1, 2)
+    assert send(writer, {"id": 15, "text": "n", "vector": [1, 0, 0, 0]}) == wrote(1, 0, 3)
+    assert send(writer, row(12, 1)) == wrote(1, 0, 4)
+    expected = {f"d{n}": document(n, v) for n, v in ((10, 0), (3, 1), (12, 1))}
+    expected |= {"15": Document("15", "n", {})}
     index = Index.open(folder)
     assert contents(index) == before | expected
     row_of = index.snapshot().rows_of(["d12"])["d12"]
@@ -166,6 +161,7 @@ NO_ID = {"text": "t", "vector": [1] * DIM}
         ([row(10), b'{"id": "\\ud83d", "text": ""}'], "body:2: not JSON in UTF-8"),
         ([row(10), b"", ["x"]], "body:3: expected an object"),
         ([row(10), NO_ID], "body:2: no field 'id'"),
+        ([row(10), row(11), row(10)], "body:3: the id 'd10' is already in body:1"),
         ([{"id": "x" * 1001, "text": "t"}], "body:1: field 'id'"),
         ([{"id": "x", "text": 3, "vector": [1] * DIM}], "body:1: field 'text'"),
         ([row(10), NO_VECTOR], "body:2: wanted a vector of 4 numbers"),
@@ -188,18 +184,6 @@ def test_wrong_lines(refusing: tuple[httpx.Client, Path], rows: list[Any], told:
     assert told in problem["detail"]
     assert "--" not in problem["detail"]  # no options of the command line
     assert Index.open(folder).manifest == before
-
-
-def test_documents_that_must_be_new(writer: httpx.Client, folder: Path) -> None:
-    """A document that is there already, or twice in the batch, is an error if so asked."""
-    status, problem = send(writer, row(10), row(3, 1), on_existing="error")
-    assert status == 409
-    assert problem["detail"].startswith("body:2: the index has a document 'd3' already")
-    status, problem = send(writer, row(10), row(11), row(10), on_existing="error")
-    assert (status, problem["detail"]) == (400, "body:3: the id 'd10' is already in body:1")
-    status, problem = send(writer, NO_ID, NO_ID, on_existing="error")
-    assert (status, problem["detail"]) == (400, "body:1: no field 'id'")
-    assert Index.open(folder).manifest.commit == 1
 
 
 @pytest.mark.parametrize(
@@ -236,7 +220,6 @@ def test_refused_requests(writer: httpx.Client) -> None:
     half = b'{"text": "t", "fields": {"s": "\\ud83d"}}'  # of a character
     headers = {"Content-Type": "application/json"}
     assert writer.put(f"{DOCUMENTS}/x", content=half, headers=headers).status_code == 400
-    assert send(writer, row(1), on_existing="replace")[0] == 400
     answer = writer.delete("/v1/indexes/other/documents/a")
     assert answer.json()["detail"] == "no index 'other'; the indexes are small"
 
@@ -260,7 +243,7 @@ def test_a_folder_in_use(writer: httpx.Client, folder: Path) -> None:
         status, problem = send(writer, row(10))
         assert (status, problem["detail"].startswith("small: ")) == (409, True)
         assert str(folder.parent) not in problem["detail"]
-    assert send(writer, row(10)) == wrote(1, 0, 0, 2)
+    assert send(writer, row(10)) == wrote(1, 0, 2)
 
 
 @pytest.fixture
@@ -315,7 +298,7 @@ def test_shutdown_commits_what_waits(
             answer = pool.submit(httpx.post, url, content=lines(row(10)), headers=LINES, timeout=60)
             until(lambda: bool(arrived))
             threading.Timer(0.3, go.set).start()  # the server is told to stop before
-        assert answer.result().json() == wrote(1, 0, 0, 2)[1]
+        assert answer.result().json() == wrote(1, 0, 2)[1]
 
 
 def test_a_failed_commit(
@@ -332,7 +315,7 @@ def test_a_failed_commit(
     told = "the change was not written: [Errno 28] No space left on device: 'index.db'"
     assert (status, problem["detail"]) == (503, told)
     assert Index.open(folder).manifest.commit == 1
-    assert send(writer, row(10)) == wrote(1, 0, 0, 2)
+    assert send(writer, row(10)) == wrote(1, 0, 2)
 
 
 def test_a_replaced_index(writer: httpx.Client, folder: Path) -> None:
@@ -348,7 +331,7 @@ def test_a_replaced_index(writer: httpx.Client, folder: Path) -> None:
 
 def test_too_many_fields(writer: httpx.Client) -> None:
     """Fields of the index and the batch are counted together."""
-    assert send(writer, row(10, **{f"f{n}": n for n in range(254)})) == wrote(1, 0, 0, 2)
+    assert send(writer, row(10, **{f"f{n}": n for n in range(254)})) == wrote(1, 0, 2)
     status, problem = send(writer, row(11, new=1))
     assert (status, problem["detail"]) == (
         400,
@@ -392,7 +375,7 @@ def test_readers_see_whole_commits(writer: httpx.Client, folder: Path) -> None:
         readers = [pool.submit(read) for _ in range(3)]
         for version in range(2, 12):
             rows = [row(number, text="heron", batch=version) for number in range(10)]
-            assert send(writer, *rows) == wrote(0, 10, 0, version)
+            assert send(writer, *rows) == wrote(0, 10, version)
         done.set()
         seen = [each.result() for each in readers]
     for found in seen:
@@ -415,12 +398,12 @@ def test_the_model_makes_the_vectors(tmp_path: Path) -> None:
             "post"
         ]["requestBody"]["content"]["application/x-ndjson"]["example"]
         answer = client.post(DOCUMENTS, content=described, headers=LINES)
-        assert (answer.status_code, answer.json()) == wrote(2, 0, 0, 1)
+        assert (answer.status_code, answer.json()) == wrote(2, 0, 1)
         mixed = [{**rows[0], "vector": [1, 0, 0, 0]}, rows[1]]
         status, problem = send(client, *mixed)
         assert (status, "body:2: wanted a vector" in problem["detail"]) == (400, True)
-        assert send(client, mixed[0]) == wrote(0, 1, 0, 2)
-        assert send(client, rows[0]) == wrote(0, 1, 0, 3)
+        assert send(client, mixed[0]) == wrote(0, 1, 2)
+        assert send(client, rows[0]) == wrote(0, 1, 3)
         report = client.get("/v1/indexes/small/report").text
         assert "small_glove.txt" in report and str(tmp_path) not in report
     written = Index.open(folders[1])

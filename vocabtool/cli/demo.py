@@ -23,8 +23,6 @@ import numpy as np
 
 from vocabtool import Document, Index, NotFound, OovCounter, VocabtoolError, Words, train
 from vocabtool.choices import Fusion
-from vocabtool.errors import UnsupportedFormat
-from vocabtool.tokenization.checked_model import import_tensorflow
 from vocabtool.vocabulary import printable
 
 MIN_CHARACTERS, MIN_DOCUMENTS = 60, 1_000  # "Return x." is too short; few texts train no vectors
@@ -33,7 +31,7 @@ MODEL_WORDS: Final = 3_000  # rarer words are unknown to the model
 QUESTIONS: Final = 100  # of each kind
 PLACES: Final = 10  # a document in these first places counts as found
 MARK: Final = b"Made by `vocabtool demo`, which builds it anew when it is run again.\n"
-FILES: Final = ("documents.jsonl", "vectors.npz", "model", "index")
+FILES: Final = ("documents.jsonl", "vectors.npz", "index")
 FUSIONS: Final[tuple[Fusion, ...]] = ("dense", "keyword", "coverage")
 NAMES: Final = ("vectors", "keywords", "hybrid")  # of the fusions
 KINDS: Final = {False: "half of the words are others", True: "one word is unknown"}
@@ -71,36 +69,6 @@ def _docstrings(node: Any, name: str) -> Iterator[tuple[str, str]]:
     for inner in node.body if isinstance(node, ast.Module | ast.ClassDef) else ():
         if isinstance(inner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _docstrings(inner, f"{name}.{inner.name}")
-
-
-def save_encoder(folder: Path, texts: Sequence[str]) -> Path:
-    """Train a small encoder, and save it: a TensorFlow SavedModel that takes texts, or a file of
-    word vectors if TensorFlow is not installed."""
-    try:
-        tf: Any = import_tensorflow()
-    except UnsupportedFormat:
-        train(iter(texts), rule="ptb", max_words=MODEL_WORDS, dim=64).save(folder / "vectors.npz")
-        return folder / "vectors.npz"
-    lower, rule = (text.lower() for text in texts), r"regex:[\pL\pM\pN_]+|[^\pL\pM\pN_\s]"
-    trained = train(lower, rule=rule, max_words=MODEL_WORDS, dim=64)
-    common = 1e-3 / (1e-3 + trained.counts / trained.tokens)  # weakens common words
-    vectors = trained.vectors * common[:, None].astype(np.float32)
-    model = tf.Module()
-    ids = tf.range(1, len(trained.words) + 1, dtype=tf.int64)
-    pairs = tf.lookup.KeyValueTensorInitializer(tf.constant(trained.words), ids)
-    model.words = tf.lookup.StaticHashTable(pairs, 0)
-    model.vectors = tf.Variable(np.vstack([np.zeros_like(vectors[:1]), vectors]))
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "inputs")])  # type: ignore[untyped-decorator] # TensorFlow has no types
-    def encode(inputs: Any) -> Any:
-        lower = tf.strings.lower(inputs, encoding="utf-8")
-        spaced = tf.strings.regex_replace(lower, r"([^\pL\pM\pN_\s])", r" \1 ")
-        ids = model.words.lookup(tf.compat.v1.strings.split(spaced, result_type="SparseTensor"))
-        return tf.nn.safe_embedding_lookup_sparse(model.vectors, ids, combiner="mean")
-
-    model.__call__ = encode
-    tf.saved_model.save(model, str(folder / "model"), signatures=encode)
-    return folder / "model"
 
 
 def draw_questions(
@@ -149,7 +117,8 @@ def tell_story(folder: Path) -> None:
     rows = (json.dumps({"id": row.id, "text": row.text}) for row in documents)
     corpus.write_text("\n".join(rows) + "\n", "utf-8")
     _tell("Documents are collected", f"{len(texts):,} texts of Python's documentation, in {corpus}")
-    path = save_encoder(folder, texts)
+    path = folder / "vectors.npz"
+    train(iter(texts), rule="ptb", max_words=MODEL_WORDS, dim=64).save(path)
     _tell("A small encoder is trained on them", f"saved in {path}")
     words = Words.of(path)
     model, entries = quote(str(path)), f"{len(words.vocabulary):,} entries"

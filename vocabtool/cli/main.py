@@ -103,9 +103,8 @@ def demo_command(folder: str) -> None:
 
     The demo trains a small sentence encoder, extracts its vocabulary, and reports which words the
     encoder does not know. Then it builds an index, and asks two kinds of questions: in other words
-    than the right document, and with a word that the encoder does not know. The encoder is a
-    TensorFlow model, or a file of word vectors if TensorFlow is not installed. All files are
-    written to DIR [default: vocabtool-demo].
+    than the right document, and with a word that the encoder does not know. All files are written
+    to DIR [default: vocabtool-demo].
     """
 
     from vocabtool.cli.demo import tell_story

@@ -14,12 +14,11 @@ from urllib.parse import unquote_to_bytes
 
 import numpy as np
 import orjson
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Depends, Path
 from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import BadRow, Batch, Document, numbers_of
 from vocabtool.documents.row_files import BLANK, BOM
 from vocabtool.encoders.encoder import Vectors
@@ -52,7 +51,7 @@ EXAMPLE: Final = (
 )
 REFUSED: Final = answers.REFUSED | {
     403: {"description": "The server was started without `--writable`, or the key may only read."},
-    409: {"description": "Another process writes to the index, or a document is there already."},
+    409: {"description": "Another process writes to the index."},
 }
 
 
@@ -93,35 +92,26 @@ class Row(NamedTuple):
         return f"body:{self.line}" if self.line else "body"
 
 
-def rows_of(body: bytes, on_existing: OnExisting) -> tuple[list[Row], int]:
-    """Parse JSON lines. Return their documents, and the number of lines that are left out.
+def rows_of(body: bytes) -> list[Row]:
+    """Parse JSON lines. Return their documents.
 
-    If several lines have the same id, only the last is returned. With ``on_existing="skip"``, only
-    the first is returned.
-
-    Raises :class:`ServeError` if a line is invalid. With ``on_existing="error"``, also raises
-    :class:`ServeError` if two lines have the same id.
+    Raises :class:`ServeError` if a line is invalid, or if two lines have the same id.
     """
     lines = body.removeprefix(BOM)
     if lines.count(b"\n") - lines.endswith(b"\n") >= MAX_LINES:
         what = f"the body has more than {MAX_LINES:,} lines; send them in several requests"
         raise ServeError(what, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
     rows: dict[str, Row] = {}
-    repeated = 0
     for number, line in enumerate(lines.split(b"\n"), 1):
         if not line.strip(BLANK):
             continue
         row = row_of(number, line)
-        earlier = rows.get(row.id)
-        if earlier is not None:
-            repeated += 1
-            if on_existing == "error":
-                raise ServeError(f"{row.place}: the id {row.id!r} is already in {earlier.place}")
-        if earlier is None or on_existing == "update":
-            rows[row.id] = row
+        if row.id in rows:
+            raise ServeError(f"{row.place}: the id {row.id!r} is already in {rows[row.id].place}")
+        rows[row.id] = row
     if not rows:
         raise ServeError('the body has no document: send lines like {"id": "1", "text": "..."}')
-    return [*rows.values()], repeated
+    return [*rows.values()]
 
 
 def row_of(number: int, line: bytes) -> Row:
@@ -176,13 +166,11 @@ def vectors_of(rows: Sequence[Row], index: Index) -> Vectors | None:
     return np.stack(vectors)
 
 
-def addition(
-    index: Index, rows: Sequence[Row], on_existing: OnExisting, repeated: int = 0
-) -> Change:
-    """Return the change that writes these documents. ``repeated``: number of lines left out.
+def addition(index: Index, rows: Sequence[Row]) -> Change:
+    """Return the change that writes these documents.
 
-    Raises :class:`ServeError` if a document is invalid. Conflicts with documents in the index are
-    found later, when the change is made.
+    Raises :class:`ServeError` if a document is invalid. Whether its fields fit those of the index
+    is found later, when the change is made.
     """
     vectors = vectors_of(rows, index)
     try:
@@ -209,19 +197,10 @@ def addition(
             raise ServeError(
                 f"the index would have {len(fields):,} fields, but the limit is {MAX_FIELDS}"
             )
-        existing = writer.find_existing([row.id for row in rows])
-        if existing and on_existing == "error":
-            row = next(row for row in rows if row.id in existing)
-            raise ServeError(
-                f"{row.place}: the index has a document {row.id!r} already; "
-                "pass on_existing=update to replace it, or on_existing=skip to keep it",
-                HTTPStatus.CONFLICT,
-            )
+        replaced = len(writer.find_existing([row.id for row in rows]))
         for batch, given in parts:
-            writer.add_batch(batch, given, on_existing=on_existing, on_error="raise")
-        replaced = len(existing) if on_existing == "update" else 0
-        skipped = repeated + len(existing) - replaced
-        return {"added": len(rows) - len(existing), "replaced": replaced, "skipped": skipped}
+            writer.add_batch(batch, given, on_existing="update", on_error="raise")
+        return {"added": len(rows) - replaced, "replaced": replaced}
 
     return change
 
@@ -256,14 +235,13 @@ def write_routes(catalog: Catalog) -> APIRouter:
     async def put(name: str, id: Id, body: DocumentBody) -> Response:  # noqa: A002 - as the path names it
         """Add or replace the document with this id. The answer comes after the commit.
 
-        It has the number of documents that were `added`, `replaced` and `skipped`, and of the
-        `commit`.
+        It has the number of documents that were `added` and `replaced`, and of the `commit`.
         """
         index = catalog.find(name).ready_index()
         with wrong_arguments():  # a field that is not Unicode
             body.model_dump_json()
         row = Row(0, id, Document(id, body.text, body.fields), body.vector)
-        return await commit(name, await catalog.run(lambda: addition(index, [row], "update")))
+        return await commit(name, await catalog.run(lambda: addition(index, [row])))
 
     @routes.delete("/{id:document}", summary="Delete a document", response_model=dict[str, int])
     async def delete(name: str, id: Id) -> Response:  # noqa: A002 - as above
@@ -295,29 +273,17 @@ def write_routes(catalog: Catalog) -> APIRouter:
             }
         },
     )
-    async def post(
-        name: str,
-        request: Request,
-        on_existing: Annotated[
-            OnExisting, Query(description="What to do if the index has the id already.")
-        ] = "update",
-    ) -> Response:
-        """Write all documents in one commit, or none of them.
+    async def post(name: str, request: Request) -> Response:
+        """Add or replace all documents in one commit, or none of them.
 
         Each line is an object with `id` and `text`, and optionally `vector` and `fields` (an
-        object). All other members are fields, too. Of lines with the same id, the last is
-        written, or the first with `on_existing=skip`; the others count as `skipped`. If a line
-        is wrong, the problem names the line. The answer comes after the commit; it has the
-        numbers of documents `added`, `replaced` and `skipped`, and of the `commit`.
+        object). All other members are fields, too. If a line is wrong, or has the id of an
+        earlier line, the problem names the line. The answer comes after the commit; it has the
+        numbers of documents `added` and `replaced`, and of the `commit`.
         """
         index = catalog.find(name).ready_index()
         body = await request.body()
-
-        def change() -> Change:
-            rows, repeated = rows_of(body, on_existing)
-            return addition(index, rows, on_existing, repeated)
-
-        return await commit(name, await catalog.run(change))
+        return await commit(name, await catalog.run(lambda: addition(index, rows_of(body))))
 
     return routes
 
