@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -46,6 +47,16 @@ def serving(
     finally:
         server.should_exit = True
         thread.join()
+
+
+def begin(client: httpx.Client, path: str, length: int) -> socket.socket:
+    """Send all of a request but its body; return the connection when the server waits for it."""
+    url = client.base_url
+    connection = socket.create_connection((url.host, url.port or 0), timeout=60)
+    head = f"POST {path} HTTP/1.1\r\nHost: {url.host}\r\nContent-Type: application/json\r\n"
+    connection.sendall(f"{head}Content-Length: {length}\r\nExpect: 100-continue\r\n\r\n".encode())
+    assert connection.recv(4096).startswith(b"HTTP/1.1 100 ")
+    return connection
 
 
 @dataclass

@@ -234,16 +234,6 @@ def test_what_a_role_may_not(place: Place, both: tuple[Path, str, Path]) -> None
     assert place.run("get", both[1], "d7")
 
 
-def test_a_password_from_elsewhere(
-    place: Place, both: tuple[Path, str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    address = place.address().replace(f":{quote(PASSWORD, safe='')}", "")
-    monkeypatch.setenv("PGPASSWORD", PASSWORD)
-    assert place.run("get", address, "d7")
-    monkeypatch.delenv("PGPASSWORD")
-    place.run("get", address, "d7", code=3)
-
-
 def test_no_password_anywhere(place: Place, both: tuple[Path, str, Path]) -> None:
     """Not in any output of the tests above, in a table, or in the folder of copies."""
     index = Index.open(both[1])

@@ -68,29 +68,6 @@ def test_several_queries(tmp_path: Path, search: Any) -> None:
         assert shown[4:] == ["query: zé", " 1. 1  (1"]
 
 
-def test_raw_scores_stand_beside_the_scaled_one(tmp_path: Path, search: Any) -> None:
-    """A score of 1.000 is the best of this answer, not of all: what each leg says is not scaled."""
-    index = Index.create(tmp_path / "index", dim=2, metric="l2")
-    with index.writer() as writer:
-        writer.add(["a zebra", "the yak"], vectors=[[3, 0], [0, 4]])
-    near, far = index.search("zebra", vector=[0, 5], a=0)
-    assert (near.id, near.score, near.similarity, near.bm25) == ("1", 1.0, -1.0, None)
-    assert (far.score, far.similarity) == (0.0, -34.0)
-    (hit,) = index.search("zebra")
-    assert hit.similarity is None
-    assert hit.to_dict()["bm25"] == hit.bm25 == far.bm25
-    assert f"1. 0  (1.000, BM25 {hit.bm25:.3f})\n" in search(index, "zebra")
-
-
-def test_an_abbreviation_is_one_word_like_others(tmp_path: Path, search: Any) -> None:
-    """Its letters are in many documents, and would make the whole weigh more than all else."""
-    index = made(tmp_path, ["things, e.g. others", "sorting an array", "e, g"])
-    shown = search(index, "e.g. sorting an array", "--explain", "--fusion", "keyword")
-    assert "  e.g      unknown to the model, in 1 document\n" in shown
-    hits = [line[:5] for line in shown.splitlines() if line[1:3] in ("1.", "2.", "3.")]
-    assert hits == [" 1. 1", " 2. 0"]
-
-
 @pytest.fixture
 def of_years(tmp_path: Path) -> Index:
     """An index of five documents with kept fields."""

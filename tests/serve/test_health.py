@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
@@ -15,7 +14,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.builders.served import serve_process, serving, until
+from tests.builders.served import begin, serve_process, serving, until
 from tests.builders.small_indexes import add, document, documents, made, vector
 from vocabtool import Index
 from vocabtool.errors import NotFound
@@ -73,10 +72,8 @@ def test_metrics(tmp_path: Path) -> None:
 def test_client_that_leaves(small: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A request whose client leaves before its end is no error of the server."""
     with serving({"small": small}) as client:
-        url = client.base_url
-        with socket.create_connection((url.host, url.port)) as leaving:
-            head = f"POST {SEARCH} HTTP/1.1\r\nHost: {url.host}\r\nContent-Length: 100\r\n\r\n"
-            leaving.sendall(head.encode() + b'{"query":')
+        with begin(client, SEARCH, 100) as leaving:
+            leaving.sendall(b'{"query":')
         until(lambda: ("vocabtool_requests_total", "none", "499") in metrics(client))
         counted = [key for key in metrics(client) if key[0] == "vocabtool_requests_total"]
     assert "500" not in {key[2] for key in counted}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,7 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from tests.builders.served import serving, until
+from tests.builders.served import begin, serving, until
 from vocabtool import Index, VocabtoolError
 from vocabtool.cli.main import cli
 from vocabtool.serve import application, reads
@@ -66,10 +65,8 @@ def test_time_of_a_request(small: Path, held: threading.Event) -> None:
 def test_bodies_of_all_requests(small: Path) -> None:
     """Bodies in memory at the same time have a limit together; a single one may be larger."""
     with limited(small, bodies=40) as client:
-        url = client.base_url
-        head = f"POST {SEARCH} HTTP/1.1\r\nHost: {url.host}\r\nContent-Length: 100\r\n\r\n"
-        with socket.create_connection((url.host, url.port or 0)) as waiting:
-            waiting.sendall(head.encode() + b"{" * 30)
+        with begin(client, SEARCH, 100) as waiting:
+            waiting.sendall(b"{" * 30)
             until(lambda: client.post(SEARCH, json=ASKED).status_code == 429)
             answer = client.post(SEARCH, json=ASKED)
             assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")

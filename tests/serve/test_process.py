@@ -14,7 +14,7 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from tests.builders.served import Served, serve_process, until
+from tests.builders.served import Served, begin, serve_process, until
 from tests.builders.small_indexes import made, vector
 from tests.cli.running import run
 
@@ -40,22 +40,11 @@ def ids_of(served: Served, query: str) -> list[str]:
     return [each["id"] for each in found.get("hits", ())]
 
 
-def begun_request(served: Served, body: bytes) -> socket.socket:
-    """Send all of a search but its body; return when the server waits for it."""
-    url = served.client.base_url
-    connection = socket.create_connection((url.host, url.port or 0), timeout=60)
-    head = f"POST {SEARCH} HTTP/1.1\r\nHost: {url.host}\r\nContent-Type: application/json\r\n"
-    head += f"Content-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
-    connection.sendall(head.encode())
-    assert connection.recv(4096).startswith(b"HTTP/1.1 100 ")
-    return connection
-
-
 @pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
 def test_signals_finish_what_runs(served: Served, kind: signal.Signals) -> None:
     """A request that has begun is answered after the signal; then the process ends."""
     body = json.dumps({"query": "amber", "k": 2}).encode()
-    with begun_request(served, body) as connection:
+    with begin(served.client, SEARCH, len(body)) as connection:
         stopping = Thread(target=served.stop, args=(kind,))
         stopping.start()
         until(lambda: refuses(served))

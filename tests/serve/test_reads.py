@@ -17,7 +17,6 @@ from tokenizers.models import WordPiece
 
 from tests.builders.served import serving, until
 from tests.builders.small_indexes import DIM, WORDS, add, delete, documents, vector
-from tests.cli.running import run
 from vocabtool import Document, Index, OovCounter, Vocabulary, Words
 from vocabtool.reports.oov import save_report
 from vocabtool.search.settings import Calibration
