@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, get_args, get_type_hints
@@ -62,6 +63,13 @@ def made(path: Path, numbers: Sequence[int] = range(10), **options: Any) -> Inde
     with index.writer() as writer:
         writer.add(documents(numbers), vectors(numbers))
     return index
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, object]]) -> Path:
+    """Write JSON lines."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
 
 
 def snapshot_of(index: Index) -> Snapshot:

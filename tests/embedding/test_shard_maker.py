@@ -23,7 +23,6 @@ from vocabtool.embedding import shards
 from vocabtool.embedding.embed import Slab, cut_slabs, unknown_words
 from vocabtool.embedding.shards import Rows, as_utf8, write_shard
 from vocabtool.encoders.open_encoder import PythonEncoder
-from vocabtool.errors import FolderNotEmpty
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
 
 DOCUMENTS: Final = 2500
@@ -175,23 +174,3 @@ def test_threads_end_where_writing_fails(
     assert caught.tb is not None
     assert threading.active_count() == before
     assert list((tmp_path / "out").glob("*.part")) == []
-
-
-def test_what_is_told_of_another_model(corpus: Path, tmp_path: Path) -> None:
-    """Not what follows from it, but a batch size that somebody gave, and other words."""
-    vocabulary = vocabtool.Vocabulary("words", "list", ByteStrings.of([b"document"]))
-    words = {rule: vocabtool.Words.of(vocabulary, rule=rule) for rule in ("lower", "keras")}
-    one = PythonEncoder(encode, dim=4, fingerprint="a", words=words["lower"])
-    vocabtool.embed(corpus, one, tmp_path / "out")
-    changes: list[tuple[dict[str, Any], str]] = [
-        ({"fingerprint": "b", "max_batch": 7}, "the model"),
-        ({"fingerprint": "a", "words": words["lower"], "max_batch": 7}, "--batch-size"),
-        ({"fingerprint": "a", "words": words["keras"]}, "the words of the model"),
-    ]
-    for options, wanted in changes:
-        with pytest.raises(FolderNotEmpty) as caught:
-            vocabtool.embed(corpus, PythonEncoder(encode, dim=4, **options), tmp_path / "out")
-        (change,) = caught.value.changes
-        assert change.startswith(wanted)
-    with pytest.raises(FolderNotEmpty, match="--batch-size: was 256, is 9"):
-        vocabtool.embed(corpus, one, tmp_path / "out", batch_size=9)

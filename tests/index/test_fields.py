@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from tests import counted_letters
-from tests.builders.small_indexes import contents, ids
+from tests.builders.small_indexes import contents, ids, write_rows
 from tests.cli.running import run
 from tests.documents.reading import batches, ids_of
 from vocabtool import Index, VocabtoolError, embed, stream
@@ -35,8 +35,7 @@ FIELDS = ("title^3", "body")
 
 
 def write(path: Path, rows: Sequence[dict[str, Any]] = ROWS) -> str:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    return str(path)
+    return str(write_rows(path, rows))
 
 
 def made(path: Path, rows: Sequence[dict[str, Any]] = ROWS, **read: Any) -> Index:
@@ -111,18 +110,6 @@ def test_the_text_may_come_first(tmp_path: Path) -> None:
     again = Index.create(tmp_path / "again", counted_letters.encode)
     again.load(str(tmp_path / "out.jsonl"), field=fields, id_field="id")
     assert [each.text for each in again.documents()] == ["fox", "fox"]
-
-
-def test_one_name_may_look_weighted(tmp_path: Path) -> None:
-    """Only several fields have weights; of one it is the name, as recorded by version 0.2.0."""
-    rows = [{"id": "a", "cost^eur": "fox", "cost^2": "red"}]
-    for name, text in (("cost^eur", "fox"), ("cost^2", "red")):
-        index = made(tmp_path / name, rows, field=name)
-        again = Index.open(tmp_path / name, counted_letters.encode)
-        assert [each.text for each in again.documents()] == [text]
-        assert again.manifest.sources[0].options.field == name
-        assert index.manifest.searched_fields == ()
-        assert ReadOptions(field=[name]).field == name
 
 
 def test_the_vector_is_of_the_joined_text(tmp_path: Path) -> None:
@@ -237,6 +224,7 @@ def test_no_weights(field: Any, told: str) -> None:
     with pytest.raises(ValueError) as caught:
         ReadOptions(field=field)
     assert told in str(caught.value)
+    assert ReadOptions(field=["cost^2"]).field == "cost^2"  # of a single field it is the name
 
 
 def test_a_weight_only_in_an_index(tmp_path: Path) -> None:

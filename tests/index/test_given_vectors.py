@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pyarrow import feather, parquet
 
 from tests import counted_letters
-from tests.builders.small_indexes import counts, ids, scored, snapshot_of
+from tests.builders.small_indexes import counts, ids, scored, snapshot_of, write_rows
 from tests.cli.running import run
 from tests.conftest import ROOT
 from vocabtool import (
@@ -55,8 +55,7 @@ def write_documents(path: Path, count: int = COUNT, start: int = 0, end: str = "
     """JSON lines with ids and texts, which have this end."""
     numbers = range(start, start + count)
     rows = ({"id": f"d{at}", "text": f"only{at:05} text{end}"} for at in numbers)
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    return path
+    return write_rows(path, rows)
 
 
 def lists(vectors: NDArray[Any], kind: pa.DataType) -> pa.Array:
@@ -188,8 +187,7 @@ BAD_FIELDS: Final = [
 def test_a_bad_vector_in_a_line(tmp_path: Path, row: dict[str, Any], told: str) -> None:
     """It is an invalid row: an error with its place, or skipped and counted."""
     good = {"text": "good", "v": [1.5, 2]}
-    file = tmp_path / "x.jsonl"
-    file.write_text("".join(f"{json.dumps(each)}\n" for each in (good, row, good)))
+    file = write_rows(tmp_path / "x.jsonl", (good, row, good))
     index = Index.create(tmp_path / "i", dim=2, **EXACT)
     with pytest.raises(InvalidFile, match=rf"x\.jsonl:2: .*{told}"):
         index.load(file, vector_field="v")

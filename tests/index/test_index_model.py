@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from tests.builders import embedding_server as server_of
 from tests.builders.embedding_server import Server, lengths
-from tests.builders.small_indexes import DIM, add, documents, scored, set_manifest, vectors
+from tests.builders.small_indexes import (
+    DIM,
+    add,
+    documents,
+    scored,
+    set_manifest,
+    vectors,
+    write_rows,
+)
 from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import run
 from tests.conftest import ROOT
@@ -55,9 +63,7 @@ def nothing_turned() -> None:
 
 def rows(path: Path, texts: dict[str, str]) -> Path:
     """A file of these documents."""
-    lines = [json.dumps({"id": id_, "text": text}) for id_, text in texts.items()]
-    path.write_text("\n".join(lines) + "\n")
-    return path
+    return write_rows(path, ({"id": id_, "text": text} for id_, text in texts.items()))
 
 
 def made(tmp_path: Path, texts: dict[str, str], **options: Any) -> Index:

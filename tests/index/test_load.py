@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests import counted_letters
-from tests.builders.small_indexes import add, contents, counts, delete, ids, texts
+from tests.builders.small_indexes import add, contents, counts, delete, ids, texts, write_rows
 from vocabtool import (
     Document,
     FolderNotEmpty,
@@ -55,13 +54,6 @@ def nothing_noted() -> None:
     """Each test starts with a sound encoder."""
     asked_of.clear()
     fails_at.clear()
-
-
-def of_file(documents: Sequence[tuple[str, str]], path: Path) -> Path:
-    """JSON lines of ids and texts."""
-    lines = (json.dumps({"id": id_, "text": text}) for id_, text in documents)
-    path.write_text("".join(f"{line}\n" for line in lines))
-    return path
 
 
 def before_the_block_of(number: int, path: Path) -> int:
@@ -169,15 +161,14 @@ def test_other_changes_between_two_parts_of_a_load(tmp_path: Path, compact: bool
 
 def test_a_field_keeps_its_kind(tmp_path: Path) -> None:
     """A later word among numbers is refused with its place, or left out and counted."""
-    first, later = tmp_path / "first.jsonl", tmp_path / "later.jsonl"
-    rows = [{"id": "a", "text": "one", "size": 1, "open": True, "tag": "x"}]
-    first.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    row = {"id": "a", "text": "one", "size": 1, "open": True, "tag": "x"}
+    first = write_rows(tmp_path / "first.jsonl", [row])
     rows = [
         {"id": "b", "text": "two", "size": 70.5, "open": False, "tag": 3},
         {"id": "c", "text": "three", "size": "big", "open": "ajar", "tag": [1]},
         {"id": "d", "text": "four", "size": None, "open": 1, "tag": None},
     ]
-    later.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    later = write_rows(tmp_path / "later.jsonl", rows)
     index = Index.create(tmp_path / "index", noting)
     keep = ("size", "open", "tag")
     index.load(first, id_field="id", keep=keep)
@@ -212,7 +203,7 @@ def test_streams_are_loaded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert index.load(stream(), on_existing="skip").added == 0
     assert index.load([Document("t", "last")], on_existing="skip").added == 1
     assert {*texts(index)} == {"t", *(f"s{number}" for number in range(3000))}
-    with of_file([("a", "one")], tmp_path / "x.jsonl").open() as opened:
+    with write(tmp_path / "x.jsonl", {"a": "one"}).open() as opened:
         monkeypatch.setattr("sys.stdin", opened)
         assert index.load("-", format="jsonl", id_field="id").read == 1
     assert (texts(index)["a"], index.manifest.load) == ("one", None)
@@ -229,7 +220,7 @@ def test_wrong_sources_leave_the_index_as_it_is(tmp_path: Path) -> None:
         index.load(iter(["text"]), commit_rows=0)
     own = Index.create(tmp_path / "own", dim=4)
     with pytest.raises(VocabtoolError, match="contains your own vectors"):
-        own.load(of_file([("a", "one")], tmp_path / "x.jsonl"))
+        own.load(write(tmp_path / "x.jsonl", {"a": "one"}))
     assert (len(index), len(own)) == (0, 0)
     with index.writer():
         pass  # nothing is locked
@@ -305,10 +296,7 @@ def test_shards_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 def write(path: Path, rows: Mapping[str, str], **fields: object) -> Path:
     """JSON lines of ids and texts."""
-    lines = (json.dumps({"id": id_, "text": text, **fields}) for id_, text in rows.items())
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(f"{line}\n" for line in lines))
-    return path
+    return write_rows(path, ({"id": id_, "text": text, **fields} for id_, text in rows.items()))
 
 
 def rows(count: int, prefix: str = "d", end: str = "") -> dict[str, str]:
@@ -518,25 +506,6 @@ def test_a_sync_wants_whole_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         index.update(sync=True)
     assert texts(index) == rows(10) | rows(10, "e")
     assert counts(index.update(sync=True, force=True)) == (0, 0, 19, 1)
-
-
-def test_shards_are_compared_with_their_vectors(tmp_path: Path) -> None:
-    """A vector may change where the text does not, in an index of own vectors."""
-    file = write(tmp_path / "x.jsonl", rows(10))
-    shards = tmp_path / "shards"
-    embed(file, open_encoder(counted_letters.encode, fingerprint="1"), shards, id_field="id")
-    index = Index.create(tmp_path / "index", dim=counted_letters.DIM)
-    index.load(shards)
-    write(file, rows(10) | {"d3": "another text"})
-
-    def doubled(texts: Sequence[str]) -> NDArray[np.float32]:
-        vectors = counted_letters.encode(texts)
-        vectors[[text == "d number 5" for text in texts]] *= [1, 2, 3, 4]
-        return vectors
-
-    embed(file, open_encoder(doubled, fingerprint="2"), shards, id_field="id", force=True)
-    assert counts(index.update(sync=True)) == (0, 2, 8, 0)
-    assert index.verify().documents == 10
 
 
 def test_of_an_id_in_two_files_the_last_counts(tmp_path: Path) -> None:

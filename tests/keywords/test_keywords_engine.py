@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -130,20 +129,6 @@ def test_answers_are_those_of_the_textbook(reader: TantivyReader, query: Keyword
         kept = among[wanted.rows]
         masked = reader.search(query, 100, among)
         assert_same(masked, RankedRows(wanted.rows[kept], wanted.scores[kept]))
-
-
-def test_the_textbook_is_computed_by_hand() -> None:
-    """idf ln(1 + (N - df + .5) / (df + .5)); tf (k1 + 1) / (tf + k1 (1 - b + b |d| / mean))."""
-    plain = PlainBM25(CUTTER.terms(["a b", "a a c d"]))
-    rare, common = math.log(1 + 1.5 / 1.5), math.log(1 + 0.5 / 2.5)
-    long, short = 0.25 + 0.75 * 4 / 3, 0.25 + 0.75 * 2 / 3
-    two = common * 2 * 2.2 / (2 + 1.2 * long) + 2 * rare * 2.2 / (1 + 1.2 * long)
-    assert plain.score(1, KeywordQuery((word("a"), word("d", 2.0)))) == pytest.approx(two)
-    both = (common + rare) * 2.2 / (1 + 1.2 * short)
-    assert plain.score(0, KeywordQuery((phrase("a b"),))) == pytest.approx(both)
-    joined, query = PlainBM25(CUTTER.terms(["a-b", "c"])), KeywordQuery((surface("a-b", 3.0),))
-    assert joined.score(0, query) == pytest.approx(3 * math.log(2))
-    assert plain.search(KeywordQuery((word("a"),)), 5).rows.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.02, 0.004, 0.0])

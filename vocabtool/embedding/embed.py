@@ -258,7 +258,7 @@ def embed(
         )
         if ray is not None and (files is None or STDIN in files):
             raise VocabtoolError("Ray reads files by name, so it cannot read a stream")
-        if force or not _resumes(folder, plan, files, batch_size):
+        if force or not _resumes(folder, plan, files):
             folder.begin(plan, encoder.fitted if isinstance(encoder, StaticEncoder) else None)
         redone, shards = folder.remove_unfinished(), folder.shards(plan)
         done = {number: shard.counts.documents for number, shard in shards.items()}
@@ -337,11 +337,11 @@ def fit_encoder(
     return encoder.fit(sample(files, options))
 
 
-def _resumes(folder: Folder, plan: Plan, files: list[str] | None, batch_size: int | None) -> bool:
+def _resumes(folder: Folder, plan: Plan, files: list[str] | None) -> bool:
     before = read_plan(folder.path)
     if before is None or not folder.has_shards():
         return False  # without shards, nothing is lost by starting anew
-    different = before.differences(plan, batch_size_given=batch_size is not None)
+    different = before.differences(plan)
     if plan.source is None and not can_be_read_again(files):
         different = (*different, ANOTHER_STREAM)
     if different:

@@ -175,18 +175,12 @@ class Plan:
         """Return the content of ``_run.json``; equal plans give equal bytes."""
         return encode_record(self, kind=PLAN, version=VERSION)
 
-    def differences(self, now: Plan, *, batch_size_given: bool = True) -> tuple[str, ...]:
-        """Return a line for each difference between this plan and ``now``.
-
-        If the models differ, differences that follow from the model are not listed.
-        """
-        implied = set()
-        if self.encoder != now.encoder:
-            implied = {"words", "dim"} if batch_size_given else {"words", "dim", "batch_size"}
+    def differences(self, now: Plan) -> tuple[str, ...]:
+        """Return a line for each difference between this plan and ``now``."""
         lines = []
         for name, option in OPTIONS.items():
             was, is_now = getattr(self, name), getattr(now, name)
-            if name in implied or was == is_now:
+            if was == is_now:
                 continue
             if name == "text":  # the name in the message is its opposite
                 was, is_now = not was, not is_now
@@ -479,13 +473,10 @@ class Shards:
         for shard, wanted in zip(self.manifest.shards, self.manifest.checksums, strict=True):
             compare(self.path / shard.file, wanted)
 
-    def batches(
-        self, columns: Sequence[str] | None = None, *, shard: int | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows in order, a row group at a time.
 
-        ``columns``: names of the columns to read. ``shard``: number of the one shard to read; the
-        first shard is 0. By default, all columns of all shards are read. The columns are:
+        ``columns``: names of the columns to read; by default, all columns. The columns are:
 
         - ``id``: string
         - ``vector``: fixed-size list of float32 or float16
@@ -497,8 +488,7 @@ class Shards:
         """
         plan = self.plan
         names = list(columns) if columns is not None else None
-        chosen = self.manifest.shards if shard is None else [self.manifest.shards[shard]]
-        for each in chosen:
+        for each in self.manifest.shards:
             file = self.path / each.file
             with reading(str(file)), arrow_errors("damaged"):
                 schema = parquet.read_schema(file)

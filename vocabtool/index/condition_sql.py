@@ -11,7 +11,7 @@ columns are named by number.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NoReturn, assert_never, cast
 
@@ -61,6 +61,13 @@ class Compiler:
     """
 
     mark = "?"
+    instant = f"instant({BYTES})"  # microseconds since year 1; null for a string that is no date
+    patterns: Mapping[str, str] = {  # compare a column with a parameter
+        "like": "{0} LIKE {1}",
+        "ilike": f"CAST(fold({BYTES}) AS TEXT) LIKE {{1}}",  # both are case-folded
+        "startswith": "instr({0}, {1}) = 1",
+        "contains": "instr({0}, {1}) > 0",
+    }
 
     def __init__(self, database: Database, rows: int, fields: Fields, text: str) -> None:
         self._database, self._rows = database, rows
@@ -108,17 +115,15 @@ class Compiler:
                 tests = [self.any_of(name, others)] if others else []
                 tests += [self._moment(name, "=", each) for each in moments]
                 return _join_balanced(tests, "or")
-            case "startswith":
-                return self.starts_with(name, str(others[0]))
             case "has word":
                 return self.has_word(name, str(others[0]))
             case "ilike":
                 pattern = str(others[0]).casefold()
                 if len(pattern.encode()) > MAX_PATTERN:
                     self._refuse(f"the pattern has more than {MAX_PATTERN:,} bytes", asked.position)
-                return self.folded_like(name, pattern)
-            case "like":
-                return self.like(name, str(others[0]))
+                return self.compare("ilike", name, pattern)
+            case "like" | "startswith" as operator:
+                return self.compare(operator, name, others[0])
             case comparison:
                 sign = cast(Comparison, comparison)
                 if moments:
@@ -126,7 +131,7 @@ class Compiler:
                 return self.comparison(name, sign, others[0])
 
     def _moment(self, name: str, comparison: Comparison, moment: Moment) -> str:
-        at, put = self.instant(name), self.put
+        at, put = self.instant.format(name), self.put
         if comparison in ("=", "!="):
             return INSIDE[comparison].format(at, put(moment.start), put(moment.end))
         sign, bound = BESIDE[comparison]
@@ -154,7 +159,7 @@ class Compiler:
             return self.has_element(name, asked.values)
         if is_own or not self.has_lists(name, asked.values[0]):
             self._check(asked, kind)
-            return self.has_substring(name, str(asked.values[0]))
+            return self.compare("contains", name, asked.values[0])
         return self.contains(name, asked.values[0])
 
     def _check(self, asked: Test, kind: Kind) -> None:
@@ -198,22 +203,8 @@ class Compiler:
     def any_of(self, name: str, values: Sequence[Value]) -> str:
         return f"{name} IN ({self.put(*values)})"
 
-    def instant(self, name: str) -> str:
-        """Return SQL that converts a date to microseconds since year 1; null for other strings."""
-        return f"instant({BYTES.format(name)})"
-
-    def like(self, name: str, pattern: str) -> str:
-        return f"{name} LIKE {self.put(pattern)}"
-
-    def folded_like(self, name: str, pattern: str) -> str:
-        """Return SQL that compares the case-folded string with a case-folded pattern."""
-        return f"CAST(fold({BYTES.format(name)}) AS TEXT) LIKE {self.put(pattern)}"
-
-    def starts_with(self, name: str, start: str) -> str:
-        return f"instr({name}, {self.put(start)}) = 1"
-
-    def has_substring(self, name: str, part: str) -> str:
-        return f"instr({name}, {self.put(part)}) > 0"
+    def compare(self, operator: str, name: str, value: object) -> str:
+        return self.patterns[operator].format(name, self.put(value))
 
     def has_word(self, name: str, word: str) -> str:
         return f"has_word({BYTES.format(name)}, {self.put(word)})"
@@ -230,7 +221,7 @@ class Compiler:
     def contains(self, name: str, value: Value) -> str:
         """Return SQL that searches a list for an element, and a plain string for a substring."""
         having = self._lists_having(name, [value])
-        otherwise = self.has_substring(name, value) if isinstance(value, str) else "0"
+        otherwise = self.compare("contains", name, value) if isinstance(value, str) else "0"
         return (
             f"CASE WHEN {name} IS NULL THEN NULL WHEN {name} IN ({having}) THEN 1"
             f" WHEN {name} IN ({LISTS.format(name, self._rows)}) THEN 0 ELSE {otherwise} END"

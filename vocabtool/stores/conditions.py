@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from threading import local
@@ -199,6 +199,13 @@ class PostgresCompiler(Compiler):
     """Translates conditions to SQL for a table with the columns of :func:`columns_of`."""
 
     mark = "%s"
+    instant = "{0}_instant"
+    patterns: Mapping[str, str] = {
+        "like": "({0} LIKE {1} ESCAPE '')",
+        "ilike": "(coalesce({0}_folded, lower({0})) LIKE {1} ESCAPE '')",
+        "startswith": "starts_with({0}, {1})",
+        "contains": "(strpos({0}, {1}) > 0)",
+    }
 
     def __init__(self, table: str, fetch: Fetch, fields: Fields, text: str) -> None:
         self._table, self._fetch = table, fetch
@@ -240,21 +247,6 @@ class PostgresCompiler(Compiler):
         starts = dict.fromkeys(each[:INDEXED] for each in texts)
         return f"({test} AND left({name}, {INDEXED}) IN ({self.put(*starts)}))"
 
-    def instant(self, name: str) -> str:
-        return f"{name}_instant"
-
-    def like(self, name: str, pattern: str) -> str:
-        return f"({name} LIKE {self.put(pattern)} ESCAPE '')"
-
-    def folded_like(self, name: str, pattern: str) -> str:
-        return f"(coalesce({name}_folded, lower({name})) LIKE {self.put(pattern)} ESCAPE '')"
-
-    def starts_with(self, name: str, start: str) -> str:
-        return f"starts_with({name}, {self.put(start)})"
-
-    def has_substring(self, name: str, part: str) -> str:
-        return f"(strpos({name}, {self.put(part)}) > 0)"
-
     def has_word(self, name: str, word: str) -> str:
         plain = plain_form(word)
         before, after = may_touch(plain)
@@ -280,7 +272,7 @@ class PostgresCompiler(Compiler):
 
     def contains(self, name: str, value: Value) -> str:
         is_text, any_ = isinstance(value, str), self._any_item(name, [value])
-        otherwise = self.has_substring(name, str(value)) if is_text else UNKNOWN.format(name)
+        otherwise = self.compare("contains", name, value) if is_text else UNKNOWN.format(name)
         return f"(CASE WHEN {name}_items IS NOT NULL THEN {any_} ELSE {otherwise} END)"
 
     def _any_item(self, name: str, values: Sequence[Value]) -> str:
