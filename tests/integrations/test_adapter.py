@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.builders.postgres_server import PostgresServer
 from vocabtool import Index
-from vocabtool.integrations.adapter import comparison, field_of, name_of, quote_value
+from vocabtool.integrations.adapter import field_of, name_of, quote_field, quote_value
 from vocabtool.search import conditions
-from vocabtool.search.conditions import Moment, parse
+from vocabtool.search.conditions import parse
 
 pytest.importorskip("langchain_core")
 pytest.importorskip("haystack")
@@ -109,29 +109,19 @@ NUMBERS = st.integers(1 - (1 << 63), (1 << 63) - 1) | st.floats(
 VALUES = TEXTS | NUMBERS | st.booleans()
 
 
-@given(TEXTS.filter(bool), VALUES, st.sampled_from(["=", "!=", "<", "<=", ">", ">=", "contains"]))
+@given(TEXTS.filter(bool), VALUES, st.sampled_from(["=", "<", "like", "contains"]))
 def test_a_value_stays_a_value(field: str, value: Any, operator: Any) -> None:
     """Whatever a field is called and its value contains: no part of it is read as a condition."""
-    test = parse(comparison(field, operator, value))
+    value = str(value) if operator == "like" else value
+    test = parse(f"{quote_field(field)} {operator} {quote_value(value)}")
     assert isinstance(test, conditions.Test)
     assert (test.field, test.operator, test.values) == (field, operator, (value,))
     assert type(test.values[0]) is type(value)
 
 
-@given(st.lists(VALUES, min_size=1, max_size=5))
-def test_lists(values: list[Any]) -> None:
-    test = parse(comparison("tags", "in", values))
-    assert isinstance(test, conditions.Test)
-    assert test.values == tuple(values)
-    negated = parse(comparison("tags", "not in", values))
-    assert isinstance(negated, conditions.Junction)
-    assert negated.word == "not"
-
-
-def test_dates() -> None:
+def test_values_of_other_types() -> None:
     assert quote_value(date(2024, 3, 31)) == "2024-03-31"
-    late = datetime(2024, 3, 31, 18, 0, 0, 120_000, UTC)
-    test = parse(comparison("day", "<=", late))
-    assert isinstance(test, conditions.Test)
-    assert test.values == (Moment.of("2024-03-31T18:00:00.120000Z"),)
+    assert (
+        quote_value(datetime(2024, 3, 31, 18, 0, 0, 0, UTC)) == "2024-03-31T18:00:00.000000+00:00"
+    )
     assert quote_value(np.float32(0.5)) == "0.5"

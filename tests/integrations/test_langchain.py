@@ -148,7 +148,7 @@ FILTERS: Final[list[tuple[Any, str]]] = [
     ("lang = 'en' and year < 2020", "0"),
     ({"year": {"$gte": 2020, "$lt": 2022}}, "2"),
     ({"year": {"$between": [2019, 2021]}}, "0"),
-    ({"lang": {"$ne": "en"}}, "13"),
+    ({"lang": {"$ne": "en"}}, "134"),
     ({"lang": None}, "4"),
     ({"lang": {"$ne": None}}, "0123"),
     ({"year": {"$in": []}}, ""),
@@ -159,16 +159,17 @@ FILTERS: Final[list[tuple[Any, str]]] = [
     ({"lang": {"$like": "%e%"}}, "012"),
     ({"lang": {"$ilike": "IT%"}}, "3"),
     ({"$or": [{"lang": "de"}, {"$and": [{"lang": "en"}, {"year": {"$gt": 2020}}]}]}, "12"),
-    ({"$not": {"lang": "en", "open": True}}, "13"),
-    ({"$not": [{"lang": "en"}, {"open": True}]}, "13"),
-    ({"year": {"$not": {"$lt": 2020}}}, "124"),
+    ({"$not": {"lang": "en", "open": True}}, "1234"),
+    ({"$not": [{"lang": "en"}, {"open": True}]}, "1234"),
+    ({"year": {"$not": {"$lt": 2020}}}, "1234"),
+    ({"source.page": 3}, "4"),
     ({}, "01234"),
 ]
 
 
 @pytest.mark.parametrize(("asked", "wanted"), FILTERS, ids=[str(each) for each, _ in FILTERS])
 def test_filters(store: VocabtoolVectorStore, asked: Any, wanted: str) -> None:
-    """A missing value satisfies no comparison; but a part of `and` that is false decides."""
+    """A missing value equals ``None`` and no other value."""
     found = store.similarity_search("foo", k=5, filter=asked)
     assert sorted(str(each.id) for each in found) == [*wanted]
     retriever = VocabtoolRetriever(index=store.index, filter=asked, k=5)
@@ -181,7 +182,7 @@ def test_filters(store: VocabtoolVectorStore, asked: Any, wanted: str) -> None:
         ({"year": {"$near": 1}}, "$near"),
         ({"$nor": [{"year": 1}]}, "$nor"),
         ({"$and": {"year": 1}}, "$and"),
-        ({"$or": []}, "'or'"),
+        ({"$or": []}, "$or"),
         ({"year": {"$between": [2019]}}, "two values"),
         ({"year": {"$in": "text"}}, "list"),
         ({"year": float("nan")}, "nan"),
@@ -211,7 +212,7 @@ def test_filters_nested_too_deep(store: VocabtoolVectorStore) -> None:
 def test_where_is_refused_by_name(store: VocabtoolVectorStore) -> None:
     """It is not ignored: it may say what a user is allowed to see."""
     retriever = VocabtoolRetriever(index=store.index, search_kwargs={"where": "year > 2020"})
-    with pytest.raises(TypeError, match=r"^where: .*filter='year >= 2020'"):
+    with pytest.raises(TypeError, match="where"):
         retriever.invoke("foo")
 
 

@@ -1,11 +1,12 @@
-"""What the stores of all frameworks share: metadata as fields, filters as conditions, changes.
+"""What the stores of all frameworks share: changes, metadata as fields, filters as conditions.
 
 All values of a field must have one type. Metadata that do not fit are also stored as JSON in the
 field ``_metadata``. Every framework can read the metadata that another framework has written.
 
-Conditions are strings (see ``search/conditions.py``), in which field names and strings are quoted.
-A comparison with a missing field is unknown, as in SQL: neither the comparison nor its negation is
-true.
+A module of a framework has one function that reads a filter of the framework, one level at a time.
+Here, :func:`condition` translates filters of all frameworks to conditions (see
+``search/conditions.py``). In a filter, a missing field equals ``None`` and no other value. A
+missing field satisfies ``!=`` and ``not in``, but no other operator.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ import re
 import reprlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import replace
-from datetime import date
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import date, datetime
 from functools import wraps
-from itertools import repeat
+from itertools import groupby, repeat
 from threading import Lock
 from typing import Any, Final, Literal, NoReturn, TypeVar
 
+from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.errors import InvalidCondition, VocabtoolError
 from vocabtool.index.documents import ID, MAX_NAME_BYTES, TEXT
 from vocabtool.index.index import Index
-from vocabtool.index.writer import Writer
 from vocabtool.search.conditions import LEAST, MAX_DEPTH, MOST
 from vocabtool.search.hits import Hit, Hits
 
@@ -43,47 +44,48 @@ RECORDS: Final = frozenset({HAYSTACK, NODE, REF})
 # An index has an id and a text of its own, so metadata of these names have other fields.
 PREFIX: Final = "metadata."
 TAKEN: Final = re.compile(rf"(?:metadata\.)*(?:{'|'.join((ID, TEXT, EXACT, *sorted(RECORDS)))})")
-WANTED: Final = (
-    "wanted strings as keys, and strings, numbers, booleans, None, lists and dictionaries; write "
-    "dates as texts, with isoformat()"
-)
+WANTED: Final = "strings as keys, and strings, numbers, booleans, None, lists and dictionaries"
 # By the name of the index: threads of this process wait for each other.
 WRITING: Final[defaultdict[str, Lock]] = defaultdict(Lock)
 
 Result = TypeVar("Result")
-Store = TypeVar("Store")
 
 
 # Changes.
 
 
-@contextmanager
-def writer_of(index: Index) -> Iterator[Writer]:
-    """Open the writer of an index when no other thread of this process changes the index."""
-    with WRITING[index.name], index.writer() as writer:
-        yield writer
-
-
 def add(
     index: Index,
     documents: Sequence[Document],
-    vectors: Sequence[Any] | None,
+    vectors: Sequence[Any],
     records: Iterable[Mapping[str, Any]] | None = None,
-) -> None:
-    """Add documents in one commit, each in place of the document with the same id.
+    on_existing: OnExisting = "update",
+) -> int:
+    """Add documents in one commit; return how many were added.
 
     - ``documents``: documents whose fields are metadata.
-    - ``vectors``: the vectors of the documents; if empty, the model of the index makes them.
+    - ``vectors``: the vector of each document. If it is ``None``, the model of the index makes it.
     - ``records``: further fields of each document, which are no metadata.
+    - ``on_existing``: what to do with a document whose id is in the index.
+
+    Raises :class:`VocabtoolError` for metadata that JSON would change, and the errors of
+    :meth:`vocabtool.Writer.add`.
     """
-    with writer_of(index) as writer:
-        fields = fields_of([document.fields for document in documents], writer.manifest.fields)
+    added = 0
+    with WRITING[index.name], index.writer() as writer:
+        fields = fields_of(documents, writer.manifest.fields)
         rows = [
             replace(document, fields={**own, **record})
             for document, own, record in zip(documents, fields, records or repeat({}), strict=False)
         ]
-        # A value of another kind than its field is in the exact metadata.
-        writer.add(rows, vectors or None, on_existing="update", on_error="skip")
+        # The writer encodes texts itself, because it checks that the model is still the same.
+        for _, places in groupby(range(len(rows)), lambda place: vectors[place] is None):
+            first, *others = places
+            batch = slice(first, first + 1 + len(others))
+            given = None if vectors[first] is None else vectors[batch]
+            # A value of another kind than its field is in the exact metadata.
+            added += writer.add(rows[batch], given, on_existing=on_existing, on_error="skip")
+    return added
 
 
 def delete(index: Index, ids: Iterable[str] | None = None, where: str | None = None) -> int:
@@ -112,14 +114,6 @@ def in_thread(method: Callable[..., Result]) -> Callable[..., Coroutine[Any, Any
     return run
 
 
-def with_async_methods(kind: type[Store]) -> type[Store]:
-    """Give a class an asynchronous form of each public method ``NAME``, called ``NAME_async``."""
-    for name, method in [*vars(kind).items()]:
-        if callable(method) and not name.startswith("_"):
-            setattr(kind, f"{name}_async", in_thread(method))
-    return kind
-
-
 # Metadata.
 
 
@@ -133,29 +127,34 @@ def name_of(field: str) -> str:
     return field.removeprefix(PREFIX) if TAKEN.fullmatch(field) else field
 
 
-def as_json(metadata: Mapping[str, Any], id_: str) -> str:
-    """Return metadata as JSON. Raises :class:`VocabtoolError` if JSON cannot represent them."""
+def as_json(document: Document) -> str:
+    """Return the fields of a document as JSON.
+
+    Raises :class:`VocabtoolError` if JSON would change them.
+    """
     try:
-        text = json.dumps(metadata, ensure_ascii=False)
+        text = json.dumps(document.fields, ensure_ascii=False)
         text.encode()
+        if json.loads(text) != document.fields:
+            raise ValueError(f"got {reprlib.repr(document.fields)}")
     except (TypeError, ValueError, RecursionError) as error:
-        what = f"document {id_!r}: its metadata cannot be written as JSON"
-        raise VocabtoolError(f"{what}: {error}; {WANTED}") from error
+        raise VocabtoolError(
+            f"document {document.id!r}: its metadata cannot be stored exactly as JSON: wanted "
+            f"{WANTED}; write dates as texts, with isoformat(): {error}"
+        ) from error
     return text
 
 
-def fields_of(
-    metadatas: Sequence[Mapping[str, Any]], known: Mapping[str, Kind], *, nested: bool = False
-) -> list[dict[str, Any]]:
+def fields_of(documents: Sequence[Document], known: Mapping[str, Kind]) -> list[dict[str, Any]]:
     """Convert the metadata of each document to fields.
 
     Strings, numbers, booleans and lists of such values become fields if their keys are allowed.
+    The keys of nested dictionaries become fields such as ``author.name``.
 
-    - ``known``: the fields of the index, with their kinds.
-    - ``nested``: whether keys of nested dictionaries become fields such as ``author.name``. If so,
-      all values except NaN and infinity become fields.
+    ``known``: the fields of the index, with their kinds.
     """
-    columns = [dict(_columns(metadata, nested)) for metadata in metadatas]
+    texts = [*map(as_json, documents)]
+    columns = [dict(_columns(document.fields)) for document in documents]
     kinds: dict[str, set[Kind | None]] = {
         name: {"number" if kind == "integer" else kind}
         for name, kind in known.items()
@@ -165,22 +164,13 @@ def fields_of(
         for name, value in column.items():
             kinds.setdefault(name, set()).add(_kind(value))
     whole = {name for name, seen in kinds.items() if len(seen) == 1 and None not in seen}
-
-    def fits(value: object) -> bool:
-        if nested:
-            return not isinstance(value, float) or math.isfinite(value)
-        return all(map(_kind, value if isinstance(value, list) else [value]))
-
-    documents = []
-    for metadata, column in zip(metadatas, columns, strict=True):
-        fields = {name: value for name, value in column.items() if fits(value)}
+    for document, column, text in zip(documents, columns, texts, strict=True):
         if any(
-            _kind(value) is None or field_of(str(name)) not in whole
-            for name, value in metadata.items()
+            _kind(value) is None or field_of(name) not in whole
+            for name, value in document.fields.items()
         ):
-            fields[EXACT] = json.dumps(metadata, ensure_ascii=False)
-        documents.append(fields)
-    return documents
+            column[EXACT] = text
+    return columns
 
 
 def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,14 +201,14 @@ def explanation(hits: Hits, hit: Hit) -> dict[str, Any]:
     return {**facts, "unknown_words": unknown, "notes": [*hits.notes]}
 
 
-def _columns(
-    metadata: Mapping[str, Any], nested: bool, before: str = ""
-) -> Iterator[tuple[str, Any]]:
+def _columns(metadata: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in metadata.items():
         name = f"{before}{key}"
-        if nested and isinstance(value, Mapping):
-            yield from _columns(value, nested, f"{name}.")
-        elif name and len((PREFIX + name).encode()) <= MAX_NAME_BYTES and name.isprintable():
+        if not name or len((PREFIX + name).encode()) > MAX_NAME_BYTES or not name.isprintable():
+            continue
+        if isinstance(value, Mapping):
+            yield from _columns(value, f"{name}.")
+        elif all(map(_kind, value if isinstance(value, list) else [value])):
             yield field_of(name), value
 
 
@@ -240,44 +230,77 @@ def _kind(value: object) -> Kind | None:
 
 NEVER: Final = "id is null"  # every document has an id
 ALWAYS: Final = "id is not null"
-OfOne = Literal["=", "!=", "<", "<=", ">", ">=", "like", "ilike", "contains"]
-Operator = OfOne | Literal["in", "not in", "between", "is null", "is not null"]
+Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in", "not in", "like", "ilike", "contains"]
+NEGATED: Final[dict[Operator, Operator]] = {"!=": "=", "not in": "in"}
 
 
-def comparison(field: str, operator: Operator, value: object = None) -> str:
-    """Return a condition that compares a field with a value.
+@dataclass(frozen=True)
+class Comparison:
+    """A filter that compares a field with a value.
 
-    The operator determines what ``value`` must be:
-
-    - ``in``, ``not in``: a list of values.
-    - ``between``: a list with the least and the greatest value.
-    - ``is null``, ``is not null``: ignored.
-    - all other operators: a string, number, boolean or date.
-
-    With ``=``, ``!=``, ``in`` and ``not in``, the value ``None`` stands for a missing field.
-
-    Raises :class:`InvalidCondition` if a condition cannot have this value.
+    ``value``: for ``in`` and ``not in`` a list, else a string, number, boolean or date. With
+    ``=``, ``!=`` and in lists, ``None`` stands for a missing field.
     """
-    name = quote_field(field)
-    if operator in ("is null", "is not null"):
-        return f"{name} {operator}"
-    if value is None and operator in ("=", "!="):
-        return f"{name} is null" if operator == "=" else f"{name} is not null"
-    if operator not in ("in", "not in", "between"):
-        return f"{name} {operator} {quote_value(value)}"
-    if not isinstance(value, list | tuple | set | frozenset):
-        refuse(f"{operator!r} of the field {field!r} needs a list of values", value)
-    if operator == "between":
-        if len(value) != 2:
-            refuse(f"'between' of the field {field!r} needs two values", value)
-        return f"{name} between {' and '.join(map(quote_value, value))}"
-    if not value:
-        return ALWAYS if operator == "not in" else NEVER
-    listed = [quote_value(item) for item in value if item is not None]
-    parts = [f"{name} {operator} ({', '.join(listed)})"] if listed else []
-    if len(listed) < len(value):
-        parts.append(f"{name} is null" if operator == "in" else f"{name} is not null")
-    return join("or" if operator == "in" else "and", parts)
+
+    field: str
+    operator: Operator
+    value: Any
+
+
+@dataclass(frozen=True)
+class Junction:
+    """Filters that are joined by a word; ``not`` means that not all of them are true."""
+
+    word: Literal["and", "or", "not"]
+    filters: Sequence[Any]
+
+
+def condition(
+    given: Any,
+    read: Callable[[Any], Comparison | Junction],
+    fields: Mapping[str, Kind] | None = None,
+    depth: int = 0,
+) -> str:
+    """Return a filter as a condition, which is true or false for every document.
+
+    - ``given``: a filter of a framework, or a comparison or junction that was made from one.
+    - ``read``: reads a filter of the framework; those in a junction are read later.
+    - ``fields``: the fields of the index; any other field is missing in every document. By default,
+      the search refuses other fields.
+    - ``depth``: how deep the filter is nested.
+
+    Raises :class:`InvalidCondition` for a filter that no condition can express.
+    """
+    if depth > MAX_DEPTH:
+        refuse(f"more than {MAX_DEPTH} nested filters", given)
+    found = given if isinstance(given, Comparison | Junction) else read(given)
+    if isinstance(found, Comparison):
+        return _compare(found, fields)
+    tests = [condition(part, read, fields, depth + 1) for part in found.filters]
+    word, empty = ("or", NEVER) if found.word == "or" else ("and", ALWAYS)
+    joined = f"({f' {word} '.join(tests)})" if len(tests) > 1 else "".join(tests) or empty
+    return f"not {joined}" if found.word == "not" else joined
+
+
+def _compare(given: Comparison, fields: Mapping[str, Kind] | None) -> str:
+    if given.operator in NEGATED:
+        return f"not {_compare(replace(given, operator=NEGATED[given.operator]), fields)}"
+    name, operator, value = quote_field(given.field), given.operator, given.value
+    if operator == "=":
+        operator, value = "in", [value]
+    if operator == "in":
+        if not isinstance(value, list | tuple | set | frozenset):
+            refuse(f"{operator!r} of the field {given.field!r} needs a list of values", value)
+        listed = [quote_value(each) for each in value if each is not None]
+        test = f"{name} in ({', '.join(listed)})" if listed else NEVER
+        holds_of_missing = len(listed) < len(value)
+    else:
+        test, holds_of_missing = f"{name} {operator} {quote_value(value)}", False
+    if given.field in (ID, TEXT):  # no document is without them
+        return test
+    if fields is not None and fields.get(given.field, "null") == "null":
+        return ALWAYS if holds_of_missing else NEVER
+    return f"({name} is null or {test})" if holds_of_missing else f"({name} is not null and {test})"
 
 
 def quote_value(value: object) -> str:
@@ -294,7 +317,9 @@ def quote_value(value: object) -> str:
             text = str(int(value))
         case float() if math.isfinite(value):
             text = repr(float(value))
-        case date():  # or a datetime
+        case datetime():
+            text = value.isoformat(timespec="microseconds")  # otherwise, it is a whole second
+        case date():
             text = value.isoformat()
         case _:
             wanted = "a string, a boolean, a date, a finite number or an integer of 64 bits"
@@ -309,29 +334,10 @@ def quote_field(name: object) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def join(word: Literal["and", "or"], parts: Sequence[str]) -> str:
-    """Join conditions. Raises :class:`InvalidCondition` if there are no conditions."""
-    if not parts:
-        refuse(f"{word!r} needs at least one condition", list(parts))
-    return parts[0] if len(parts) == 1 else f"({f' {word} '.join(parts)})"
-
-
 def check_operator(operator: object, allowed: Collection[str], given: object) -> None:
     """Raise :class:`InvalidCondition` if the operator of the filter ``given`` is not allowed."""
     if operator not in allowed:
         refuse(f"the operator must be one of {', '.join(allowed)}, got {operator!r}", given)
-
-
-def check_depth(depth: int, given: object) -> None:
-    """Raise :class:`InvalidCondition` if the filter ``given`` is nested too deeply."""
-    if depth > MAX_DEPTH:
-        refuse(f"more than {MAX_DEPTH} nested filters", given)
-
-
-def refuse_where(given: Iterable[str], instead: str) -> None:
-    """Raise ``TypeError`` if ``where`` is among the arguments. ``instead``: what to pass."""
-    if "where" in given:
-        raise TypeError(f"where: pass the condition as {instead}")
 
 
 def refuse(what: str, given: object) -> NoReturn:

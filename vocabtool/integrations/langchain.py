@@ -5,45 +5,37 @@ Metadata become fields, which filters can test. Metadata are returned exactly as
 
 from __future__ import annotations
 
-import json
-import reprlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from math import tanh
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import Any, Final, Literal, Self, cast
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from vocabtool.documents.batch import Document as Stored
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, open_encoder
-from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.errors import NotFound
 from vocabtool.index.index import Index
 from vocabtool.integrations import adapter
-from vocabtool.integrations.adapter import check_depth, comparison, join, refuse
+from vocabtool.integrations.adapter import Comparison, Junction, refuse
 from vocabtool.search.hits import Hit
-
-if TYPE_CHECKING:
-    from langchain_core.callbacks.manager import (
-        AsyncCallbackManagerForRetrieverRun,
-        CallbackManagerForRetrieverRun,
-    )
 
 K: Final = 4  # documents, as in other vector stores of LangChain
 OPERATORS: Final[dict[str, adapter.Operator]] = {
     **{"$eq": "=", "$ne": "!=", "$lt": "<", "$lte": "<=", "$gt": ">", "$gte": ">="},
-    **{"$in": "in", "$nin": "not in", "$between": "between"},
+    **{"$in": "in", "$nin": "not in"},
     **{"$like": "like", "$ilike": "ilike", "$contains": "contains"},
 }
-JUNCTIONS: Final = ("$and", "$or", "$not")
-OF_FIELDS: Final = (*OPERATORS, "$exists", "$not")
+JUNCTIONS: Final[dict[str, Literal["and", "or", "not"]]] = {
+    **{"$and": "and", "$or": "or", "$not": "not"},
+}
+OF_FIELDS: Final = (*OPERATORS, "$between", "$exists", "$not")
 
 Filter = str | Mapping[str, Any] | None
 
@@ -131,8 +123,7 @@ class VocabtoolVectorStore(VectorStore):
         if path is None or own is None:
             missing = "path" if path is None else "embedding"
             raise ValueError(f"{missing} is missing: pass path=FOLDER and embedding=MODEL")
-        # Before the index is created: if metadata are wrong or an embedding fails, none stays.
-        documents = _documents(texts, metadatas, ids)
+        # Before the index is created: if an embedding fails, none stays.
         vectors = None if isinstance(own, VocabtoolEmbeddings) else own.embed_documents(texts)
         try:
             store = cls(path, own)
@@ -143,7 +134,7 @@ class VocabtoolVectorStore(VectorStore):
             else:
                 dim = len(vectors[0] if vectors else own.embed_query("dimension"))
                 store = cls(Index.create(path, dim=dim, **options), own)
-        adapter.add(store.index, documents, vectors)
+        store._add(texts, metadatas, ids, vectors)
         return store
 
     def add_texts(
@@ -169,9 +160,25 @@ class VocabtoolVectorStore(VectorStore):
         if unknown := others.keys() - {"batch_size"}:
             raise TypeError(f"add_texts has no argument {min(unknown)!r}")
         texts = [*texts]
-        documents = _documents(texts, metadatas, ids)
         vectors = None if self._embedding is None else self._embedding.embed_documents(texts)
-        adapter.add(self.index, documents, vectors)
+        return self._add(texts, metadatas, ids, vectors)
+
+    def _add(
+        self,
+        texts: list[str],
+        metadatas: list[dict[str, Any]] | None,
+        ids: Sequence[str | None] | None,
+        vectors: Sequence[Any] | None,
+    ) -> list[str]:
+        columns = (metadatas or [{}] * len(texts), ids if ids is not None else [None] * len(texts))
+        for name, values in zip(("metadatas", "ids"), columns, strict=True):
+            if len(values) != len(texts):
+                raise ValueError(f"{len(values):,} {name} for {len(texts):,} texts")
+        documents = [
+            Stored(id_ or str(uuid.uuid4()), text, metadata)
+            for text, metadata, id_ in zip(texts, *columns, strict=True)
+        ]
+        adapter.add(self.index, documents, vectors or [None] * len(texts))
         return [document.id for document in documents]
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
@@ -210,7 +217,6 @@ class VocabtoolVectorStore(VectorStore):
 
         Its metadata have the key ``_vocabtool`` if ``explained`` or ``explain`` is true.
         """
-        adapter.refuse_where(arguments, "filter, for example filter='year >= 2020'")
         where = condition(filter)
         self.index.refresh()
         if not len(self.index):
@@ -245,9 +251,20 @@ class VocabtoolVectorStore(VectorStore):
     def _similarity_search_with_relevance_scores(
         self, query: str, k: int = K, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """Return documents, each with its relevance from 0 to 1, see :func:`relevance`."""
-        metric, pairs = self.index.configuration.metric, self._search(query, k, **kwargs)
-        return [(document, relevance(hit, metric)) for document, hit in pairs]
+        """Return documents, each with its relevance from 0 to 1, comparable between queries.
+
+        The relevance is the cosine of the vectors, or 1 if the document contains a whole identifier
+        of the query. Without a cosine, it is the score of the hit.
+
+        Raises ``ValueError`` if the index compares vectors by another metric.
+        """
+        if (metric := self.index.configuration.metric) != "cosine":
+            raise ValueError(f"{self.index.name}: relevance needs the metric cosine, got {metric}")
+        found = []
+        for document, hit in self._search(query, k, **kwargs):
+            cosine = hit.score if hit.similarity is None else hit.similarity
+            found.append((document, 1.0 if hit.tier else min(max(cosine, 0.0), 1.0)))
+        return found
 
     _asimilarity_search_with_relevance_scores = adapter.in_thread(
         _similarity_search_with_relevance_scores
@@ -284,43 +301,18 @@ class VocabtoolRetriever(BaseRetriever):
         self._store = VocabtoolVectorStore(self.index, self.embedding)
 
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
+        self, query: str, *, run_manager: Any, **kwargs: Any
     ) -> list[Document]:
         own = {"k": self.k, "filter": self.filter, "explain": self.explain}
         arguments: dict[str, Any] = {**own, **self.search_kwargs, **kwargs}
         pairs = self._store._search(query, explained=True, **arguments)
         return [document for document, _ in pairs]
 
-    async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
-    ) -> list[Document]:
-        manager = run_manager.get_sync()
-        return await run_in_executor(
-            None, self._get_relevant_documents, query, run_manager=manager, **kwargs
-        )
+    _aget_relevant_documents = adapter.in_thread(_get_relevant_documents)
 
 
-def _documents(
-    texts: list[str], metadatas: list[dict[str, Any]] | None, ids: list[str] | None
-) -> list[Stored]:
-    """Return texts as documents, see :meth:`VocabtoolVectorStore.add_texts`."""
-    metadatas = metadatas or [{}] * len(texts)
-    wanted: Sequence[str | None] = [None] * len(texts) if ids is None else ids
-    for name, values in (("metadatas", metadatas), ("ids", wanted)):
-        if len(values) != len(texts):
-            raise ValueError(f"{len(values):,} {name} for {len(texts):,} texts")
-    documents = []
-    for text, metadata, given in zip(texts, metadatas, wanted, strict=True):
-        id_ = given or str(uuid.uuid4())
-        if json.loads(adapter.as_json(metadata, id_)) != metadata:
-            what = f"document {id_!r}: its metadata cannot be stored exactly as JSON"
-            raise VocabtoolError(f"{what}: {adapter.WANTED}, got {reprlib.repr(metadata)}")
-        documents.append(Stored(id_, text, metadata))
-    return documents
-
-
-def condition(given: Filter, depth: int = 0) -> str | None:
-    """Return a filter of LangChain as a condition, or ``None`` if the filter is empty.
+def condition(given: Filter) -> str | None:
+    """Return a filter of LangChain as a condition, or ``None`` if there is no filter.
 
     A string is returned as it is. In a dictionary, a key is one of:
 
@@ -328,69 +320,46 @@ def condition(given: Filter, depth: int = 0) -> str | None:
     - ``$and`` or ``$or``, with a list of filters
     - ``$not``, with a filter or a list of filters
 
-    Neither a comparison with a missing field nor its negation is true. The exceptions are
-    ``$exists`` and comparisons with ``None`` or with an empty list.
-
-    ``depth``: how deep the filter is nested. Raises :class:`InvalidCondition` for wrong filters.
+    Raises :class:`InvalidCondition` for wrong filters.
     """
     if given is None or isinstance(given, str):
         return given or None
+    return adapter.condition(given, _read)
+
+
+def _read(given: Any) -> Comparison | Junction:
     if not isinstance(given, Mapping):
         refuse("a filter must be a condition or a dictionary", given)
-    check_depth(depth, given)
-    tests = [_test(name, value, depth) for name, value in given.items()]
-    return join("and", tests) if tests else None
-
-
-def _test(name: str, value: object, depth: int) -> str:
-    """Return the condition for one key of a filter."""
+    if len(given) != 1:
+        return Junction("and", [{name: value} for name, value in given.items()])
+    ((name, value),) = given.items()
     if name in JUNCTIONS:
         filters = [value] if isinstance(value, Mapping) and name == "$not" else value
-        if not isinstance(filters, list | tuple):
+        if not isinstance(filters, list | tuple) or not filters:
             refuse(f"{name!r} needs a list of filters", value)
-        inner = [test for one in filters if (test := condition(one, depth + 1)) is not None]
-        whole = join("or" if name == "$or" else "and", inner)
-        return f"not {whole}" if name == "$not" else whole
+        return Junction(JUNCTIONS[name], filters)
     if not isinstance(name, str) or name.startswith("$"):
         adapter.check_operator(name, JUNCTIONS, value)
     field = adapter.field_of(name)
     if not isinstance(value, Mapping):
-        return comparison(field, "=", value)
+        return Comparison(field, "=", value)
     if not value:
         refuse(f"field {name!r} needs a value or an operator", value)
-    tests = []
-    for operator, operand in value.items():
-        if operator == "$exists":
-            tests.append(comparison(field, "is not null" if operand else "is null"))
-        elif operator == "$not":
-            check_depth(depth, name)
-            tests.append(f"not {_test(name, operand, depth + 1)}")
-        else:
-            adapter.check_operator(operator, OF_FIELDS, {name: value})
-            tests.append(comparison(field, OPERATORS[operator], operand))
-    return join("and", tests)
-
-
-def relevance(hit: Hit, metric: str) -> float:
-    """Return the relevance of a hit, from 0 to 1, comparable between queries.
-
-    The relevance is 1 if the document contains a whole identifier of the query. Otherwise, it
-    depends on the similarity s of the hit:
-
-    - a cosine: max(0, s)
-    - a negative squared distance: 1 / (1 - s)
-    - an inner product: 1 / (1 + exp(-s))
-
-    If the hit has no similarity, its score is returned, which is not comparable between queries.
-    """
-    if hit.tier:
-        return 1.0
-    s = hit.similarity
-    if s is None or metric == "cosine":
-        return min(max(hit.score if s is None else s, 0.0), 1.0)
-    if metric == "inner-product":
-        return 0.5 + 0.5 * tanh(s / 2)  # the same without overflow
-    return 1 / (1 + max(-s, 0.0))
+    if len(value) > 1:
+        return Junction("and", [{name: {key: operand}} for key, operand in value.items()])
+    ((operator, operand),) = value.items()
+    adapter.check_operator(operator, OF_FIELDS, given)
+    match operator:
+        case "$not":
+            return Junction("not", [{name: operand}])
+        case "$exists":
+            return Comparison(field, "!=" if operand else "=", None)
+        case "$between":
+            if not isinstance(operand, list | tuple) or len(operand) != 2:
+                refuse(f"'$between' of the field {name!r} needs two values", operand)
+            bounds = zip((">=", "<="), operand, strict=True)
+            return Junction("and", [Comparison(field, sign, bound) for sign, bound in bounds])
+    return Comparison(field, OPERATORS[operator], operand)
 
 
 def _embeddings(given: Embeddings | Model | None) -> Embeddings | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from llama_index.core import schema
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -19,7 +20,6 @@ from llama_index.core.schema import BaseNode, TextNode
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
     FilterCondition,
-    MetadataFilter,
     MetadataFilters,
     VectorStoreQuery,
     VectorStoreQueryResult,
@@ -33,16 +33,7 @@ from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.index.documents import ID
 from vocabtool.index.index import Index
 from vocabtool.integrations import adapter
-from vocabtool.integrations.adapter import (
-    ALWAYS,
-    EXPLAINED,
-    NEVER,
-    NODE,
-    REF,
-    comparison,
-    join,
-    refuse,
-)
+from vocabtool.integrations.adapter import EXPLAINED, NODE, REF, Comparison, Junction, refuse
 
 KINDS: Final = (schema.Node, schema.IndexNode, schema.ImageNode, schema.Document)
 KINDS_BY_NAME: Final[dict[str, type[BaseNode]]] = {
@@ -58,7 +49,6 @@ COMPARISONS: Final[dict[Op, adapter.Operator]] = {
     **{Op.EQ: "=", Op.GT: ">", Op.GTE: ">=", Op.LT: "<", Op.LTE: "<=", Op.IN: "in"},
     **{Op.NE: "!=", Op.NIN: "not in", Op.CONTAINS: "contains", Op.TEXT_MATCH: "contains"},
 }
-OF_MISSING: Final = (Op.NE, Op.NIN, Op.IS_EMPTY)  # true of a node without the metadata
 
 
 class VocabtoolEmbedding(BaseEmbedding):
@@ -136,31 +126,26 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Add nodes in one commit; return their ids. A node replaces the node with the same id.
 
-        If no node has an embedding, the model of the index makes the vectors.
+        The model of the index makes the vectors of nodes without an embedding.
 
         All metadata are stored, but filters find only strings, numbers, booleans and lists of such
         values. Filters do not find a value if earlier values of its key have another type.
 
-        Raises ``ValueError`` if only some nodes have embeddings, and the errors of
-        :meth:`vocabtool.Writer.add`.
+        Raises the errors of :meth:`vocabtool.Writer.add`.
         """
         if kwargs:
             raise TypeError(f"add has no argument {min(kwargs)!r}")
-        vectors = [node.embedding for node in nodes if node.embedding is not None]
-        if vectors and len(vectors) < len(nodes):
-            without = next(node.node_id for node in nodes if node.embedding is None)
-            raise ValueError(f"node {without!r} has no embedding, but other nodes have one")
         documents, records = [], []
         for node in nodes:
             document, record = _document_of(node)
             documents.append(document)
             records.append(record)
-        adapter.add(self._index, documents, vectors, records)
+        adapter.add(self._index, documents, [node.embedding for node in nodes], records)
         return [node.node_id for node in nodes]
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete all nodes whose source is the document ``ref_doc_id``."""
-        adapter.delete(self._index, where=_one_of(REF, [ref_doc_id], self._fields()))
+        adapter.delete(self._index, where=self._where(None, {REF: [ref_doc_id]}))
 
     def delete_nodes(
         self,
@@ -210,38 +195,28 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         Raises ``ValueError`` for an unknown mode, :class:`vocabtool.InvalidCondition` for an
         invalid filter, and the errors of :meth:`vocabtool.Index.search`.
         """
-        adapter.refuse_where({*self.settings, *kwargs}, "filters of the query")
-        mode, fields = Mode(query.mode), self._fields()
+        mode = Mode(query.mode)
         if mode not in MODES:
             modes = ", ".join(known.value for known in MODES)
             raise ValueError(f"the mode must be one of {modes}, got {mode.value!r}")
-        for name in ("output_fields", "embedding_field"):
-            if getattr(query, name) is not None:
-                raise ValueError(f"{name} is not supported: leave it out")
         if mode is Mode.DEFAULT and query.query_embedding is None and not self._index.can_encode:
             raise ValueError(
                 f"the mode {mode.value!r} needs query_embedding: {self.path} has no model"
             )
         arguments, top_k = MODES[mode]
-        where = condition(query.filters, fields)
-        tests = [] if where is None else [where]
-        tests += [
-            _one_of(field, wanted, fields)
-            for field, wanted in ((ID, query.node_ids), (REF, query.doc_ids))
-            if wanted
-        ]
         own = {
             "k": getattr(query, top_k) or query.similarity_top_k,
             **self.settings,
             "explain": self.explain,
-            "where": join("and", tests) if tests else None,
             **arguments,
         }
         if mode in (Mode.DEFAULT, Mode.HYBRID):
             own["vector"] = query.query_embedding
         if mode is Mode.HYBRID:
             own["a"] = None if query.alpha is None else 1 - query.alpha
-        hits = self._index.search(query.query_str or None, **{**own, **kwargs})
+        wanted = {ID: query.node_ids, REF: query.doc_ids}
+        where = self._where(query.filters, {name: ids for name, ids in wanted.items() if ids})
+        hits = self._index.search(query.query_str or None, where=where, **{**own, **kwargs})
         nodes: list[BaseNode] = []
         similarities: list[float] = []
         for hit in hits:
@@ -262,94 +237,70 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
     aget_nodes = adapter.in_thread(get_nodes)
     aquery = adapter.in_thread(query)
 
-    def _fields(self) -> Mapping[str, Kind]:
-        """Return the fields of the newest commit."""
+    def _where(
+        self, filters: MetadataFilters | None, one_of: Mapping[str, list[str]]
+    ) -> str | None:
+        """Return filters as a condition, or ``None``; the index is refreshed.
+
+        ``one_of``: fields, each with the values that it may have.
+        """
         self._index.refresh()
-        return self._index.manifest.fields
+        fields = self._index.manifest.fields
+        tests: list[Any] = [Comparison(field, "in", values) for field, values in one_of.items()]
+        tests += [] if filters is None else [filters]
+        if not tests:
+            return None
+        return adapter.condition(Junction("and", tests), partial(_read, fields), fields)
 
     def _selection(
         self, node_ids: list[str] | None, filters: MetadataFilters | None
     ) -> tuple[list[str] | None, str | None]:
         """Return the ids of nodes that match, or ``None`` and a condition if no ids are given."""
-        where = condition(filters, self._fields())
+        where = self._where(filters, {})
         if node_ids is None or where is None:
             return node_ids, where
         matching = {*self._index.ids(where)}
         return [id_ for id_ in node_ids if id_ in matching], None
 
 
-def condition(
-    filters: MetadataFilters | None, fields: Mapping[str, Kind], depth: int = 0
-) -> str | None:
-    """Return filters as a condition, or ``None`` if ``filters`` is ``None``.
-
-    - ``fields``: the fields of the index.
-    - ``depth``: how deep the filters are nested.
-
-    If a node does not have the metadata key of a filter, the operators ``!=``, ``nin`` and
-    ``is_empty`` are true. All other operators are false, so a ``not`` of one of them is true.
-
-    Raises :class:`vocabtool.InvalidCondition` for a filter that no condition can express.
-    """
-    if filters is None:
-        return None
-    adapter.check_depth(depth, filters)
-    tests = [
-        str(condition(part, fields, depth + 1))
-        if isinstance(part, MetadataFilters)
-        else _test(part, fields)
-        for part in filters.filters
-    ]
-    if not tests:
-        return ALWAYS
-    if filters.condition == FilterCondition.NOT:  # none of them
-        return f"not {join('or', tests)}"
-    return join("or" if filters.condition == FilterCondition.OR else "and", tests)
-
-
-def _test(given: MetadataFilter, fields: Mapping[str, Kind]) -> str:
-    """Return one filter as a condition that is true or false even if the field is missing."""
+def _read(fields: Mapping[str, Kind], given: Any) -> Comparison | Junction:
+    """Read filters, or a filter. ``fields``: the fields of the index."""
+    if isinstance(given, MetadataFilters):
+        if not given.filters:
+            return Junction("and", [])
+        if given.condition == FilterCondition.NOT:  # none of them
+            return Junction("not", [Junction("or", given.filters)])
+        word: Literal["and", "or"] = "or" if given.condition == FilterCondition.OR else "and"
+        return Junction(word, given.filters)
     name, operator, value = adapter.field_of(given.key), given.operator, given.value
-    what = f"{operator.value!r} of {given.key!r}"
-    adapter.quote_field(given.key)  # raises if it is no name
-    if (kind := fields.get(name, "null")) == "null":
-        return ALWAYS if operator in OF_MISSING else NEVER
+    what, kind = f"{operator.value!r} of {given.key!r}", fields.get(name, "null")
     if operator == Op.IS_EMPTY:
-        return comparison(name, "in", [None, "", "[]"] if kind == "string" else [None])
+        return Comparison(name, "in", [None, "", "[]"] if kind == "string" else [None])
     if value is None:
         refuse(f"{what} needs a value", value)
     if kind == "boolean" and value in (0, 1):  # a filter cannot have a boolean
         value = bool(value)
     if operator in COMPARISONS:
-        test = comparison(name, COMPARISONS[operator], value)
-    elif operator in (Op.ANY, Op.ALL):
+        return Comparison(name, COMPARISONS[operator], value)
+    if operator in (Op.ANY, Op.ALL):
         if not isinstance(value, list):
             refuse(f"{what} needs a list of values", value)
-        tests = [comparison(name, "contains", item) for item in value]
-        empty = ALWAYS if operator == Op.ALL else NEVER
-        test = join("and" if operator == Op.ALL else "or", tests or [empty])
-    elif operator == Op.TEXT_MATCH_INSENSITIVE:
-        if not isinstance(value, str) or {*"%_"} & {*value}:
-            refuse(f"{what} needs a text without % and _", value)
-        test = comparison(name, "ilike", f"%{value}%")
-    else:
+        tests = [Comparison(name, "contains", item) for item in value]
+        if operator == Op.ANY:
+            return Junction("or", tests)
+        return Junction("and", [Comparison(name, "!=", None), *tests])
+    if operator != Op.TEXT_MATCH_INSENSITIVE:
         refuse(f"{what} is not known", value)
-    if operator in OF_MISSING:
-        return join("or", [comparison(name, "is null"), test])
-    return join("and", [comparison(name, "is not null"), test])
-
-
-def _one_of(field: str, values: list[str], fields: Mapping[str, Kind]) -> str:
-    return comparison(field, "in", values) if field == ID or field in fields else NEVER
+    if not isinstance(value, str) or {*"%_"} & {*value}:
+        refuse(f"{what} needs a text without % and _", value)
+    return Comparison(name, "ilike", f"%{value}%")
 
 
 def _document_of(node: BaseNode) -> tuple[Document, dict[str, str]]:
     """Return a node as a document with metadata, and the fields with what else a node has."""
     content = node.model_dump(mode="json", exclude={"embedding"}, exclude_defaults=True)
     metadata = content.pop("metadata", {})
-    if metadata.pop(EXPLAINED, None) is not None:  # of the search that found the node
-        for name in ("excluded_llm_metadata_keys", "excluded_embed_metadata_keys"):
-            content[name] = [key for key in content.get(name, ()) if key != EXPLAINED]
+    metadata.pop(EXPLAINED, None)  # of the search that found the node
     content.pop("text", None)  # it is the text of the document
     if content.get("text_resource"):
         content["text_resource"].pop("text", None)
