@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -47,7 +46,12 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def document_store(tmp_path: Path) -> VocabtoolDocumentStore:
-    return VocabtoolDocumentStore(str(tmp_path / "index"), embedding_dim=DIM)
+    return over(tmp_path / "index")
+
+
+def over(path: Path | str, dim: int = DIM, **options: Any) -> VocabtoolDocumentStore:
+    Index.create(path, dim=dim, **{"metric": "inner-product", "dtype": "float32", **options})
+    return VocabtoolDocumentStore(str(path))
 
 
 class Equal:
@@ -71,7 +75,7 @@ class TestStore(
 ):
     @pytest.fixture
     def document_store(self, tmp_path: Path) -> VocabtoolDocumentStore:
-        return VocabtoolDocumentStore(str(tmp_path / "index"), embedding_dim=DIM)
+        return over(tmp_path / "index")
 
     def test_write_documents(self, document_store: Any) -> None:
         document = Document(content="test doc")
@@ -104,6 +108,7 @@ ROWS: list[dict[str, Any]] = [
     {"n": None, "s": "", "person": {}},
     {},
 ]
+DOCUMENTS = [Document(id=f"d{at}", content=f"text {at}", meta=meta) for at, meta in enumerate(ROWS)]
 KINDS: dict[str, list[Any]] = {
     **{"n": [None, 0, 1, -2.5, 3], "s": [None, "x", "it's", ""], "flag": [None, True, False]},
     "day": [None, "2024-03-31", "2024-03-31T00:00:00.000001", datetime(2024, 3, 31, 0, 0, 1)],
@@ -129,18 +134,13 @@ def comparisons() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def rows() -> Iterator[VocabtoolDocumentStore]:
     with temporary_folder() as folder:
-        store = VocabtoolDocumentStore(f"{folder}/index", embedding_dim=2)
-        store.write_documents(
-            [Document(id=f"d{at}", content=f"text {at}", meta=meta) for at, meta in enumerate(ROWS)]
-        )
+        store = over(f"{folder}/index", 2)
+        store.write_documents(DOCUMENTS)
         yield store
 
 
 def agree(store: VocabtoolDocumentStore, filters: dict[str, Any]) -> None:
-    documents = [
-        Document(id=f"d{at}", content=f"text {at}", meta=meta) for at, meta in enumerate(ROWS)
-    ]
-    wanted = [each for each in documents if document_matches_filter(filters, each)]
+    wanted = [each for each in DOCUMENTS if document_matches_filter(filters, each)]
     assert store.filter_documents(filters) == wanted, filters
 
 
@@ -198,38 +198,15 @@ def test_filters_refused_by_name(
         VocabtoolHybridRetriever(rows).run("text", filters=filters)
 
 
-METAS: list[dict[str, Any]] = [
-    {"a": {"b": [{"c": None}], "d": {}}, "list": [1, "x", 2.0, True], "empty": []},
-    {"id": "own", "text": "own", "_metadata": "x", "_haystack": "y", "a.b": 1},
-    {"mixed": 1, "big": 1 << 70, "float": 1e300, "inf": float("inf"), "none": None},
-    {"mixed": "1", "float": 2, "flag": True},
-    {"mixed": True, "Ünï": "\u2028'\"", "float": -0.0},
-]
-
-
-@pytest.mark.parametrize("at_once", [1, 5])
-def test_meta_comes_back(document_store: VocabtoolDocumentStore, at_once: int) -> None:
-    documents = [Document(id=str(at), content=None, meta=meta) for at, meta in enumerate(METAS)]
-    for first in range(0, len(documents), at_once):
-        document_store.write_documents(documents[first : first + at_once])
-    assert [json.dumps(each.to_dict()) for each in document_store.filter_documents()] == [
-        json.dumps(each.to_dict()) for each in documents
-    ]
-    own = {"field": "meta.id", "operator": "==", "value": "own"}
-    assert [each.id for each in document_store.filter_documents(own)] == ["1"]
-
-
-@pytest.mark.parametrize("metric", ["cosine", "inner-product", "l2"])
-def test_embeddings_come_back(tmp_path: Path, metric: Any) -> None:
-    store = VocabtoolDocumentStore(str(tmp_path / "index"), embedding_dim=2, metric=metric)
-    embeddings = [[3.0, 4.0], [0.6, 0.8], [0.0, 0.0], None, [1e-3, 2e5]]
-    store.write_documents([Document(id=str(at), embedding=e) for at, e in enumerate(embeddings)])
-    found = {each.id: each.embedding for each in store.filter_documents()}
-    assert (found["2"], found["3"]) == (None, None)  # without a direction, found by words only
-    for id_ in "014":
-        np.testing.assert_allclose(
-            np.asarray(found[id_]), np.asarray(embeddings[int(id_)]), rtol=3e-7
-        )
+def test_embeddings_come_back(tmp_path: Path) -> None:
+    store = over(tmp_path / "index", 2, metric="cosine")
+    embeddings = [[3.0, 4.0], [0.6, 0.8], [0.0, 0.0], None]
+    store.write_documents(
+        [Document(id=str(at), content="", embedding=each) for at, each in enumerate(embeddings)]
+    )
+    found = [each.embedding for each in store.filter_documents()]
+    assert found[2:] == [None, None]  # without a direction, found by words only
+    np.testing.assert_allclose(found[:2], [[0.6, 0.8]] * 2, rtol=3e-7)
 
 
 @pytest.mark.parametrize(
@@ -237,8 +214,8 @@ def test_embeddings_come_back(tmp_path: Path, metric: Any) -> None:
     [
         (Document(content="x", blob=ByteStream(b"x")), "blob"),
         (Document(content="x", sparse_embedding=SparseEmbedding([1], [1.0])), "sparse_embedding"),
-        (Document(content="x", embedding=[1.0]), "768 numbers"),
-        (Document(id="new", meta={"day": datetime(2024, 1, 1)}), r"'new'.*isoformat"),
+        (Document(meta={"a": 1}), "with a content"),
+        (Document(id="new", content="x", meta={"day": datetime(2024, 1, 1)}), r"'new'.*isoformat"),
     ],
 )
 def test_refused_documents(
@@ -270,16 +247,14 @@ def answers() -> Iterator[Path]:
         yield path
 
 
-def test_a_query_without_a_vector_is_told_and_where_refused(tmp_path: Path) -> None:
-    store = VocabtoolDocumentStore(str(tmp_path / "own"), embedding_dim=2)
+def test_a_query_without_a_vector_is_told(tmp_path: Path) -> None:
+    store = over(tmp_path / "own", 2)
     store.write_documents([Document(content="amber", embedding=[1.0, 0.0])])
     retriever = VocabtoolHybridRetriever(store, explain=True)
     for embedding, notes in (([1.0, 0.0], 0), (None, 1)):
         (found,) = retriever.run("amber", embedding)["documents"]
         told = found.meta["_vocabtool"]["notes"]
         assert sum("only keywords were searched. Pass its" in each for each in told) == notes
-    with pytest.raises(TypeError, match="where"):
-        VocabtoolHybridRetriever(store, settings={"where": "year = 1"}).run("amber")
 
 
 def test_hybrid_as_the_index(answers: Path) -> None:
@@ -298,10 +273,9 @@ def test_hybrid_as_the_index(answers: Path) -> None:
         assert all(own["unknown_words"] == unknown for own in told)
     plain = VocabtoolHybridRetriever(store)
     assert "_vocabtool" not in plain.run("sort")["documents"][0].meta
-    assert plain.run("sort", top_k=0) == {"documents": []}
     again = asyncio.run(plain.run_async("sort", top_k=2))
     assert again == plain.run("sort", top_k=2)
-    with pytest.raises(ValueError, match="query_embedding"):
+    with pytest.raises(ValueError, match="a text, a vector"):
         plain.run()
 
 
@@ -326,23 +300,12 @@ def test_model_of_the_index_encodes(answers: Path, tmp_path: Path) -> None:
 
 
 def test_pipelines_are_dumped_and_loaded(tmp_path: Path) -> None:
-    store = VocabtoolDocumentStore(
-        str(tmp_path / "i"), embedding_dim=2, language="none", metric="l2"
-    )
+    store = over(tmp_path / "i", 2)
     filters = {"field": "meta.type", "operator": "==", "value": "a"}
     pipeline = Pipeline()
     pipeline.add_component("writer", DocumentWriter(store))
-    pipeline.add_component(
-        "retriever",
-        VocabtoolHybridRetriever(
-            store,
-            filters=filters,
-            top_k=3,
-            filter_policy="merge",
-            explain=True,
-            settings={"a": 0.3},
-        ),
-    )
+    options: dict[str, Any] = {"filters": filters, "filter_policy": "merge", "settings": {"a": 0.3}}
+    pipeline.add_component("retriever", VocabtoolHybridRetriever(store, **options))
     text = pipeline.dumps()
     with pytest.raises(DeserializationError):
         Pipeline.loads(text)
@@ -360,21 +323,17 @@ def test_pipelines_are_dumped_and_loaded(tmp_path: Path) -> None:
         }
     )
     assert [each.id for each in run["retriever"]["documents"]] == ["0"]
-    assert store.index.configuration.metric == "l2"
     with pytest.raises(ValueError, match="mix"):
         VocabtoolHybridRetriever(store, filter_policy="mix")
 
 
-def test_stores_that_cannot_be_opened(tmp_path: Path) -> None:
-    missing = VocabtoolDocumentStore(str(tmp_path / "missing"))
-    with pytest.raises(NotFound, match="missing"):
-        missing.count_documents()
+def test_stores_that_cannot_be_opened_or_written(tmp_path: Path) -> None:
     path = str(tmp_path / "index")
-    Index.create(path, dim=4)
-    with pytest.raises(ValueError, match="4 numbers, but embedding_dim is 3"):
-        VocabtoolDocumentStore(path, embedding_dim=3).count_documents()
+    with pytest.raises(NotFound, match="index"):
+        VocabtoolDocumentStore(path)
     with pytest.raises(TypeError, match="VocabtoolDocumentStore"):
         VocabtoolHybridRetriever(path)  # type: ignore[arg-type] # refused
+    over(path, 4)
     store = VocabtoolDocumentStore(path)
     with Index.open(path).writer() as writer:
         with pytest.raises(FolderInUse):

@@ -124,7 +124,7 @@ def test_nodes_come_back_as_they_went_in(store: VocabtoolVectorStore) -> None:
     (hit,) = store.query(asked(query_embedding=vector(0).tolist())).nodes or ()
     hit.embedding = vector(0).tolist()
     store.add([hit])
-    assert without_embedding(store.get_nodes(["text"])[0]) == without_embedding(NODES[0])
+    assert store.get_nodes(["text"])[0].metadata == NODES[0].metadata
     assert len(store.client) == len(NODES)
 
 
@@ -182,15 +182,6 @@ def test_unknown_words_travel_and_stay_out_of_prompts() -> None:
         assert {each["surface"] for each in told["explanation"]["words"]} == {"amber", "zebra"}
         for mode in (MetadataMode.LLM, MetadataMode.EMBED):
             assert found.get_content(mode) == "amber zebra"
-
-
-def test_where_is_refused(store: VocabtoolVectorStore) -> None:
-    query = asked(Mode.HYBRID, query_str="SKU-103")
-    with pytest.raises(TypeError, match="where"):
-        store.query(query, where="id = 'x'")
-    store.settings = {"where": "id = 'x'"}
-    with pytest.raises(TypeError, match="where"):
-        store.query(query)
 
 
 # Filters: LlamaIndex's own function is the oracle.
@@ -318,7 +309,7 @@ def test_other_filters_are_refused_by_name(
 
 WRONG: Final[dict[str, tuple[VectorStoreQuery, str]]] = {
     "mode": (asked(Mode.SVM, query_embedding=[1.0] * DIM), "got 'svm'"),
-    "no vector": (asked(query_str="amber"), "needs query_embedding"),
+    "no vector": (asked(query_str="amber"), "needs the query's vector"),
 }
 
 
@@ -340,14 +331,13 @@ def ids(store: VocabtoolVectorStore) -> list[str]:
 def test_changes_of_an_empty_and_a_full_index(store: VocabtoolVectorStore) -> None:
     assert store.query(asked(query_embedding=[1.0] * DIM, filters=equals("a", 1))).ids == []
     store.delete("doc0")
-    store.delete_nodes(["n0"], equals("a", 1))
     store.clear()
     store.add([])
     store.add([node(number, n=number) for number in range(9)])
     store.delete("doc1")
     assert ids(store) == ["n0", "n2", "n3", "n5", "n6", "n8"]
     store.delete_nodes(["n0", "n2", "n99"])
-    store.delete_nodes(["n3", "n8"], equals("n", 5, Op.GT))
+    store.delete_nodes(["n8"])
     assert ids(store) == ["n3", "n5", "n6"]
     store.delete_nodes(filters=equals("n", 5, Op.LTE))
     assert ids(store) == ["n6"]
@@ -360,6 +350,8 @@ def test_changes_of_an_empty_and_a_full_index(store: VocabtoolVectorStore) -> No
     assert [each.node_id for each in store.get_nodes(["x", "n6", "n6"])] == ["n6"]
     with pytest.raises(ValueError, match=r"to delete all nodes, call clear\(\)"):
         store.delete_nodes()
+    with pytest.raises(ValueError, match="not both"):
+        store.get_nodes(["n6"], equals("n", 5))
     with pytest.raises(VocabtoolError, match="no encoder"):
         store.add([node(1), TextNode(id_="n2", text="x")])
     store.clear()

@@ -1,7 +1,7 @@
 """What the stores of all frameworks share: changes, metadata as fields, filters as conditions.
 
-All values of a field must have one type. Metadata that do not fit are also stored as JSON in the
-field ``_metadata``. Every framework can read the metadata that another framework has written.
+All metadata are stored as JSON in the field ``_metadata``, so they come back exactly, and every
+framework can read what another framework has written. For filters, values are stored in fields too.
 
 A module of a framework has one function that reads a filter of the framework, one level at a time.
 Here, :func:`condition` translates filters of all frameworks to conditions (see
@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import wraps
-from itertools import groupby, repeat
+from itertools import groupby
 from threading import Lock
 from typing import Any, Final, Literal, NoReturn, TypeVar
 
@@ -36,15 +36,12 @@ from vocabtool.search.hits import Hit, Hits
 
 EXPLAINED: Final = "_vocabtool"  # in metadata: what the search knows of a document
 EXACT: Final = "_metadata"  # the field with metadata as JSON
-# The fields with what else a framework keeps; they are no metadata.
-HAYSTACK: Final = "_haystack"
+# The fields with what else LlamaIndex keeps; they are no metadata.
 NODE: Final = "_node"
 REF: Final = "_ref_doc_id"
-RECORDS: Final = frozenset({HAYSTACK, NODE, REF})
 # An index has an id and a text of its own, so metadata of these names have other fields.
 PREFIX: Final = "metadata."
-TAKEN: Final = re.compile(rf"(?:metadata\.)*(?:{'|'.join((ID, TEXT, EXACT, *sorted(RECORDS)))})")
-WANTED: Final = "strings as keys, and strings, numbers, booleans, None, lists and dictionaries"
+TAKEN: Final = re.compile(rf"(?:metadata\.)*(?:{'|'.join((ID, TEXT, EXACT, NODE, REF))})")
 # By the name of the index: threads of this process wait for each other.
 WRITING: Final[defaultdict[str, Lock]] = defaultdict(Lock)
 
@@ -58,33 +55,25 @@ def add(
     index: Index,
     documents: Sequence[Document],
     vectors: Sequence[Any],
-    records: Iterable[Mapping[str, Any]] | None = None,
     on_existing: OnExisting = "update",
 ) -> int:
     """Add documents in one commit; return how many were added.
 
-    - ``documents``: documents whose fields are metadata.
+    - ``documents``: documents with fields that :func:`fields_of` returned, and other fields.
     - ``vectors``: the vector of each document. If it is ``None``, the model of the index makes it.
-    - ``records``: further fields of each document, which are no metadata.
     - ``on_existing``: what to do with a document whose id is in the index.
 
-    Raises :class:`VocabtoolError` for metadata that JSON would change, and the errors of
-    :meth:`vocabtool.Writer.add`.
+    Raises the errors of :meth:`vocabtool.Writer.add`.
     """
     added = 0
     with WRITING[index.name], index.writer() as writer:
-        fields = fields_of(documents, writer.manifest.fields)
-        rows = [
-            replace(document, fields={**own, **record})
-            for document, own, record in zip(documents, fields, records or repeat({}), strict=False)
-        ]
         # The writer encodes texts itself, because it checks that the model is still the same.
-        for _, places in groupby(range(len(rows)), lambda place: vectors[place] is None):
+        for _, places in groupby(range(len(documents)), lambda place: vectors[place] is None):
             first, *others = places
             batch = slice(first, first + 1 + len(others))
             given = None if vectors[first] is None else vectors[batch]
             # A value of another kind than its field is in the exact metadata.
-            added += writer.add(rows[batch], given, on_existing=on_existing, on_error="skip")
+            added += writer.add(documents[batch], given, on_existing=on_existing, on_error="skip")
     return added
 
 
@@ -122,55 +111,28 @@ def field_of(name: str) -> str:
     return PREFIX + name if TAKEN.fullmatch(name) else name
 
 
-def name_of(field: str) -> str:
-    """Return the metadata key that is stored in the field ``field``."""
-    return field.removeprefix(PREFIX) if TAKEN.fullmatch(field) else field
-
-
-def as_json(document: Document) -> str:
-    """Return the fields of a document as JSON.
-
-    Raises :class:`VocabtoolError` if JSON would change them.
-    """
-    try:
-        text = json.dumps(document.fields, ensure_ascii=False)
-        text.encode()
-        if json.loads(text) != document.fields:
-            raise ValueError(f"got {reprlib.repr(document.fields)}")
-    except (TypeError, ValueError, RecursionError) as error:
-        raise VocabtoolError(
-            f"document {document.id!r}: its metadata cannot be stored exactly as JSON: wanted "
-            f"{WANTED}; write dates as texts, with isoformat(): {error}"
-        ) from error
-    return text
-
-
-def fields_of(documents: Sequence[Document], known: Mapping[str, Kind]) -> list[dict[str, Any]]:
-    """Convert the metadata of each document to fields.
+def fields_of(metadata: Mapping[str, Any], id_: str) -> dict[str, Any]:
+    """Return the metadata of a document as fields: all of them as JSON, and values for filters.
 
     Strings, numbers, booleans and lists of such values become fields if their keys are allowed.
     The keys of nested dictionaries become fields such as ``author.name``.
 
-    ``known``: the fields of the index, with their kinds.
+    Raises :class:`VocabtoolError` if JSON would change the metadata. ``id_``: for the message.
     """
-    texts = [*map(as_json, documents)]
-    columns = [dict(_columns(document.fields)) for document in documents]
-    kinds: dict[str, set[Kind | None]] = {
-        name: {"number" if kind == "integer" else kind}
-        for name, kind in known.items()
-        if kind != "null"
-    }
-    for column in columns:
-        for name, value in column.items():
-            kinds.setdefault(name, set()).add(_kind(value))
-    whole = {name for name, seen in kinds.items() if len(seen) == 1 and None not in seen}
-    for document, column, text in zip(documents, columns, texts, strict=True):
-        if any(
-            _kind(value) is None or field_of(name) not in whole
-            for name, value in document.fields.items()
-        ):
-            column[EXACT] = text
-    return columns
+    if not metadata:
+        return {}
+    try:
+        text = json.dumps(metadata, ensure_ascii=False)
+        text.encode()
+        if json.loads(text) != metadata:
+            raise ValueError(f"got {reprlib.repr(metadata)}")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise VocabtoolError(
+            f"document {id_!r}: its metadata cannot be stored exactly as JSON: wanted strings as "
+            "keys, and strings, numbers, booleans, None, lists and dictionaries; write dates as "
+            f"texts, with isoformat(): {error}"
+        ) from error
+    return {**dict(_columns(metadata)), EXACT: text}
 
 
 def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,7 +143,7 @@ def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     with suppress(ValueError, TypeError, RecursionError):  # else the field is not ours
         if isinstance(exact := json.loads(fields.get(EXACT, "")), dict):
             return exact
-    return {name_of(name): value for name, value in fields.items() if name not in RECORDS}
+    return {name: value for name, value in fields.items() if name not in (NODE, REF)}
 
 
 def explanation(hits: Hits, hit: Hit) -> dict[str, Any]:
@@ -208,22 +170,15 @@ def _columns(metadata: Mapping[str, Any], before: str = "") -> Iterator[tuple[st
             continue
         if isinstance(value, Mapping):
             yield from _columns(value, f"{name}.")
-        elif all(map(_kind, value if isinstance(value, list) else [value])):
+        elif all(map(_fits, value if isinstance(value, list) else [value])):
             yield field_of(name), value
 
 
-def _kind(value: object) -> Kind | None:
-    """Return the kind of a value, or ``None`` if a field cannot store the value exactly."""
-    match value:
-        case bool():
-            return "boolean"
-        case str():
-            return "string"
-        case int():
-            return "number" if LEAST <= value <= MOST else None
-        case float():
-            return "number" if math.isfinite(value) else None
-    return None
+def _fits(value: object) -> bool:
+    """Return whether a field can store a value, alone or in a list, exactly."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, str) or (isinstance(value, int) and LEAST <= value <= MOST)
 
 
 # Filters.
@@ -305,25 +260,17 @@ def _compare(given: Comparison, fields: Mapping[str, Kind] | None) -> str:
 
 def quote_value(value: object) -> str:
     """Return a value in the syntax of conditions, or raise :class:`InvalidCondition`."""
-    item = getattr(value, "item", None)
-    if item is not None and getattr(value, "ndim", None) == 0:  # a number of NumPy
-        value = item()
     match value:
-        case bool():
-            text = str(value).lower()
         case str():
             text = "'" + value.replace("'", "''") + "'"
-        case int() if value.bit_length() < 64:
-            text = str(int(value))
-        case float() if math.isfinite(value):
-            text = repr(float(value))
+        case bool() | int() | float():  # the parser of conditions refuses NaN and infinity
+            text = str(value).lower()
         case datetime():
             text = value.isoformat(timespec="microseconds")  # otherwise, it is a whole second
         case date():
             text = value.isoformat()
         case _:
-            wanted = "a string, a boolean, a date, a finite number or an integer of 64 bits"
-            refuse(f"a value must be {wanted}", value)
+            refuse("a value must be a string, a boolean, a date or a number", value)
     return text
 
 

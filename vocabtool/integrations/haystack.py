@@ -1,22 +1,15 @@
 """An index for Haystack 3: a document store and a hybrid retriever.
 
-Each key of a document's ``meta`` becomes a field, and so does each key of a nested dictionary. The
-``meta`` is returned exactly as it was written.
-
-In filters, a missing field equals ``None`` and no other value. Comparisons such as ``<`` are false
-if the field is missing. Dates in strings are compared as points in time. A time without an offset
-is in UTC.
+In filters, dates in strings are compared as points in time. A time without an offset is in UTC.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, date, datetime
-from threading import Lock
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -24,12 +17,11 @@ from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy, FilterPolicy, apply_filter_policy
 from haystack.errors import FilterError
-from numpy.typing import NDArray
 
-from vocabtool.choices import Language, Metric, OnExisting
+from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Document as Stored
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.errors import InvalidCondition, NotFound
+from vocabtool.errors import InvalidCondition
 from vocabtool.index.index import Index
 from vocabtool.integrations import adapter
 from vocabtool.integrations.adapter import Comparison, Junction, in_thread, refuse
@@ -38,7 +30,6 @@ POLICIES: Final[dict[DuplicatePolicy, OnExisting]] = {
     DuplicatePolicy.SKIP: "skip",
     DuplicatePolicy.OVERWRITE: "update",
 }
-LENGTH_ONE: Final = 1e-6  # vectors whose length differs less from 1 are as long as they were
 META: Final = "meta."
 OWN: Final = {"id": "id", "content": "text"}  # fields of a document, as an index calls them
 NOT_KEPT: Final = ("blob", "score", "embedding", "sparse_embedding", "meta")
@@ -56,40 +47,31 @@ Filters = dict[str, Any]
 class VocabtoolDocumentStore:
     """Documents in an index, for pipelines of Haystack. Every method also has an ``_async`` form.
 
-    - ``path``: the address of an index, as for :meth:`Index.open`. The index is opened on first
-      use. If it does not exist, it is created with the following options.
-    - ``model``: a path or a name with a prefix, as for ``open_encoder``. The model makes the
-      vectors of queries, and of documents that have no embedding. An existing index needs
-      ``model`` only if it cannot find the model that it was created with.
-    - ``embedding_dim``: the number of values in an embedding, for an index without a model. In such
-      an index, documents without an embedding are found only by their words.
-    - ``metric``: how embeddings are compared.
-    - ``language``: the language of stems and stop words.
-    - ``options``: the fields of :class:`EncoderOptions`, for the model.
+    - ``path``: the address of an index, as for :meth:`Index.open`.
+    - ``model``, ``options``: the other arguments of :meth:`Index.open`, needed only if the index
+      cannot find the model that it was created with.
+
+    The model of the index makes the vectors of queries, and of documents that have no embedding. In
+    an index without a model, documents without an embedding are found only by their words.
 
     ``meta`` must be JSON. All of it is stored, but filters find only strings, numbers, booleans and
     lists of such values. They do not find a value if earlier values of its key have another type.
-    Embeddings are float32. A document that was written without an embedding is returned with the
-    embedding that the model made. If an index was made without Haystack, the fields of its
-    documents become their ``meta``.
+    Embeddings are returned as the index stores them: in its number type, and with length 1 if it
+    compares them by cosines. If an index was made without Haystack, the fields of its documents
+    become their ``meta``.
     """
 
     path: str
     _: KW_ONLY
     model: str | None = None
-    embedding_dim: int | None = None
-    metric: Metric = "cosine"
-    language: Language = "english"
     options: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        self._index: Index | None = None
-        self._opening = Lock()
+        self._index = Index.open(self.path, self.model, **(self.options or {}))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary from which :meth:`from_dict` makes a store over the same index."""
-        names = ("path", "model", "embedding_dim", "metric", "language", "options")
-        return default_to_dict(self, **{name: getattr(self, name) for name in names})
+        return default_to_dict(self, path=self.path, model=self.model, options=self.options)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> VocabtoolDocumentStore:
@@ -98,29 +80,9 @@ class VocabtoolDocumentStore:
 
     @property
     def index(self) -> Index:
-        """The index at its newest commit. The first use opens or creates it.
-
-        Raises the errors of :meth:`Index.open` and :meth:`Index.create`, and ``ValueError`` if the
-        vectors of the index do not have ``embedding_dim`` values.
-        """
-        with self._opening:
-            if self._index is not None:
-                self._index.refresh()
-                return self._index
-            options, wanted = self.options or {}, self.embedding_dim
-            try:
-                index = Index.open(self.path, self.model, **options)
-            except NotFound:
-                if self.model is None and wanted is None:
-                    raise
-                own: dict[str, Any] = {"metric": self.metric, "language": self.language, **options}
-                index = Index.create(self.path, self.model, dim=wanted, dtype="float32", **own)
-            dim = index.configuration.dim
-            if wanted not in (None, dim):
-                what = f"vectors have {dim} numbers, but embedding_dim is {wanted}"
-                raise ValueError(f"{self.path}: {what}")
-            self._index = index
-            return index
+        """The index at its newest commit."""
+        self._index.refresh()
+        return self._index
 
     def count_documents(self) -> int:
         """Return the number of documents."""
@@ -156,6 +118,10 @@ class VocabtoolDocumentStore:
             if not isinstance(document, Document):
                 what = f"wanted a Document, got {type(document).__name__}"
                 raise ValueError(f"documents[{place}]: {what}")
+            others = (document.blob, document.sparse_embedding)
+            if document.content is None or others != (None, None):
+                what = "an index stores documents with a content, without blob or sparse_embedding"
+                raise ValueError(f"document {document.id!r}: {what}")
         index, on_existing = self.index, POLICIES.get(policy, "error")
         if on_existing == "error":
             existing = {*index.get_many(document.id for document in documents)}
@@ -164,15 +130,14 @@ class VocabtoolDocumentStore:
                     what = f"{self.path}: the document {document.id!r} already exists"
                     raise DuplicateDocumentError(f"{what}, or occurs twice: use another policy")
                 existing.add(document.id)
+        rows = [
+            Stored(each.id, each.content or "", adapter.fields_of(each.meta, each.id))
+            for each in documents
+        ]
         # Without a model, a document without an embedding has a vector of zeros.
         none = None if index.can_encode else np.zeros(index.configuration.dim)
-        rows, vectors, records = [], [], []
-        for document in documents:
-            vector, record = _vector_of(document, index)
-            rows.append(Stored(document.id, document.content or "", document.meta))
-            vectors.append(none if vector is None else vector)
-            records.append({adapter.HAYSTACK: json.dumps(record)} if record else {})
-        added = adapter.add(index, rows, vectors, records, on_existing)
+        vectors = [none if each.embedding is None else each.embedding for each in documents]
+        added = adapter.add(index, rows, vectors, on_existing)
         return len(documents) if on_existing == "update" else added
 
     def delete_documents(self, document_ids: list[str]) -> None:
@@ -197,42 +162,13 @@ class VocabtoolDocumentStore:
     delete_by_filter_async = in_thread(delete_by_filter)
 
 
-def _vector_of(
-    document: Document, index: Index
-) -> tuple[NDArray[np.float64] | None, dict[str, float | None]]:
-    """Return the embedding of a document, and what an index does not keep of the document.
-
-    That is whether the content is missing, and the length of a vector that is scaled to 1.
-    """
-    for name in ("blob", "sparse_embedding"):
-        if getattr(document, name) is not None:
-            what = f"an index cannot store {name}: write it to a file, and put the path in meta"
-            raise ValueError(f"document {document.id!r}: {what}")
-    record: dict[str, float | None] = {} if document.content is not None else {"content": None}
-    if document.embedding is None:
-        return None, record
-    dim, metric = index.configuration.dim, index.configuration.metric
-    vector = np.array(document.embedding)
-    if vector.shape != (dim,):
-        what = f"wanted an embedding of {dim} numbers, got shape {vector.shape}"
-        raise ValueError(f"document {document.id!r}: {what}")
-    length = float(np.linalg.norm(vector)) if metric == "cosine" else 1.0
-    if abs(length - 1) > LENGTH_ONE and length:
-        record["length"] = length
-    return vector, record
-
-
 def as_document(stored: Stored, vector: Vectors | None = None, **more: Any) -> Document:
     """Convert a document of an index to Haystack. A ``vector`` of zeros means no embedding."""
-    record = json.loads(str(stored.fields.get(adapter.HAYSTACK, "{}")))
-    embedding = None
-    if vector is not None and vector.any():
-        embedding = (vector * np.float32(record.get("length", 1))).tolist()
     return Document(
         id=stored.id,
-        content=None if "content" in record else stored.text,
+        content=stored.text,
         meta=adapter.metadata_of(stored.fields),
-        embedding=embedding,
+        embedding=vector.tolist() if vector is not None and vector.any() else None,
         **more,
     )
 
@@ -281,7 +217,7 @@ def _read(given: Any) -> Comparison | Junction:
         for each in value if operator in LISTS else [value]:
             moment = _moment(each)
             if not isinstance(each, date):
-                wanted.append("" if each is None and field == "content" else each)
+                wanted.append(each)
             if moment is not None:
                 wanted.append(moment)
         return Comparison(name, OPERATORS[operator], wanted)
@@ -357,14 +293,8 @@ class VocabtoolHybridRetriever:
 
         Returns the documents under the key ``documents``, each with its ``score``.
 
-        Raises ``FilterError`` for an invalid filter, ``ValueError`` if both ``query`` and
-        ``query_embedding`` are ``None``, and the errors of :meth:`Index.search`.
+        Raises ``FilterError`` for an invalid filter, and the errors of :meth:`Index.search`.
         """
-        if query is None and query_embedding is None:
-            raise ValueError("the retriever needs query or query_embedding, got neither")
-        k = self.top_k if top_k is None else top_k
-        if k == 0:
-            return {"documents": []}
         index = self.document_store.index
         policy = FilterPolicy.from_str(self.filter_policy)
         chosen = apply_filter_policy(policy, self.filters, filters)
@@ -372,7 +302,7 @@ class VocabtoolHybridRetriever:
             hits = index.search(
                 query,
                 vector=query_embedding,
-                k=k,
+                k=self.top_k if top_k is None else top_k,
                 where=condition(chosen, index),
                 explain=self.explain,
                 **(self.settings or {}),

@@ -35,7 +35,7 @@ OPERATORS: Final[dict[str, adapter.Operator]] = {
 JUNCTIONS: Final[dict[str, Literal["and", "or", "not"]]] = {
     **{"$and": "and", "$or": "or", "$not": "not"},
 }
-OF_FIELDS: Final = (*OPERATORS, "$between", "$exists", "$not")
+OF_FIELDS: Final = (*OPERATORS, "$exists", "$not")
 
 Filter = str | Mapping[str, Any] | None
 
@@ -92,13 +92,6 @@ class VocabtoolVectorStore(VectorStore):
         self.index = index
         self._embedding = own
 
-    @property
-    def embeddings(self) -> Embeddings | None:
-        """The embeddings of documents and queries, or ``None`` if there is no model."""
-        if self._embedding is None and (encoder := self.index.encoder) is not None:
-            return VocabtoolEmbeddings(encoder)
-        return self._embedding
-
     @classmethod
     def from_texts(
         cls,
@@ -123,8 +116,6 @@ class VocabtoolVectorStore(VectorStore):
         if path is None or own is None:
             missing = "path" if path is None else "embedding"
             raise ValueError(f"{missing} is missing: pass path=FOLDER and embedding=MODEL")
-        # Before the index is created: if an embedding fails, none stays.
-        vectors = None if isinstance(own, VocabtoolEmbeddings) else own.embed_documents(texts)
         try:
             store = cls(path, own)
         except NotFound:
@@ -132,9 +123,9 @@ class VocabtoolVectorStore(VectorStore):
                 options = {"sample": texts, **own.options, **options}
                 store = cls(Index.create(path, own.model, **options))
             else:
-                dim = len(vectors[0] if vectors else own.embed_query("dimension"))
+                dim = len(own.embed_query("dimension"))
                 store = cls(Index.create(path, dim=dim, **options), own)
-        store._add(texts, metadatas, ids, vectors)
+        store.add_texts(texts, metadatas, ids=ids)
         return store
 
     def add_texts(
@@ -160,25 +151,19 @@ class VocabtoolVectorStore(VectorStore):
         if unknown := others.keys() - {"batch_size"}:
             raise TypeError(f"add_texts has no argument {min(unknown)!r}")
         texts = [*texts]
-        vectors = None if self._embedding is None else self._embedding.embed_documents(texts)
-        return self._add(texts, metadatas, ids, vectors)
-
-    def _add(
-        self,
-        texts: list[str],
-        metadatas: list[dict[str, Any]] | None,
-        ids: Sequence[str | None] | None,
-        vectors: Sequence[Any] | None,
-    ) -> list[str]:
-        columns = (metadatas or [{}] * len(texts), ids if ids is not None else [None] * len(texts))
-        for name, values in zip(("metadatas", "ids"), columns, strict=True):
+        metadatas = [{}] * len(texts) if metadatas is None else metadatas
+        names = [None] * len(texts) if ids is None else ids
+        for what, values in (("metadatas", metadatas), ("ids", names)):
             if len(values) != len(texts):
-                raise ValueError(f"{len(values):,} {name} for {len(texts):,} texts")
-        documents = [
-            Stored(id_ or str(uuid.uuid4()), text, metadata)
-            for text, metadata, id_ in zip(texts, *columns, strict=True)
-        ]
-        adapter.add(self.index, documents, vectors or [None] * len(texts))
+                raise ValueError(f"{len(values):,} {what} for {len(texts):,} texts")
+        documents = []
+        for text, metadata, name in zip(texts, metadatas, names, strict=True):
+            id_ = name or str(uuid.uuid4())
+            documents.append(Stored(id_, text, adapter.fields_of(metadata, id_)))
+        vectors: Sequence[Any] = [None] * len(texts)
+        if self._embedding is not None:
+            vectors = self._embedding.embed_documents(texts)
+        adapter.add(self.index, documents, vectors)
         return [document.id for document in documents]
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
@@ -248,35 +233,13 @@ class VocabtoolVectorStore(VectorStore):
         """Return documents with their :attr:`Hit.score`. Compare scores only within one result."""
         return [(document, hit.score) for document, hit in self._search(query, k, **kwargs)]
 
-    def _similarity_search_with_relevance_scores(
-        self, query: str, k: int = K, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        """Return documents, each with its relevance from 0 to 1, comparable between queries.
-
-        The relevance is the cosine of the vectors, or 1 if the document contains a whole identifier
-        of the query. Without a cosine, it is the score of the hit.
-
-        Raises ``ValueError`` if the index compares vectors by another metric.
-        """
-        if (metric := self.index.configuration.metric) != "cosine":
-            raise ValueError(f"{self.index.name}: relevance needs the metric cosine, got {metric}")
-        found = []
-        for document, hit in self._search(query, k, **kwargs):
-            cosine = hit.score if hit.similarity is None else hit.similarity
-            found.append((document, 1.0 if hit.tier else min(max(cosine, 0.0), 1.0)))
-        return found
-
-    _asimilarity_search_with_relevance_scores = adapter.in_thread(
-        _similarity_search_with_relevance_scores
-    )
-
 
 class VocabtoolRetriever(BaseRetriever):
     """The hybrid search of an index as a retriever.
 
     - ``index``, ``embedding``: as in :class:`VocabtoolVectorStore`.
-    - ``k``, ``filter``, ``explain``, ``search_kwargs``: the arguments of every search. Arguments
-      of ``invoke`` replace them.
+    - ``k``, ``filter``, ``search_kwargs``: the arguments of every search. Arguments of ``invoke``
+      replace them.
 
     If the model knows no word of a query, and no document contains a word of the query, the result
     is empty.
@@ -292,7 +255,6 @@ class VocabtoolRetriever(BaseRetriever):
     embedding: Any = None
     k: int = Field(default=K, ge=1)
     filter: Any = None
-    explain: bool = False
     search_kwargs: dict[str, Any] = Field(default_factory=dict)
     _store: VocabtoolVectorStore = PrivateAttr()
 
@@ -303,10 +265,8 @@ class VocabtoolRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: Any, **kwargs: Any
     ) -> list[Document]:
-        own = {"k": self.k, "filter": self.filter, "explain": self.explain}
-        arguments: dict[str, Any] = {**own, **self.search_kwargs, **kwargs}
-        pairs = self._store._search(query, explained=True, **arguments)
-        return [document for document, _ in pairs]
+        own: dict[str, Any] = {"k": self.k, "filter": self.filter, **self.search_kwargs, **kwargs}
+        return [document for document, _ in self._store._search(query, explained=True, **own)]
 
     _aget_relevant_documents = adapter.in_thread(_get_relevant_documents)
 
@@ -349,16 +309,10 @@ def _read(given: Any) -> Comparison | Junction:
         return Junction("and", [{name: {key: operand}} for key, operand in value.items()])
     ((operator, operand),) = value.items()
     adapter.check_operator(operator, OF_FIELDS, given)
-    match operator:
-        case "$not":
-            return Junction("not", [{name: operand}])
-        case "$exists":
-            return Comparison(field, "!=" if operand else "=", None)
-        case "$between":
-            if not isinstance(operand, list | tuple) or len(operand) != 2:
-                refuse(f"'$between' of the field {name!r} needs two values", operand)
-            bounds = zip((">=", "<="), operand, strict=True)
-            return Junction("and", [Comparison(field, sign, bound) for sign, bound in bounds])
+    if operator == "$not":
+        return Junction("not", [{name: operand}])
+    if operator == "$exists":
+        return Comparison(field, "!=" if operand else "=", None)
     return Comparison(field, OPERATORS[operator], operand)
 
 

@@ -35,9 +35,12 @@ from vocabtool.index.index import Index
 from vocabtool.integrations import adapter
 from vocabtool.integrations.adapter import EXPLAINED, NODE, REF, Comparison, Junction, refuse
 
-KINDS: Final = (schema.Node, schema.IndexNode, schema.ImageNode, schema.Document)
-KINDS_BY_NAME: Final[dict[str, type[BaseNode]]] = {
-    kind.class_name(): kind for kind in (*KINDS, schema.ImageDocument)
+KINDS: Final[dict[str, type[BaseNode]]] = {
+    kind.class_name(): kind
+    for kind in (
+        *(schema.Node, schema.IndexNode, schema.ImageNode),
+        *(schema.Document, schema.ImageDocument),
+    )
 }
 # The arguments of a search, and the member of the query that has the number of nodes.
 MODES: Final[dict[Mode, tuple[dict[str, Any], str]]] = {
@@ -133,14 +136,8 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
 
         Raises the errors of :meth:`vocabtool.Writer.add`.
         """
-        if kwargs:
-            raise TypeError(f"add has no argument {min(kwargs)!r}")
-        documents, records = [], []
-        for node in nodes:
-            document, record = _document_of(node)
-            documents.append(document)
-            records.append(record)
-        adapter.add(self._index, documents, [node.embedding for node in nodes], records)
+        documents = [*map(_document_of, nodes)]
+        adapter.add(self._index, documents, [node.embedding for node in nodes])
         return [node.node_id for node in nodes]
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
@@ -153,15 +150,14 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         filters: MetadataFilters | None = None,
         **delete_kwargs: Any,
     ) -> None:
-        """Delete the nodes that have one of these ids and match the filters.
+        """Delete the nodes that have one of these ids, or the nodes that match the filters.
 
-        If one argument is ``None``, only the other is used. Raises ``ValueError`` if both are
-        ``None``, and :class:`vocabtool.InvalidCondition` for an invalid filter.
+        Raises ``ValueError`` without exactly one of the two, and
+        :class:`vocabtool.InvalidCondition` for an invalid filter.
         """
-        if node_ids is None and filters is None:
+        if (node_ids is None) == (filters is None):
             raise ValueError("pass node_ids or filters; to delete all nodes, call clear()")
-        ids, where = self._selection(node_ids, filters)
-        adapter.delete(self._index, ids, where)
+        adapter.delete(self._index, node_ids, self._where(filters, {}))
 
     def clear(self) -> None:
         """Delete all nodes."""
@@ -170,15 +166,17 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
-        """Return the nodes that have one of these ids and match the filters.
+        """Return the nodes that have one of these ids, in the order of the ids.
 
-        An argument that is ``None`` is ignored. The nodes are in the order of ``node_ids``. Without
-        ``node_ids``, they are in the order in which they were added.
+        Without ``node_ids``, return all nodes that match the filters, in the order in which they
+        were added. Raises ``ValueError`` if both are passed.
         """
-        ids, where = self._selection(node_ids, filters)
-        if ids is None:
+        where = self._where(filters, {})
+        if node_ids is None:
             return [*map(_node_of, self._index.documents(where))]
-        return [*map(_node_of, self._index.get_many(ids).values())]
+        if where is not None:
+            raise ValueError("pass node_ids or filters, not both")
+        return [*map(_node_of, self._index.get_many(node_ids).values())]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Search the index; ``kwargs`` replace ``explain`` and ``settings`` of the store.
@@ -199,10 +197,6 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         if mode not in MODES:
             modes = ", ".join(known.value for known in MODES)
             raise ValueError(f"the mode must be one of {modes}, got {mode.value!r}")
-        if mode is Mode.DEFAULT and query.query_embedding is None and not self._index.can_encode:
-            raise ValueError(
-                f"the mode {mode.value!r} needs query_embedding: {self.path} has no model"
-            )
         arguments, top_k = MODES[mode]
         own = {
             "k": getattr(query, top_k) or query.similarity_top_k,
@@ -252,16 +246,6 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
             return None
         return adapter.condition(Junction("and", tests), partial(_read, fields), fields)
 
-    def _selection(
-        self, node_ids: list[str] | None, filters: MetadataFilters | None
-    ) -> tuple[list[str] | None, str | None]:
-        """Return the ids of nodes that match, or ``None`` and a condition if no ids are given."""
-        where = self._where(filters, {})
-        if node_ids is None or where is None:
-            return node_ids, where
-        matching = {*self._index.ids(where)}
-        return [id_ for id_ in node_ids if id_ in matching], None
-
 
 def _read(fields: Mapping[str, Kind], given: Any) -> Comparison | Junction:
     """Read filters, or a filter. ``fields``: the fields of the index."""
@@ -296,18 +280,19 @@ def _read(fields: Mapping[str, Kind], given: Any) -> Comparison | Junction:
     return Comparison(name, "ilike", f"%{value}%")
 
 
-def _document_of(node: BaseNode) -> tuple[Document, dict[str, str]]:
-    """Return a node as a document with metadata, and the fields with what else a node has."""
-    content = node.model_dump(mode="json", exclude={"embedding"}, exclude_defaults=True)
-    metadata = content.pop("metadata", {})
-    metadata.pop(EXPLAINED, None)  # of the search that found the node
+def _document_of(node: BaseNode) -> Document:
+    """Return a node as a document; a field has as JSON what else a node has."""
+    left_out = {"embedding", "metadata"}
+    content = node.model_dump(mode="json", exclude=left_out, exclude_defaults=True)
+    # Not what the search that found the node knows of it.
+    metadata = {name: value for name, value in node.metadata.items() if name != EXPLAINED}
     content.pop("text", None)  # it is the text of the document
     if content.get("text_resource"):
         content["text_resource"].pop("text", None)
-    record = {NODE: json.dumps(content)}
+    fields = {**adapter.fields_of(metadata, node.node_id), NODE: json.dumps(content)}
     if node.ref_doc_id is not None:
-        record[REF] = node.ref_doc_id
-    return Document(node.node_id, node.get_content(schema.MetadataMode.NONE), metadata), record
+        fields[REF] = node.ref_doc_id
+    return Document(node.node_id, node.get_content(schema.MetadataMode.NONE), fields)
 
 
 def _node_of(document: Document) -> BaseNode:
@@ -315,7 +300,7 @@ def _node_of(document: Document) -> BaseNode:
     with suppress(ValueError, TypeError, RecursionError):  # else the field is not ours
         content = json.loads(str(document.fields.get(NODE)))
         if isinstance(content, dict):
-            kind = KINDS_BY_NAME.get(content.get("class_name", ""), TextNode)
+            kind = KINDS.get(content.get("class_name", ""), TextNode)
             if content.get("text_resource") is not None:
                 content["text_resource"]["text"] = document.text
             elif issubclass(kind, TextNode):
