@@ -413,7 +413,7 @@ def calibrate(
             terms=terms,
             vector=of_copy,
             metric=metric,
-            mean_length=snapshot.mean_lengths[0],
+            mean_length=snapshot.mean_length,
         )
         legs.append(score_legs(snapshot, query.text, vector, deep, copy))
         by_words = score_legs(snapshot, query.text, None, ten, copy).candidates

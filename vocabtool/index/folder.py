@@ -185,7 +185,7 @@ class Manifest:
     - ``index``: the id of the index, 32 hexadecimal digits.
     - ``rows``: number of rows, including deleted rows. Further rows in a file are uncommitted.
     - ``deleted``: number of deleted rows.
-    - ``words``, ``surfaces``: number of terms in the keyword fields ``words`` and ``surfaces``.
+    - ``words``: number of terms in the keyword field ``words``.
     - ``fields``: the kind of each kept field, in the order of the database columns.
     - ``codes``: how approximate search was built; ``None`` for exact search.
     - ``coded``: number of rows that the codes cover.
@@ -203,7 +203,6 @@ class Manifest:
     rows: int = 0
     deleted: int = 0
     words: int = 0
-    surfaces: int = 0
     fields: Mapping[str, Kind] = field(default_factory=dict)
     vectors: FileFacts = FileFacts()
     codes: CodeFacts | None = None

@@ -38,7 +38,7 @@ from vocabtool.index.folder import (
     read_commit,
     remove_old_codes,
 )
-from vocabtool.index.model import CANDIDATES, Canaries, IndexModel, spread
+from vocabtool.index.model import CANDIDATES, Canaries, CommitFacts, IndexModel, spread
 from vocabtool.index.raw_vectors import RawVectors, as_stored, similarity_by_chance
 from vocabtool.index.vector_codes import VectorCodes, VectorLeg, build_codes
 from vocabtool.keywords import tantivy_index
@@ -48,7 +48,6 @@ from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
 from vocabtool.search.conditions import Where
 from vocabtool.search.store import (
     FieldColumn,
-    KnownWords,
     MaskStore,
     ValueCount,
     ValueCounts,
@@ -70,7 +69,7 @@ Progress = Callable[[str, float], None]
 Result = TypeVar("Result")
 
 
-class Snapshot(MaskStore):
+class Snapshot(CommitFacts, MaskStore):
     """One commit, open for reading. Writers do not change it; several threads may use it.
 
     A :class:`~vocabtool.stores.reader.PostgresStore` has the same methods.
@@ -93,8 +92,6 @@ class Snapshot(MaskStore):
         self.cutter = cutter
         self.rows = manifest.rows
         self.live = ~commit.is_deleted
-        self.fields = manifest.fields
-        self.searched_fields = manifest.searched_fields
         same = earlier if earlier is not None and earlier.commit.folder == commit.folder else None
         for name, crc32c in manifest.model_files.items() if same is None else ():
             compare(path / name, crc32c)
@@ -118,10 +115,6 @@ class Snapshot(MaskStore):
         self._rows_where = lru_cache(kept)(asked)
         self._columns: dict[str, FieldColumn] = {}
 
-    @property
-    def version(self) -> tuple[str, int]:
-        return self.manifest.index, self.manifest.commit
-
     @cached_property
     def _rows_by_id(self) -> Rows:
         found = self.commit.database.fetch_rows("SELECT row FROM documents ORDER BY id")
@@ -130,16 +123,6 @@ class Snapshot(MaskStore):
     def in_order(self, selection: Mask) -> Rows:
         rows = self._rows_by_id
         return rows[selection[rows]]
-
-    @property
-    def known_words(self) -> KnownWords | None:
-        return self.model.known_words
-
-    @property
-    def mean_lengths(self) -> tuple[float, float]:
-        """The mean number of terms per row in the keyword fields ``words`` and ``surfaces``."""
-        rows = max(self.rows, 1)
-        return self.manifest.words / rows, self.manifest.surfaces / rows
 
     def where(self, condition: Where) -> Mask:
         satisfied: Mask = self._rows_where(condition) & self.live
@@ -384,7 +367,7 @@ class FolderWriter:
         self._is_deleted = is_deleted  # may be shorter than the rows; never changed in place
         self.searched_fields = manifest.searched_fields
         self._cutter = cutter
-        self._words, self._surfaces = manifest.words, manifest.surfaces
+        self._words = manifest.words
         self._kinds: dict[str, Kind] = dict(manifest.fields)  # after the next commit
         self._written = written = manifest.vectors
         with ExitStack() as opened:
@@ -485,7 +468,6 @@ class FolderWriter:
         self._keywords.add(rows, ids, terms)
         self.rows = rows.stop
         self._words += sum(each.count for each in terms)
-        self._surfaces += sum(each.surface_count for each in terms)
 
     def _terms(
         self, texts: list[str], facts: Sequence[Sequence[object]], columns: Sequence[str]
@@ -557,7 +539,6 @@ class FolderWriter:
             rows=self.rows,
             deleted=int(np.count_nonzero(self._is_deleted)),
             words=self._words,
-            surfaces=self._surfaces,
             fields=dict(self._kinds),
             vectors=self._written,
             keywords=keywords,

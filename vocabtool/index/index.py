@@ -764,7 +764,7 @@ class Index:
         return find_similar(
             snapshot,
             rows[0],
-            snapshot.mean_lengths[0],
+            snapshot.mean_length,
             k=k,
             a=None if held is None else held.a,
             where=where,

@@ -92,7 +92,6 @@ class Terms:
     - ``words``, ``surfaces``: the terms of each field in text order, joined by spaces. In
       ``words``, the additional terms of mixed-case runs come last.
     - ``count``: the number of terms of the field "words", including ``repeated``.
-    - ``surface_count``: the number of terms of the field "surfaces".
     - ``repeated``: more terms of the field "words". If a part of the text has the weight W, its
       terms are repeated here W - 1 times.
     """
@@ -100,7 +99,6 @@ class Terms:
     words: str
     surfaces: str
     count: int
-    surface_count: int
     repeated: tuple[str, ...] = ()
 
 
@@ -172,8 +170,7 @@ class Cutter:
             if _BETWEEN in joined:
                 parts = joined.split(_BETWEEN)
                 words, surfaces = "".join(parts[0::3] + parts[1::3]), "".join(parts[2::3])
-            counts = words.count(" "), surfaces.count(" ")
-            found.append(Terms(words[:-1], surfaces[:-1], *counts))
+            found.append(Terms(words[:-1], surfaces[:-1], words.count(" ")))
         return found
 
     def query(self, text: str) -> list[QueryWord]:

@@ -12,14 +12,13 @@ combination).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.documents.batch import Document
 from vocabtool.search.settings import Settings
 from vocabtool.system.ranking import Near, RankedRows, Rows, Scores
 
@@ -37,7 +36,6 @@ class Candidates:
     - ``keyword``: the indices of the documents that keyword search found, best first.
     - ``listed``: how many documents of ``keyword`` have a rank in keyword search. They come first.
       The rest have none: they are candidates only because they contain an identifier.
-    - ``documents``: documents that the store returned with the candidates, by row. May be empty.
     """
 
     rows: Rows
@@ -46,7 +44,6 @@ class Candidates:
     dense: int
     keyword: Places
     listed: int
-    documents: Mapping[int, Document] = field(default_factory=dict)
 
     @classmethod
     def union(cls, near: Near, keyword: RankedRows, listed: int) -> Candidates:

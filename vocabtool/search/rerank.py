@@ -25,7 +25,7 @@ from vocabtool.formats.encoder_files import CONFIG, find_settings
 from vocabtool.formats.files import find_folder
 from vocabtool.search.fusion import Candidates, Fused, Places, best_places
 from vocabtool.search.settings import Reranker, Settings
-from vocabtool.search.store import Store, fetch_candidates
+from vocabtool.search.store import Store
 
 FORMS: Final = (
     "wanted a folder or name of a cross-encoder of sentence-transformers, "
@@ -164,7 +164,7 @@ def best_hits(
     reranker = open_reranker(settings.rerank)
     order, relevance = np.arange(0), np.zeros(0)
     if len(first):
-        texts = [document.text for document in fetch_candidates(store, candidates, first)]
+        texts = [document.text for document in store.documents.fetch_documents(rows[first])]
         relevance = score(reranker, text or "", texts)
         order, relevance = best_places(rows[first], relevance, tiers[first], len(first), ids)
     order = np.concatenate((order, np.arange(len(first), len(places))))[:k]

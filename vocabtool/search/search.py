@@ -38,7 +38,6 @@ from vocabtool.search.store import (
     Selection,
     Store,
     ValueCount,
-    fetch_candidates,
 )
 from vocabtool.system.ranking import Rows
 
@@ -340,7 +339,7 @@ def _make_hits(
     further: Sequence[int | None],
 ) -> tuple[Hit, ...]:
     places = best.places
-    documents = fetch_candidates(store, candidates, places)
+    documents = store.documents.fetch_documents(candidates.rows[places])
     similarities, bm25 = candidates.similarities[places], candidates.bm25[places]
     columns = best.scores.tolist(), tiers[places].tolist(), similarities.tolist(), bm25.tolist()
     return tuple(

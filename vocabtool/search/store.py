@@ -22,7 +22,7 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.conditions import Where
-from vocabtool.search.fusion import Candidates, Places
+from vocabtool.search.fusion import Candidates
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among, mask_of
 from vocabtool.tokenization.words import Words
 
@@ -202,12 +202,13 @@ class LegQuery:
 class KeywordStore(Protocol):
     """The part of a store that searches for words."""
 
-    def search(self, query: KeywordQuery, limit: int, among: Selection) -> RankedRows: ...
-
     def search_each(
         self, queries: Sequence[KeywordQuery], limit: int, among: Selection
     ) -> list[RankedRows]:
-        """Return the result of :meth:`search` for each query, in one round trip."""
+        """Return the best documents for each query, in one round trip.
+
+        ``queries``: without clauses in ``must``.
+        """
 
     def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
         """Return the document frequency of each term, in one round trip."""
@@ -241,25 +242,12 @@ class DocumentStore(Protocol):
     def fetch_documents(self, rows: Rows) -> list[Document]: ...
 
 
-def fetch_candidates(store: Store, candidates: Candidates, places: Places) -> list[Document]:
-    """Return the documents of some candidates. ``places``: their places, shape (n,).
-
-    Documents that the store returned with the candidates are not fetched again.
-    """
-    rows = candidates.rows[places]
-    if len(candidates.documents) and all(row in candidates.documents for row in rows.tolist()):
-        return [candidates.documents[row] for row in rows.tolist()]
-    return store.documents.fetch_documents(rows)
-
-
 class Store(Protocol):
     """One commit of an index. A search reads folders and engines through this interface.
 
     A query calls :meth:`statistics`, :meth:`select`, :meth:`legs`, and
     :meth:`DocumentStore.fetch_documents`. An engine behind a network answers each of these calls in
-    one round trip. It caches statistics. If :meth:`statistics` needed a round trip all the same,
-    :meth:`legs` may return the best documents with the candidates. These documents then need no
-    third round trip.
+    one round trip.
 
     ``version``: the id of the index, and the number of the commit. ``rows``: number of rows, the N
     in the formula of the idf. ``live``: the selection of all

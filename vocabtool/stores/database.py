@@ -11,7 +11,7 @@ The index with the number N has these tables:
     documents_N      doc                          the row number; never reused
                      key                          BLAKE2b-128 of the id (ids can be 32 KB long)
                      id, text, source, text_hash  as in index/database.py
-                     words, surfaces              number of terms
+                     words                        number of terms of the field "words"
                      sequence                     numbers of the terms of the field "words", in the
                                                   order of the text: " 12 15 9 "; no phrase
                                                   continues across a " | "
@@ -97,7 +97,7 @@ ADVICE: Final = {  # by SQLSTATE
 # No SQLSTATE: a lost connection. A server that stops or starts; a deadlock with a new column.
 PASSING: Final = (None, "57P01", "57P02", "57P03", "40P01")
 
-VERSION: Final = 3
+VERSION: Final = 4
 MAX_TERM_BYTES: Final = 1000  # a B-tree takes 2,704
 SHOWN_TERM: Final = 200  # characters of a longer term that are stored
 MAX_DIMENSIONS: Final = 16_000  # of pgvector
@@ -123,7 +123,7 @@ CREATE TABLE vocabtool.indexes (
 CREATE_INDEX: Final = """
 CREATE TABLE vocabtool.documents_{n} (doc bigint PRIMARY KEY,
     key uuid NOT NULL UNIQUE, id text COLLATE "C" NOT NULL, text text COLLATE "C" NOT NULL,
-    source int NOT NULL, text_hash bigint NOT NULL, words int NOT NULL, surfaces int NOT NULL,
+    source int NOT NULL, text_hash bigint NOT NULL, words int NOT NULL,
     sequence text COLLATE "C" NOT NULL, identifiers int[] NOT NULL, vector {vector}, {companions});
 CREATE INDEX ON vocabtool.documents_{n} (source);
 CREATE INDEX ON vocabtool.documents_{n} (text_hash);

@@ -18,14 +18,12 @@ from numpy.typing import NDArray
 from vocabtool.choices import Metric
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.folder import Configuration, Manifest
-from vocabtool.keywords.bm25 import K1, B, Clause, KeywordQuery, Term, idf
+from vocabtool.keywords.bm25 import K1, B, Clause, Term, idf
 from vocabtool.search import store
 from vocabtool.search.conditions import Where
 from vocabtool.stores import database
 
 JOINED: Final = 4  # terms of a phrase that are joined; the rest is seen in the sequence
-AHEAD: Final = 100  # documents of each leg; no hit of a first page of ten was beyond
-MAX_AHEAD_BYTES: Final = 1 << 15  # of a document as it is stored, which may be compressed
 MAX_INDEXED: Final = {"vector": 2_000, "halfvec": 4_000}  # dimensions of an index of pgvector
 EFFORTS: Final = (40, 100, 200, 400, 700, 1000)  # values of hnsw.ef_search
 # Cost of a document that a filtered index visits; to compare one exactly costs about 1.
@@ -109,50 +107,39 @@ class WeightedClause:
     - ``score``: the weight in the BM25 score, or ``None`` if the clause does not add to it.
     - ``code``: the weight in the score of identifiers, or ``None`` if the clause is no identifier.
     - ``is_unstemmed``: whether documents that match the clause get a higher tier.
-    - ``is_must``: whether a document must match the clause.
     """
 
     clause: Clause
     score: float | None = None
     code: float | None = None
     is_unstemmed: bool = False
-    is_must: bool = False
 
 
-def weigh(statistics: Statistics, query: store.LegQuery | KeywordQuery) -> list[WeightedClause]:
-    """Weight each distinct clause; omit clauses with a term that the index does not have."""
+def weigh(
+    statistics: Statistics,
+    should: Sequence[Clause],
+    codes: Sequence[Clause] = (),
+    unstemmed: Sequence[Clause] = (),
+) -> list[WeightedClause]:
+    """Weight each distinct clause; omit clauses with a term that the index does not have.
+
+    The arguments are as in :class:`~vocabtool.search.store.LegQuery`.
+    """
     made: dict[tuple[Term, ...], WeightedClause] = {}
-    must, codes, unstemmed = clauses_of(query)
 
     def weight(clause: Clause) -> float:
         saturated = K1 + 1 if clause.terms[0].field == "words" else 1.0
         frequencies = (statistics.frequencies[term][1] for term in clause.terms)
         return clause.boost * saturated * sum(idf(statistics.manifest.rows, n) for n in frequencies)
 
-    score = {clause.terms: weight(clause) for clause in query.should}
-    for clause in must:
-        score[clause.terms] = score.get(clause.terms, 0.0) + weight(clause)
+    score = {clause.terms: weight(clause) for clause in should}
     code = {clause.terms: weight(clause) for clause in codes}
-    exact, musts = {clause.terms for clause in unstemmed}, {clause.terms for clause in must}
-    for clause in (*query.should, *must, *codes, *unstemmed):
+    exact = {clause.terms for clause in unstemmed}
+    for clause in (*should, *codes, *unstemmed):
         terms = clause.terms
         if terms not in made and all(statistics.frequencies[term][0] for term in terms):
-            made[terms] = WeightedClause(
-                clause, score.get(terms), code.get(terms), terms in exact, terms in musts
-            )
+            made[terms] = WeightedClause(clause, score.get(terms), code.get(terms), terms in exact)
     return list(made.values())
-
-
-def clauses_of(query: store.LegQuery | KeywordQuery) -> tuple[Sequence[Clause], ...]:
-    """Return the clauses of a query that must match, those for codes, and the unstemmed ones."""
-    if isinstance(query, KeywordQuery):
-        return query.must, (), ()
-    return (), query.codes, query.unstemmed
-
-
-def query_terms(query: store.LegQuery | KeywordQuery) -> list[Term]:
-    """Return the terms of all clauses of a query."""
-    return [term for clause in chain(query.should, *clauses_of(query)) for term in clause.terms]
 
 
 def find_terms(n: int, terms: Sequence[Term]) -> Part:
@@ -196,9 +183,7 @@ def best_of_parts(n: int, joined: store.JoinedWord) -> Part:
     )
 
 
-def totals(
-    n: int, statistics: Statistics, clauses: Sequence[WeightedClause], must: int = 0
-) -> Part:
+def totals(n: int, statistics: Statistics, clauses: Sequence[WeightedClause]) -> Part:
     """Return a statement that selects a row for each document that matches a clause.
 
     Its columns:
@@ -206,9 +191,6 @@ def totals(
     - ``doc``: the number of the document.
     - ``score``, ``code``: the scores, or null if no matching clause adds to this score.
     - ``exact``: whether the document matches an unstemmed clause.
-
-    ``must``: how many ``is_must`` clauses a document must match to be selected. Default: this is
-    not checked.
     """
     if not clauses:
         none = "NULL::float4 AS score, NULL::float4 AS code, FALSE AS exact"
@@ -219,17 +201,17 @@ def totals(
         (
             *(at, statistics.frequencies[each.clause.terms[0]][0]),
             *(each.clause.terms[0].field == "words", each.score, each.code),
-            *(each.is_unstemmed, each.is_must),
+            each.is_unstemmed,
         )
         for at, each in enumerate(clauses)
         if len(each.clause.terms) == 1
     ]
-    columns: list[list[Any]] = [*map(list, zip(*single, strict=True))] or [[]] * 7
+    columns: list[list[Any]] = [*map(list, zip(*single, strict=True))] or [[]] * 6
     hits = Part(
-        "SELECT p.doc, w.n, w.score, w.code, w.exact, w.must,"
+        "SELECT p.doc, w.n, w.score, w.code, w.exact,"
         f" CASE WHEN w.word THEN {saturation} ELSE 1::float8 END AS x"
-        " FROM unnest(%s::int[], %s::int[], %s::bool[], %s::float8[], %s::float8[], %s::bool[],"
-        " %s::bool[]) w(n, term, word, score, code, exact, must)"
+        " FROM unnest(%s::int[], %s::int[], %s::bool[], %s::float8[], %s::float8[], %s::bool[])"
+        " w(n, term, word, score, code, exact)"
         f" JOIN postings_{n} p ON p.term = w.term",
         (a, b, *columns),
     )
@@ -244,7 +226,6 @@ def totals(
     return join(
         *("SELECT doc, ", _score(clauses), f"::float4 AS score, {code} AS code, {exact} AS exact"),
         *(" FROM (", hits, ") hits GROUP BY doc"),
-        f" HAVING count(*) FILTER (WHERE must) = {must}" if must else "",
     )
 
 
@@ -260,11 +241,11 @@ def _phrase(n: int, statistics: Statistics, place: int, each: WeightedClause) ->
     # A look-ahead finds occurrences that share a term.
     count = "(SELECT count(*)::float8 FROM regexp_matches(d.sequence, %s, 'g'))"
     return Part(
-        "SELECT d.doc, %s::int, %s::float8, %s::float8, %s::bool, %s::bool,"
+        "SELECT d.doc, %s::int, %s::float8, %s::float8, %s::bool,"
         f" {count} / ({count} + %s::float8 + %s::float8 * p0.length)"
         f" FROM documents_{n} d{joined} WHERE d.sequence LIKE %s",
         (
-            *(place, each.score, each.code, each.is_unstemmed, each.is_must),
+            *(place, each.score, each.code, each.is_unstemmed),
             *(f"(?={in_a_row})", f"(?={in_a_row})", a, b, f"%{in_a_row}%"),
         ),
     )
@@ -389,7 +370,6 @@ def both_legs(
     limit: int,
     *,
     has_codes: bool,
-    columns: Sequence[str],
 ) -> Part:
     """Return a statement that selects a row for each candidate, by ``doc``.
 
@@ -403,7 +383,6 @@ def both_legs(
       only because it contains an identifier; null if it is not in this leg
     - whether the candidate is in the vector leg
     - whether any document has a code
-    - ``columns``; null except for the best documents of each leg, unless these are long
     """
     best = "FROM every WHERE {0} IS NOT NULL ORDER BY {0} DESC, doc LIMIT %s"
     ranked = Part(f"SELECT doc, TRUE AS listed, score {best.format('score')}", (limit,))
@@ -415,22 +394,15 @@ def both_legs(
             " AND doc NOT IN (SELECT doc FROM ranked)",
             (limit,),
         )
-    size = " + ".join(f"coalesce(pg_column_size({name}), 0)" for name in columns)
-    fetched = "".join(f", CASE WHEN f.doc IS NOT NULL THEN {name} END" for name in columns)
     return join(
         *("WITH every AS MATERIALIZED (", scored, "), ranked AS MATERIALIZED ("),
         *(ranked, "), words AS (SELECT doc, listed FROM ranked", more),
-        *("), near AS MATERIALIZED (", near, "), first AS MATERIALIZED ("),
-        f"SELECT f.doc FROM ((SELECT doc FROM ranked ORDER BY score DESC, doc LIMIT {AHEAD})"
-        f" UNION (SELECT doc FROM near ORDER BY similarity DESC, doc LIMIT {AHEAD})"
-        " UNION (SELECT doc FROM every WHERE code IS NOT NULL"
-        f" ORDER BY exact DESC, score DESC NULLS LAST, doc LIMIT {AHEAD})"
-        f") f JOIN documents_{n} d ON d.doc = f.doc WHERE {size} <= {MAX_AHEAD_BYTES}"
+        *("), near AS MATERIALIZED (", near),
         "), candidates AS (SELECT doc FROM words UNION SELECT doc FROM near)"
         " SELECT d.doc, d.id, e.score, coalesce(n.similarity, CASE WHEN d.vector IS NOT NULL THEN ",
         *(similarity, "::float4 END), e.code, e.exact, w.listed, n.doc IS NOT NULL,"),
-        f" EXISTS (SELECT FROM every WHERE code IS NOT NULL){fetched}"
+        " EXISTS (SELECT FROM every WHERE code IS NOT NULL)"
         f" FROM candidates c JOIN documents_{n} d ON d.doc = c.doc"
         " LEFT JOIN words w ON w.doc = c.doc LEFT JOIN near n ON n.doc = c.doc"
-        " LEFT JOIN first f ON f.doc = c.doc LEFT JOIN every e ON e.doc = c.doc ORDER BY d.doc",
+        " LEFT JOIN every e ON e.doc = c.doc ORDER BY d.doc",
     )

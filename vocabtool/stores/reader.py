@@ -1,8 +1,8 @@
 """Read an index in PostgreSQL.
 
-A search sees the newest commit, in two round trips to the server. The first reads the statistics
-for BM25, such as the number of documents that have a term. The second runs both legs, and reads the
-best documents of each. Long or many hits are read by a third.
+A search sees the newest commit, in three round trips to the server. The first reads the statistics
+for BM25, such as the number of documents that have a term. The second runs both legs, and the third
+reads the best documents.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from itertools import starmap
+from itertools import chain, starmap
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -23,7 +22,7 @@ from vocabtool.errors import NotFound
 from vocabtool.index.contents import DocumentsChanged
 from vocabtool.index.database import text_hash
 from vocabtool.index.folder import Manifest
-from vocabtool.index.model import CANDIDATES, Canaries, IndexModel, spread
+from vocabtool.index.model import CANDIDATES, Canaries, CommitFacts, IndexModel, spread
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
@@ -40,14 +39,13 @@ from vocabtool.system.ranking import Near, RankedRows, Rows
 if TYPE_CHECKING:
     from psycopg import Connection
 
-KEPT_IDS: Final = 1 << 16  # ids of documents that are kept
 SPELLING: Final = 2  # letters by which the length of a similar word may differ
 
 Answers = list[tuple[Any, ...]]
 Result = TypeVar("Result")
 
 
-class PostgresStore:
+class PostgresStore(CommitFacts):
     """The newest commit of an index, to search it and to read its documents.
 
     It has the methods of :class:`~vocabtool.index.generation.Snapshot`, but each call may read a
@@ -72,7 +70,6 @@ class PostgresStore:
     ) -> None:
         self.connections, self.n, self._connection = connections, n, connection
         self.model, self.cutter = model, cutter
-        self._ids: dict[int, str] = {}
         self._thread = threading.local()
         self._read_statistics((), ())
         self.vector_sql = VectorSql.of(n, self.manifest.configuration)
@@ -117,33 +114,8 @@ class PostgresStore:
     # What is known of the commit
 
     @property
-    def manifest(self) -> Manifest:
-        return self._statistics.manifest
-
-    @property
-    def version(self) -> tuple[str, int]:
-        return self.manifest.index, self.manifest.commit
-
-    @property
     def rows(self) -> int:
         return self.manifest.rows
-
-    @property
-    def fields(self) -> Mapping[str, Kind]:
-        return self.manifest.fields
-
-    @property
-    def searched_fields(self) -> tuple[str, ...]:
-        return self.manifest.searched_fields
-
-    @property
-    def known_words(self) -> store.KnownWords | None:
-        return self.model.known_words
-
-    @property
-    def mean_lengths(self) -> tuple[float, float]:
-        rows = max(self.rows, 1)
-        return self.manifest.words / rows, self.manifest.surfaces / rows
 
     def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
         return self.statistics(terms, ())[0]
@@ -152,7 +124,6 @@ class PostgresStore:
         self, terms: Iterable[Term], joined: Sequence[store.JoinedWord]
     ) -> tuple[dict[Term, int], Mapping[store.JoinedWord, float]]:
         statistics, bests = self._read_statistics([*dict.fromkeys(terms)], joined)
-        self._thread.statistics = statistics  # for the legs of the same search
         frequencies = {term: count for term, (_, count) in statistics.frequencies.items()}
         return frequencies, dict(zip(joined, bests, strict=True))
 
@@ -181,8 +152,17 @@ class PostgresStore:
             if place is not None:
                 frequencies[terms[place - 1]] = (number, count)
         record, (_, *scores), *_ = found[0]
-        self._statistics = Statistics(Manifest.decode(bytes(record)), frequencies)
-        return self._statistics, scores
+        statistics = Statistics(Manifest.decode(bytes(record)), frequencies)
+        self.manifest = statistics.manifest
+        self._thread.statistics = statistics  # for the legs of the same search
+        return statistics, scores
+
+    def _statistics_of(self, clauses: Iterable[Clause]) -> Statistics:
+        terms = dict.fromkeys(term for clause in clauses for term in clause.terms)
+        held: Statistics | None = getattr(self._thread, "statistics", None)
+        if held is not None and held.frequencies.keys() >= terms.keys():
+            return held
+        return self._read_statistics([*terms], ())[0]
 
     # What may be found
 
@@ -221,23 +201,17 @@ class PostgresStore:
     def legs(
         self, query: store.LegQuery, vector: Vectors | None, limit: int, among: Part
     ) -> tuple[Candidates, NDArray[np.int8]]:
-        """Return candidates and tiers, in one round trip; see :meth:`MaskStore.legs`.
-
-        The best documents of each leg are fetched, too, unless they are long.
-        """
-        terms, statistics = legs.query_terms(query), vars(self._thread).pop("statistics", None)
-        if statistics is None or not statistics.frequencies.keys() >= {*terms}:
-            statistics, _ = self._read_statistics(terms, ())
-        manifest, effort = statistics.manifest, self._effort()
-        clauses = legs.weigh(statistics, query) if query.should else []
+        """Return candidates and tiers, in one round trip; see :meth:`MaskStore.legs`."""
+        asked = (query.should, query.codes, query.unstemmed)
+        statistics, effort = self._statistics_of(chain(*asked)), self._effort()
+        clauses = legs.weigh(statistics, *asked) if query.should else []
         every = join("SELECT * FROM (", legs.totals(self.n, statistics, clauses), ") s WHERE ")
         near = Part("SELECT NULL::bigint AS doc, NULL::float4 AS similarity WHERE FALSE")
         similarity = Part("NULL")
         if vector is not None:
-            text = legs.as_text(prepare(vector, manifest.configuration.metric))
+            text = legs.as_text(prepare(vector, self.vector_sql.metric))
             near = self.vector_sql.near(text, limit, among, effort, self.rows)
             similarity = self.vector_sql.similarity(text)
-        fields = columns_of_fields(manifest.fields)
         statement = legs.both_legs(
             self.n,
             join(every, self._inside(among)),
@@ -245,13 +219,12 @@ class PostgresStore:
             similarity,
             limit,
             has_codes=any(clause.code is not None for clause in clauses),
-            columns=["d.text", *fields.values()],
         )
         settings = self.vector_sql.settings(effort, limit) if vector is not None else []
         (found,) = self._ask(statement, settings=settings)
         columns: list[tuple[Any, ...]] = [*zip(*found, strict=True)] or [()] * 9
-        docs, ids = np.array(columns[0], np.int64), columns[1]
-        self._keep_ids(docs.tolist(), ids)
+        docs = np.array(columns[0], np.int64)
+        self._thread.ids = dict(zip(columns[0], columns[1], strict=True))
         bm25 = np.array([score or 0.0 for score in columns[2]], np.float32)
         similar = self._in_range(np.array(columns[3], np.float32))  # NaN for null
         is_near = np.array(columns[7], np.bool_)
@@ -263,20 +236,12 @@ class PostgresStore:
         words = RankedRows(docs[order], bm25[order])
         listed = int(np.count_nonzero(is_listed))
         candidates = Candidates.union(Near(nearest_ones, similar[order]), words, listed)
-        documents = {
-            doc: document_of(fields, id_, text, values)
-            for doc, id_, text, values in ((*row[:2], row[9], row[10:]) for row in found)
-            if text is not None
-        }
         tiers = np.zeros(len(docs), np.int8)
         if found and found[0][8]:
             tiers += np.array([code is not None for code in columns[4]], np.int8)
             if query.unstemmed:
                 tiers += np.array([bool(exact) for exact in columns[5]], np.int8)
-        return (
-            replace(candidates, documents=documents),
-            tiers[docs.searchsorted(candidates.rows)],
-        )
+        return candidates, tiers[docs.searchsorted(candidates.rows)]
 
     def _in_range(self, similar: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.clip(similar, -1, 1) if self.vector_sql.metric == "cosine" else similar
@@ -284,24 +249,14 @@ class PostgresStore:
     def search_each(
         self, queries: Sequence[KeywordQuery], limit: int, among: Part
     ) -> list[RankedRows]:
-        terms = [term for query in queries for term in legs.query_terms(query)]
-        statistics = self._statistics
-        if not statistics.frequencies.keys() >= {*terms}:
-            statistics, _ = self._read_statistics([*dict.fromkeys(terms)], ())
-        ranked, statements = [RankedRows.none()] * len(queries), dict[int, Part]()
-        for place, query in enumerate(queries):
-            clauses = legs.weigh(statistics, query)
-            must = len({clause.terms for clause in query.must})
-            if limit < 1 or not clauses or sum(clause.is_must for clause in clauses) < must:
-                continue  # it finds nothing
-            statements[place] = join(
-                *("SELECT doc, score FROM (", legs.totals(self.n, statistics, clauses, must)),
-                *(") s WHERE ", self._inside(among), f" ORDER BY score DESC, doc LIMIT {limit:d}"),
-            )
-        answers = self._ask(*statements.values()) if statements else []
-        for place, answer in zip(statements, answers, strict=True):
-            ranked[place] = _rank(answer, limit)
-        return ranked
+        statistics = self._statistics_of(clause for query in queries for clause in query.should)
+        statements = []
+        for query in queries:
+            totals = legs.totals(self.n, statistics, legs.weigh(statistics, query.should))
+            best = f" ORDER BY score DESC, doc LIMIT {limit:d}"
+            inside = self._inside(among)
+            statements.append(join("SELECT doc, score FROM (", totals, ") s WHERE ", inside, best))
+        return [_rank(answer, limit) for answer in (self._ask(*statements) if statements else ())]
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
         """Return stems with a similar spelling, most similar first. ``word``: a folded stem."""
@@ -358,19 +313,11 @@ class PostgresStore:
         return self.in_order(selection, "d.doc")
 
     def ids(self, rows: Rows) -> list[str]:
-        """Return the ids of rows. The ids of a search's candidates are read from memory."""
-        kept, wanted = self._ids, rows.tolist()
-        if all(row in kept for row in wanted):
-            return [kept[row] for row in wanted]
-        found = [id_ for (id_,) in self._by_row(rows, ", d.id")]
-        self._keep_ids(wanted, found)
-        return found
-
-    def _keep_ids(self, docs: Sequence[int], ids: Sequence[str]) -> None:
-        # Another thread may still read the old dictionary, so it is replaced, never cleared.
-        if len(self._ids) + len(docs) > KEPT_IDS:
-            self._ids = {}
-        self._ids.update(zip(docs, ids, strict=True))
+        """Return the ids of rows. The candidates of this thread's last search are remembered."""
+        kept: dict[int, str] = getattr(self._thread, "ids", {})
+        if all(row in kept for row in rows.tolist()):
+            return [kept[row] for row in rows.tolist()]
+        return [id_ for (id_,) in self._by_row(rows, ", d.id")]
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
         """Return documents. Fields that are null are left out.
@@ -379,8 +326,12 @@ class PostgresStore:
         """
         fields = columns_of_fields(self.fields)
         columns = ", ".join(("d.id", "d.text", *fields.values()))
-        found = self._by_row(rows, f", {columns}")
-        return [document_of(fields, id_, text, values) for id_, text, *values in found]
+        documents = []
+        for id_, text, *values in self._by_row(rows, f", {columns}"):
+            named = zip(fields, map(value_of_column, values), strict=True)
+            held = {name: value for name, value in named if value is not None}
+            documents.append(Document(id_, text, held))
+        return documents
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the row of each id that exists. Ids must be valid UTF-8."""
@@ -482,12 +433,6 @@ class PostgresStore:
 def columns_of_fields(fields: Mapping[str, Kind]) -> dict[str, str]:
     """Return the column of each field that has one. Fields with only nulls have none."""
     return {name: f"d.field_{at}" for at, name in enumerate(fields) if fields[name] != "null"}
-
-
-def document_of(fields: Mapping[str, str], id_: str, text: str, values: Sequence[Any]) -> Document:
-    """Make a document from the ``values`` of the columns of ``fields``, without nulls."""
-    named = zip(fields, map(value_of_column, values), strict=True)
-    return Document(id_, text, {name: value for name, value in named if value is not None})
 
 
 def canaries_of(connection: Connection, n: int, manifest: Manifest) -> Canaries:

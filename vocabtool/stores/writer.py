@@ -54,7 +54,7 @@ UNKNOWN: Final = (
 )
 DELETE: Final = """
 WITH gone AS (DELETE FROM documents_{n} WHERE doc = ANY(%s)
-        RETURNING doc, words, surfaces, sequence, identifiers),
+        RETURNING doc, words, sequence, identifiers),
     pairs AS (SELECT doc, part::int AS term FROM gone,
         unnest(string_to_array(btrim(replace(sequence, '|', '')), ' ')) part WHERE part <> ''
         UNION SELECT doc, unnest(identifiers) FROM gone),
@@ -63,7 +63,7 @@ WITH gone AS (DELETE FROM documents_{n} WHERE doc = ANY(%s)
     counted AS (SELECT term, count(*) AS n FROM removed GROUP BY term),
     changed AS (UPDATE terms_{n} t SET documents = t.documents - counted.n
         FROM counted WHERE t.term = counted.term)
-SELECT count(*), coalesce(sum(words), 0)::bigint, coalesce(sum(surfaces), 0)::bigint,
+SELECT count(*), coalesce(sum(words), 0)::bigint,
     (SELECT count(*) FROM pairs), (SELECT count(*) FROM removed) FROM gone
 """
 COPY_HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -125,7 +125,7 @@ class PostgresWriter:
         self._deleted: set[int] = set()
         self._sources: dict[int, int] = {}
         self._size = 0  # bytes of the new documents
-        self._added = np.zeros(3, np.int64)  # documents, words, surfaces: by the transaction
+        self._added = np.zeros(2, np.int64)  # documents and words: by the transaction
         self._flushed = 0  # documents in the open transaction
         self._is_open = False  # the transaction
         self._changed = 0  # documents since the last VACUUM
@@ -245,12 +245,11 @@ class PostgresWriter:
         try:
             with self._connections.translate_errors():
                 self._write()
-                before, (documents, words, surfaces) = self.manifest, self._added.tolist()
+                before, (documents, words) = self.manifest, self._added.tolist()
                 manifest = replace(
                     manifest,
                     rows=before.rows + documents,
                     words=before.words + words,
-                    surfaces=before.surfaces + surfaces,
                     fields=before.fields,
                     searched_fields=self.searched_fields,
                 )
@@ -475,7 +474,7 @@ class PostgresWriter:
         columns = [conditions.columns_of(f"field_{at}", kind) for at, kind in enumerate(kinds)]
         more = "".join(f", {own}" for own, _ in chain(conditions.OWN_COLUMNS, *columns))
         statement = (
-            f"COPY documents_{n} (doc, key, id, text, source, text_hash, words, surfaces, sequence,"
+            f"COPY documents_{n} (doc, key, id, text, source, text_hash, words, sequence,"
             f" identifiers, vector{more}) FROM STDIN"
         )
         terms = []
@@ -495,14 +494,14 @@ class PostgresWriter:
                     (
                         *(document.doc, key, document.id, document.text, document.source),
                         *(text_hash(document.text.encode()), document.terms.count),
-                        *(document.terms.surface_count, f" {sequence} ", sorted(set(others))),
+                        *(f" {sequence} ", sorted(set(others))),
                         None if document.vector is None else legs.as_text(document.vector),
                         *conditions.columns_of_text(document.id),
                         *conditions.columns_of_text(document.text),
                         *chain.from_iterable(map(conditions.columns_of_value, values, kinds)),
                     )
                 )
-        counts = np.array([(1, each.terms.count, each.terms.surface_count) for each in documents])
+        counts = np.array([(1, each.terms.count) for each in documents])
         docs = np.array([each.doc for each in documents], np.int64)
         lengths = np.array([stored_length(words) for words in counts[:, 1].tolist()])
         of_document = np.repeat(np.arange(len(terms)), [len(each) for each in terms])
