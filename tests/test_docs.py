@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import doctest
 import os
-import pty
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -20,7 +18,7 @@ import pytest
 
 import vocabtool
 import vocabtool.documents
-from tests.cli.running import read_terminal
+from tests.cli.running import run_on_terminal
 from tests.conftest import ROOT
 from vocabtool import choices
 from vocabtool.vocabulary import Kind
@@ -55,18 +53,6 @@ def commands(session: str) -> Iterator[tuple[str, str]]:
         while end < len(lines) and lines[end].startswith("> "):
             end += 1
         yield "".join([lines[0], *(line[2:] for line in lines[1:end])]), "".join(lines[end:])
-
-
-def run_on_terminal(command: list[str], folder: Path, environ: dict[str, str]) -> str:
-    """What a command writes: first standard error, then what it shows on a terminal."""
-    outer, inner = pty.openpty()
-    errors = folder.with_name("errors")
-    with errors.open("wb") as stderr:
-        process = subprocess.Popen(command, stdout=inner, stderr=stderr, env=environ, cwd=folder)
-    os.close(inner)
-    shown = read_terminal(outer).decode()
-    process.wait()
-    return errors.read_text("utf-8") + shown.replace("\r\n", "\n")
 
 
 def run_pycon(session: str, names: dict[str, Any], page: str) -> None:
@@ -115,7 +101,8 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             exec(compile(code, name_of(page), "exec"), names)
         else:
             for command, wanted in commands(code):
-                shown = run_on_terminal(["sh", "-c", command], clone, environ)
+                _, printed, errors = run_on_terminal(["sh", "-c", command], clone, environ)
+                shown = errors + printed
                 same = doctest.OutputChecker().check_output(wanted, shown, ELLIPSIS)
                 assert same or shown == wanted, f"$ {command}{shown}"
     if missing:

@@ -44,22 +44,23 @@ def told(
     *arguments: str | Path,
     code: int = 0,
     cwd: Path = ROOT,
-    given: str = "",
+    given: str | bytes = "",
     environ: Mapping[str, str] = NOTHING,
 ) -> tuple[str, str]:
     """Standard output and standard error of a command that ends with a code.
 
     It runs in this process, which is ten times as fast, unless it needs an environment.
     """
+    given = given.encode() if isinstance(given, str) else given
     if environ:
-        done = run(*arguments, cwd=cwd, given=given.encode(), environ=environ)
+        done = run(*arguments, cwd=cwd, given=given, environ=environ)
         assert b"Traceback" not in done.stderr
         ended, streams = done.returncode, [done.stdout, done.stderr]
     else:
         files = [TextIOWrapper(BytesIO(), "utf-8", write_through=True) for _ in range(2)]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "argv", ["vocabtool", *map(str, arguments)])
-            patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(given.encode())))
+            patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(given), "ascii"))
             patch.setattr(sys, "stdout", files[0])
             patch.setattr(sys, "stderr", files[1])
             patch.setenv("COLUMNS", "100")
@@ -85,25 +86,26 @@ def errors(*arguments: str | Path, code: int = 3, **options: Any) -> str:
 
 def on_terminal(here: Path, *arguments: str, code: int = 0) -> str:
     """What a terminal shows of standard output, and then standard error."""
+    ended, shown, errors = run_on_terminal([*COMMAND, *arguments], here, environment())
+    assert ended == code
+    assert "Traceback" not in errors
+    return shown + errors
+
+
+def run_on_terminal(
+    command: list[str], here: Path, environ: Mapping[str, str], stream: str = "stdout"
+) -> tuple[int, str, str]:
+    """The exit code, what a terminal shows of one stream, and what came from the other one."""
     outer, inner = pty.openpty()
-    with subprocess.Popen(
-        [*COMMAND, *arguments], stdout=inner, stderr=subprocess.PIPE, env=environment(), cwd=here
-    ) as process:
+    streams: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: inner}
+    with subprocess.Popen(command, env=environ, cwd=here, **streams) as process:
         os.close(inner)
-        shown = read_terminal(outer)
-        errors = process.stderr.read() if process.stderr else b""
-    assert process.returncode == code
-    assert b"Traceback" not in errors
-    return (shown + errors).decode().replace("\r\n", "\n")
-
-
-def read_terminal(outer: int) -> bytes:
-    """All that is written to the other end, until it is closed."""
-    shown = b""
-    try:
-        while piece := os.read(outer, 1 << 16):
-            shown += piece
-    except OSError:  # which is how a terminal ends
-        pass
-    os.close(outer)
-    return shown
+        shown = b""
+        try:
+            while piece := os.read(outer, 1 << 16):
+                shown += piece
+        except OSError:  # which is how a terminal ends
+            pass
+        os.close(outer)
+        other = (process.stderr or process.stdout).read()  # type: ignore[union-attr] # one is a pipe
+    return process.returncode, shown.decode().replace("\r\n", "\n"), other.decode()

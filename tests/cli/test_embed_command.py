@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.running import COMMAND, environment, errors, output, read_terminal
+from tests.cli.running import COMMAND, environment, errors, output, run_on_terminal
 from tests.cli.test_index_commands import MODEL as GLOVE
 from tests.cli.test_index_commands import answer
 from tests.counted_letters import write_corpus
@@ -98,12 +95,7 @@ def test_a_terminal_shows_progress_and_the_remaining_time(
 ) -> None:
     """Wherever the size is known. The line disappears at the end."""
     line = [*COMMAND, *command.format(new=tmp_path / "new").split()]
-    reader, terminal = pty.openpty()
-    with subprocess.Popen(
-        line, cwd=judged, stderr=terminal, stdout=subprocess.DEVNULL, env=environment()
-    ) as process:
-        os.close(terminal)
-        shown = read_terminal(reader).decode()
-    assert process.returncode == 0, shown
+    code, shown, _ = run_on_terminal(line, judged, environment(), "stderr")
+    assert code == 0, shown
     after = r", [\d,]+/s" if command.startswith("embed") else rf"[^\n]* {TIME} {TIME}"
     assert re.search(f"━{{40}} {step}{after}", shown), shown

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -12,9 +11,9 @@ import pytest
 
 from tests.builders import onnx_models
 from tests.builders.word_piece import tokenizer_of
+from tests.cli.running import errors, output
+from tests.cli.test_index_commands import answer
 from tests.encoder_cases import MATRIX, PIECES, WORDS, write_vectors
-from vocabtool.cli.main import cli
-from vocabtool.errors import VocabtoolError
 
 TYPE = "sentence_transformers.models.StaticEmbedding"
 
@@ -51,10 +50,6 @@ def model_of(name: str, folder: Path) -> str:
     return f"onnx:{made}" if kind == "onnx:" else f"{made}{file}"
 
 
-def run(*arguments: object) -> None:
-    cli.main([str(argument) for argument in arguments], standalone_mode=False)
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -63,33 +58,27 @@ def run(*arguments: object) -> None:
         *("ONNX", "ONNX /onnx/model.onnx", "onnx:"),
     ],
 )
-def test_every_command(name: str, tmp_path: Path, capfdbinary: Any) -> None:
+def test_every_command(name: str, tmp_path: Path) -> None:
     """Vectors, entries, words and unknown words of the same MODEL."""
     model = model_of(name, tmp_path)
     size = len(WORDS if "v.npz" in model else PIECES)
     corpus, shards, words = (tmp_path / name for name in ("corpus.txt", "shards", "words.json"))
     corpus.write_text("I love to use lucene\n")
-    run("embed", corpus, "--model", model.partition("#")[0], "-o", shards, "--quiet")
+    output("embed", corpus, "--model", model.partition("#")[0], "-o", shards, "--quiet")
     (shard,) = shards.glob("*.parquet")
     assert pq.read_table(shard)["unknown"].to_pylist() == [["lucene"]]
-    run("inspect", model, "--format", "json")
-    (found,) = json.loads(capfdbinary.readouterr().out)["vocabularies"]
+    (found,) = answer("inspect", model)["vocabularies"]
     assert found["size"] == size
-    run("extract", model, "-o", words)
-    run("diff", model, words, "-o", tmp_path / "diff.json")
-    diff = json.loads((tmp_path / "diff.json").read_bytes())
+    output("extract", model, "-o", words)
+    diff = answer("diff", model, words)
     assert (diff["common"], diff["only_a"], diff["only_b"]) == (size, 0, 0)
-    run("oov", model, corpus, "-o", tmp_path / "oov.json")
-    report = json.loads((tmp_path / "oov.json").read_bytes())
-    assert [word["word"] for word in report["unknown_words"]] == ["lucene"]
-    capfdbinary.readouterr()
-    run("words", model, "love lucene", "--format", "json")
-    shown = capfdbinary.readouterr().out
-    assert b'"lucene"' in shown
-    assert (b"guessed" in shown) is ("v.npz" in model)
+    assert [word["word"] for word in answer("oov", model, corpus)["unknown_words"]] == ["lucene"]
+    shown = output("words", model, "love lucene", "--format", "json")
+    assert '"lucene"' in shown
+    assert ("guessed" in shown) is ("v.npz" in model)
 
 
 def test_a_callable() -> None:
     """It has vectors and no words; why not is said."""
-    with pytest.raises(VocabtoolError, match="a callable has no vocabulary"):
-        run("inspect", "python:package.module:encode")
+    message = errors("inspect", "python:package.module:encode")
+    assert "a callable has no vocabulary" in message

@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 import json
-import sys
-from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import pytest
 
+from tests.cli.running import errors, output
 from vocabtool import Index
-from vocabtool.cli.main import cli
 
 
-@pytest.fixture
-def search(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs the command; what it prints. ``lines``: standard input, in an ASCII locale."""
-
-    def run(index: Index | str | Path, *arguments: str, lines: bytes = b"") -> str:
-        monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(lines), encoding="ascii"))
-        place = index.path if isinstance(index, Index) else index
-        capfd.readouterr()
-        cli.main(["search", str(place), *arguments], standalone_mode=False)
-        return capfd.readouterr().out
-
-    return run
+def search(index: Index, *arguments: str, **options: Any) -> str:
+    """What the command prints."""
+    return output("search", index.path, *arguments, **options)
 
 
-def made(folder: Path, texts: list[Any], **options: Any) -> Index:
+def made(folder: Path, texts: list[Any]) -> Index:
     """An index of two dimensions whose model knows one word."""
-    index = Index.create(folder / "index", dim=2, vocabulary=["love"], **options)
+    index = Index.create(folder / "index", dim=2, vocabulary=["love"])
     with index.writer() as writer:
         writer.add(texts, vectors=np.ones((len(texts), 2), np.float32))
     return index
@@ -43,26 +31,26 @@ def made(folder: Path, texts: list[Any], **options: Any) -> Index:
     [('"one" "two', 7), ("„eins zwei", 1), ('5" and 7" disks', None), ("don't 'quote", None)],
 )
 def test_a_quote_that_is_never_closed_is_told(
-    query: str, character: int | None, tmp_path: Path, search: Any
+    query: str, character: int | None, tmp_path: Path
 ) -> None:
     """Where it stands, in the argument and in a line; inch marks and apostrophes are none."""
     index = Index.create(tmp_path / "index", dim=2)
     note = f"note: the quote at character {character} is never closed: it makes no phrase"
     for argument in (query, "-"):
-        shown = search(index, argument, "--fusion", "keyword", lines=f"fine\n{query}\n".encode())
+        shown = search(index, argument, "--fusion", "keyword", given=f"fine\n{query}\n".encode())
         notes = [line for line in shown.splitlines() if "never closed" in line]
         assert notes == ([] if character is None else [note])
 
 
-def test_several_queries(tmp_path: Path, search: Any) -> None:
+def test_several_queries(tmp_path: Path) -> None:
     """Each answer tells its query; UTF-8 whatever the locale, and a bad line harms no other."""
     index = made(tmp_path, ["xapian", "zébra"])
     lines = b"\xef\xbb\xbfxapian\n\xff\xfe\n" + "zébra".encode()
-    answers = map(json.loads, search(index, "-", "--format", "json", lines=lines).splitlines())
+    answers = map(json.loads, search(index, "-", "--format", "json", given=lines).splitlines())
     texts = [[hit["text"] for hit in answer["hits"]] for answer in answers]
     assert texts == [["xapian"], [], ["zébra"]]
     for options in ((), ("--explain",)):
-        told = search(index, "-", *options, lines=lines).splitlines()
+        told = search(index, "-", *options, given=lines).splitlines()
         shown = [line[:9] for line in told if line.startswith(("query:", " 1.", "nothing"))]
         assert shown[:2] + shown[3:4] == ["query: xa", " 1. 0  (1", "nothing f"]
         assert shown[4:] == ["query: zé", " 1. 1  (1"]
@@ -75,7 +63,7 @@ def of_years(tmp_path: Path) -> Index:
     return made(tmp_path, rows)
 
 
-def test_pages_of_a_listing(of_years: Index, search: Any) -> None:
+def test_pages_of_a_listing(of_years: Index) -> None:
     """Without a query; JSON says how many hits there are on all pages."""
     listing = ("--sort", "year:desc", "--facets", "year,new", "-k", "3")
     first = search(of_years, *listing).splitlines()
@@ -89,7 +77,7 @@ def test_pages_of_a_listing(of_years: Index, search: Any) -> None:
     assert nothing.splitlines()[:2] == ["nothing found", "facet new: no document with a value"]
 
 
-def test_groups_are_told(of_years: Index, search: Any) -> None:
+def test_groups_are_told(of_years: Index) -> None:
     """How many more there are in each, in text and in JSON."""
     command = ("zebra", "--group-by", "year", "--fusion", "keyword")
     hits = [line for line in search(of_years, *command).splitlines() if ". z" in line]
@@ -109,8 +97,7 @@ def test_groups_are_told(of_years: Index, search: Any) -> None:
         (["-", "--offset", "3"], "--offset is for one QUERY, not for several on standard input"),
     ],
 )
-def test_wrong_arguments(options: list[str], message: str, of_years: Index, search: Any) -> None:
+def test_wrong_arguments(options: list[str], message: str, of_years: Index) -> None:
     """A missing query, several arguments, unknown fields, and what is for one query."""
-    with pytest.raises(click.UsageError) as caught:
-        search(of_years, *options)
-    assert message in caught.value.message
+    told = errors("search", of_years.path, *options, code=2)
+    assert message in " ".join(told.split())
