@@ -16,7 +16,7 @@ import os
 import random
 import tempfile
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,20 +82,13 @@ class Truth:
 Builder: TypeAlias = Callable[[Path], tuple[Truth, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One model: ``build`` saves it at a path (a folder, or a file where the name has a suffix)."""
-
-    name: str
-    build: Builder
-
-
-_cases: list[Case] = []
+# Each saves a model at a path: a folder, or a file where the name has a suffix.
+CASES: dict[str, Builder] = {}
 
 
 def case(build: Builder) -> Builder:
     """Add a builder to ``CASES`` under its own name."""
-    _cases.append(Case(build.__name__, build))
+    CASES[build.__name__] = build
     return build
 
 
@@ -113,17 +106,10 @@ def called(name: str | None, places: int | None = 1) -> Callable[[Callable[..., 
     return decorate
 
 
-def build_all(
-    folder: Path, names: Collection[str] | None = None
-) -> dict[str, tuple[Path, tuple[Truth, ...]]]:
-    """Build the cases (all, or those of ``names``) below ``folder``: path and truths per name.
-
-    Raises ``KeyError`` for a name that is no case.
-    """
-    by_name = {case.name: case.build for case in CASES}
-    wanted = by_name if names is None else {name: by_name[name] for name in names}
+def build_all(folder: Path, names: Iterable[str]) -> dict[str, tuple[Path, tuple[Truth, ...]]]:
+    """Build the cases of these names below ``folder``: path and truths per name."""
     with quiet():
-        return {name: (folder / name, build(folder / name)) for name, build in wanted.items()}
+        return {name: (folder / name, CASES[name](folder / name)) for name in names}
 
 
 @contextmanager
@@ -439,7 +425,8 @@ def save_served_v1(folder: Path, name: str) -> tuple[Truth, ...]:
     return tuple(replace(truth, name=called_, places=1) for truth in truths)
 
 
-_cases += [Case(f"tf1_{name}", functools.partial(save_served_v1, name=name)) for name in SERVED_V1]
+for name in SERVED_V1:
+    CASES[f"tf1_{name}"] = functools.partial(save_served_v1, name=name)
 
 
 @case
@@ -475,7 +462,7 @@ def tf1_frozen(file: Path) -> tuple[Truth, ...]:
         return tuple(listed(*pair, unknown) for pair in Running(session, None).tables())
 
 
-_cases.append(Case("tf1_frozen.pb", tf1_frozen))
+CASES["tf1_frozen.pb"] = tf1_frozen
 
 
 @case
@@ -582,11 +569,10 @@ def tf2_file_inverse(folder: Path) -> tuple[Truth, ...]:
     return save_file(folder, lines(LINE_WORDS), tf.int64, key=LINE_NUMBER, value=WHOLE_LINE)
 
 
-_cases += [
-    Case(f"tf2_{name}", functools.partial(build, name=name))
-    for build, group in ((save_table, STATIC), (save_file_table, FILES))
-    for name in group
-]
+for name in STATIC:
+    CASES[f"tf2_{name}"] = functools.partial(save_table, name=name)
+for name in FILES:
+    CASES[f"tf2_{name}"] = functools.partial(save_file_table, name=name)
 
 
 @case
@@ -756,15 +742,10 @@ def plain(word: Any) -> str | int:
     return str(word) if isinstance(word, str) else int(word)
 
 
-_cases += [
-    Case(f"k{version}_{name}", functools.partial(build_keras, version, name))
-    for version in (2, 3)
-    for name in LAYERS
-]
-_cases += [
-    Case(f"k{version}_shared_input", functools.partial(build_shared_input, version))
-    for version in (2, 3)
-]
+for version in (2, 3):
+    for name in LAYERS:
+        CASES[f"k{version}_{name}"] = functools.partial(build_keras, version, name)
+    CASES[f"k{version}_shared_input"] = functools.partial(build_shared_input, version)
 
 
 # Tokenizers of tensorflow-text.
@@ -902,7 +883,7 @@ ODD: dict[str, Builder] = {
     "last_repeated": lambda path: save_odd_table(path, SAME, SAME_IDS, drop_repetitions),
     "tf2_constant": lambda path: save_constant(path, WORDS),
 }
-_cases += [Case(name, build) for name, build in ODD.items()]
+CASES |= ODD
 
 
 # Models without a vocabulary.
@@ -935,7 +916,8 @@ def save_nothing(folder: Path, name: str) -> tuple[Truth, ...]:
     return ()
 
 
-_cases += [Case(f"none_{name}", functools.partial(save_nothing, name=name)) for name in NOTHING]
+for name in NOTHING:
+    CASES[f"none_{name}"] = functools.partial(save_nothing, name=name)
 
 
 @case
@@ -953,6 +935,3 @@ def none_returned_names(folder: Path) -> tuple[Truth, ...]:
 
     save(folder, serve)
     return ()
-
-
-CASES: tuple[Case, ...] = tuple(_cases)

@@ -13,7 +13,7 @@ pytest.importorskip("tf_keras", reason="some models are built by Keras 2")
 import vocabtool
 from tests.builders.tensorflow_models import CASES, Truth, build_all
 
-MODELS = [case.name for case in CASES]
+MODELS = [*CASES]
 
 # Keras 3 leaves a custom oov_token out of what it exports; "[UNK]" is its default.
 TOKEN_NOT_SAVED = {"k3_lookup_oov_token"}
