@@ -87,7 +87,7 @@ def test_kinds(tmp_path: Path, model: str, kind: str, marker: str | None, note: 
 
 
 def test_other_keys(tmp_path: Path) -> None:
-    """Merges are counted, other lists are not read, contradictions are said and not used."""
+    """Merges are counted, other lists are not read, contradictions are refused."""
     lists: dict[str, Any] = {
         "add_token_merges": ["t h", "th e"],
         "add_tags": ["chat", "small", "new"],
@@ -97,13 +97,11 @@ def test_other_keys(tmp_path: Path) -> None:
     told = ("byte-level BPE", "2 merges", "pre-tokenizer: 'llama-bpe'")
     assert found.vocabularies[0].notes == told
     path = write(tmp_path / "types", add_token_types=[2, 1])
-    found = vocabtool.inspect(path)
-    assert found.warnings == ("2 types for 11 tokens: the types are ignored",)
-    assert len(found.vocabularies[0]) == 11
+    with pytest.raises(InvalidFile, match="11 tokens, but 2 types, wanted one per token"):
+        vocabtool.inspect(path)
     path = write(tmp_path / "unknown", add_unk_token_id=99)
-    found = vocabtool.inspect(path)
-    assert found.warnings == ("the unknown token has id 99, but there are 11 tokens",)
-    assert found.vocabularies[0].unknown is None
+    with pytest.raises(InvalidFile, match="unknown token has id 99, but there are 11 tokens"):
+        vocabtool.inspect(path)
 
 
 def by_hand(version: int, tokens: Sequence[bytes]) -> bytes:

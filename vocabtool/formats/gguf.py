@@ -71,25 +71,18 @@ class GGUFTokenizer:
 
 
 def read_tokenizer(file: Path) -> GGUFTokenizer | None:
-    """Return the tokenizer of a file; ``None`` if it is not a GGUF file or has no tokens."""
+    """Return the tokenizer of a file; ``None`` if it is not a GGUF file or has no tokens.
+
+    Other fields of a wrong type are ignored.
+    """
     with file.open("rb") as opened:
         if opened.read(len(MAGIC)) != MAGIC:
             return None
     fields = _read_fields(map_file(file))
-    if not isinstance(fields.get("tokens"), ByteStrings):
+    if "tokens" not in fields:
         return None
-    tokenizer = _tokenizer(fields)
-    tokens = len(tokenizer.tokens)
-    for what, count in (("types", len(tokenizer.types)), ("scores", len(tokenizer.scores))):
-        if count not in (0, tokens):
-            raise InvalidFile(f"{tokens:,} tokens, but {count:,} {what}, wanted one per token")
-    if not np.isfinite(tokenizer.scores).all():
-        raise InvalidFile("a score of a token is not a number")
-    return tokenizer
-
-
-def _tokenizer(fields: dict[str, Any]) -> GGUFTokenizer:
-    """Make a tokenizer from fields that include ``tokens``. Fields of a wrong type are ignored."""
+    if not isinstance(fields["tokens"], ByteStrings):
+        raise InvalidFile(f"{TOKENS} is not a list of strings")
 
     def value(name: str, wanted: type, default: Any) -> Any:
         return fields[name] if type(fields.get(name)) is wanted else default
@@ -98,7 +91,7 @@ def _tokenizer(fields: dict[str, Any]) -> GGUFTokenizer:
         stored: NDArray[Any] = value(name, np.ndarray, np.zeros(0, np.int32))
         return stored if stored.dtype.kind in kinds else stored[:0]
 
-    return GGUFTokenizer(
+    tokenizer = GGUFTokenizer(
         model=printable(value("model", bytes, b"")),
         pre=printable(value("pre", bytes, b"")),
         tokens=fields["tokens"],
@@ -109,6 +102,16 @@ def _tokenizer(fields: dict[str, Any]) -> GGUFTokenizer:
         unknown=value("unknown_token_id", int, None),
         flags={name: flag for name, flag in fields.items() if isinstance(flag, bool)},
     )
+    tokens = len(tokenizer.tokens)
+    for what, count in (("types", len(tokenizer.types)), ("scores", len(tokenizer.scores))):
+        if count not in (0, tokens):
+            raise InvalidFile(f"{tokens:,} tokens, but {count:,} {what}, wanted one per token")
+    if not np.isfinite(tokenizer.scores).all():
+        raise InvalidFile("a score of a token is not a number")
+    unknown = tokenizer.unknown
+    if unknown is not None and not 0 <= unknown < tokens:
+        raise InvalidFile(f"the unknown token has id {unknown:,}, but there are {tokens:,} tokens")
+    return tokenizer
 
 
 def _read_fields(buffer: Buffer) -> dict[str, Any]:
@@ -160,27 +163,16 @@ def _read_value(header: Cursor, value_type: int, wanted: bool) -> Any:
 
 
 def _read(source: Source) -> Findings:
-    fields, findings = _read_fields(map_file(source.file)), Findings()
-    if "tokens" not in fields:
-        return findings
-    if not isinstance(fields["tokens"], ByteStrings):
-        raise InvalidFile(f"{TOKENS} is not a list of strings")
-    tokenizer = _tokenizer(fields)
-    tokens, types, unknown = tokenizer.tokens, tokenizer.types, tokenizer.unknown
-    if len(types) not in (0, len(tokens)):
-        what = f"{len(types):,} types for {len(tokens):,} tokens: the types are ignored"
-        findings.warnings.append(what)
-        types = []
+    tokenizer = read_tokenizer(source.file)
+    if tokenizer is None:
+        return Findings()
+    unknown, types = tokenizer.unknown, tokenizer.types
     if unknown is None and types.count(UNKNOWN) == 1:
         unknown = types.index(UNKNOWN)
-    elif unknown is not None and not 0 <= unknown < len(tokens):
-        what = f"the unknown token has id {unknown:,}, but there are {len(tokens):,} tokens"
-        findings.warnings.append(what)
-        unknown = None
     what = f"tokenizer {tokenizer.model!r}, which is unknown to vocabtool"
     kind, marker, what = MODELS.get(tokenizer.model, ("list", None, what))
     notes = [what]
-    if "merges" in fields:
+    if len(tokenizer.merges):
         notes.append(f"{len(tokenizer.merges):,} merges")
     if tokenizer.pre:
         notes.append(f"pre-tokenizer: {tokenizer.pre!r}")
@@ -193,14 +185,13 @@ def _read(source: Source) -> Findings:
     vocabulary = Vocabulary(
         name=TOKENS,
         kind=kind,
-        stored=tokens,
+        stored=tokenizer.tokens,
         unknown=None if unknown is None else Unknown(unknown),
         places=(Place(source.name, TOKENS),),
         notes=tuple(notes),
         marker=marker,
     )
-    findings.found.append(vocabulary)
-    return findings
+    return Findings([vocabulary])
 
 
 READER: Final = Reader(

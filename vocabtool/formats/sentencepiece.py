@@ -7,9 +7,9 @@ piece 1, score 2, type 3. The scores, normalizer_spec and self_test_data are not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,51 +38,25 @@ FIRST_EXTENSION: Final = 200  # field numbers from here on are for extensions
 CHUNK: Final = 1 << 16  # pieces read at a time, so that temporary arrays stay small
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
-    """The pieces of a subword tokenizer of any library, in id order.
+def vocabulary_of(
+    kind: Kind,
+    entries: ByteStrings,
+    ids: NDArray[np.int64] | None,
+    unknown_id: int | None,
+    notes: tuple[str, ...],
+) -> Vocabulary:
+    """Make a vocabulary, still without name and place, from the pieces of any library.
 
-    ``ids``: int64, shape (n,), ascending; ``None`` if the ids are ``0 .. n-1``. ``unknown_id``: the
-    id for text that no piece covers; ``None`` if the model has no such id.
+    ``unknown_id``: the id for text that no piece covers. Raises :class:`InvalidFile` if two pieces
+    have the same id.
     """
-
-    entries: ByteStrings
-    ids: NDArray[np.int64] | None
-    unknown_id: int | None
-    notes: tuple[str, ...] = ()
-
-    @classmethod
-    def by_id(
-        cls,
-        entries: ByteStrings,
-        ids: NDArray[np.integer[Any]],
-        unknown_id: int | None,
-        notes: tuple[str, ...] = (),
-    ) -> Pieces:
-        """Sort pieces by id, and make an instance from them.
-
-        Raises :class:`InvalidFile` if two pieces have the same id.
-        """
-        order = np.argsort(ids, kind="stable")
-        ascending = ids[order].astype(np.int64)
-        same = np.flatnonzero(ascending[1:] == ascending[:-1])
-        if len(same):
-            first, second = entries[int(order[same[0]])], entries[int(order[same[0] + 1])]
-            raise InvalidFile(f"two pieces have id {ascending[same[0]]}: {first!r} and {second!r}")
-        contiguous = len(ids) == 0 or (ascending[0] == 0 and ascending[-1] == len(ids) - 1)
-        return cls(entries.take(order), None if contiguous else ascending, unknown_id, notes)
-
-    def vocabulary(self, name: str, kind: Kind, place: Place) -> Vocabulary:
-        return Vocabulary.from_ids(
-            name,
-            kind,
-            self.entries,
-            self.ids,
-            unknown=None if self.unknown_id is None else Unknown(self.unknown_id),
-            places=(place,),
-            notes=self.notes,
-            marker=MARKERS.get(kind),
-        )
+    unknown, marker = None if unknown_id is None else Unknown(unknown_id), MARKERS[kind]
+    found = Vocabulary.from_ids("", kind, entries, ids, unknown=unknown, notes=notes, marker=marker)
+    ascending = found.id_array()
+    for at in np.flatnonzero(ascending[1:] == ascending[:-1])[:1].tolist():
+        first, second = found.stored[at], found.stored[at + 1]
+        raise InvalidFile(f"two pieces have id {ascending[at]}: {first!r} and {second!r}")
+    return found
 
 
 def looks_like_model(data: bytes) -> bool:
@@ -112,8 +86,10 @@ def looks_like_model(data: bytes) -> bool:
     return graded > 0
 
 
-def read_pieces(data: bytes) -> Pieces:
-    """Read the pieces of a serialised ``ModelProto``; entries refer to ``data`` without a copy.
+def read_pieces(data: bytes) -> Vocabulary:
+    """Read a serialised ``ModelProto``; entries refer to ``data`` without a copy.
+
+    The vocabulary has no name and no place.
 
     The unknown piece is the piece of type "unknown". If there is none, it is the piece whose id is
     the ``unk_id`` of the trainer.
@@ -144,7 +120,8 @@ def read_pieces(data: bytes) -> Pieces:
         notes.append(f"besides normal pieces: {', '.join(named)}")
     if trainer.get(BYTE_FALLBACK):
         notes.append("byte fallback: text that no piece covers becomes bytes, never unknown")
-    return Pieces(entries, None, unknown[0] if unknown else None, tuple(notes))
+    unknown_id = unknown[0] if unknown else None
+    return vocabulary_of("sentencepiece", entries, None, unknown_id, tuple(notes))
 
 
 def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, NDArray[np.uint8]]:
@@ -189,7 +166,7 @@ def _usual_pieces(
 
 
 def vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
-    return read_pieces(data).vocabulary(name, "sentencepiece", place)
+    return replace(read_pieces(data), name=name, places=(place,))
 
 
 def _read(source: Source) -> Findings:

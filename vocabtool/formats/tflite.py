@@ -13,6 +13,7 @@ HashtableOptions) and tensorflow/lite/string_util.h (strings in a buffer). Weigh
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -162,7 +163,7 @@ class _Model:
             return
         if not data:
             raise InvalidFile("the operator does not contain its tokenizer model")
-        self.findings.found.append(pieces_of(op, data).vocabulary(name, KINDS[op], place))
+        self.findings.found.append(replace(pieces_of(op, data), name=name, places=(place,)))
 
     def _read_constants(self, graph: Table, scope: str) -> None:
         for number, tensor in enumerate(graph.tables(GRAPH_TENSORS)):

@@ -45,7 +45,6 @@ from vocabtool.vocabulary import (
     Unknown,
     Vocabulary,
     is_utf8,
-    numbering,
 )
 
 if TYPE_CHECKING:
@@ -152,16 +151,16 @@ def _vocabulary(facts: _Facts, stored: ByteStrings, ids: NDArray[np.int64]) -> V
             raise InvalidFile(f"'count' of 'unknown' must be at least 1, got {facts.unknown.count}")
     if any(number not in INT64 for number in numbers):
         raise InvalidFile("an id does not fit in 64 bits")
-    return Vocabulary(
-        *(facts.name, facts.kind, stored, *_numbering(ids, len(stored)), facts.unknown),
-        *(facts.specials, facts.places, facts.entry_type, facts.notes, facts.marker),
+    if len(ids) != len(stored):
+        raise InvalidFile(f"expected {len(stored):,} ids, got {len(ids):,}")
+    found = Vocabulary.from_ids(
+        *(facts.name, facts.kind, stored, ids),
+        unknown=facts.unknown,
+        places=facts.places,
+        notes=facts.notes,
+        marker=facts.marker,
     )
-
-
-def _numbering(ids: NDArray[np.int64], count: int) -> tuple[int, NDArray[np.int64] | None]:
-    if len(ids) != count or bool((ids[1:] < ids[:-1]).any()):
-        raise InvalidFile(f"expected {count:,} ids in ascending order, got {len(ids):,} ids")
-    return numbering(ids)
+    return replace(found, specials=facts.specials, entry_type=facts.entry_type)
 
 
 # Text.
@@ -304,7 +303,7 @@ def _read_csv(data: bytes, name: str) -> Vocabulary:
         stored, ids = _columns(table.set_column(2, "bytes", [pa.array(others, pa.binary())]))
     except (pa.ArrowException, ValueError, OverflowError) as error:
         raise InvalidFile(f"invalid or damaged CSV file: {error}") from error
-    return Vocabulary(name, "asset", stored, *_numbering(ids, len(stored)))
+    return Vocabulary.from_ids(name, "asset", stored, ids)
 
 
 def _write_parquet(vocabulary: Vocabulary, file: BinaryIO) -> None:

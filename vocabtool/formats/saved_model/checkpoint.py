@@ -31,12 +31,8 @@ from vocabtool.errors import (
 )
 from vocabtool.formats import wire
 from vocabtool.formats.files import MAX_FILE, refuse_link
-from vocabtool.formats.saved_model.graph import MAX_ELEMENTS, MAX_RANK
+from vocabtool.formats.saved_model.graph import INTEGERS, MAX_ELEMENTS, MAX_RANK
 from vocabtool.system.byte_strings import ByteStrings
-
-# By number in tensorflow/core/framework/types.proto.
-STRING_TYPES: Final[Mapping[int, str]] = {7: "string"}
-INTEGER_TYPES: Final[Mapping[int, str]] = {3: "int32", 9: "int64"}
 
 MAX_TENSORS: Final = 1 << 18  # use 100 MB of memory; real checkpoints have a few thousand
 
@@ -134,10 +130,10 @@ class Checkpoint:
     def strings(self, key: bytes) -> ByteStrings:
         """Return the elements of a string tensor in row-major order.
 
-        Raises ``NotFound`` if the key or its data shard is missing, ``InvalidFile`` for damaged
-        data, and ``UnsupportedFormat`` if the tensor is partitioned or too large.
+        Raises ``NotFound`` if its data shard is missing, ``InvalidFile`` for damaged data, and
+        ``UnsupportedFormat`` if the tensor is partitioned or too large.
         """
-        entry, path = self._find(key, STRING_TYPES)
+        entry, path = self._find(key)
         with reading(str(path)):
             return _strings(_read(path, entry.offset, entry.size), entry)
 
@@ -146,10 +142,10 @@ class Checkpoint:
 
         Raises the same errors as :meth:`strings`.
         """
-        entry, path = self._find(key, INTEGER_TYPES)
+        entry, path = self._find(key)
         with reading(str(path)):
             data = _read(path, entry.offset, entry.size)
-            dtype = np.dtype(INTEGER_TYPES[entry.dtype]).newbyteorder("<")
+            dtype = np.dtype(INTEGERS[entry.dtype])
             if entry.elements * dtype.itemsize != len(data):
                 what = f"{entry.elements:,} integers of {dtype.itemsize} bytes do not match the"
                 what += f" tensor's size of {len(data):,} bytes"
@@ -157,15 +153,8 @@ class Checkpoint:
             _check_crc("the tensor", _crc32c(data, 0, len(data)), entry.checksum, entry.offset)
             return np.frombuffer(data, dtype).astype(np.int64)
 
-    def _find(self, key: bytes, types: Mapping[int, str]) -> tuple[TensorEntry, Path]:
-        index, name = f"{self.prefix}.index", _quote(key)
-        entry = self.entries.get(key)
-        if entry is None:
-            raise NotFound(f"{index}: no tensor {name} among {len(self.entries):,} tensors")
-        if entry.dtype not in types:
-            wanted = ", ".join(f"{number} ({type_})" for number, type_ in types.items())
-            what = f"tensor {name} has data type {entry.dtype}; wanted {wanted}"
-            raise InvalidFile(what, file=index)
+    def _find(self, key: bytes) -> tuple[TensorEntry, Path]:
+        index, name, entry = f"{self.prefix}.index", _quote(key), self.entries[key]
         if entry.partitioned:
             what = f"tensor {name} is partitioned: save the model with this variable in one piece"
             raise UnsupportedFormat(what, file=index)

@@ -28,7 +28,7 @@ does not have the label ``c``, there is no such child.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ from vocabtool.formats.files import MAX_FILE, MAX_NAMED
 from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model.graph import DT_INT8, DT_UINT8, PHRASE_OP, PIECE_OP, Body, Node
 from vocabtool.formats.saved_model.meta_graph import Linker
-from vocabtool.formats.sentencepiece import MAX_PIECE, Pieces
+from vocabtool.formats.sentencepiece import MAX_PIECE, vocabulary_of
 from vocabtool.formats.wire import MAX_NAME, Table
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Vocabulary, printable
@@ -172,7 +172,7 @@ GROWTH: Final = 4  # limit: bytes of words with their indicators, per byte of bu
 
 
 def read_tokenizers(linker: Linker, findings: Findings) -> None:
-    known: dict[bytes, Pieces] = {}
+    known: dict[bytes, Vocabulary] = {}
     for body in linker.graph.bodies:
         for node in body.nodes_with(PIECE_OP):
             if node.op in KINDS:
@@ -185,7 +185,7 @@ def read_tokenizers(linker: Linker, findings: Findings) -> None:
 
 
 def read_tokenizer(
-    linker: Linker, body: Body, node: Node, known: dict[bytes, Pieces]
+    linker: Linker, body: Body, node: Node, known: dict[bytes, Vocabulary]
 ) -> Vocabulary:
     """Return the vocabulary of one tokenizer op. ``known``: maps models to their pieces."""
     if node.op == SENTENCEPIECE:
@@ -198,7 +198,7 @@ def read_tokenizer(
         known[data] = pieces_of(node.op, data)
     # The op's scope is the name of the tokenizer.
     name = printable(node.name).rpartition("/")[0] or printable(node.name)
-    return known[data].vocabulary(name, KINDS[node.op], linker.graph.place(body, node.name))
+    return replace(known[data], name=name, places=(linker.graph.place(body, node.name),))
 
 
 def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
@@ -211,8 +211,11 @@ def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
     raise InvalidFile("the tokenizer's model is not a constant: words not read")
 
 
-def pieces_of(op: bytes, data: bytes) -> Pieces:
-    """Return the pieces of a tokenizer op. ``op``: a key of :data:`KINDS`. ``data``: its model."""
+def pieces_of(op: bytes, data: bytes) -> Vocabulary:
+    """Return the pieces of a tokenizer op, without name and place.
+
+    ``op``: a key of :data:`KINDS`. ``data``: its model.
+    """
     if op == SENTENCEPIECE:
         return sentencepiece.read_pieces(data)
     if KINDS[op] == "sentencepiece":
@@ -220,7 +223,7 @@ def pieces_of(op: bytes, data: bytes) -> Pieces:
     return read_wordpiece(data)
 
 
-def read_wordpiece(buffer: bytes) -> Pieces:
+def read_wordpiece(buffer: bytes) -> Vocabulary:
     """Read the model of the op ``FastWordpieceTokenizeWithOffsets``.
 
     FastBertTokenizer uses this op, too.
@@ -255,17 +258,16 @@ def read_wordpiece(buffer: bytes) -> Pieces:
         # The stored words do not include the indicator.
         pairs = zip(marks.tolist(), words, strict=True)
         entries = ByteStrings.of(indicator * bool(mark) + word for mark, word in pairs)
-        return Pieces(entries, None, unknown_id, notes)
+        return vocabulary_of("wordpiece", entries, None, unknown_id, notes)
     pieces = _wordpieces_of_trie(model, indicator, unknown_id)
-    if pieces.ids is not None:
-        ids: NDArray[np.integer[Any]] = np.concatenate([[-1], pieces.ids])
-        holes = np.diff(ids) - 1
+    ids = np.concatenate([[-1], pieces.id_array()])
+    holes = np.diff(ids) - 1
+    if total := int(holes.sum()):
         first = [
             hole
             for at in np.flatnonzero(holes)[:MAX_NAMED].tolist()
             for hole in range(int(ids[at]) + 1, int(ids[at + 1]))[:MAX_NAMED]
         ][:MAX_NAMED]
-        total = int(holes.sum())
         named = ", ".join([*map(str, first), *["..."] * (total > MAX_NAMED)])
         inside = " with punctuation or Chinese characters inside" if model.byte(END_TO_END) else ""
         why = f"pieces{inside} that can never be produced"
@@ -273,7 +275,7 @@ def read_wordpiece(buffer: bytes) -> Pieces:
     return replace(pieces, notes=notes)
 
 
-def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
+def _read_fast_sentencepiece(buffer: bytes) -> Vocabulary:
     model = wire.flatbuffer_root(buffer)
     if version := model.byte(0):
         what = f"TensorFlow Text's SentencePiece encoder has version {version}, wanted 0"
@@ -294,10 +296,10 @@ def _read_fast_sentencepiece(buffer: bytes) -> Pieces:
     if offset:
         notes.append(f"ids are shifted by {offset}")
     unknown = None if unknown_id < 0 else unknown_id
-    return Pieces.by_id(keys, ids, unknown, tuple(notes))
+    return vocabulary_of("sentencepiece", keys, ids, unknown, tuple(notes))
 
 
-def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Pieces:
+def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Vocabulary:
     # In end-to-end mode, the trie also maps every punctuation mark and Chinese character to the
     # unknown id. So keys with this id are ignored, and a field has the unknown token.
     if unknown_id < 0:
@@ -330,4 +332,4 @@ def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Piec
                 more[id_] = indicator + part if value & IS_SUFFIX else part
     ids = np.concatenate([ids, np.fromiter(more, np.int64, len(more))])
     entries += (model.string(6), *more.values())
-    return Pieces.by_id(ByteStrings.of(entries), ids, unknown_id)
+    return vocabulary_of("wordpiece", ByteStrings.of(entries), ids, unknown_id, ())
