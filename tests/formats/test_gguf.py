@@ -87,7 +87,7 @@ def test_kinds(tmp_path: Path, model: str, kind: str, marker: str | None, note: 
 
 
 def test_other_keys(tmp_path: Path) -> None:
-    """Merges are counted, other lists are not read, contradictions are refused."""
+    """Merges are counted, other lists are not read."""
     lists: dict[str, Any] = {
         "add_token_merges": ["t h", "th e"],
         "add_tags": ["chat", "small", "new"],
@@ -96,12 +96,21 @@ def test_other_keys(tmp_path: Path) -> None:
     found = vocabtool.inspect(path)
     told = ("byte-level BPE", "2 merges", "pre-tokenizer: 'llama-bpe'")
     assert found.vocabularies[0].notes == told
-    path = write(tmp_path / "types", add_token_types=[2, 1])
-    with pytest.raises(InvalidFile, match="11 tokens, but 2 types, wanted one per token"):
-        vocabtool.inspect(path)
-    path = write(tmp_path / "unknown", add_unk_token_id=99)
-    with pytest.raises(InvalidFile, match="unknown token has id 99, but there are 11 tokens"):
-        vocabtool.inspect(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("add_token_types", [2, 1], "11 tokens, but 2 types, wanted one per token"),
+        ("add_token_scores", [1.0], "11 tokens, but 1 scores, wanted one per token"),
+        ("add_token_scores", [float("nan")] * 11, "a score of a token is not a number"),
+        ("add_unk_token_id", 99, "unknown token has id 99, but there are 11 tokens"),
+    ],
+)
+def test_contradictions(tmp_path: Path, key: str, value: Any, message: str) -> None:
+    """Lists that do not match the tokens make the file a damaged one."""
+    with pytest.raises(InvalidFile, match=message):
+        vocabtool.inspect(write(tmp_path / "m", **{key: value}))
 
 
 def by_hand(version: int, tokens: Sequence[bytes]) -> bytes:

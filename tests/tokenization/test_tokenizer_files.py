@@ -256,8 +256,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any], type[VocabtoolError], str]] = {
     "no merges": ("gpt2", {"tokenizer_pre": "gpt-2"}, InvalidFile, "no merges"),
     "no scores": ("llama", {}, InvalidFile, "no scores"),
     "no types": ("t5", {"token_scores": [0.0] * 5}, InvalidFile, "no types"),
-    "too few scores": ("llama", {"token_scores": [1.0]}, InvalidFile, "5 tokens, but 1 scores"),
-    "no number": ("llama", {"token_scores": [np.nan] * 5}, InvalidFile, "score of a token"),
 }  # fmt: skip
 
 
