@@ -227,21 +227,10 @@ INPUT_FORMAT: Final = click.option(
 )
 
 
-def _checked_fields(
-    context: click.Context, option: click.Parameter, fields: tuple[str, ...]
-) -> tuple[str, ...]:
-    try:
-        ReadOptions(field=fields)
-    except ValueError as error:  # a settings file then tells its table, too
-        raise click.BadParameter(str(error).removeprefix("field: ")) from error
-    return fields
-
-
 def _field_option(metavar: str, more: str) -> Decorator:
     return click.option(
         "--field",
         multiple=True,
-        callback=_checked_fields,
         metavar=metavar,
         help="Field or column that contains the text. May be repeated: the texts of these fields "
         f"are joined by blank lines.{more} [default: text, or the only column]",

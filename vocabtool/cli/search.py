@@ -14,6 +14,7 @@ from vocabtool.cli import options, output
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, HTML, INDEX_MODEL, format_option, gather
 from vocabtool.system.messages import tell
+from vocabtool.system.parallel import in_batches
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index
@@ -213,8 +214,6 @@ def _answers(index: Index, query: str | None, request: dict[str, Any]) -> Iterat
     del request["offset"]
     # UTF-8 in every locale; an invalid line does not affect the others.
     lines = (line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
-    from vocabtool.system.parallel import in_batches
-
     count = 0
     for batch in in_batches(lines, BATCH_QUERIES):
         yield from index.search_many(batch, **request)

@@ -408,20 +408,8 @@ def read_keys(path: Path) -> tuple[Key, ...]:
         return decode_keys(file.read(MAX_FILE + 1))
 
 
-def find_key(keys: Iterable[Key], text: str) -> Key | None:
-    """Return the key that a client sent as ``text``, or ``None`` if it is not valid.
-
-    Hashes are compared in constant time.
-    """
-    digest, match = _digest(text), None
-    for key in keys:
-        if compare_digest(key.sha256, digest):
-            match = key
-    return match
-
-
 def admit(keys: Iterable[Key], authorization: str, *, writes: bool) -> Key:
-    """Return the key in a header ``Authorization``.
+    """Return the key in a header ``Authorization``. Hashes are compared in constant time.
 
     Raises :class:`ServeError` if the key is missing or invalid, or if it may only read and
     ``writes`` is true.
@@ -431,7 +419,10 @@ def admit(keys: Iterable[Key], authorization: str, *, writes: bool) -> Key:
     if scheme.lower() != "bearer":
         what = "send the header Authorization: Bearer KEY"
         raise ServeError(what, HTTPStatus.UNAUTHORIZED, WWW_Authenticate=realm)
-    key = find_key(keys, text.strip())
+    digest, key = _digest(text.strip()), None
+    for each in keys:
+        if compare_digest(each.sha256, digest):
+            key = each
     if key is None:
         header = f'{realm}, error="invalid_token"'
         raise ServeError("the key is not valid", HTTPStatus.UNAUTHORIZED, WWW_Authenticate=header)
