@@ -42,8 +42,6 @@ FRONT_LINE: Final = re.compile(r"[ \t\r#\-\]}]|$|.*?:(?!\S)")
 FRONT_TITLE: Final = re.compile(r"^title:(.*)", re.MULTILINE)
 LINK: Final = re.compile(r"!?\[([^\[\]\n]*+)\]\([^()\n]*+\)")
 ATTRIBUTES: Final = re.compile(r"\{[#.:][^{}\n]*+\}$")
-LABEL: Final = re.compile(r"\([^()\s]+\)=|\.\. _[^\n]+:")  # of MyST and of reStructuredText
-MAX_LABEL: Final = 200  # characters, with the blank lines after it
 
 UNDERLINE: Final = re.compile(r"\n([!-/:-@\[-`{-~])\1++[ \t]*\r?(?=\n|\Z)")
 ROLE: Final = re.compile(r":[\w.+-]++:(?=`)")
@@ -148,20 +146,6 @@ def _clean(title: str) -> str:
     return " ".join(title.replace("`", "").replace("**", "").split())[:MAX_TITLE]
 
 
-def _from_labels(text: str, at: int) -> int:
-    """Return the offset of the labels right above a heading.
-
-    ``at``: offset of the heading, returned if the heading has no labels.
-    """
-    while True:
-        first = max(at - MAX_LABEL, 0)
-        before = text[first:at].rstrip()
-        start = before.rfind("\n") + 1
-        if LABEL.fullmatch(before, start) is None:
-            return at
-        at = first + start
-
-
 # ---- Markdown and reStructuredText
 
 
@@ -196,8 +180,8 @@ def markdown(text: str) -> MarkedText:
     headings = Headings()
     for opening, inline in zip(tokens[::2], tokens[1::2], strict=True):
         first, end = opening.map or (0, 0)
-        at = _from_labels(text, starts[first])
-        headings.append(Heading(at, starts[end], int(opening.tag[1]), _clean(inline.content)))
+        level = int(opening.tag[1])
+        headings.append(Heading(starts[first], starts[end], level, _clean(inline.content)))
     return MarkedText(text, headings, title or first_title(headings), begin=begin)
 
 
@@ -220,7 +204,7 @@ def rst(text: str) -> MarkedText:
         if before != line and (title[0].isspace() or (before and not before.startswith(".. "))):
             continue  # an indented block, or the last line of a paragraph
         level = levels.setdefault((line[0], before == line), len(levels) + 1)
-        at = _from_labels(text, above if before == line else start)
+        at = above if before == line else start
         end = underline.end()
         headings.append(Heading(at, end - 1, level, _clean(ROLE.sub("", title))))
     return MarkedText(text, headings, first_title(headings))
