@@ -397,7 +397,7 @@ def test_an_index_made_without_llama_index() -> None:
 
 
 def test_stores_and_embeddings_are_opened_again_from_what_they_tell(tmp_path: Path) -> None:
-    store = VocabtoolVectorStore(made(tmp_path / "index"), explain=True, settings={"k_rrf": 7})
+    store = VocabtoolVectorStore(made(tmp_path / "index"), explain=True, settings={"depth": 7})
     words = tmp_path / "words.txt"
     words.write_text("amber 1.5 2.0\nbirch 3.0 4.0\n")
     embedding = VocabtoolEmbedding(f"static:{words}", {"weights": "none"}, embed_batch_size=5)

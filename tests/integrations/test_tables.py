@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tests.builders.small_indexes import contents, made, temporary_folder, vector
-from vocabtool import Document, Index, InvalidFile, VocabtoolError, stream
+from vocabtool import Document, Index, InvalidFile, stream
 
 ROWS: Final = pa.table(
     {
@@ -151,13 +150,6 @@ def test_hits_as_a_table() -> None:
             for hit in hits
         ]
         assert table["tier"].to_pylist() == [1, 0, 0, 0]
-        frame = hits.to_pandas()
-        assert frame.dtypes.astype(str).to_dict() == {
-            **{"id": "str", "score": "float64", "tier": "Int64", "similarity": "float64"},
-            **{"bm25": "float64", "text": "str", "n": "Int64", "even": "boolean"},
-        }
-        assert frame["id"].tolist() == table["id"].to_pylist()
-        assert hits.to_polars().rows(named=True) == table.to_pylist()
         none = index.search("zebra").to_arrow()
         assert (typed(none), none.num_rows) == (PLAIN, 0)
 
@@ -188,12 +180,3 @@ def test_fields_with_names_of_columns_and_values_that_tables_do_not_have() -> No
             **{"fields.score": "high", "fields.rerank": 1, "fields.fields.rerank": 2},
             **{"big": float(2**60), "bad": "a\ufffd"},
         }
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_a_missing_library_is_named(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with temporary_folder() as folder:
-        hits = made(Path(folder, "index")).search("amber")
-        monkeypatch.setitem(sys.modules, library, None)
-        with pytest.raises(VocabtoolError, match=f"pip install {library}"):
-            getattr(hits, f"to_{library}")()

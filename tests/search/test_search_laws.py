@@ -38,8 +38,6 @@ choices = st.fixed_dictionaries(
         "fusion": st.sampled_from(get_args(Fusion)),
         "a": st.sampled_from([None, 0.0, 0.3, 1.0]),
         "depth": st.sampled_from([1, 2, 200]),
-        "boost": st.sampled_from([0.0, 0.5]),
-        "code_boost": st.sampled_from([0.0, 2.0]),
     }
 )
 QUERY = np.array([1, 0.5], np.float32)

@@ -99,8 +99,8 @@ class StoreContract:
         for at, text in enumerate(QUERIES):
             for settings in (
                 {"phrases": "preferred", "literal": True},
-                {"guarantee": False, "boost": 0.0, "a": 0.2},
-                {"identifier": "bal[ab]", "k_rrf": 5},
+                {"guarantee": False, "a": 0.2},
+                {"identifier": "bal[ab]"},
             ):
                 _agree(library, text, vector_of(at), **settings)
 

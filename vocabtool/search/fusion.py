@@ -25,6 +25,7 @@ from vocabtool.system.ranking import Near, RankedRows, Rows, Scores
 Fused = NDArray[np.float64]
 Places = NDArray[np.int64]
 
+K_RRF: Final = 60  # the constant of Cormack, Clarke and Büttcher
 NOISE: Final = 1e-6  # scores that differ by less, or by less than this share of the best, tie
 
 
@@ -97,7 +98,7 @@ def fuse(
             return np.zeros(len(near)), found, None, None
         case "rrf":  # 1 / (k + rank); a candidate without a rank gets nothing
             dense, keyword = (
-                np.divide(1.0, settings.k_rrf + ranks, out=np.zeros(len(ranks)), where=ranks > 0)
+                np.divide(1.0, K_RRF + ranks, out=np.zeros(len(ranks)), where=ranks > 0)
                 for ranks in candidates.ranks()
             )
             return dense, keyword, None, None

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import isnan
-from typing import TYPE_CHECKING, Any, Final, cast, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 import numpy as np
 import pyarrow as pa
@@ -21,14 +21,10 @@ from vocabtool.keywords.tokens import Span
 from vocabtool.search.fusion import Candidates, Fused, shared_ranks
 from vocabtool.search.query import Query, term_clauses
 from vocabtool.search.store import Selection, Store, ValueCount
-from vocabtool.system.native_import import import_data_frames
 from vocabtool.system.own_files import to_json
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-
     from vocabtool.search.rerank import BestHits
 
 # The types of Arrow: of fields, and of the columns of Hits.to_arrow.
@@ -289,24 +285,6 @@ class Hits(Sequence[Hit]):
             if any(value is not None for value in values):
                 columns[name] = _column(values, type_)
         return pa.table(columns)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the table of :meth:`to_arrow` as a pandas data frame.
-
-        Integers and booleans have pandas' nullable types ``Int64`` and ``boolean``. Raises
-        :class:`VocabtoolError` if pandas is not installed.
-        """
-        pandas = import_data_frames("pandas")
-        nullable = {pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
-        frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=nullable.get)
-        return frame
-
-    def to_polars(self) -> pl.DataFrame:
-        """Return the table of :meth:`to_arrow` as a Polars data frame.
-
-        Raises :class:`VocabtoolError` if Polars is not installed.
-        """
-        return cast("pl.DataFrame", import_data_frames("polars").from_arrow(self.to_arrow()))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary for JSON."""

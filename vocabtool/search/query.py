@@ -204,6 +204,9 @@ MAX_WORDS: Final = 1_000  # of a query; pasted texts may have more
 MAX_JOINED_WORDS: Final = 50  # of a query, whose parts are searched; each costs a search
 MANY_PIECES: Final = 3  # a code-like word with so many pieces counts as unknown to a subword model
 MIN_TELLING: Final = 2  # characters; single characters carry no meaning
+# Weights in the keyword search of the fusion "coverage": measured on public collections.
+UNKNOWN_WEIGHT: Final = 1.5  # of a word that the model does not know
+CODE_WEIGHT: Final = 3.0  # of a whole identifier, at least
 
 # Minimum score of a whole word, relative to the idf sum of its parts: about their score in a text
 # of mean length that contains each part two or three times.
@@ -280,16 +283,14 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
             terms |= dict.fromkeys(in_phrase)
             if any(one.start <= each.start < one.end for one in alternatives):
                 either.add(each.phrase)
-    boost = code_boost = 0.0
     asking = counting
     match settings.fusion:
-        case "coverage":  # the only fusion that boosts words
-            boost, code_boost = settings.boost, settings.code_boost
         case "unknown-only":
             asking = [word for word in counting if word.unknown]
         case "dense":
             asking = []
-    counted, frequencies = term_clauses(asking, store, terms, boost, code_boost)
+    is_weighted = settings.fusion == "coverage"
+    counted, frequencies = term_clauses(asking, store, terms, is_weighted=is_weighted)
     should = tuple(counted.values())
     required: tuple[Clause, ...] = ()
     if settings.phrases == "required":
@@ -391,12 +392,13 @@ def term_clauses(
     words: Iterable[WeighedWord],
     store: Store,
     terms: Iterable[Term],
-    boost: float = 0.0,
-    code_boost: float = 0.0,
+    *,
+    is_weighted: bool = False,
 ) -> tuple[dict[Term, Clause], Mapping[Term, int]]:
     """Return a weighted clause for each term of ``words``, and the frequency of each of ``terms``.
 
-    ``terms``: must include the terms of ``words``.
+    ``terms``: must include the terms of ``words``. ``is_weighted``: whether unknown words and
+    identifiers have more weight.
 
     A whole word scores at least as much as all its parts together. The score of an identifier
     (``foo_bar``) is added to the scores of its parts. The score of any other joined word
@@ -405,7 +407,7 @@ def term_clauses(
     asking = list({word.word.surface: word for word in words}.values())
     made: dict[Term, Clause] = {}
     for word in asking:
-        weight = 1 + boost if word.unknown else 1.0
+        weight = UNKNOWN_WEIGHT if is_weighted and word.unknown else 1.0
         for term in word.terms:
             if term not in made or made[term].boost < weight:
                 made[term] = Clause((term,), weight)
@@ -426,7 +428,9 @@ def term_clauses(
         of_parts = tuple(part.terms[0] for part in each.parts)
         mass = sum(made[term].boost * idf(store.rows, frequencies[term]) for term in of_parts)
         score = max(WHOLE_OVER_PARTS * mass, bests.get(each, 0.0) * (1 + NO_TIE))
-        least = max(made[each.whole].boost, 1 + code_boost if word.identifier else 0.0)
+        least = made[each.whole].boost
+        if is_weighted and word.identifier:
+            least = max(least, CODE_WEIGHT)
         weight = max(0.0 if replaces else least, score / idf(store.rows, frequencies[each.whole]))
         made[each.whole] = Clause((each.whole,), weight, of_parts if replaces else ())
     return made, frequencies

@@ -39,19 +39,13 @@ class Settings:
 
     - ``a``: the weight of keyword search, 0 to 1. ``None``: the calibrated weight of the index;
       without calibration, 0.5, or 0.4 for models with subword pieces.
-    - ``boost``: the fusion ``coverage`` gives an unknown word the weight 1 + ``boost`` in the
-      keyword search.
-    - ``code_boost``: the fusion ``coverage`` gives a whole identifier at least the weight 1 +
-      ``code_boost`` in the keyword search.
-    - ``k_rrf``: the constant of reciprocal rank fusion.
     - ``depth``: the number of candidates of vector search and of keyword search. ``None``: 100, or
       all rows if there are at most 2,000.
     - ``guarantee``: whether documents with an identifier of the query are ranked first. A code such
       as ``SKU-48`` is an identifier only if the model does not know it. A name such as ``foo_bar``
       always is an identifier.
-    - ``identifier``: a function that tells whether a word looks like an identifier, or a regular
-      expression that must match the whole word. ``None``:
-      :func:`~vocabtool.keywords.tokens.is_identifier`.
+    - ``identifier``: a regular expression that matches the whole of a word that looks like an
+      identifier. ``None``: :func:`~vocabtool.keywords.tokens.is_identifier`.
     - ``phrases``: ``"required"`` if documents must contain the quoted phrases; ``"preferred"`` if
       documents with the phrases score higher.
     - ``rerank``: a cross-encoder that ranks the first ``rerank_depth`` candidates again: a path, a
@@ -65,12 +59,9 @@ class Settings:
 
     fusion: Fusion = "coverage"
     a: float | None = None
-    boost: float = 0.5
-    code_boost: float = 2.0
-    k_rrf: int = 60
     depth: int | None = None
     guarantee: bool = True
-    identifier: Predicate | str | None = None
+    identifier: str | None = None
     phrases: Phrases = "required"
     rerank: str | Path | Reranker | None = None
     rerank_depth: int = RERANK_DEPTH
@@ -81,14 +72,13 @@ class Settings:
         for name, allowed in choices.items():
             if (got := getattr(self, name)) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {got!r}")
-        least = {"k_rrf": 1, "boost": 0, "code_boost": 0, "depth": 1, "rerank_depth": 1}
-        for name, lowest in least.items():
+        for name in ("depth", "rerank_depth"):
             number = getattr(self, name)
-            if number is not None and not lowest <= number < float("inf"):
-                raise ValueError(f"{name} must be finite and at least {lowest}, got {number}")
+            if number is not None and number < 1:
+                raise ValueError(f"{name} must be at least 1, got {number}")
         if self.a is not None and not 0 <= self.a <= 1:
             raise ValueError(f"the weight a must be from 0 to 1, got {self.a}")
-        if isinstance(self.identifier, str):
+        if self.identifier is not None:
             try:
                 re.compile(self.identifier)
             except re.error as error:
@@ -101,10 +91,8 @@ class Settings:
             from vocabtool.keywords.tokens import is_identifier
 
             return is_identifier
-        if isinstance(self.identifier, str):
-            fits = re.compile(self.identifier).fullmatch
-            return lambda word: fits(word) is not None
-        return self.identifier
+        fits = re.compile(self.identifier).fullmatch
+        return lambda word: fits(word) is not None
 
     def weight(self, subword: bool) -> float:
         """Return the setting ``a``, or its default if it is ``None``.

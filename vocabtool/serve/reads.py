@@ -95,21 +95,6 @@ class SearchRequest(Strict):
     a: float | None = Field(
         None, ge=0, le=1, description="Weight of keyword search; null: the weight of the index."
     )
-    boost: float = Field(
-        DEFAULT.boost,
-        ge=0,
-        le=1e6,
-        description="A word that the model does not know has the weight 1 + boost.",
-    )
-    code_boost: float = Field(
-        DEFAULT.code_boost,
-        ge=0,
-        le=1e6,
-        description="A whole identifier has at least the weight 1 + code_boost.",
-    )
-    k_rrf: int = Field(
-        DEFAULT.k_rrf, ge=1, le=1_000_000, description="Constant of reciprocal rank fusion."
-    )
     depth: int | None = Field(
         None,
         ge=1,

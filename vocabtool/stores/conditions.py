@@ -213,14 +213,7 @@ class PostgresCompiler(Compiler):
         self.values = []
 
     def put(self, *values: object) -> str:
-        given: list[object] = []
-        for value in values:
-            if isinstance(value, float):
-                is_whole = value.is_integer() and abs(value) <= EXACT
-                given.append(int(value) if is_whole else as_decimal(value))
-            else:
-                given.append(value)
-        return super().put(*given)
+        return super().put(*(as_decimal(v) if isinstance(v, float) else v for v in values))
 
     def negation(self, test: str) -> str:
         return f"(NOT {test})"
@@ -229,22 +222,17 @@ class PostgresCompiler(Compiler):
         return test
 
     def comparison(self, name: str, sign: Comparison, value: Value) -> str:
-        if not isinstance(value, str):
-            return super().comparison(name, sign, value)
-        test = f"{name} {sign} {self.put(value)}"
-        if sign == "!=" or name in (ID, TEXT):
+        test = super().comparison(name, sign, value)
+        if not isinstance(value, str) or sign == "!=" or name in (ID, TEXT):
             return test
         wide = sign if "=" in sign else f"{sign}="
         return f"({test} AND left({name}, {INDEXED}) {wide} {self.put(value[:INDEXED])})"
 
     def any_of(self, name: str, values: Sequence[Value]) -> str:
-        if not any(isinstance(each, str) for each in values):
-            return super().any_of(name, values)
-        texts = [*map(str, values)]
-        test = f"{name} IN ({self.put(*texts)})"
-        if name in (ID, TEXT):
+        test = super().any_of(name, values)
+        starts = dict.fromkeys(each[:INDEXED] for each in values if isinstance(each, str))
+        if not starts or name in (ID, TEXT):
             return test
-        starts = dict.fromkeys(each[:INDEXED] for each in texts)
         return f"({test} AND left({name}, {INDEXED}) IN ({self.put(*starts)}))"
 
     def has_word(self, name: str, word: str) -> str:

@@ -19,6 +19,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow import csv
 
 from vocabtool.documents.batch import Batch, Kind
 from vocabtool.documents.options import weights_of
@@ -66,17 +67,6 @@ WITH gone AS (DELETE FROM documents_{n} WHERE doc = ANY(%s)
 SELECT count(*), coalesce(sum(words), 0)::bigint,
     (SELECT count(*) FROM pairs), (SELECT count(*) FROM removed) FROM gone
 """
-COPY_HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-COPY_END: Final = b"\xff\xff"
-# A row of COPY in binary: the number of columns; for each its length in bytes, and the value.
-POSTING: Final = np.dtype(
-    [
-        *(("columns", ">i2"), ("of_term", ">i4"), ("term", ">i4"), ("of_doc", ">i4")),
-        *(("doc", ">i8"), ("of_frequency", ">i4"), ("frequency", ">i4")),
-        *(("of_length", ">i4"), ("length", ">i4")),
-    ]
-)
-LENGTHS: Final = {"columns": 4, "of_term": 4, "of_doc": 8, "of_frequency": 4, "of_length": 4}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -507,16 +497,15 @@ class PostgresWriter:
         of_document = np.repeat(np.arange(len(terms)), [len(each) for each in terms])
         # by term, then by document
         pairs, frequency = np.unique(np.concatenate(terms) << 32 | of_document, return_counts=True)
-        rows, places = np.zeros(len(pairs), POSTING), pairs & 0xFFFFFFFF
-        for name, length in LENGTHS.items():
-            rows[name] = length
-        rows["term"], rows["frequency"] = pairs >> 32, frequency
-        rows["doc"], rows["length"] = docs[places], lengths[places]
-        into = f"COPY postings_{n} (term, doc, frequency, length) FROM STDIN (FORMAT binary)"
+        places, rows = pairs & 0xFFFFFFFF, pa.BufferOutputStream()
+        columns = {"term": pairs >> 32, "doc": docs[places], "frequency": frequency}
+        postings = pa.table(columns | {"length": lengths[places]})
+        csv.write_csv(postings, rows, csv.WriteOptions(include_header=False))
+        into = f"COPY postings_{n} (term, doc, frequency, length) FROM STDIN (FORMAT csv)"
         with self._connection.cursor() as cursor, cursor.copy(into.encode()) as copy:
-            copy.write(COPY_HEAD + rows.tobytes() + COPY_END)
+            copy.write(memoryview(rows.getvalue()))
         self._added += counts.sum(axis=0)
-        numbers, frequencies = np.unique(rows["term"].astype(np.int64), return_counts=True)
+        numbers, frequencies = np.unique(pairs >> 32, return_counts=True)
         run(
             self._connection,
             f"UPDATE terms_{n} t SET documents = t.documents + given.n"

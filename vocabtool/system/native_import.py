@@ -16,9 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
-from typing import Any, Final, Literal
-
-from vocabtool.errors import VocabtoolError
+from typing import Final
 
 LEVEL: Final = "TF_CPP_MIN_LOG_LEVEL"
 SILENT: Final = "3"
@@ -31,14 +29,6 @@ def import_library(library: str) -> ModuleType:
     is_loud = os.environ.get(LEVEL) == SILENT and library not in sys.modules
     with _mute_stderr() if is_loud else nullcontext():
         return importlib.import_module(library)
-
-
-def import_data_frames(library: Literal["pandas", "polars"]) -> Any:
-    """Import a library of data frames; raise :class:`VocabtoolError` if it is not installed."""
-    try:
-        return importlib.import_module(library)
-    except ImportError as error:
-        raise VocabtoolError(f"{library} is not installed: pip install {library}") from error
 
 
 def load_triton() -> None:
