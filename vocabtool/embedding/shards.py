@@ -124,21 +124,13 @@ def as_utf8(strings: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.bool_]]
 VERSION: Final = 2
 PLAN: Final = "plan of embed"
 AGAIN: Final = "embed the documents again, with --force (force=True)"
-OPTIONS: Final = {  # names of the fields in a message
+NAMES_OF: Final = {  # in a message, of the fields that are no options of the same name
     "encoder": "the model (its files, signature, output, rule or weights)",
     "words": "the words of the model (--name, --rule, --vocabulary)",
     "dim": "the length of the vectors",
-    "field": "--field",
     "format": "--input-format",
-    "id_field": "--id-field",
-    "keep": "--keep",
-    "split": "--split",
-    "split_size": "--split-size",
     "overlap": "overlap=",
     "text": "text=False",
-    "shard_rows": "--shard-rows",
-    "batch_size": "--batch-size",
-    "dtype": "--dtype",
     "source": "source=",
 }
 
@@ -178,10 +170,11 @@ class Plan:
     def differences(self, now: Plan) -> tuple[str, ...]:
         """Return a line for each difference between this plan and ``now``."""
         lines = []
-        for name, option in OPTIONS.items():
+        for name in (each.name for each in fields(self) if each.name != "inputs"):
             was, is_now = getattr(self, name), getattr(now, name)
             if was == is_now:
                 continue
+            option = NAMES_OF.get(name, f"--{name.replace('_', '-')}")
             if name == "text":  # the name in the message is its opposite
                 was, is_now = not was, not is_now
             lines.append(f"{option}: was {_show_value(was)}, is {_show_value(is_now)}")

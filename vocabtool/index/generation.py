@@ -390,17 +390,8 @@ class FolderWriter:
     @classmethod
     def create(cls, folder: Path, manifest: Manifest, cutter: Cutter) -> FolderWriter:
         """Create the files of a new generation, with the settings of ``manifest``, without rows."""
-        empty = Manifest(
-            index=manifest.index,
-            configuration=manifest.configuration,
-            commit=manifest.commit,
-            fields=manifest.fields,
-            model_files=manifest.model_files,
-            calibration=manifest.calibration,
-            load=manifest.load,
-            sources=manifest.sources,
-            searched_fields=manifest.searched_fields,
-        )
+        empty = replace(manifest, rows=0, deleted=0, words=0, surfaces=0, vectors=FileFacts())
+        empty = replace(empty, codes=None, coded=0, code_files={}, keywords={}, chance=None)
         DatabaseWriter.create(folder)
         return cls(folder, empty, np.zeros(0, np.bool_), cutter)
 
