@@ -152,27 +152,115 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Index:
     return index_of(tmp_path_factory.mktemp("three"), DOCUMENTS)
 
 
-@pytest.mark.parametrize(
-    ("condition", "ids"),
-    [
-        ("open = true or price > 2", "ab"),
-        ("not (none = 3)", ""),
-        ('"in" = 1', "a"),
-        ("tags contains 'x'", "c"),
-        ("year between 2019.5 and 2020.5", "b"),
-        ("year < 9223372036854775808", "abc"),
-        ("year > 1e999", ""),
-        (f"year = 2019 or year = {'9' * 5000}", "a"),
-        ("(" * DEEPEST + "open" + ")" * DEEPEST, "a"),
-        ("not " * DEEPEST + "open", "a"),
-        ("(open and " * DEEPEST + "open" + ")" * DEEPEST, "a"),
-        (" or ".join(["id = 'b'"] * 500), "b"),
-        ("lang not like '" + "_%" * 4900 + "'", "abc"),
-    ],
+LISTS = (
+    Document("a", "[1]", {"tags": ["cab", "b"], "numbers": [1, 2.5], "mixed": ["cab"]}),
+    Document("b", "2", {"tags": ["a", "cab"], "numbers": [True, None], "mixed": "a cab"}),
+    Document("c", "3", {"tags": [], "numbers": [[1]], "mixed": "[cab"}),
+    Document("d", "4", {"tags": None, "numbers": None}),
 )
-def test_conditions(three: Index, condition: str, ids: str) -> None:
-    """Which of three documents fulfil what SQLite does not know, or conditions at a limit."""
-    assert fulfilled(three, condition) == ids
+DAYS = ("2024-01-31T10:00:00,25+02:00", "2024-01-01 00:00Z", "2023", "2024-02", None)
+TITLES = ("A Red kettle.", "CAFÉ, C++ and fish", ["paths", "x"], "打开路径 2024-01-31, 10:00")
+NAMES = ("has", "any", "word", "ilike", "startswith", "date")  # of fields, and of operators
+
+# Documents, and conditions with the ids of those that fulfil them.
+FULFILLED = [
+    (
+        DOCUMENTS,
+        {
+            "open = true or price > 2": "ab",
+            "not (none = 3)": "",
+            '"in" = 1': "a",
+            "tags contains 'x'": "c",
+            "year between 2019.5 and 2020.5": "b",
+            "year < 9223372036854775808": "abc",
+            "year > 1e999": "",
+            f"year = 2019 or year = {'9' * 5000}": "a",
+            "(" * DEEPEST + "open" + ")" * DEEPEST: "a",
+            "not " * DEEPEST + "open": "a",
+            "(open and " * DEEPEST + "open" + ")" * DEEPEST: "a",
+            " or ".join(["id = 'b'"] * 500): "b",
+            "lang not like '" + "_%" * 4900 + "'": "abc",
+        },
+    ),
+    (
+        LISTS,  # whole elements, and no part of the JSON text; texts contain their parts
+        {
+            "tags contains 'a'": "b",
+            "not tags contains 'a'": "ac",
+            "numbers contains 1": "a",
+            "numbers contains true": "b",
+            "mixed contains 'a'": "bc",
+            "tags has 'a'": "b",
+            "tags not has 'a'": "ac",
+            "tags has any ('a', 'b', 'z')": "ab",
+            "tags has any (1, true)": "",
+            "numbers has any (true, 2.5, 'x')": "ab",
+            "mixed has 'cab'": "a",
+            "tags has any (" + ", ".join(["'a'"] * 1900) + ")": "b",
+        },
+    ),
+    (
+        # In fields a year alone is its first moment; in quotes a date is a string.
+        [Document(id_, "x", {"day": day}) for id_, day in zip("abcde", DAYS, strict=True)],
+        {
+            "day = 2024-01": "ab",
+            "day >= 2024-02": "d",
+            "day < 2024-01-31t08:00:00.5Z": "abc",
+            "day = 2024-01-31T09:00+01": "a",
+            "day = 2024-01-31T03:00:00-0500": "a",
+            "day = '2024-01'": "",
+            "day < '2024'": "c",
+        },
+    ),
+    (
+        [Document("2024", "2023-05"), Document("b", "no date")],  # as a missing value
+        {
+            "text < 2024-01": "2024",
+            "id >= 2024-01": "2024",
+            "not text < 2024-01 or not id in (2023-01)": "2024",
+            "not text < 2024-01": "",
+        },
+    ),
+    (
+        # Case, accents and ligatures do not matter; in scripts without spaces, words may touch.
+        [Document(id_, "x", {"t": each}) for id_, each in zip("abcd", TITLES, strict=True)],
+        {
+            "t has word 'red'": "a",
+            "not t has word 'red'": "bcd",
+            "t has word 'kettle red'": "",
+            "t has word 'kett'": "",
+            "t has word 'cafe'": "b",
+            "t has word 'paths'": "c",
+            "t has word '路径'": "d",
+            "not t has word '路径'": "abc",
+            "t has word '\ufb01sh'": "b",
+        },
+    ),
+    (
+        [Document("a", "x", {**{name: ["x"] for name in NAMES}, "bad": "\udcff É"})],  # no UTF-8
+        {
+            **{f"{name} has any ('x') and {name} startswith '['": "a" for name in NAMES},
+            "bad ilike '% é' and bad has word 'e'": "a",
+            "bad >= 2024-01 or bad startswith 'É'": "",
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("documents", "conditions"), FULFILLED)
+def test_conditions(
+    tmp_path: Path, documents: Sequence[Document], conditions: Mapping[str, str]
+) -> None:
+    """What SQLite does not know, and conditions at a limit."""
+    index = index_of(tmp_path, documents)
+    assert {each: fulfilled(index, each) for each in conditions} == conditions
+
+
+def test_an_empty_index_has_no_fields(tmp_path: Path) -> None:
+    empty = index_of(tmp_path)
+    assert empty.search("a", where="id = 'a'").hits == ()
+    with pytest.raises(InvalidCondition, match="no field 'year'; the fields are 'id', 'text'"):
+        empty.search("a", where="year = 3")
 
 
 @pytest.mark.parametrize(
@@ -212,40 +300,6 @@ def test_what_is_no_condition(three: Index, condition: str, what: str, position:
     assert raised.value.position == position
     if len(condition) < 60:  # the message shows it, and a mark below the place that is meant
         assert str(raised.value).endswith(f"\n  {condition}\n  {' ' * position}^")
-
-
-LISTS = (
-    Document("a", "[1]", {"tags": ["cab", "b"], "numbers": [1, 2.5], "mixed": ["cab"]}),
-    Document("b", "2", {"tags": ["a", "cab"], "numbers": [True, None], "mixed": "a cab"}),
-    Document("c", "3", {"tags": [], "numbers": [[1]], "mixed": "[cab"}),
-    Document("d", "4", {"tags": None, "numbers": None}),
-)
-
-
-@pytest.mark.parametrize(
-    ("condition", "ids"),
-    [
-        ("tags contains 'a'", "b"),
-        ("not tags contains 'a'", "ac"),
-        ("numbers contains 1", "a"),
-        ("numbers contains true", "b"),
-        ("mixed contains 'a'", "bc"),
-        ("tags has 'a'", "b"),
-        ("tags not has 'a'", "ac"),
-        ("tags has any ('a', 'b', 'z')", "ab"),
-        ("tags has any (1, true)", ""),
-        ("numbers has any (true, 2.5, 'x')", "ab"),
-        ("mixed has 'cab'", "a"),
-        ("tags has any (" + ", ".join(["'a'"] * 1900) + ")", "b"),
-    ],
-)
-def test_lists_contain_elements(tmp_path: Path, condition: str, ids: str) -> None:
-    """Not parts of them, nor of the JSON text that they are kept as; texts contain their parts."""
-    assert fulfilled(index_of(tmp_path, LISTS), condition) == ids
-    empty = index_of(tmp_path / "empty")  # it has no fields but id and text
-    assert empty.search("a", where="id = 'a'").hits == ()
-    with pytest.raises(InvalidCondition, match="no field 'year'; the fields are 'id', 'text'"):
-        empty.search("a", where="year = 3")
 
 
 WRITTEN = st.text("abAB%_ßİ\u0131\u017fK'é \n", max_size=5)  # others fold to i and s
@@ -324,33 +378,6 @@ def test_dates_are_compared_as_python_compares_them(
             assert snapshot.where(Where.of(condition))[1:].tolist() == wanted_rows
 
 
-@pytest.mark.parametrize(
-    ("condition", "ids"),
-    [
-        ("day = 2024-01", "ab"),
-        ("day >= 2024-02", "d"),
-        ("day < 2024-01-31t08:00:00.5Z", "abc"),
-        ("day = 2024-01-31T09:00+01", "a"),
-        ("day = 2024-01-31T03:00:00-0500", "a"),
-        ("day = '2024-01'", ""),
-        ("day < '2024'", "c"),
-    ],
-)
-def test_a_month_and_other_spellings_of_dates(tmp_path: Path, condition: str, ids: str) -> None:
-    """In fields a year alone is its first moment; in quotes a date is a string as before."""
-    days = ("2024-01-31T10:00:00,25+02:00", "2024-01-01 00:00Z", "2023", "2024-02", None)
-    documents = [Document(id_, "x", {"day": day}) for id_, day in zip("abcde", days, strict=True)]
-    assert fulfilled(index_of(tmp_path, documents), condition) == ids
-
-
-def test_ids_and_texts_that_are_no_dates(tmp_path: Path) -> None:
-    """They are like missing values, as those of a field are."""
-    index = index_of(tmp_path, [Document("2024", "2023-05"), Document("b", "no date")])
-    assert fulfilled(index, "text < 2024-01") == fulfilled(index, "id >= 2024-01") == "2024"
-    assert fulfilled(index, "not text < 2024-01 or not id in (2023-01)") == "2024"
-    assert fulfilled(index, "not text < 2024-01") == ""
-
-
 def like(text: str, pattern: str) -> bool:
     """What LIKE means, in a regular expression."""
     signs = {"%": ".*", "_": "."}
@@ -381,35 +408,3 @@ def test_texts_are_compared_as_python_compares_them(
                         if each is not None and holds(each, text) != bool(no)
                     ]
                     assert found.tolist() == wanted
-
-
-@pytest.mark.parametrize(
-    ("word", "ids"),
-    [
-        ("red", "a"),
-        ("kettle red", ""),
-        ("kett", ""),
-        ("cafe", "b"),
-        ("paths", "c"),
-        ("路径", "d"),
-        ("\ufb01sh", "b"),
-    ],
-)
-def test_whole_words_of_a_field(tmp_path: Path, word: str, ids: str) -> None:
-    """Case, accents and ligatures do not matter; characters in scripts without spaces may touch."""
-    titles = ("A Red kettle.", "CAFÉ, C++ and fish", ["paths", "x"], "打开路径 2024-01-31, 10:00")
-    documents = [Document(id_, "x", {"t": each}) for id_, each in zip("abcd", titles, strict=True)]
-    index = index_of(tmp_path, documents)
-    assert fulfilled(index, f"t has word '{word}'") == ids
-    assert fulfilled(index, f"not t has word '{word}'") == "".join(sorted({*"abcd"} - {*ids}))
-
-
-def test_fields_may_be_named_like_the_new_words(tmp_path: Path) -> None:
-    """And values need not be UTF-8."""
-    names = ("has", "any", "word", "ilike", "startswith", "date")
-    fields = {name: ["x"] for name in names}
-    index = index_of(tmp_path, [Document("a", "x", {**fields, "bad": "\udcff É"})])
-    for name in names:
-        assert fulfilled(index, f"{name} has any ('x') and {name} startswith '['") == "a"
-    assert fulfilled(index, "bad ilike '% é' and bad has word 'e'") == "a"
-    assert fulfilled(index, "bad >= 2024-01 or bad startswith 'É'") == ""
