@@ -1,55 +1,49 @@
-"""What is read of a whole commit beside a writer, and copies and deletions that are killed.
-
-The steps of a copy are its flushes to the disk: it is killed at some of them, with ``--full`` at
-every one.
-"""
+"""What is read of a whole commit, also while an index is opened, written and searched at once."""
 
 from __future__ import annotations
 
 import json
-import random
-import shutil
-import signal
-import subprocess
-import sys
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tests.builders.small_indexes import answers, documents, made, vectors
-from tests.conftest import ROOT
-from tests.index.test_index_kills import kill_at_work, last
-from tests.index_changes import DIM as CHANGING_DIM
-from tests.index_changes import EXACT_BELOW, content, differs
+from tests.builders.small_indexes import (
+    FUSIONS,
+    QUERIES,
+    Scored,
+    delete,
+    documents,
+    made,
+    scored,
+    set_manifest,
+    snapshot_of,
+    temporary_folder,
+    vector,
+    vectors,
+)
 from vocabtool import Document, Index
-from vocabtool.errors import FolderInUse, InvalidCondition
-
-SEED: Final = 6  # that of the writers of test_index_kills.py
-# Runs a command, and kills the process at a flush, numbered from 1.
-KILLED: Final = """
-import os, signal, sys
-flush, left = os.fsync, int(sys.argv[1])
-def flushed(handle):
-    global left
-    left -= 1
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    flush(handle)
-os.fsync = flushed
-sys.argv = ["vocabtool", *sys.argv[2:]]
-from vocabtool.cli.main import main
-main()
-"""
-
-
-def killed(step: int, *arguments: str | Path) -> int:
-    """Run a command that is killed at a flush; return its exit code: negative if it was killed."""
-    command = [sys.executable, "-c", KILLED, str(step), *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True).returncode
+from vocabtool.errors import (
+    InvalidCondition,
+    InvalidFile,
+    NotFound,
+    OtherModel,
+    VocabtoolError,
+)
+from vocabtool.index.database import DatabaseWriter
+from vocabtool.index.folder import Manifest
+from vocabtool.index.generation import Snapshot
+from vocabtool.index.maintenance import VerifyReport
+from vocabtool.index.maintenance import verify as verified
+from vocabtool.keywords.tantivy_index import TantivyReader
 
 
 def test_documents_in_order(tmp_path: Path) -> None:
@@ -120,37 +114,154 @@ def test_what_a_table_cannot_hold_as_it_is(tmp_path: Path) -> None:
     assert not (tmp_path / "y.arrow").exists()
 
 
-def test_a_copy_after_a_killed_writer(tmp_path: Path) -> None:
-    """It has exactly the last commit; beside a writer there is none."""
-    folder, log = tmp_path / "index", tmp_path / "writer.log"
-    index = Index.create(folder, dim=CHANGING_DIM, exact_below=EXACT_BELOW)
-    with index.writer(), pytest.raises(FolderInUse, match="already writing"):
-        index.copy(tmp_path / "copy")
-    for copied in ("one", "two"):
-        kill_at_work(folder, log, 2, 0.05)
-        snapshot = Index.open(folder).copy(tmp_path / copied).snapshot()
-        commit = snapshot.manifest.commit
-        assert commit >= last(log, "done")
-        assert differs(snapshot, content(SEED, commit), random.Random(SEED)) is None
-        assert Index.open(tmp_path / copied).verify().deleted == snapshot.manifest.deleted
+def test_names_are_flushed_before_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power failure the database names nothing that is not there: names come first."""
+    index = made(tmp_path / "index", range(20), exact_below=10)
+    files = index.path / "generation-000000"
+    flushed: set[str] = set()
+    missing: list[set[str]] = []
+    fsync, commit = os.fsync, DatabaseWriter.commit
+
+    def noted(handle: int) -> None:
+        fsync(handle)
+        if Path(f"/proc/self/fd/{handle}").readlink() == files:
+            flushed.update(each.name for each in files.iterdir())
+
+    def committed(database: DatabaseWriter, data: bytes, deleted: bytes) -> None:
+        missing.append({*Manifest.decode(data).code_files} - flushed)
+        commit(database, data, deleted)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(DatabaseWriter, "commit", committed)
+    with index.writer() as writer:
+        writer.delete(["d3"])
+        writer.add(documents(range(20, 90)), vectors(range(20, 90)))
+    assert "codes-000002.faiss" in flushed
+    assert missing == [set()]
 
 
-def test_a_killed_copy_leaves_no_folder(tmp_path: Path, full: bool) -> None:
-    """At any flush: the next copy removes what is left beside, and is complete."""
-    index = made(tmp_path / "index", range(40), exact_below=10, vocabulary=["amber"])
-    new, wanted = tmp_path / "new", answers(index)
-    codes = []
-    for step in range(1, 40, 1 if full else 4):
-        codes.append(killed(step, "copy", tmp_path / "index", new))
-        if not new.exists():
-            assert codes[-1] == -signal.SIGKILL
-            assert (tmp_path / ".new.part").is_dir()
-            continue
-        assert answers(Index.open(new)) == wanted  # killed after it got its name, or not at all
-        assert Index.open(new).verify().documents == 40
-        assert not (tmp_path / ".new.part").exists()
-        shutil.rmtree(new)
-        if codes[-1] == 0:
-            break
-    assert codes.count(-signal.SIGKILL) > 2
-    assert codes[-1] == 0
+def test_a_reader_that_meets_a_commit_while_it_opens_tries_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that it was about to open may be gone by then, those of the keyword leg first."""
+    from vocabtool.index import generation as snapshot
+
+    index = made(tmp_path / "index", range(3))
+    tries = 0
+
+    def reader(files: Path) -> Any:
+        nonlocal tries
+        tries += 1
+        if tries == 1:  # what a writer does whose keyword leg is committed, and no more yet
+            held = (files / "meta.json").read_bytes()
+            (files / "meta.new").write_bytes(held)
+            (files / "meta.new").replace(files / "meta.json")
+            raise InvalidFile("missing", file=str(files / "gone.term"))
+        return TantivyReader(files)
+
+    monkeypatch.setattr(snapshot, "TantivyReader", reader)
+    assert len(Index.open(index.path)) == 3
+    monkeypatch.setattr(snapshot, "TantivyReader", lambda files: reader(files / ".." / "gone"))
+    with pytest.raises(VocabtoolError, match="gone"):
+        Index.open(index.path)
+
+
+def test_verify_begins_again_where_a_writer_took_files_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compaction meanwhile is no damage; what is missing without one is."""
+    index = made(tmp_path / "index", range(5))
+    delete(index, ["d0"])
+    other = Index.open(index.path)
+
+    def while_compacting(path: Path, snapshot: Snapshot, *more: Any) -> VerifyReport:
+        if snapshot.commit.folder.name.endswith("0"):
+            other.compact()
+        return verified(path, snapshot, *more)
+
+    monkeypatch.setattr("vocabtool.index.maintenance.verify", while_compacting)
+    assert (index.verify().documents, snapshot_of(index).commit.folder.name[-1]) == (4, "1")
+    (index.path / "generation-000001" / "vectors.bin").unlink()
+    with pytest.raises(NotFound, match=r"vectors\.bin"):
+        index.verify()
+
+
+def test_another_keyword_rule_is_refused(tmp_path: Path) -> None:
+    """An index that was cut by a rule of another version is not searched with ours."""
+    index = made(tmp_path / "index", range(3))
+    ours, changed = index.configuration.cutter, replace(index.configuration, cutter="f" * 64)
+    set_manifest(tmp_path / "index", replace(index.manifest, configuration=changed))
+    with pytest.raises(OtherModel) as caught:
+        Index.open(tmp_path / "index")
+    told = caught.value
+    assert (told.part, told.wanted, told.found) == ("keyword rule", "f" * 64, ours)
+
+
+# One ``Index`` object in several threads, as its docstring allows.
+
+
+COMMITS: Final = 8
+NUMBERS: Final = range(30)
+VECTORS: Final = np.stack([vector(-at - 1 & 0xFF) for at in range(len(QUERIES))])
+Asked = tuple[str, str]  # what is asked, and by which fusion
+
+
+def ask(index: Index, kind: str, fusion: Any) -> Sequence[Scored | Document]:
+    """What a call answers; everything in it must be of one commit."""
+    if kind == "documents":
+        return [*index.documents()]
+    if kind == "many":
+        return [*map(scored, index.search_many(QUERIES, vectors=VECTORS, fusion=fusion))]
+    at = QUERIES.index(kind)
+    return [scored(index.search(kind, vector=VECTORS[at], fusion=fusion, explain=True))]
+
+
+ASKED: Final[list[Asked]] = [
+    ("documents", ""),
+    *((kind, fusion) for kind in ("many", *QUERIES) for fusion in FUSIONS),
+]
+
+
+def test_searches_refreshes_and_changes_at_once() -> None:
+    """Every answer is that of one commit, as an object used by one thread gives it, in order."""
+    done = threading.Event()
+
+    def read(index: Index, seed: int) -> list[tuple[Asked, object]]:
+        draw = np.random.default_rng(seed)
+        found: list[tuple[Asked, object]] = []
+        while not done.is_set() or len(found) < len(ASKED):
+            asked = ASKED[draw.integers(len(ASKED))]
+            found.append((asked, ask(index, *asked)))
+        return found
+
+    def refresh(index: Index) -> int:
+        newer = 0
+        while not done.is_set():
+            newer += index.refresh()
+        return newer
+
+    with temporary_folder() as there:
+        folder = Path(there) / "index"
+        index, other = made(folder, NUMBERS), Index.open(folder)
+        expected = [{asked: ask(Index.open(folder), *asked) for asked in ASKED}]
+        with ThreadPoolExecutor(6) as pool:
+            readers = [pool.submit(read, index, seed) for seed in range(4)]
+            refreshing = pool.submit(refresh, index)
+            for version in range(1, COMMITS):
+                changed = NUMBERS[version::3]
+                with (index, other)[version % 2].writer() as writer:
+                    writer.update(documents(changed, version), vectors(changed, version))
+                alone = Index.open(folder)
+                expected.append({asked: ask(alone, *asked) for asked in ASKED})
+            done.set()
+            seen = [each.result() for each in readers]
+            refreshing.result()
+    for read_by_one in seen:
+        commit = 0
+        for asked, answer in read_by_one:
+            while expected[commit][asked] != answer:
+                commit += 1
+                assert commit < COMMITS, (
+                    f"{asked}: the answer is of no commit, or of an earlier one"
+                )
+    assert len({answer for each in expected for answer in map(str, each.values())}) > COMMITS

@@ -1,4 +1,4 @@
-"""Writers that are killed at random moments while readers run beside them.
+"""Writers that are killed at random moments while readers run beside them, and killed copies.
 
 A tenth of the kills by default, all with ``--full``: ``pytest --full tests/index``.
 """
@@ -6,6 +6,7 @@ A tenth of the kills by default, all with ``--full``: ``pytest --full tests/inde
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import pytest
+
+from tests.builders.small_indexes import answers, made
 from tests.conftest import ROOT
 from tests.index_changes import DIM, EXACT_BELOW, content, differs
 from vocabtool import Index
+from vocabtool.errors import FolderInUse
 
 KILLS: Final = 60
 READERS: Final = 2
@@ -106,3 +111,65 @@ def test_a_killed_writer_loses_nothing(
     record_property("commits", index.manifest.commit)
     record_property("commits not yet acknowledged", ahead)
     record_property("looks of readers", len(told))
+
+
+# Copies
+
+
+# Runs a command, and kills the process at a flush, numbered from 1.
+KILLED: Final = """
+import os, signal, sys
+flush, left = os.fsync, int(sys.argv[1])
+def flushed(handle):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    flush(handle)
+os.fsync = flushed
+sys.argv = ["vocabtool", *sys.argv[2:]]
+from vocabtool.cli.main import main
+main()
+"""
+
+
+def killed(step: int, *arguments: str | Path) -> int:
+    """Run a command that is killed at a flush; return its exit code: negative if it was killed."""
+    command = [sys.executable, "-c", KILLED, str(step), *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True).returncode
+
+
+def test_a_copy_after_a_killed_writer(tmp_path: Path) -> None:
+    """It has exactly the last commit; beside a writer there is none."""
+    folder, log = tmp_path / "index", tmp_path / "writer.log"
+    index = Index.create(folder, dim=DIM, exact_below=EXACT_BELOW)
+    with index.writer(), pytest.raises(FolderInUse, match="already writing"):
+        index.copy(tmp_path / "copy")
+    for copied in ("one", "two"):
+        kill_at_work(folder, log, 2, 0.05)
+        snapshot = Index.open(folder).copy(tmp_path / copied).snapshot()
+        commit = snapshot.manifest.commit
+        assert commit >= last(log, "done")
+        assert differs(snapshot, content(SEED, commit), random.Random(SEED)) is None
+        assert Index.open(tmp_path / copied).verify().deleted == snapshot.manifest.deleted
+
+
+def test_a_killed_copy_leaves_no_folder(tmp_path: Path, full: bool) -> None:
+    """At any flush: the next copy removes what is left beside, and is complete."""
+    index = made(tmp_path / "index", range(40), exact_below=10, vocabulary=["amber"])
+    new, wanted = tmp_path / "new", answers(index)
+    codes = []
+    for step in range(1, 40, 1 if full else 4):
+        codes.append(killed(step, "copy", tmp_path / "index", new))
+        if not new.exists():
+            assert codes[-1] == -signal.SIGKILL
+            assert (tmp_path / ".new.part").is_dir()
+            continue
+        assert answers(Index.open(new)) == wanted  # killed after it got its name, or not at all
+        assert Index.open(new).verify().documents == 40
+        assert not (tmp_path / ".new.part").exists()
+        shutil.rmtree(new)
+        if codes[-1] == 0:
+            break
+    assert codes.count(-signal.SIGKILL) > 2
+    assert codes[-1] == 0
