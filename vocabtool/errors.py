@@ -171,7 +171,8 @@ class OtherModel(VocabtoolError, ValueError):
         if not self.wanted:
             return f"{self.index}: made with another {self.part}: {self.advice}"
         named = f", {self.model!r}" if self.model else ""
-        usual = f"Use the original model{named} with the same options, or build a new index"
+        original = f"Use the original model{named} with the same options"
+        usual = f"Perhaps its files or its code changed. {original}, or build a new index"
         return (
             f"{self.index}: made with another {self.part}: expected fingerprint "
             f"{self.wanted[:16]}, got {self.found[:16]}. {self.advice or usual}"

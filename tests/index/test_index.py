@@ -465,7 +465,7 @@ def test_another_encoder_is_refused(tmp_path: Path) -> None:
     assert caught.value.part == "encoder"
     assert caught.value.wanted == open_encoder(counted_letters.encode).fingerprint
     assert caught.value.found == open_encoder(other).fingerprint
-    assert "The source code of the function may have changed" in str(caught.value)
+    assert "Perhaps its files or its code changed" in str(caught.value)
     with pytest.raises(OtherModel), wrong.writer() as writer:
         writer.add(["birch"])
     assert len(index) == 1
@@ -507,11 +507,10 @@ def test_a_model_that_is_a_file_is_found_again(
     again = Index.open(tmp_path / "index")
     assert scored(again.search("amber", fusion="dense")) == [("x", 1.0), ("y", 0.0)]
     assert [word.known for word in again.search("birch zebra").query.words] == [True, False]
-    with pytest.raises(VocabtoolError, match="another encoder") as caught:
+    with pytest.raises(VocabtoolError, match="another encoder"):
         Index.open(tmp_path / "index", weights="none").search("amber")
-    assert "may have changed" not in str(caught.value)
     (tmp_path / "vectors.txt").write_text("amber 1.0 0.0\nbirch 0.0 2.0\n")
-    told = "another file of word vectors: expected .* The files of the model may have changed"
+    told = "another file of word vectors: expected .* Perhaps its files"
     with pytest.raises(VocabtoolError, match=told):
         Index.open(tmp_path / "index").search("amber")
     (tmp_path / "vectors.txt").unlink()

@@ -74,8 +74,6 @@ NAME_IT: Final = (
     "(--prompt-document, --prompt-query), or index the documents with this model (in a new folder, "
     "or with --force)"
 )
-# What may have changed behind the name of a model, by kind.
-CHANGING: Final = {"python": "The source code of the function", "openai": "The server's model"}
 
 
 class Canaries(NamedTuple):
@@ -355,17 +353,10 @@ class IndexModel:
         )
 
     def _other_encoder(self, part: str, wanted: str, found: str) -> OtherModel:
-        held, given, advice = self._configuration, self._given, ""
-        is_same = given is None or _name(given) == held.model
-        if getattr(given, "kind", held.kind) != held.kind:
-            pass  # a model of another kind: its options say nothing
-        elif differences := self._differences():
+        advice, made_with = "", None if self._given is None else self._configuration.model
+        if differences := self._differences():
             use = "Use the options of the index, or build a new index"
             advice = f"The options differ: {differences}. {use}"
-        elif is_same and {*self._other_options()} <= {*COMPARED}:
-            changed = CHANGING.get(held.kind or "", "The files of the model")
-            advice = f"{changed} may have changed: use the original, or build a new index"
-        made_with = None if given is None else held.model
         return OtherModel(self._name, part, wanted, found, made_with, advice)
 
     @cached_property
