@@ -21,6 +21,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
+from scipy.sparse.linalg import svds
 
 from vocabtool.choices import DIM, MAX_WORDS, MIN_COUNT, WINDOW
 from vocabtool.documents.options import ReadOptions
@@ -40,7 +41,7 @@ MAX_WORD: Final = 100  # bytes; a longer word gets no vector, as in word2vec
 MAX_TOKENS: Final = 1 << 29  # words of all texts
 READ_BYTES: Final = 1 << 20  # bytes of text in a batch
 BLOCK: Final = 1 << 18  # words whose pairs are counted at a time
-EXACT: Final = 1_024  # words; the SVD of more words is approximate
+TOLERANCE: Final = 0.01  # of singular values; 0 takes three times as long for the same vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,6 @@ def train(
     min_count: int = MIN_COUNT,
     max_words: int = MAX_WORDS,
     rule: str = RULE,
-    seed: int = 0,
     log: ReadLog | None = None,
     progress: Progress | None = None,
 ) -> TrainedVectors:
@@ -86,12 +86,11 @@ def train(
 
     ``sources``, ``options``, ``log``: as for ``vocabtool.documents.batches``. A list of strings is
     taken as names of files, so pass texts as ``iter(texts)``.
-    ``dim``: length of a vector, at most the number of words.
+    ``dim``: length of a vector, less than the number of words.
     ``window``: the number of words on each side of a word that count as near.
     ``min_count``, ``max_words``: words that occur less often get no vector; of the others, only the
     most frequent get one.
     ``rule``: splits texts into words, see ``Words.of``. Rules for subword pieces are refused.
-    ``seed``: seed of the start of the SVD.
 
     Equal texts and options give equal vectors on the same machine. Raises :class:`VocabtoolError`,
     for example for texts with too few or too many words, and ``ValueError`` for a number below 1.
@@ -145,10 +144,11 @@ def train(
     rows = np.full(len(known) + 1, -1, np.int32)  # the last one is the row of no word
     rows[order] = np.arange(len(order))
     matrix = _associations(_near(rows[corpus], window, len(order), show))
-    vectors = _decompose(matrix, min(dim, len(order)), seed)
+    shorter = min(dim, len(order) - 1)
+    vectors = _decompose(matrix, shorter)
     show("vectors computed", 1.0)
-    note = f"only {len(order):,} words are frequent enough, so vectors have this length"
-    notes = (note,) if dim > len(order) else ()
+    note = f"only {len(order):,} words are frequent enough, so vectors have {shorter:,} dimensions"
+    notes = (note,) if shorter < dim else ()
     chosen = [decode(spellings[at]) for at in order]
     return TrainedVectors(chosen, vectors, counts[order], rule, documents, tokens, notes)
 
@@ -170,13 +170,12 @@ def _near(corpus: NDArray[np.int32], window: int, size: int, show: Progress) -> 
 
 
 def _associations(near: csr_array) -> csr_array:
-    """Return M, see the top of the file; float32 for many words: half the time and memory."""
+    """Return M, see the top of the file; float32: half the time and memory."""
     totals = np.asarray(near.sum(axis=1), np.float64)
     smooth = totals**0.75
     words, contexts = near.nonzero()
     values = np.log(near.data / (totals[words] * smooth[contexts] / smooth.sum()))
-    number = np.float64 if len(totals) <= EXACT else np.float32
-    matrix = csr_array((np.maximum(values, 0).astype(number), (words, contexts)), near.shape)
+    matrix = csr_array((np.maximum(values, 0).astype(np.float32), (words, contexts)), near.shape)
     matrix.eliminate_zeros()
     if not matrix.nnz:
         raise VocabtoolError(
@@ -186,19 +185,11 @@ def _associations(near: csr_array) -> csr_array:
     return matrix
 
 
-def _decompose(matrix: csr_array, dim: int, seed: int) -> NDArray[np.float32]:
-    """Return the vectors by the randomized subspace iteration of Halko, Martinsson, Tropp.
-
-    Source: Finding Structure with Randomness, SIAM Review 53(2), 2011, algorithms 4.4 and 5.1.
-    """
-    size = matrix.shape[0]
-    width = size if size <= EXACT else min(dim + 10, size)
-    random = np.random.default_rng(seed).standard_normal((size, width), matrix.dtype)
-    basis = np.linalg.qr(matrix @ random)[0]
-    for _ in range(3):  # each power makes the largest directions stand out
-        basis = np.linalg.qr(matrix @ np.linalg.qr(matrix.T @ basis)[0])[0]
-    _, strength, rotation = np.linalg.svd(np.linalg.qr(matrix.T @ basis, mode="r"))
-    vectors = basis @ (rotation[:dim].T * np.sqrt(strength[:dim]))
+def _decompose(matrix: csr_array, dim: int) -> NDArray[np.float32]:
+    start = np.random.default_rng(0).standard_normal(matrix.shape[0], np.float32)
+    left, strength, _ = svds(matrix, dim, tol=TOLERANCE, v0=start)
+    vectors = left * np.sqrt(strength)
     vectors[np.diff(matrix.indptr) == 0] = 0  # without any neighbour
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, np.finfo(vectors.dtype).tiny), np.float32)
+    # in rows, so that the file can be memory-mapped
+    return np.ascontiguousarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny))
