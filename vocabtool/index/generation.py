@@ -390,7 +390,7 @@ class FolderWriter:
     @classmethod
     def create(cls, folder: Path, manifest: Manifest, cutter: Cutter) -> FolderWriter:
         """Create the files of a new generation, with the settings of ``manifest``, without rows."""
-        empty = replace(manifest, rows=0, deleted=0, words=0, surfaces=0, vectors=FileFacts())
+        empty = replace(manifest, rows=0, deleted=0, words=0, vectors=FileFacts())
         empty = replace(empty, codes=None, coded=0, code_files={}, keywords={}, chance=None)
         DatabaseWriter.create(folder)
         return cls(folder, empty, np.zeros(0, np.bool_), cutter)
