@@ -7,14 +7,12 @@ import gzip
 import itertools
 import json
 import os
-import pickle
 import queue
 import random
 import re
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -38,7 +36,7 @@ from tests.documents.reading import (
     texts_of,
 )
 from vocabtool import Document
-from vocabtool.documents import END, Batch, Extent, SkipCounter, extent, left_out
+from vocabtool.documents import Batch, Extent, SkipCounter, extent, left_out
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
 
 COUNT = 1000
@@ -95,18 +93,6 @@ def write_records(path: Path, packed: str = "") -> None:
             writer.write(example.SerializeToString())
 
 
-def queued(rows: Sequence[Any]) -> queue.Queue[Any]:
-    filled: queue.Queue[Any] = queue.Queue(maxsize=3)
-
-    def fill() -> None:
-        for row in rows:
-            filled.put(row)
-        filled.put(END)
-
-    threading.Thread(target=fill, daemon=True).start()
-    return filled
-
-
 def as_documents() -> list[Document]:
     return [
         Document(row["id"], row["text"], {"title": row["title"], "year": row["year"]})
@@ -135,8 +121,7 @@ HELD: dict[str, Callable[[], Any]] = {
     "list": lambda: OBJECTS,
     "index": lambda: Indexed(OBJECTS),
     "index of documents": lambda: Indexed(as_documents()),
-    "queue": lambda: queued(OBJECTS),
-    "several": lambda: [iter(OBJECTS[:300]), Indexed(OBJECTS[300:700]), queued(OBJECTS[700:])],
+    "several": lambda: [iter(OBJECTS[:300]), Indexed(OBJECTS[300:700]), iter(OBJECTS[700:])],
 }
 KINDS = ("jsonl", "csv", "arrow", "arrows")
 FILES = [*WRITTEN, *(f"corpus.{kind}{suffix}" for kind in KINDS for suffix in PACKED)]
@@ -287,7 +272,7 @@ def test_start_is_a_slice_of_lines(
 
 
 def test_laziness() -> None:
-    """A source is not touched before its turn; no document of a queue waits for the next."""
+    """A source is not touched before its turn; no document waits for the next."""
     touched = []
 
     def second() -> Iterator[str]:
@@ -299,26 +284,17 @@ def test_laziness() -> None:
     assert [d.text for d in itertools.islice(found, 3)] == ["text 0", "text 1", "text 2"]
     assert (touched, next(endless)) == ([], "text 3")
     source: queue.Queue[Any] = queue.Queue()
-    queued_, failed = documents(source), RuntimeError("the database is gone")
+    queued = documents(iter(source.get, None))
     for item in ("a", "b", "c"):
         source.put(item)
-        assert next(queued_).text == item
+        assert next(queued).text == item
         assert source.empty()
-    source.put(failed)
-    with pytest.raises(RuntimeError, match="the database is gone") as caught:
-        next(queued_)
-    assert caught.value is failed
-    source.join()
-    for item in ("abc", "def", pickle.loads(pickle.dumps(END))):
-        source.put(item)
-    assert next(batches(source, size=6)).texts.to_pylist() == ["abc", "def"]
-    assert list(documents(source)) == []
 
 
 def test_several_sources(tmp_path: Path) -> None:
-    """Names, iterables, indexables and queues in a row; places stay distinct, names bytes."""
+    """Names, iterables, and indexables in a row; places stay distinct, names bytes."""
     (tmp_path / "a.txt").write_text("one\ntwo\n")
-    mixed = [iter(["x"]), str(tmp_path / "*.txt"), Indexed(["y", "z"]), [queued([{"text": "q"}])]]
+    mixed = [iter(["x"]), str(tmp_path / "*.txt"), Indexed(["y", "z"]), [iter([{"text": "q"}])]]
     found = [(d.id, d.text) for d in documents(cast(Any, mixed))]
     place = f"{tmp_path / 'a.txt'}"
     assert found == [
@@ -350,7 +326,7 @@ def test_what_a_list_is() -> None:
     assert list(documents([])) == []
     with pytest.raises(NotFound, match="a: no such file"):
         list(documents(["a", "b"]))
-    no_source: list[Any] = [17, None, b"bytes"]
+    no_source: list[Any] = [17, None, b"bytes", queue.Queue()]
     for wrong in no_source:
         with pytest.raises(ValueError, match=f"name, .* got {type(wrong).__name__}"):
             list(documents(wrong))
@@ -507,7 +483,7 @@ def test_extent(tmp_path: Path, sources: Callable[[str], Any]) -> None:
     (tmp_path / "bad.parquet").write_bytes(b"no")
     (tmp_path / "bad.arrow").write_bytes(b"ARROW1\0\0no")
     names = [str(tmp_path / name) for name in ("none.txt", "", "bad.parquet", "bad.arrow")]
-    unknowns: list[Any] = [iter(OBJECTS), "-", queue.Queue(), *names]
+    unknowns: list[Any] = [iter(OBJECTS), "-", *names]
     for unknown in unknowns:
         assert extent(unknown) == Extent(None, None)
 

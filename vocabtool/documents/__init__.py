@@ -11,7 +11,6 @@ from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadArgume
 
 if TYPE_CHECKING:
     from vocabtool.documents.reading import (
-        END,
         Batch,
         Document,
         Extent,
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "END", "Batch", "Document", "Extent", "Format", "OnDuplicate", "OnError", "ReadArguments",
+    "Batch", "Document", "Extent", "Format", "OnDuplicate", "OnError", "ReadArguments",
     "ReadLog", "ReadOptions", "Skip", "SkipCounter", "Sources", "batches", "documents", "extent",
     "left_out", "names_of",
 ]  # fmt: skip  # one name a line would be twenty lines

@@ -1,7 +1,7 @@
 """What every document reader receives and returns: requests, rows, batches, invalid rows.
 
-Also reads Python objects: iterables, sequences and queues, whose items are a string, ``bytes``, a
-mapping of fields, or a :class:`Document`.
+Also reads Python objects: iterables and sequences, whose items are a string, ``bytes``, a mapping
+of fields, or a :class:`Document`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
-from itertools import count
 from numbers import Integral
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeGuard
 
@@ -313,25 +311,10 @@ Item = str | bytes | Document | Mapping[str, object]
 Spelling = Callable[[str | bytes], bytes]  # encodes a string that may contain surrogates
 
 
-class _Mark(Enum):
-    """The type of :data:`END`. After pickling, ``is END`` is still true."""
-
-    END = "end"
-
-
-END: Final = _Mark.END  # the last item of a queue: no more documents follow
-
-
 class Indexable(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, place: int, /) -> Any: ...
-
-
-class Queue(Protocol):
-    """A queue of documents. ``get`` returns a document, :data:`END`, or an exception to raise."""
-
-    def get(self) -> Any: ...
 
 
 class Table(Protocol):
@@ -359,10 +342,6 @@ class Row(NamedTuple):
     kept: tuple[bytes | None, ...]
     fields: dict[str, object]
     vector: NDArray[np.float32] | None = None
-
-
-def is_queue(source: object) -> TypeGuard[Queue]:
-    return callable(getattr(source, "get", None)) and not hasattr(source, "__iter__")
 
 
 def is_indexable(source: object) -> TypeGuard[Indexable]:
@@ -448,18 +427,7 @@ def object_rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
 
 
 def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]]:
-    if is_queue(source):
-        done = getattr(source, "task_done", None)
-        for number in count(1):
-            item = source.get()
-            if done is not None:
-                done()
-            if item is END:
-                return
-            if isinstance(item, BaseException):
-                raise item
-            yield number, item
-    elif is_indexable(source):
+    if is_indexable(source):
         rows: Indexable = getattr(source, "iloc", source)  # the index of pandas contains labels
         out = min(request.left, len(source))
         at_end = min(out, len(source) - 1)
@@ -472,8 +440,9 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
     elif isinstance(source, Iterable) and not isinstance(source, bytes):
         yield from enumerate(source, 1)
     else:
-        wanted = "expected a file name, a table, an iterable, a sequence or a queue of documents"
-        raise ValueError(f"{request.source}: {wanted}, got {type(source).__name__}")
+        wanted = "expected a file name, a table, an iterable or a sequence of documents"
+        hint = "; for a queue, use iter(queue.get, None)" if hasattr(source, "get") else ""
+        raise ValueError(f"{request.source}: {wanted}, got {type(source).__name__}{hint}")
 
 
 def as_bytes(text: str | bytes) -> bytes:

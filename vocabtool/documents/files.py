@@ -31,10 +31,8 @@ from vocabtool.documents.batch import (
     Indexable,
     Item,
     LazyTable,
-    Queue,
     Table,
     is_indexable,
-    is_queue,
     is_table,
 )
 from vocabtool.documents.options import Format, ReadOptions
@@ -50,7 +48,7 @@ from vocabtool.errors import (
 from vocabtool.system.messages import plural
 
 Name = str | PathLike[str]
-Source = Name | Iterable[Item] | Indexable | Queue | Table | LazyTable
+Source = Name | Iterable[Item] | Indexable | Table | LazyTable
 Sources = Source | Iterable[Name] | Sequence[Source]
 
 ITERABLE: Final = "texts"  # name of unnamed sources in ids and messages
@@ -337,9 +335,9 @@ def names_of(sources: Sources) -> list[str] | None:
 
 
 def is_repeatable(source: object) -> bool:
-    """Return whether a source can be read twice. Pipes, iterators and queues cannot."""
+    """Return whether a source can be read twice. Pipes and iterators cannot."""
     if not isinstance(source, str):
-        return not isinstance(source, Iterator) and (is_table(source) or not is_queue(source))
+        return not isinstance(source, Iterator)
     path = Path(source)
     with reading_documents(source):
         return source != STDIN and (path.is_file() or path.is_dir() or not path.exists())
@@ -351,10 +349,7 @@ def _flat(sources: object) -> Iterator[object]:
 
     def is_container(source: object) -> bool:
         return not isinstance(source, names | documents) and (
-            is_queue(source)
-            or is_indexable(source)
-            or is_table(source)
-            or isinstance(source, Iterable)
+            is_indexable(source) or is_table(source) or isinstance(source, Iterable)
         )
 
     if (

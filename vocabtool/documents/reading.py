@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from vocabtool.documents import headings, pieces, row_files, tables
 from vocabtool.documents.batch import (
     BATCH_BYTES,
-    END,
     MAX_ROWS,
     Batch,
     Document,
@@ -58,7 +57,7 @@ from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.vocabulary import decode, encode
 
 __all__ = [
-    "BATCH_BYTES", "END", "Batch", "Document", "Extent", "Format", "OnDuplicate", "OnError",
+    "BATCH_BYTES", "Batch", "Document", "Extent", "Format", "OnDuplicate", "OnError",
     "ReadLog", "ReadOptions", "Skip", "SkipCounter", "Sources", "batches", "documents", "extent",
     "left_out", "names_of",
 ]  # fmt: skip  # one name a line would be twenty lines
@@ -103,10 +102,8 @@ def batches(
     - a table: an Arrow table or reader, a data frame of pandas or Polars (also lazy), a relation
       of DuckDB, or any other object with ``__arrow_c_stream__``
     - an iterable, which may be infinite, or a sequence
-    - a queue that another thread fills. It ends with :data:`END`, or with an exception, which is
-      raised here.
 
-    Items of an iterable, a sequence or a queue are strings, ``bytes``, mappings or
+    Items of an iterable or a sequence are strings, ``bytes``, mappings or
     :class:`Document`. But strings in a list are names of files: to read a list of texts, pass
     ``iter(texts)``. Files are found and opened one after another.
 

@@ -38,7 +38,7 @@ Start: TypeAlias = Callable[[int], Iterator[T]]
 """``start(first)``: a new pass that leaves out the first ``first`` elements; reads lazily."""
 
 ONCE: Final = (
-    "this stream can be read only once (it reads an iterator, a queue or standard input) and was "
+    "this stream can be read only once (it reads an iterator or standard input) and was "
     "already read: create it from a list, a file or an iterable that is not an iterator, or append "
     ".cache()"
 )

@@ -351,14 +351,14 @@ def stream(
     skipped: SkipCounter | None = None,
     **pieces: Unpack[SplitArguments],
 ) -> Stream[Document]:
-    """Return a stream of the documents of files, globs, iterables or queues.
+    """Return a stream of the documents of files, globs or iterables.
 
     ``sources``: as in :func:`vocabtool.documents.batches`. The strings in a list are names of
     files, so pass texts as ``iter(texts)``, or use :meth:`Stream.of`.
 
     The other options are those of :class:`vocabtool.documents.ReadOptions`. Each pass reads the
-    sources again. Standard input, an iterator and a queue can be read only once: a second pass
-    raises :class:`VocabtoolError`.
+    sources again. Standard input and an iterator can be read only once: a second pass raises
+    :class:`VocabtoolError`. To read a queue, pass ``iter(queue.get, None)``.
     """
     options = ReadOptions(
         field=field, format=format, id_field=id_field, on_error=on_error, **pieces
