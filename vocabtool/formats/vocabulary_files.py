@@ -246,28 +246,25 @@ def _base64(entry: bytes) -> str:
 
 def _table(vocabulary: Vocabulary) -> pa.Table:
     """Return the columns ``id``, ``token`` and ``bytes``; the last for entries that are no text."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    ids, entries = vocabulary.to_arrow().columns
-    strange = np.zeros(len(vocabulary), np.bool_)
+    table = vocabulary.to_arrow()
+    entries, strange = table.column("token"), np.zeros(len(vocabulary), np.bool_)
     strange[vocabulary.stored.not_utf8] = True
-    tokens = pc.if_else(strange, None, entries).cast(pa.string())
-    others = pc.if_else(strange, entries, None).cast(pa.binary())
-    return pa.table({"id": ids, "token": tokens, "bytes": others})
+    tokens = pc.if_else(strange, None, entries).cast("string")
+    others = pc.if_else(strange, entries, None).cast("binary")
+    return table.set_column(1, "token", tokens).append_column("bytes", others)
 
 
 def _columns(table: pa.Table) -> tuple[ByteStrings, NDArray[np.int64]]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     ids, tokens, others = table.columns
     if ids.null_count:
         raise InvalidFile("every row must have an 'id'")
-    if pc.any(pc.equal(tokens.is_null(), others.is_null())).as_py():
+    pairs = list(zip(tokens.cast("binary").to_pylist(), others.to_pylist(), strict=True))
+    if any((token is None) == (other is None) for token, other in pairs):
         raise InvalidFile("every row must have either a token or its bytes")
-    entries = pc.coalesce(tokens.cast(pa.binary()), others)
-    return ByteStrings.of(entries.to_pylist()), np.asarray(ids.to_numpy(), np.int64)
+    entries = ByteStrings.of(other if token is None else token for token, other in pairs)
+    return entries, np.asarray(ids.to_numpy(), np.int64)
 
 
 def _write_csv(vocabulary: Vocabulary, file: BinaryIO) -> None:
