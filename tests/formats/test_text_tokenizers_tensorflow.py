@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import os
 import random
+import struct
 import warnings
 from collections.abc import Sequence
 
 import pytest
 
 from tests.formats.test_sentencepiece import OPTIONS
-from tests.formats.test_text_tokenizers import SENTENCEPIECE_OP, WORDPIECE_OP, read, unknown_id
+from tests.formats.test_text_tokenizers import (
+    SENTENCEPIECE_OP,
+    WORDPIECE_OP,
+    buffer_of,
+    read,
+    unknown_id,
+)
 from tests.tokenization.test_sentencepiece_words import train
 from vocabtool import Vocabulary
+from vocabtool.formats import wire
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 INSTALL = "the oracle: pip install '.[dev]'"
@@ -21,7 +29,6 @@ with warnings.catch_warnings():
     tf = pytest.importorskip("tensorflow", reason=INSTALL)
     text = pytest.importorskip("tensorflow_text", reason=INSTALL)
 sentencepiece = pytest.importorskip("sentencepiece", reason=INSTALL)
-flatbuffers = pytest.importorskip("flatbuffers", reason="comes with TensorFlow")
 
 PYBINDS = "tensorflow_text.core.pybinds.pywrap_"
 wordpiece_builder = pytest.importorskip(
@@ -146,27 +153,12 @@ def test_sentencepieces(name: str) -> None:
 
 
 def shifted(buffer: bytes, offset: int) -> bytes:
-    """Write an encoder's buffer again, with FlatBuffers' own writer, to shift the ids."""
-    types = flatbuffers.number_types
-    old = flatbuffers.table.Table(buffer, int.from_bytes(buffer[:4], "little"))
-    trie = flatbuffers.table.Table(buffer, old.Indirect(old.Offset(16) + old.Pos))
-    unknown = old.Get(types.Int32Flags, old.Offset(10) + old.Pos) if old.Offset(10) else -1
-    builder = flatbuffers.Builder()
-    nodes = builder.CreateNumpyVector(trie.GetVectorAsNumpy(types.Uint32Flags, trie.Offset(4)))
-    scores = builder.CreateNumpyVector(old.GetVectorAsNumpy(types.Float32Flags, old.Offset(18)))
-    builder.StartObject(1)
-    builder.PrependUOffsetTRelativeSlot(0, nodes, 0)
-    pieces = builder.EndObject()
-    builder.StartObject(13)
-    builder.PrependInt32Slot(3, unknown, -1)
-    builder.PrependFloat32Slot(4, -100.0, 0.0)
-    builder.PrependInt32Slot(5, offset, 0)
-    builder.PrependUOffsetTRelativeSlot(6, pieces, 0)
-    builder.PrependUOffsetTRelativeSlot(7, scores, 0)
-    for flag in (8, 9, 10):
-        builder.PrependBoolSlot(flag, True, False)
-    builder.Finish(builder.EndObject())
-    return bytes(builder.Output())
+    """Write an encoder's buffer again, to shift the ids."""
+    old = wire.flatbuffer_root(buffer)
+    (penalty,) = struct.unpack("<i", struct.pack("<f", -100.0))
+    trie, scores = {0: old.table(6).vector(0, "<u4")}, old.vector(7, "<f4")
+    numbers = {3: old.integer(3, -1), 4: penalty, 5: offset, 8: 1, 9: 1, 10: 1}
+    return buffer_of({**numbers, 6: trie, 7: scores})
 
 
 def test_shifted_sentencepieces_as_returned() -> None:
