@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from vocabtool.comparison.compare import Diff
     from vocabtool.documents.options import ReadOptions
     from vocabtool.formats.vocabulary_files import FileFormat
-    from vocabtool.reports.report import Report
     from vocabtool.tokenization.words import Words
 
 EXTRACT_FORMATS = ("text", "json", "csv", "parquet")
@@ -57,7 +56,7 @@ def inspect_command(model: str, show_all: bool, report_format: Literal["table", 
     if name is not None:
         contents = contents._replace(vocabularies=(choose(contents, name),))
     report = model_report(contents, passed_over=show_all)
-    _show(report, report_format)
+    output.deliver_report(report, "-", None, report_format)
     if report_format != "json" and not contents.vocabularies:
         passed = f"{len(contents.passed_over)} lists skipped"
         tell(f"{contents.path}: no vocabulary found ({contents.format}; {passed})")
@@ -146,18 +145,8 @@ def words_command(
     """Show how MODEL splits TEXT into words, and which words it knows."""
     from vocabtool.reports.inspection import words_report
 
-    _show(words_report(open_words(model, **chosen), texts), report_format)
-
-
-def _show(report: Report, report_format: Literal["table", "json"]) -> None:
-    """Print a report; a table in the encoding of standard output, JSON in UTF-8."""
-    from vocabtool.reports.report import render_text
-
-    if report_format == "json":
-        output.show_report(report, report_format)
-        return
-    with output.standard_output():
-        sys.stdout.writelines(render_text(report, output.width()))
+    report = words_report(open_words(model, **chosen), texts)
+    output.deliver_report(report, "-", None, report_format)
 
 
 def open_words(model: str, name: str | None = None, rule: str | None = None) -> Words:

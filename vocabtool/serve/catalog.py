@@ -69,14 +69,12 @@ class ServedIndex:
 
     - ``folder``: the path or the address of the index. An address may contain a password.
     - ``problem``: why the index is not open; ``None`` if it is open.
-    - ``picked_up``: the number of new commits that were read.
     """
 
     name: str
     folder: Path | str = field(repr=False)
     index: Index | None = None
     problem: str | None = OPENING
-    picked_up: int = 0  # new commits
     _logged: str | None = None
 
     @property
@@ -122,7 +120,6 @@ class ServedIndex:
             return
         try:
             if self.index.refresh():
-                self.picked_up += 1
                 LOG.info("index %r: commit %d", self.name, self.index.manifest.commit)
         except Exception as error:  # noqa: BLE001 - as above
             LOG.warning("index %r: %s", self.name, error)

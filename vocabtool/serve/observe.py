@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from fastapi import APIRouter
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.responses import PlainTextResponse, Response
 
@@ -59,9 +59,6 @@ class Metrics:
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of all indexes."""
         label = ("index",)
-        commits = CounterMetricFamily(
-            "vocabtool_commits_picked_up", "New commits that were opened.", labels=label
-        )
         ready, documents, commit, generation = (
             GaugeMetricFamily(f"vocabtool_index_{name}", told, labels=label)
             for name, told in (
@@ -74,13 +71,12 @@ class Metrics:
         for name, served in self._catalog.indexes.items():
             index = served.index
             ready.add_metric((name,), float(index is not None))
-            commits.add_metric((name,), served.picked_up)
             if index is not None:
                 snapshot = index.snapshot()
                 documents.add_metric((name,), snapshot.manifest.live)
                 commit.add_metric((name,), snapshot.manifest.commit)
                 generation.add_metric((name,), snapshot.number)
-        yield from (ready, documents, commit, generation, commits)
+        yield from (ready, documents, commit, generation)
 
 
 def observe_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:
