@@ -21,7 +21,6 @@ Split = Literal["file", "line", "paragraph", "heading", "tokens"]
 SPLIT_SIZE: Final = 256  # words or tokens of a piece
 
 # Counting unknown and split words.
-SplitOrder = Literal["cost", "count", "pieces", "documents"]  # cost: count x (pieces - 1)
 LimitedFigure = Literal["unknown", "split3", "fertility", "cut"]
 
 # Comparing vocabularies.

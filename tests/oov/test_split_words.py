@@ -8,7 +8,7 @@ import io
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,7 +19,6 @@ from tests.cli.running import on_terminal, run
 from tests.html_page import Page
 from vocabtool import OovCounter, OovReport, Words
 
-Order = Literal["cost", "count", "pieces", "documents"]
 tokenizers = pytest.importorskip("tokenizers", reason="the oracle")
 
 WHOLE = ("[UNK]", "the", "cat", "in", "is", "of", "install", "lin", "##al", "##g", "num", "##py")
@@ -38,20 +37,13 @@ NAMES = [
 NUMPY = "num ##py"
 SHA = " ".join([HASH[0], *(f"##{c}" for c in HASH[1:])])
 ROWS = [
-    ("numpy", 2, 3, 2, 3, True, "code", NUMPY, TEXTS[0]),
     ("2023", 4, 1, 1, 3, True, "number", "2 ##0 ##2 ##3", TEXTS[2]),
+    ("numpy", 2, 3, 2, 3, True, "code", NUMPY, TEXTS[0]),
     ("linalg", 3, 1, 1, 2, True, "other", "lin ##al ##g", TEXTS[1]),
     (HASH, 40, 1, 1, 39, True, "random", SHA, TEXTS[2]),
     (",", 1, 1, 1, 0, False, "symbol", "[UNK]", TEXTS[1]),
     ("日", 1, 1, 1, 0, False, "script", "[UNK]", TEXTS[3]),
 ]
-# numpy before linalg by count, 2023 first by cost: 3 x 1, 1 x 3 and 1 x 2.
-ORDERS: dict[Order, list[str]] = {
-    "cost": ["2023", "numpy", "linalg"],
-    "count": ["numpy", "2023", "linalg"],
-    "documents": ["numpy", "2023", "linalg"],
-    "pieces": ["2023", "linalg", "numpy"],
-}
 
 
 def tokenizer() -> Any:
@@ -71,10 +63,10 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def reported(words: Words, texts: tuple[str, ...], order: Order = "cost") -> OovReport:
+def reported(words: Words, texts: tuple[str, ...]) -> OovReport:
     counter = OovCounter(words)
     counter.count([pa.array(texts, pa.string())])
-    return counter.report(order=order)
+    return counter.report()
 
 
 # Counts
@@ -95,9 +87,10 @@ def oracle(made: Any, texts: tuple[str, ...]) -> tuple[Counter[str], Counter[str
     return counts, documents, pieces
 
 
-def check(made: Any, words: Words, texts: tuple[str, ...], order: Order) -> OovReport:
-    """The report says what the library and a Counter say."""
-    report = reported(words, texts, order)
+def test_counts_are_those_of_the_library(here: Path) -> None:
+    """Of every split word, by descending cost; random strings come after the others."""
+    made, texts = tokenizer(), TEXTS
+    report = reported(Words.of(here / "bert.json"), texts)
     counts, documents, pieces = oracle(made, texts)
     split = report.split
     assert split is not None
@@ -105,15 +98,6 @@ def check(made: Any, words: Words, texts: tuple[str, ...], order: Order) -> OovR
     assert {w.word.decode(): (w.count, w.documents, w.pieces) for w in found} == {
         word: (counts[word], documents[word], pieces[word]) for word in counts if pieces[word] > 1
     }
-    costs = {
-        "cost": lambda w: w.count * (w.pieces - 1),
-        "count": lambda w: w.count,
-        "pieces": lambda w: w.pieces,
-        "documents": lambda w: w.documents,
-    }
-    for part in (found[: split.listed], found[split.listed :]):
-        keys = [(costs[order](w), costs["cost"](w), w) for w in part]
-        assert keys == sorted(keys, key=lambda key: (-key[0], -key[1], key[2].word))
     assert split.listed + split.random == sum(number > 1 for number in pieces.values())
     total = counts.total()
     assert report.tokens == total
@@ -131,16 +115,8 @@ def check(made: Any, words: Words, texts: tuple[str, ...], order: Order) -> OovR
         assert [*map(bytes.decode, word.parts)] == [
             piece.value for piece in made.model.tokenize(word.word.decode())
         ]
-    return report
-
-
-@pytest.mark.parametrize("order", get_args(Order))
-def test_counts_are_those_of_the_library(order: Order, here: Path) -> None:
-    """Of every split word, in every order; random strings come after the others."""
-    split = check(tokenizer(), Words.of(here / "bert.json"), TEXTS, order).split
-    assert split is not None
     names = [word.word.decode() for word in split.words()]
-    assert names == [*ORDERS[order], HASH, ",", "日"]
+    assert names == ["2023", "numpy", "linalg", HASH, ",", "日"]
     assert (split.listed, split.random) == (3, 1)
     assert split.kinds == (
         ("random", 1, 1, 40),
@@ -184,19 +160,18 @@ def test_languages(name: str, text: str, file: str, here: Path) -> None:
 
 def test_csv_and_parquet(here: Path, tmp_path: Path) -> None:
     """A row for each split word in order, then random strings, then unknown words."""
-    order = [ROWS[1], ROWS[0], *ROWS[2:]]
     for form in ("csv", "parquet"):
         done = run("oov", "bert.json", "corpus.txt", "-o", tmp_path / f"x.{form}", cwd=here)
         assert done.returncode == 0, done.stderr
     table = pq.read_table(tmp_path / "x.parquet").drop(["bytes"])
     assert table.column_names == NAMES
-    assert [tuple(row.values()) for row in table.to_pylist()] == order
+    assert [tuple(row.values()) for row in table.to_pylist()] == ROWS
     text = (tmp_path / "x.csv").read_bytes().decode()
     rows = list(csv.DictReader(io.StringIO(text, newline="")))
     assert [tuple(row[name] for name in NAMES) for row in rows] == [
-        tuple(str(int(cell) if isinstance(cell, bool) else cell) for cell in row) for row in order
+        tuple(str(int(cell) if isinstance(cell, bool) else cell) for cell in row) for row in ROWS
     ]
-    shown = run("oov", "bert.json", "corpus.txt", "--sort", "count", cwd=here).stdout.decode()
+    shown = run("oov", "bert.json", "corpus.txt", cwd=here).stdout.decode()
     kept = [name for name in NAMES if name != "known"]
     cells = [[str(c) for name, c in zip(NAMES, row, strict=True) if name in kept] for row in ROWS]
     assert shown == "".join("\t".join(row) + "\n" for row in [kept, *cells])
@@ -209,7 +184,7 @@ def test_json_and_page(here: Path, tmp_path: Path) -> None:
         cwd=here,
     )
     found = json.loads(done.stdout)
-    rows = [dict(zip(NAMES, row, strict=True)) for row in (ROWS[1], ROWS[0], ROWS[2], ROWS[3])]
+    rows = [dict(zip(NAMES, row, strict=True)) for row in ROWS[:4]]
     rows = [row | {"parts": str(row["parts"]).split()} for row in rows]
     assert found["split_words"] == rows[:3]
     assert found["random_words"] == rows[3:]
@@ -292,15 +267,11 @@ def test_fail_over(limits: list[str], code: int, told: str, here: Path) -> None:
         assert b"3.14 pieces per token; 13.64% of tokens in 3 or more pieces" in done.stderr
 
 
-@pytest.mark.parametrize("option", ["--sort=count", "--fail-over=fertility=1.6"])
-def test_whole_words_refuse_these_options(option: str, here: Path) -> None:
+def test_whole_words_refuse_limits_of_pieces(here: Path) -> None:
     """The message names the model."""
-    done = run("oov", "list.txt", "corpus.txt", "--rule", "lower", option, cwd=here)
-    assert done.returncode == 2
-    assert b"list.txt knows whole words" in done.stderr
-    done = run("oov", "bert.json", "corpus.txt", "--mask", "known", option, cwd=here)
-    assert done.returncode == 2
-    assert b"--mask cannot be combined" in done.stderr
+    options = ("--rule", "lower", "--fail-over=fertility=1.6")
+    done = run("oov", "list.txt", "corpus.txt", *options, cwd=here)
+    assert (done.returncode, b"list.txt knows whole words" in done.stderr) == (2, True)
 
 
 def test_pieces_of_a_text(here: Path) -> None:

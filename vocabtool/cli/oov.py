@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import click
 
-from vocabtool.choices import LimitedFigure, MaskMode, SplitOrder
+from vocabtool.choices import LimitedFigure, MaskMode
 from vocabtool.cli import options, output
 from vocabtool.cli.models import WORDS_MODEL, WORDS_OPTIONS, open_words
 from vocabtool.cli.options import HTML, OUTPUT, TEXTS, split_model
@@ -92,18 +92,10 @@ def _limits(
     "the model cuts off. split3 and fertility are for subword models. May be repeated.",
 )
 @click.option(
-    "--sort",
-    "order",
-    type=click.Choice(get_args(SplitOrder)),
-    help="Subword models: the figure by which split words are sorted, highest first; cost is "
-    "count x (pieces - 1). [default: cost]",
-)
-@click.option(
     "--suggest",
     type=click.IntRange(1, 100_000),
     metavar="N",
-    help="Also report the N words whose addition to MODEL saves most pieces. Half of the documents "
-    "are used to choose the words, and half to measure what they save.",
+    help="Also report the N words whose addition to MODEL saves most pieces.",
 )
 @click.option(
     "--limit",
@@ -131,7 +123,6 @@ def oov_command(
     html: str | None,
     mask: MaskMode | None,
     fail_over: dict[LimitedFigure, float],
-    order: SplitOrder | None,
     limit: int | None,
     suggest: int | None,
     budget: int,
@@ -150,18 +141,16 @@ def oov_command(
     from vocabtool.reports.oov import oov_report
     from vocabtool.reports.report import format_of, safe
 
-    if mask is not None and (form or html or fail_over or order or limit or suggest):
+    if mask is not None and (form or html or fail_over or limit or suggest):
         raise click.UsageError(
-            "--mask cannot be combined with --format, --html, --fail-over, --sort, --limit or "
-            "--suggest"
+            "--mask cannot be combined with --format, --html, --fail-over, --limit or --suggest"
         )
     output.check_files(file, html, form, () if mask is not None else output.REPORT_ENDINGS)
     words = open_words(model, **chosen)
-    split = order is not None or bool(fail_over.keys() & {"split3", "fertility"})
-    if split and not words.subword:
+    if fail_over.keys() & {"split3", "fertility"} and not words.subword:
         raise click.UsageError(
-            f"{model} knows whole words, but --sort and the limits split3 and fertility of "
-            "--fail-over are for models of subword pieces"
+            f"{model} knows whole words, but the limits split3 and fertility of --fail-over are "
+            "for models of subword pieces"
         )
     if suggest is not None:
         suggest_words(words, (), suggest)  # refuses a model before any document is read
@@ -183,7 +172,7 @@ def oov_command(
     kept: list[pa.StringArray] = []
     texts = _keep((batch.texts for batch in documents), None if suggest is None else kept)
     counter.count(texts)
-    report = counter.report(model=model, sources=files, order=order or "cost")
+    report = counter.report(model=model, sources=files)
     output.refuse_nothing(report.documents, files, skipped=log.skipped.first)
     suggested = None if suggest is None else suggest_words(words, kept, suggest)
     notes = (*report.notes, *notes, *unclear, *(suggested.notes if suggested else ()))

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.choices import SplitOrder
 from vocabtool.oov.lookalikes import script_of
 from vocabtool.oov.report import (
     CutOff,
@@ -105,13 +104,10 @@ class OovCounter:
         ]
         return texts, not_utf8(texts), counts
 
-    def report(
-        self, *, model: str = "", sources: tuple[str, ...] = (), order: SplitOrder = "cost"
-    ) -> OovReport:
+    def report(self, *, model: str = "", sources: tuple[str, ...] = ()) -> OovReport:
         """Return a report on all texts that were counted so far.
 
-        - ``model``, ``sources``: Names to show in the report.
-        - ``order``: For a subword model, the figure by which split words are sorted, descending.
+        ``model``, ``sources``: Names to show in the report.
         """
         reports = []
         for words, counts in zip(self._all, self._counts, strict=True):
@@ -126,7 +122,7 @@ class OovCounter:
             )
             spell = words.tokenizer.pieces if first else None
             limit = self.limit if first else None
-            reports.append(counts.report(header, vocabulary, order=order, spell=spell, limit=limit))
+            reports.append(counts.report(header, vocabulary, spell=spell, limit=limit))
         report, notes = reports[0], self.words.notes
         if report.tokens >= FEW and report.tokens_unknown > report.tokens // 2:
             notes += (MOSTLY_UNKNOWN,)
@@ -231,7 +227,6 @@ class OovCounts:
         header: Header,
         vocabulary: Vocabulary | None = None,
         *,
-        order: SplitOrder = "cost",
         spell: Callable[[bytes], tuple[bytes, ...]] | None = None,
         limit: TokenLimit | None = None,
     ) -> OovReport:
@@ -278,7 +273,7 @@ class OovCounts:
             cut=None if limit is None else CutOff(limit, *self._cut.tolist()),
         )
         if self._histogram is not None:  # use of entries is unknown for subword models
-            split = split_table(words, unknown, self._examples, order, vocabulary, spell)
+            split = split_table(words, unknown, self._examples, vocabulary, spell)
             languages = [LanguageCount(name, *n.tolist()) for name, n in self._languages.items()]
             languages.sort(key=lambda each: (-each.documents, each.name))
             histogram = tuple(np.trim_zeros(self._histogram, "b").tolist())

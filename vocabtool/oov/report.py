@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vocabtool.choices import SplitOrder
 from vocabtool.oov.lookalikes import Kind, classify
 from vocabtool.tokenization.token_limit import TokenLimit
 from vocabtool.vocabulary import Vocabulary, decode, guess_marker, plain_strings
@@ -129,8 +128,8 @@ class SplitWords:
     """The words that a subword model splits.
 
     - ``table``: Arrow table whose columns are the fields of :class:`CountedWord`. First come split
-      words, then random strings such as hashes, both in the chosen order. Unknown words of at most
-      one piece come last.
+      words, then random strings such as hashes, both in descending order of cost. Unknown words of
+      at most one piece come last.
     - ``listed``: Number of split words in ``table``, without random strings.
     - ``random``: Number of random strings in ``table``.
     - ``kinds``: Counts of the classified split words, in descending order of pieces.
@@ -348,7 +347,6 @@ def split_table(
     words: pa.Table,
     unknown: pa.Table,
     examples: Mapping[bytes, bytes],
-    order: SplitOrder,
     vocabulary: Vocabulary | None,
     spell: Callable[[bytes], tuple[bytes, ...]] | None,
 ) -> SplitWords:
@@ -360,9 +358,8 @@ def split_table(
         part[at] = is_random(spelling(names[at], examples.get(names[at], b"")))
     table = table.append_column("part", pa.array(part))
     table = table.append_column("cost", pa.array(table["count"].to_numpy() * (pieces - 1)))
-    keys = dict.fromkeys((order, "cost"), "descending")
-    order_by = [("part", "ascending"), *keys.items(), ("word", "ascending")]
-    table = table.take(pc.sort_indices(table, order_by))
+    order = [("part", "ascending"), ("cost", "descending"), ("word", "ascending")]
+    table = table.take(pc.sort_indices(table, order))
     names, pieces = table["word"].to_pylist(), table["pieces"].to_pylist()
     shown = [examples.get(name, b"") for name in names]
     listed, random = (int(np.count_nonzero(part == number)) for number in (0, 1))
