@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders.small_indexes import add, snapshot_of, temporary_folder
+from tests.builders.small_indexes import add, temporary_folder
 from vocabtool import Document, Index, InvalidCondition
-from vocabtool.search.conditions import Where
 
 SAFE: int = 1 << 53  # whole numbers that floating point holds exactly
 DEEPEST, LONGEST = 20, 10_000
@@ -134,8 +133,8 @@ def test_against_sqlite(rows: list[Any], conditions: list[tuple[str, str]], cut:
     """Conditions say what SQL says: nulls, precedence, patterns, quotes, over several files too."""
     documents = [Document(*row) for row in rows]
     with temporary_folder() as folder:
-        snapshot = snapshot_of(index_of(Path(folder), documents[:cut], documents[cut:]))
-        found = [np.flatnonzero(snapshot.where(Where.of(ours))).tolist() for ours, _ in conditions]
+        snapshot = index_of(Path(folder), documents[:cut], documents[cut:]).snapshot()
+        found = [snapshot.rows_in_order(ours).tolist() for ours, _ in conditions]
     assert found == says_sqlite(rows, [theirs for _, theirs in conditions])
 
 
@@ -357,11 +356,11 @@ def test_dates_are_compared_as_python_compares_them(
     documents = [Document(str(at), "x", {"day": each}) for at, each in enumerate(["-", *written])]
     times = [None if each in (None, *OTHERS) else period(each)[0] for each in stored]
     with temporary_folder() as folder:
-        snapshot = snapshot_of(index_of(Path(folder), documents))
+        snapshot = index_of(Path(folder), documents).snapshot()
         for date in asked:
             for sign, holds in COMPARED.items():
                 for no in ("", "not "):
-                    found = np.flatnonzero(snapshot.where(Where.of(f"{no}day {sign} {date}"))) - 1
+                    found = snapshot.rows_in_order(f"{no}day {sign} {date}") - 1
                     wanted = [
                         at
                         for at, time in enumerate(times)
@@ -375,7 +374,8 @@ def test_dates_are_compared_as_python_compares_them(
             (f"day in ({asked[0]}, {asked[1]})", either),
             (f"day between {asked[0]} and {asked[1]}", between),
         ):
-            assert snapshot.where(Where.of(condition))[1:].tolist() == wanted_rows
+            found = snapshot.rows_in_order(condition) - 1
+            assert found.tolist() == np.flatnonzero(wanted_rows).tolist()
 
 
 def like(text: str, pattern: str) -> bool:
@@ -393,15 +393,14 @@ def test_texts_are_compared_as_python_compares_them(
     """``ilike`` after Python's own folding of case, ``startswith`` as it is."""
     documents = [Document(str(at), "x", {"name": each}) for at, each in enumerate(["-", *stored])]
     with temporary_folder() as folder:
-        snapshot = snapshot_of(index_of(Path(folder), documents))
+        snapshot = index_of(Path(folder), documents).snapshot()
         for text in asked:
             for operator, holds in (
                 ("startswith", str.startswith),
                 ("ilike", lambda each, text: like(each.casefold(), text.casefold())),
             ):
                 for no in ("", "not "):
-                    condition = Where.of(f"name {no}{operator} {literal(text)}")
-                    found = np.flatnonzero(snapshot.where(condition))
+                    found = snapshot.rows_in_order(f"name {no}{operator} {literal(text)}")
                     wanted = [
                         at
                         for at, each in enumerate(["-", *stored])

@@ -32,8 +32,9 @@ from tests.conftest import ROOT
 from tests.encoder_cases import PIECES
 from vocabtool import Document, Index, Words, extract, open_encoder
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError
-from vocabtool.index.model import CANARIES, MAX_CHARACTERS, MIN_AGREEMENT
 
+# Documents that are encoded again, their greatest length, and the lowest agreement.
+CANARIES, MAX_CHARACTERS, MIN_AGREEMENT = 8, 4_000, 0.999
 angle = [0.0]  # by which the model is turned
 length = [1.0]  # of its vectors
 noise = [0.0]  # how much more it is turned in larger batches

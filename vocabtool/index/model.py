@@ -319,7 +319,12 @@ class IndexModel:
         if self._given is not None:
             _ = self.encoder
             return
-        others, differences = self._other_options(), self._differences()
+        recorded, differences = self._configuration.options, self._differences()
+        others = [
+            name
+            for name, value in self._options.items()
+            if name in STORED and value not in (None, recorded.get(name))
+        ]
         if differences or (others and self._configuration.encoder is None):
             told = differences or f"it has no model for --{others[0].replace('_', '-')}"
             raise VocabtoolError(
@@ -328,14 +333,6 @@ class IndexModel:
             )
         if not {*others} <= {*COMPARED}:
             _ = self.encoder
-
-    def _other_options(self) -> list[str]:
-        recorded = self._configuration.options
-        return [
-            name
-            for name, value in self._options.items()
-            if name in STORED and value not in (None, recorded.get(name))
-        ]
 
     def _differences(self) -> str:
         recorded: dict[str, Any] = {**dict.fromkeys(PROMPT_OPTIONS, ""), "fingerprint": ""}
