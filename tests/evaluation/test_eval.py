@@ -289,13 +289,3 @@ def test_the_page_has_the_figures_of_the_json(
         bars = [each.attrib["style"] for each in table.iter("span")]
         means = [row["measures"]["ndcg@10"] for row in rows]
         assert bars == [f"width:{100 * mean / max(means):.1f}%" for mean in means]
-
-
-def test_the_self_check_has_a_page(index: Index, tmp_path: Path, capsysbinary: Output) -> None:
-    """Its rates, as in the JSON."""
-    file = tmp_path / "page.html"
-    sample = ("--sample", 12, "--html", file)
-    found = printed_json(capsysbinary, "eval", index.path, "--self-check", *sample)
-    (table,) = tables_of(file)
-    names = ("queries", "first", "first_ten")
-    assert numbers(table) == [each[name] for each in found["rates"] for name in names]

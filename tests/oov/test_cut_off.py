@@ -15,8 +15,7 @@ import pytest
 from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import on_terminal, run
 from tests.html_page import Page
-from vocabtool import Index, OovCounter, Words, embed, open_encoder
-from vocabtool.tokenization.token_limit import TokenLimit
+from vocabtool import Index, OovCounter, TokenLimit, Words, embed, open_encoder
 
 tokenizers = pytest.importorskip("tokenizers", reason="the oracle")
 

@@ -14,7 +14,6 @@ from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import on_terminal, run
 from tests.html_page import Page
 from vocabtool import VocabtoolError, Words, suggest
-from vocabtool.oov.report import Suggestions
 
 tokenizers: Any = pytest.importorskip("tokenizers", reason="the oracle")
 
@@ -111,7 +110,7 @@ def opened(file: Path, tokens: list[dict[str, Any]]) -> Any:
     return made
 
 
-def check(file: Path, found: Suggestions, texts: list[str]) -> None:
+def check(file: Path, found: Any, texts: list[str]) -> None:
     """The library saves, with the first words and with all, exactly what is promised."""
     tokens: list[dict[str, Any]] = [{"content": each.word} | found.flags for each in found.words]
     saved = [word.saved for word in found.words]
