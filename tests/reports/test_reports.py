@@ -499,7 +499,7 @@ def test_titles_show_the_last_parts_of_paths(
     """Show as many parts as it takes to distinguish the models; the paths follow."""
     found = compared(vocabulary([b"x"], "a"), vocabulary([b"y"], "b"), labels=(a, b))
     page = saved(found, tmp_path, "html").decode()
-    assert f"<h1>{short_a} and {short_b}</h1>" in page
+    assert f"<h1>A: {short_a}, B: {short_b}</h1>" in page
     assert page.count(f">{a}: ") == 1
     assert f"<h2>Only in A: {short_a}</h2>" in page
     assert f"<h2>Only in B: {short_b}</h2>" in page

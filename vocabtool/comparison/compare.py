@@ -247,9 +247,9 @@ class Diff:
         )
 
     def _repr_html_(self) -> str:
-        from vocabtool.reports.comparison import diff_html
+        from vocabtool.reports.comparison import diff_report
 
-        return diff_html(self)
+        return diff_report(self).summary()
 
     @property
     def by_text(self) -> bool:

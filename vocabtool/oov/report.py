@@ -254,9 +254,9 @@ class OovReport:
         )
 
     def _repr_html_(self) -> str:
-        from vocabtool.reports.oov import oov_html
+        from vocabtool.reports.oov import oov_report
 
-        return oov_html(self)
+        return oov_report(self).summary()
 
     @property
     def token_rate(self) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -29,7 +28,6 @@ from vocabtool.reports.report import (
     counts,
     facts,
     format_of,
-    render_summary,
     save,
     short_names,
 )
@@ -81,17 +79,12 @@ def diff_report(comparison: Diff, most: int | None = None, only: Only | None = N
     """Return the report on a comparison. For ``most`` and ``only``, see :func:`save_diff`."""
     parts = PARTS if only is None else (HELD_BY[only],)
     return Report(
-        title=" and ".join(short_names(comparison.a.label, comparison.b.label)),
+        title="A: {}, B: {}".format(*short_names(comparison.a.label, comparison.b.label)),
         sections=partial(_sections, comparison, SHOWN_ENTRIES if most is None else most),
         data=partial(_data, comparison),
         lists={part: partial(_entries, comparison, part, most) for part in PARTS},
         rows=[Rows(tuple(ROW), partial(_chunks, comparison, parts, most), tuple(ROW.values()))],
     )
-
-
-def diff_html(comparison: Diff) -> str:
-    a, b = short_names(comparison.a.label, comparison.b.label)
-    return render_summary(replace(diff_report(comparison), title=f"A: {a}, B: {b}"))
 
 
 # For programs.

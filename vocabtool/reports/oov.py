@@ -37,7 +37,6 @@ from vocabtool.reports.report import (
     counts,
     facts,
     percent,
-    render_summary,
     save,
     short,
     short_names,
@@ -97,11 +96,6 @@ def oov_report(report: OovReport) -> Report:
         data=partial(_data, report),
         rows=[Rows(names, partial(_chunks, report, names), tuple(TYPES[name] for name in names))],
     )
-
-
-def oov_html(report: OovReport) -> str:
-    """Return a short report for notebooks: the rates, and the most frequent unknown words."""
-    return render_summary(oov_report(report))
 
 
 # For programs.

@@ -111,6 +111,19 @@ class Report:
     lists: Mapping[str, Callable[[], Iterable[Mapping[str, Any]]]] = field(default_factory=dict)
     rows: Sequence[Rows] = ()
 
+    def summary(self) -> str:
+        """Return HTML for a notebook: the first two tables with named columns, a few rows each."""
+        tables = (
+            section.table
+            for section in self.sections()
+            if section.table is not None and any(column.name for column in section.table.columns)
+        )
+        short_tables = [
+            Section(table=replace(table, rows=islice(table.rows, NOTEBOOK_ROWS), bars=None))
+            for table in islice(tables, 2)
+        ]
+        return render_fragment(self.title, short_tables)
+
 
 def facts(pairs: Iterable[tuple[str, str]], width: int | None = None) -> Table:
     """Return a table of names and texts. A text without a name continues the previous one."""
@@ -469,20 +482,6 @@ def render_fragment(title: str, sections: Iterable[Section]) -> str:
         shown = shown.replace(f"<{cell}>", f'<{cell} style="text-align:left">')
     head = f"<p><b>{_inert(title)}</b></p>"
     return f'<div class="tex2jax_ignore mathjax_ignore">{head}{shown}</div>'
-
-
-def render_summary(report: Report) -> str:
-    """Return a report's first two tables with named columns for a notebook, a few rows each."""
-    tables = (
-        section.table
-        for section in report.sections()
-        if section.table is not None and any(column.name for column in section.table.columns)
-    )
-    short_tables = [
-        Section(table=replace(table, rows=islice(table.rows, NOTEBOOK_ROWS), bars=None))
-        for table in islice(tables, 2)
-    ]
-    return render_fragment(report.title, short_tables)
 
 
 def _section_element(section: Section) -> str:
