@@ -77,14 +77,14 @@ class Haystack:
         return [each.id for each in self.store.filter_documents(asked)]
 
     def search(self, query: str, vector: list[float] | None, **settings: Any) -> Any:
-        options: Any = {"top_k": 3, "explain": True, "settings": settings}
+        options: Any = {"top_k": 3, "settings": {"explain": True, **settings}}
         found = haystack.VocabtoolHybridRetriever(self.store, **options).run(query, vector)
         return [(each.id, each.score, each.meta) for each in found["documents"]]
 
 
 class LlamaIndex:
     def __init__(self, path: str) -> None:
-        self.store = llama_index.VocabtoolVectorStore(path, explain=True)
+        self.store = llama_index.VocabtoolVectorStore(path, settings={"explain": True})
 
     def add(self) -> object:
         rows = [TextNode(id_=id_, text=text, metadata=metadata) for id_, text, metadata in ROWS]

@@ -239,7 +239,7 @@ def test_the_retriever_explains(store: VocabtoolVectorStore) -> None:
     (found,) = retriever.invoke("foo sku-77")
     told = found.metadata.pop("_vocabtool")
     assert (found.metadata, told["unknown_words"]) == (METADATAS[3], ["sku-77"])
-    assert "explanation" not in told
+    assert [word["surface"] for word in told["explanation"]["words"]] == ["sku-77"]
     assert retriever.invoke("zzzz") == []  # no known word, and none in a document
 
 

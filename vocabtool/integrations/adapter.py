@@ -34,7 +34,7 @@ from vocabtool.index.index import Index
 from vocabtool.search.conditions import LEAST, MAX_DEPTH, MOST
 from vocabtool.search.hits import Hit, Hits
 
-EXPLAINED: Final = "_vocabtool"  # in metadata: what the search knows of a document
+EXPLAINED: Final = "_vocabtool"  # in metadata: what a search knows of a document; never stored
 EXACT: Final = "_metadata"  # the field with metadata as JSON
 # The fields with what else LlamaIndex keeps; they are no metadata.
 NODE: Final = "_node"
@@ -119,6 +119,7 @@ def fields_of(metadata: Mapping[str, Any], id_: str) -> dict[str, Any]:
 
     Raises :class:`VocabtoolError` if JSON would change the metadata. ``id_``: for the message.
     """
+    metadata = {name: value for name, value in metadata.items() if name != EXPLAINED}
     if not metadata:
         return {}
     try:
@@ -146,10 +147,10 @@ def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name not in (NODE, REF)}
 
 
-def explanation(hits: Hits, hit: Hit) -> dict[str, Any]:
-    """Return a dictionary that says why a document was found.
+def explained(hits: Hits, hit: Hit) -> dict[str, Any]:
+    """Return the metadata of a hit, with a dictionary that says why the document was found.
 
-    Its keys:
+    The dictionary is under the key ``_vocabtool``. Its keys:
 
     - ``score``, ``tier``, ``similarity``, ``bm25`` and other attributes of :class:`Hit`.
     - ``unknown_words``: the words of the query that the model does not know.
@@ -160,7 +161,8 @@ def explanation(hits: Hits, hit: Hit) -> dict[str, Any]:
     for name in ("id", "text", "fields"):
         del facts[name]
     unknown = [word.surface for word in hits.query.words if word.known is False]
-    return {**facts, "unknown_words": unknown, "notes": [*hits.notes]}
+    facts |= {"unknown_words": unknown, "notes": [*hits.notes]}
+    return {**metadata_of(hit.fields), EXPLAINED: facts}
 
 
 def _columns(metadata: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

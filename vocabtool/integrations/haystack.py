@@ -20,7 +20,6 @@ from haystack.errors import FilterError
 
 from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Document as Stored
-from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidCondition
 from vocabtool.index.index import Index
 from vocabtool.integrations import adapter
@@ -98,7 +97,12 @@ class VocabtoolDocumentStore:
         with filter_errors():
             documents = [*index.documents(condition(filters, index))]
         vectors = index.vectors(document.id for document in documents)
-        return [as_document(document, vectors.get(document.id)) for document in documents]
+        found = []
+        for each in documents:
+            vector, meta = vectors.get(each.id), adapter.metadata_of(each.fields)
+            embedding = vector.tolist() if vector is not None and vector.any() else None
+            found.append(Document(id=each.id, content=each.text, meta=meta, embedding=embedding))
+        return found
 
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
@@ -160,17 +164,6 @@ class VocabtoolDocumentStore:
     delete_documents_async = in_thread(delete_documents)
     delete_all_documents_async = in_thread(delete_all_documents)
     delete_by_filter_async = in_thread(delete_by_filter)
-
-
-def as_document(stored: Stored, vector: Vectors | None = None, **more: Any) -> Document:
-    """Convert a document of an index to Haystack. A ``vector`` of zeros means no embedding."""
-    return Document(
-        id=stored.id,
-        content=stored.text,
-        meta=adapter.metadata_of(stored.fields),
-        embedding=vector.tolist() if vector is not None and vector.any() else None,
-        **more,
-    )
 
 
 # Filters.
@@ -256,10 +249,11 @@ class VocabtoolHybridRetriever:
     - ``filter_policy``: whether the filters of a run replace ``filters`` (``replace``) or are added
       to them (``merge``).
     - ``top_k``: the number of documents.
-    - ``explain``: whether to add the key ``_vocabtool`` to the ``meta`` of each document. Its value
-      is described at :func:`~vocabtool.integrations.adapter.explanation`.
-    - ``settings``: fields of :class:`~vocabtool.search.settings.Settings`, such as
-      ``{"fusion": "rrf"}``.
+    - ``settings``: other arguments of every :meth:`Index.search`, such as ``{"fusion": "rrf"}`` or
+      ``{"explain": True}``.
+
+    The ``meta`` of each document have the key ``_vocabtool``, see
+    :func:`~vocabtool.integrations.adapter.explained`.
     """
 
     document_store: VocabtoolDocumentStore
@@ -267,7 +261,6 @@ class VocabtoolHybridRetriever:
     filters: Filters | None = None
     top_k: int = 10
     filter_policy: str = FilterPolicy.REPLACE.value
-    explain: bool = False
     settings: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -304,15 +297,14 @@ class VocabtoolHybridRetriever:
                 vector=query_embedding,
                 k=self.top_k if top_k is None else top_k,
                 where=condition(chosen, index),
-                explain=self.explain,
                 **(self.settings or {}),
             )
-        documents = []
-        for hit in hits:
-            document = as_document(Stored(hit.id, hit.text, hit.fields), score=hit.score)
-            if self.explain:
-                document.meta[adapter.EXPLAINED] = adapter.explanation(hits, hit)
-            documents.append(document)
+        documents = [
+            Document(
+                id=hit.id, content=hit.text, meta=adapter.explained(hits, hit), score=hit.score
+            )
+            for hit in hits
+        ]
         return {"documents": documents}
 
     run_async = in_thread(run)

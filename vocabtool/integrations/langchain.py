@@ -24,7 +24,6 @@ from vocabtool.errors import NotFound
 from vocabtool.index.index import Index
 from vocabtool.integrations import adapter
 from vocabtool.integrations.adapter import Comparison, Junction, refuse
-from vocabtool.search.hits import Hit
 
 K: Final = 4  # documents, as in other vector stores of LangChain
 OPERATORS: Final[dict[str, adapter.Operator]] = {
@@ -75,7 +74,7 @@ class VocabtoolVectorStore(VectorStore):
     The search methods take ``k``, ``filter``, ``explain`` and other arguments of
     :meth:`vocabtool.Index.search`, such as ``fusion="dense"``. ``filter`` is a condition or a
     dictionary, see :func:`condition`. If ``explain`` is true, the metadata of each document have
-    the key ``_vocabtool``, see :func:`~vocabtool.integrations.adapter.explanation`.
+    the key ``_vocabtool``, see :func:`~vocabtool.integrations.adapter.explained`.
 
     Each call sees the newest commit of the index. Several threads may use one store.
     """
@@ -194,14 +193,9 @@ class VocabtoolVectorStore(VectorStore):
         k: int,
         filter: Filter = None,  # noqa: A002 - as in LangChain
         vector: list[float] | None = None,
-        *,
-        explained: bool = False,
         **arguments: Any,
-    ) -> list[tuple[Document, Hit]]:
-        """Search with the arguments of LangChain, and return each hit also as a document.
-
-        Its metadata have the key ``_vocabtool`` if ``explained`` or ``explain`` is true.
-        """
+    ) -> list[tuple[Document, float]]:
+        """Search with the arguments of LangChain; return documents and their scores."""
         where = condition(filter)
         self.index.refresh()
         if not len(self.index):
@@ -212,9 +206,10 @@ class VocabtoolVectorStore(VectorStore):
         pairs = []
         for hit in hits:
             metadata = adapter.metadata_of(hit.fields)
-            if explained or arguments.get("explain"):
-                metadata[adapter.EXPLAINED] = adapter.explanation(hits, hit)
-            pairs.append((Document(id=hit.id, page_content=hit.text, metadata=metadata), hit))
+            if arguments.get("explain"):
+                metadata = adapter.explained(hits, hit)
+            document = Document(id=hit.id, page_content=hit.text, metadata=metadata)
+            pairs.append((document, hit.score))
         return pairs
 
     def similarity_search(self, query: str, k: int = K, **kwargs: Any) -> list[Document]:
@@ -231,7 +226,7 @@ class VocabtoolVectorStore(VectorStore):
         self, query: str, k: int = K, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """Return documents with their :attr:`Hit.score`. Compare scores only within one result."""
-        return [(document, hit.score) for document, hit in self._search(query, k, **kwargs)]
+        return self._search(query, k, **kwargs)
 
 
 class VocabtoolRetriever(BaseRetriever):
@@ -245,7 +240,7 @@ class VocabtoolRetriever(BaseRetriever):
     is empty.
 
     The metadata of each document have the key ``_vocabtool``, see
-    :func:`~vocabtool.integrations.adapter.explanation`.
+    :func:`~vocabtool.integrations.adapter.explained`.
     """
 
     # A misspelt filter must not be ignored: it may say what a user is allowed to see.
@@ -265,8 +260,8 @@ class VocabtoolRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: Any, **kwargs: Any
     ) -> list[Document]:
-        own: dict[str, Any] = {"k": self.k, "filter": self.filter, **self.search_kwargs, **kwargs}
-        return [document for document, _ in self._store._search(query, explained=True, **own)]
+        own = {"k": self.k, "filter": self.filter, "explain": True}
+        return self._store.similarity_search(query, **{**own, **self.search_kwargs, **kwargs})
 
     _aget_relevant_documents = adapter.in_thread(_get_relevant_documents)
 

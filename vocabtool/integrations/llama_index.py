@@ -35,12 +35,9 @@ from vocabtool.index.index import Index
 from vocabtool.integrations import adapter
 from vocabtool.integrations.adapter import EXPLAINED, NODE, REF, Comparison, Junction, refuse
 
+NODES: Final = (schema.Node, schema.IndexNode, schema.ImageNode, schema.ImageDocument)
 KINDS: Final[dict[str, type[BaseNode]]] = {
-    kind.class_name(): kind
-    for kind in (
-        *(schema.Node, schema.IndexNode, schema.ImageNode),
-        *(schema.Document, schema.ImageDocument),
-    )
+    kind.class_name(): kind for kind in (*NODES, schema.Document)
 }
 # The arguments of a search, and the member of the query that has the number of nodes.
 MODES: Final[dict[Mode, tuple[dict[str, Any], str]]] = {
@@ -96,9 +93,8 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
     """An index as a vector store, with the modes default, hybrid, sparse and text_search.
 
     - ``path``: the path of an index, as in :meth:`vocabtool.Index.open`, or an open index.
-    - ``explain``: whether to explain why each node was found.
     - ``settings``: arguments of every :meth:`vocabtool.Index.search`, such as
-      ``{"fusion": "rrf"}``.
+      ``{"fusion": "rrf", "explain": True}``.
     - ``is_embedding_query``: whether LlamaIndex makes the vectors of queries. If false, the model
       of the index makes them.
 
@@ -108,7 +104,6 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
 
     stores_text: bool = True
     path: str
-    explain: bool = False
     settings: dict[str, Any] = Field(default_factory=dict)
     _index: Index = PrivateAttr()
 
@@ -179,7 +174,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         return [*map(_node_of, self._index.get_many(node_ids).values())]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """Search the index; ``kwargs`` replace ``explain`` and ``settings`` of the store.
+        """Search the index; ``kwargs`` replace ``settings`` of the store.
 
         The mode ``default`` searches by vectors alone, and its scores are similarities. In all
         other modes, the scores are those of :meth:`vocabtool.Index.search`.
@@ -187,7 +182,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         that contain an identifier from the text of the query, such as ``os.path``, come first.
 
         The metadata of each node have the key ``_vocabtool`` with the facts that
-        :func:`~vocabtool.integrations.adapter.explanation` lists. The key is excluded from prompts
+        :func:`~vocabtool.integrations.adapter.explained` lists. The key is excluded from prompts
         and embeddings.
 
         Raises ``ValueError`` for an unknown mode, :class:`vocabtool.InvalidCondition` for an
@@ -198,12 +193,8 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
             modes = ", ".join(known.value for known in MODES)
             raise ValueError(f"the mode must be one of {modes}, got {mode.value!r}")
         arguments, top_k = MODES[mode]
-        own = {
-            "k": getattr(query, top_k) or query.similarity_top_k,
-            **self.settings,
-            "explain": self.explain,
-            **arguments,
-        }
+        k = getattr(query, top_k) or query.similarity_top_k
+        own = {"k": k, **self.settings, **arguments}
         if mode in (Mode.DEFAULT, Mode.HYBRID):
             own["vector"] = query.query_embedding
         if mode is Mode.HYBRID:
@@ -215,7 +206,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         similarities: list[float] = []
         for hit in hits:
             node = _node_of(Document(hit.id, hit.text, hit.fields))
-            node.metadata[EXPLAINED] = adapter.explanation(hits, hit)
+            node.metadata = adapter.explained(hits, hit)
             node.excluded_llm_metadata_keys.append(EXPLAINED)
             node.excluded_embed_metadata_keys.append(EXPLAINED)
             similarity = hit.similarity if mode is Mode.DEFAULT else None
@@ -284,12 +275,10 @@ def _document_of(node: BaseNode) -> Document:
     """Return a node as a document; a field has as JSON what else a node has."""
     left_out = {"embedding", "metadata"}
     content = node.model_dump(mode="json", exclude=left_out, exclude_defaults=True)
-    # Not what the search that found the node knows of it.
-    metadata = {name: value for name, value in node.metadata.items() if name != EXPLAINED}
     content.pop("text", None)  # it is the text of the document
     if content.get("text_resource"):
         content["text_resource"].pop("text", None)
-    fields = {**adapter.fields_of(metadata, node.node_id), NODE: json.dumps(content)}
+    fields = {**adapter.fields_of(node.metadata, node.node_id), NODE: json.dumps(content)}
     if node.ref_doc_id is not None:
         fields[REF] = node.ref_doc_id
     return Document(node.node_id, node.get_content(schema.MetadataMode.NONE), fields)
