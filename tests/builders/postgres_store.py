@@ -11,7 +11,7 @@ import random
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -43,8 +43,8 @@ def new_index(address: str, name: str = "test") -> Connections:
     return connections
 
 
-def open_writer(connections: Connections, name: str = "test", **options: Any) -> PostgresWriter:
-    return PostgresWriter(connections, connections.find_index(name), Cutter("english"), **options)
+def open_writer(connections: Connections, name: str = "test") -> PostgresWriter:
+    return PostgresWriter(connections, connections.find_index(name), Cutter("english"))
 
 
 def put(writer: PostgresWriter, documents: Sequence[Document], source: int = 0) -> None:

@@ -76,7 +76,7 @@ class Copy:
             cursor.executemany(f"INSERT INTO {self.table} VALUES ({marks})", written)
 
     def _row(self, doc: int, document: Document) -> list[object]:
-        own = [storable(each.encode()) for each in (document.id, document.text)]
+        own = [storable(each) for each in (document.id, document.text)]
         row: list[object] = [doc, *own, *columns_of_text(own[0]), *columns_of_text(own[1])]
         for name, kind in self.fields.items():
             value: Any = document.fields.get(name)

@@ -139,9 +139,10 @@ def test_a_lost_commit(
     assert texts_in(connections) == ({"a": "amber"} if moment == "after" else {})
 
 
-def test_more_than_the_buffer(connections: Connections) -> None:
+def test_more_than_the_buffer(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
     """Flushed changes are committed with the others, or not at all."""
-    changes = open_writer(connections, buffer_bytes=10_000)
+    monkeypatch.setattr("vocabtool.stores.writer.BUFFER_BYTES", 10_000)
+    changes = open_writer(connections)
     for turn in range(5):
         put(changes, [Document(f"d{at}", f"turn{turn}") for at in range(20)])
     assert texts_in(connections) == {}

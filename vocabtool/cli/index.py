@@ -327,10 +327,13 @@ def _removed_if_useless(index: Index) -> Iterator[None]:
     except BaseException as error:
         if isinstance(index, PostgresIndex):
             with suppress(VocabtoolError):
-                if isinstance(error, VocabtoolError) and index.is_build and index.is_loaded:
+                index.refresh()
+                load = index.manifest.load
+                is_loaded = load is not None and load.finished
+                if isinstance(error, VocabtoolError) and index.is_build and is_loaded:
                     index.put_in_place()
-                else:
-                    index.remove(if_empty=not index.is_build)
+                elif index.is_build or not len(index):
+                    index.remove()
         raise
 
 

@@ -405,8 +405,11 @@ class Index:
         ``unknown``: whether to count the words that the model does not know. They are not counted
         if the index has no vocabulary. Raises the errors of :meth:`open`.
         """
-        files = contents.sizes(self.path, self._snapshot.commit.folder)
-        return contents.stats(self._snapshot, files, unknown=unknown, progress=progress)
+        with self._snapshot.at_one_commit() as held:
+            return contents.stats(held, self._sizes(), unknown=unknown, progress=progress)
+
+    def _sizes(self) -> dict[str, int]:
+        return contents.sizes(self.path, self._snapshot.commit.folder)
 
     def export(
         self,

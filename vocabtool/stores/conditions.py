@@ -17,7 +17,7 @@ The companion columns have values that PostgreSQL cannot compute in the same way
 Ids and texts have the same companions, except ``_items``. A field of the kind ``null`` has no
 column. For an ASCII text, ``_folded`` and ``_words`` are null. A null takes no space.
 
-PostgreSQL stores neither U+0000 nor invalid UTF-8, so :func:`storable` replaces them by U+FFFD.
+PostgreSQL stores neither U+0000 nor invalid UTF-8: both become U+FFFD (:func:`storable`).
 A condition that contains U+0000 is refused.
 """
 
@@ -58,7 +58,7 @@ OWN_COLUMNS: Final = tuple(
 )
 INDEXED: Final = 128  # characters of a string in its index, whose rows have at most 2,704 bytes
 EXACT: Final = 2.0**63  # whole floating-point numbers up to here are compared with integers
-NUL, REPLACEMENT = "\0", "\ufffd"
+NUL = "\0"
 # Edges of words: before one, after one, between two other characters.
 BEFORE, AFTER, BETWEEN = "\x01", "\x02", "\x03"
 OTHERS: Final = re.compile(r"\W+")
@@ -112,7 +112,7 @@ def columns_of_value(value: bytes | int | float | None, kind: Kind) -> tuple[obj
     if value is None:
         return (None,) * (5 if kind == "string" else 1)
     if isinstance(value, bytes):
-        text = storable(value)
+        text = storable(value.decode("utf-8", "replace"))
         return text, *columns_of_text(text), items_of(text)
     if kind == "boolean":
         return (bool(value),)
@@ -127,9 +127,9 @@ def value_of_column(value: object) -> object:
     return int(value) if is_whole and LEAST <= value <= MOST else float(value)
 
 
-def storable(text: bytes) -> str:
-    """Decode a text for PostgreSQL: U+0000 and invalid UTF-8 become U+FFFD."""
-    return text.decode("utf-8", "replace").replace(NUL, REPLACEMENT)
+def storable(text: str) -> str:
+    """Replace U+0000, which PostgreSQL cannot store, by U+FFFD."""
+    return text.replace(NUL, "\ufffd")
 
 
 def as_decimal(number: int | float) -> Decimal:

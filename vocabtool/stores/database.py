@@ -61,7 +61,7 @@ from vocabtool.errors import (
     reading,
 )
 from vocabtool.index.folder import Manifest
-from vocabtool.stores.conditions import OWN_COLUMNS
+from vocabtool.stores.conditions import OWN_COLUMNS, storable
 
 if TYPE_CHECKING:
     import psycopg
@@ -87,6 +87,7 @@ DEFAULTS: Final[Mapping[str, str | int]] = {
     "keepalives_interval": 10,
     "keepalives_count": 3,
 }
+GONE: Final = "the index was removed or replaced: open it again"
 ADVICE: Final = {  # by SQLSTATE
     "42P01": "The index was removed meanwhile: open it again. If it says so again, its table or a"
     " view of it was dropped: index again with --force, or run `vocabtool delete ADDRESS"
@@ -100,7 +101,6 @@ PASSING: Final = (None, "57P01", "57P02", "57P03", "40P01")
 VERSION: Final = 4
 MAX_TERM_BYTES: Final = 1000  # a B-tree takes 2,704
 SHOWN_TERM: Final = 200  # characters of a longer term that are stored
-MAX_DIMENSIONS: Final = 16_000  # of pgvector
 LOCK: Final = 0x766F6361  # the first of two numbers of our advisory locks; the other says which
 TABLES: Final = ("documents", "terms", "postings", "facts")
 FIELD_CODES: Final = {"words": "w", "surfaces": "s"}
@@ -187,14 +187,12 @@ class Connections:
 
     def connect(self) -> Connection:
         """Open a connection in autocommit mode. The caller must close it."""
-        from psycopg import Connection, IsolationLevel, OperationalError
+        from psycopg import Connection, OperationalError
 
         if self._is_closed:
             raise VocabtoolError(f"{self.where}: the index is closed: open it again")
         try:
             connection = Connection.connect(**self._parameters, autocommit=True)
-            # In a transaction, see what others committed while it waited for locks.
-            connection.isolation_level = IsolationLevel.READ_COMMITTED
             try:
                 _configure(connection)
             except BaseException:
@@ -332,13 +330,12 @@ class Connections:
     def find_index(self, name: str) -> int:
         """Return the number of an index. Raises :class:`NotFound` if there is no such index."""
 
-        def find(connection: Connection) -> list[tuple[Any, ...]]:
+        def find(connection: Connection) -> Any:
             statement = "SELECT number FROM indexes WHERE name = %s"
-            is_there = self.has_tables(connection)
-            return run(connection, statement, name).fetchall() if is_there else []
+            return self.has_tables(connection) and run(connection, statement, name).fetchone()
 
-        for (number,) in self.read(find):
-            return int(number)
+        if found := self.read(find):
+            return int(found[0])
         raise NotFound(f"{self.where}: no index {name!r}; create one with `vocabtool index`")
 
     def read_manifest(self, connection: Connection, number: int) -> Manifest:
@@ -349,7 +346,7 @@ class Connections:
         statement = "SELECT record FROM indexes WHERE number = %s"
         row = run(connection, statement, number).fetchone()
         if row is None:
-            raise NotFound(f"{self.where}: the index was removed or replaced: open it again")
+            raise NotFound(f"{self.where}: {GONE}")
         with reading(self.where):
             return Manifest.decode(bytes(row[0]))
 
@@ -362,9 +359,6 @@ class Connections:
         configuration = manifest.configuration
         with self.connected() as connection:
             self._check_database(connection)
-            if configuration.dim > MAX_DIMENSIONS:
-                most = f"at most {MAX_DIMENSIONS:,} dimensions, got {configuration.dim:,}"
-                raise VocabtoolError(f"{self.where}: pgvector stores {most}")
             self.lock(connection)
             with connection.transaction():
                 if not self.has_tables(connection):
@@ -404,18 +398,14 @@ class Connections:
                 " installations as a superuser)"
             )
 
-    def drop_index(self, number: int, name: str, *, if_empty: bool = False) -> bool:
+    def drop_index(self, number: int, name: str) -> bool:
         """Wait for the writer of an index, and remove the index with all its documents.
 
-        - ``name``: the name that the index must still have.
-        - ``if_empty``: remove the index only if it has no documents.
-
-        Returns whether the index was removed.
+        ``name``: the name that the index must still have. Returns whether the index was removed.
         """
 
         def drop() -> bool:
             statement = "DELETE FROM indexes WHERE number = %s AND name = %s"
-            statement += " AND documents = 0" if if_empty else ""
             is_there = run(connection, statement, number, name).rowcount > 0
             if is_there:
                 self._drop_tables(connection, number)
@@ -497,12 +487,7 @@ def change_tables(connection: Connection, change: Callable[[], Result]) -> Resul
 
 def key_of(id_: str) -> UUID:
     """Return the hash of a document's id for the column ``key``."""
-    return UUID(bytes=blake2b(stored_text(id_).encode(), digest_size=16).digest())
-
-
-def stored_text(text: str) -> str:
-    """Replace U+0000, which PostgreSQL cannot store, by U+FFFD."""
-    return text.replace("\0", "\ufffd")
+    return UUID(bytes=blake2b(storable(id_).encode(), digest_size=16).digest())
 
 
 def stored_term(term: str) -> str:

@@ -17,7 +17,6 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from weakref import ref
@@ -26,7 +25,6 @@ import google_crc32c
 
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.index import contents
 from vocabtool.index.contents import DocumentsChanged
 from vocabtool.index.folder import MODEL_FILE, Manifest
 from vocabtool.index.generation import Progress
@@ -121,8 +119,7 @@ class PostgresIndex(Index):
         self._connections, self._n = connections, n
         self._index, self._is_build = index.removesuffix(BUILD), index.endswith(BUILD)
         self.name = _name_of(connections, self._index)
-        self._refreshing = Lock()
-        manifest = self._read_manifest()
+        manifest = connections.read(lambda given: connections.read_manifest(given, n))
         self.path = self._copy_model_files(manifest)
         cutter = Cutter(manifest.configuration.language)
 
@@ -131,8 +128,8 @@ class PostgresIndex(Index):
 
         this = ref(self)
         self._model = IndexModel(self.path, manifest, canaries, model, options, self.name)
-        self._store = PostgresStore(connections, n, self._model, cutter)
-        self._snapshot = cast(Any, self._store)  # it has the methods of a Snapshot
+        # It has the methods of a Snapshot.
+        self._snapshot = cast(Any, PostgresStore(connections, n, self._model, cutter))
         self.notes = ()
         if (codes := manifest.codes) is not None and codes.recall < codes.recall_asked:
             self.notes = (
@@ -161,7 +158,7 @@ class PostgresIndex(Index):
         try:
             return cls(connections, index, n, opened.encoder, {"vocabulary": None})
         except BaseException:
-            connections.drop_index(n, index, if_empty=True)
+            connections.drop_index(n, index)
             raise
 
     @classmethod
@@ -201,27 +198,9 @@ class PostgresIndex(Index):
     def is_build(self) -> bool:
         return self._is_build
 
-    @property
-    def is_loaded(self) -> bool:
-        """Whether a load of files has finished, and no other one has begun."""
-        load = self._read_manifest().load
-        return load is not None and load.finished
-
-    def stats(
-        self, *, unknown: bool = False, progress: Progress | None = None
-    ) -> contents.IndexStats:
-        more: Any = {"unknown": unknown, "progress": progress}
-        with self._store.at_one_commit() as snapshot:
-            return contents.stats(cast(Any, snapshot), self._sizes(), **more)
-
     def refresh(self) -> bool:
-        with self._refreshing:
-            newest, held = self._read_manifest(), self._snapshot
-            if newest == held.manifest:
-                return False
-            before = held.manifest.commit
-            self._snapshot = self._newest()
-            return newest.commit != before
+        before = self.manifest.commit
+        return self._newest().manifest.commit != before
 
     @contextmanager
     def writer(self, progress: Progress | None = None) -> Iterator[Writer]:
@@ -263,7 +242,7 @@ class PostgresIndex(Index):
         agreement = None
         if encoder is not None:
             metric = self.configuration.metric
-            agreement = compare_canaries(self.name, self._store.canaries(), encoder, metric)
+            agreement = compare_canaries(self.name, self._snapshot.canaries(), encoder, metric)
         manifest = self._snapshot.manifest
         return VerifyReport(
             documents=manifest.live,
@@ -286,25 +265,20 @@ class PostgresIndex(Index):
     def close(self) -> None:
         self._connections.close()
 
-    def remove(self, *, if_empty: bool = False) -> None:
+    def remove(self) -> None:
         """Remove the index from the database, with everything that belongs to it.
 
-        ``if_empty``: remove the index only if it has no documents. Raises :class:`VocabtoolError`
-        if another index has the name of this index now.
+        Raises :class:`VocabtoolError` if another index has the name of this index now.
         """
-        self._read_manifest()
+        self._newest()
         name = self._index + BUILD * self.is_build
-        if self._connections.drop_index(self._n, name, if_empty=if_empty):
+        if self._connections.drop_index(self._n, name):
             shutil.rmtree(self.path, ignore_errors=True)
 
     def _newest(self) -> Any:
-        cutter = self._snapshot.cutter
-        self._store = PostgresStore(self._connections, self._n, self._model, cutter)
-        return self._store
-
-    def _read_manifest(self) -> Manifest:
-        """Return the newest manifest. Raises :class:`NotFound` if the index was replaced."""
-        return self._connections.read(lambda c: self._connections.read_manifest(c, self._n))
+        """Return the store. Raises :class:`NotFound` if the index was replaced."""
+        self._snapshot.refresh()
+        return self._snapshot
 
     def _sizes(self) -> dict[str, int]:
         """Return the bytes on disk by purpose, such as ``codes`` for the index of vectors."""

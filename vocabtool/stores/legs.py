@@ -22,6 +22,7 @@ from vocabtool.keywords.bm25 import K1, B, Clause, Term, idf
 from vocabtool.search import store
 from vocabtool.search.conditions import Where
 from vocabtool.stores import database
+from vocabtool.stores.conditions import storable
 
 JOINED: Final = 4  # terms of a phrase that are joined; the rest is seen in the sequence
 MAX_INDEXED: Final = {"vector": 2_000, "halfvec": 4_000}  # dimensions of an index of pgvector
@@ -157,7 +158,7 @@ def find_terms(n: int, terms: Sequence[Term]) -> Part:
 
 
 def _stored_term(term: Term) -> tuple[str, str]:
-    text = database.stored_term(database.stored_text(term.text))
+    text = database.stored_term(storable(term.text))
     return database.FIELD_CODES[term.field], text
 
 
@@ -382,7 +383,6 @@ def both_legs(
     - true if the candidate is among the best of the keyword leg; false if it is in this leg
       only because it contains an identifier; null if it is not in this leg
     - whether the candidate is in the vector leg
-    - whether any document has a code
     """
     best = "FROM every WHERE {0} IS NOT NULL ORDER BY {0} DESC, doc LIMIT %s"
     ranked = Part(f"SELECT doc, TRUE AS listed, score {best.format('score')}", (limit,))
@@ -400,8 +400,7 @@ def both_legs(
         *("), near AS MATERIALIZED (", near),
         "), candidates AS (SELECT doc FROM words UNION SELECT doc FROM near)"
         " SELECT d.doc, d.id, e.score, coalesce(n.similarity, CASE WHEN d.vector IS NOT NULL THEN ",
-        *(similarity, "::float4 END), e.code, e.exact, w.listed, n.doc IS NOT NULL,"),
-        " EXISTS (SELECT FROM every WHERE code IS NOT NULL)"
+        *(similarity, "::float4 END), e.code, e.exact, w.listed, n.doc IS NOT NULL"),
         f" FROM candidates c JOIN documents_{n} d ON d.doc = c.doc"
         " LEFT JOIN words w ON w.doc = c.doc LEFT JOIN near n ON n.doc = c.doc"
         " LEFT JOIN every e ON e.doc = c.doc ORDER BY d.doc",

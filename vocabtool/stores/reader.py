@@ -32,7 +32,7 @@ from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates
 from vocabtool.stores import legs
 from vocabtool.stores.conditions import sql_of, storable, value_of_column
-from vocabtool.stores.database import Connections, key_of, one_commit, run
+from vocabtool.stores.database import GONE, Connections, key_of, one_commit, run
 from vocabtool.stores.legs import TRUE, Part, Statistics, VectorSql, join
 from vocabtool.system.ranking import Near, RankedRows, Rows
 
@@ -71,7 +71,7 @@ class PostgresStore(CommitFacts):
         self.connections, self.n, self._connection = connections, n, connection
         self.model, self.cutter = model, cutter
         self._thread = threading.local()
-        self._read_statistics((), ())
+        self.refresh()
         self.vector_sql = VectorSql.of(n, self.manifest.configuration)
 
     @property
@@ -101,6 +101,10 @@ class PostgresStore(CommitFacts):
     def _read(self, work: Callable[[Connection], Result]) -> Result:
         own = self._connection
         return self.connections.read(work) if own is None else work(own)
+
+    def refresh(self) -> None:
+        """Read the manifest of the newest commit. Raises :class:`NotFound` if it was removed."""
+        self.manifest = self._read(lambda given: self.connections.read_manifest(given, self.n))
 
     @contextmanager
     def at_one_commit(self) -> Iterator[PostgresStore]:
@@ -146,7 +150,7 @@ class PostgresStore(CommitFacts):
             )
         )
         if not found:
-            raise NotFound(f"{self.connections.where}: the index was removed: open it again")
+            raise NotFound(f"{self.connections.where}: {GONE}")
         frequencies = dict.fromkeys(terms, (0, 0))
         for *_, place, number, count in found:
             if place is not None:
@@ -222,7 +226,7 @@ class PostgresStore(CommitFacts):
         )
         settings = self.vector_sql.settings(effort, limit) if vector is not None else []
         (found,) = self._ask(statement, settings=settings)
-        columns: list[tuple[Any, ...]] = [*zip(*found, strict=True)] or [()] * 9
+        columns: list[tuple[Any, ...]] = [*zip(*found, strict=True)] or [()] * 8
         docs = np.array(columns[0], np.int64)
         self._thread.ids = dict(zip(columns[0], columns[1], strict=True))
         bm25 = np.array([score or 0.0 for score in columns[2]], np.float32)
@@ -236,11 +240,9 @@ class PostgresStore(CommitFacts):
         words = RankedRows(docs[order], bm25[order])
         listed = int(np.count_nonzero(is_listed))
         candidates = Candidates.union(Near(nearest_ones, similar[order]), words, listed)
-        tiers = np.zeros(len(docs), np.int8)
-        if found and found[0][8]:
-            tiers += np.array([code is not None for code in columns[4]], np.int8)
-            if query.unstemmed:
-                tiers += np.array([bool(exact) for exact in columns[5]], np.int8)
+        tiers = np.array([code is not None for code in columns[4]], np.int8)
+        if query.unstemmed and tiers.any():
+            tiers += np.array([bool(exact) for exact in columns[5]], np.int8)
         return candidates, tiers[docs.searchsorted(candidates.rows)]
 
     def _in_range(self, similar: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -357,7 +359,7 @@ class PostgresStore(CommitFacts):
             f" AS given(hash, text, place) JOIN documents_{self.n} d ON d.text_hash = given.hash"
             " AND d.text = given.text AND d.source > 0 GROUP BY given.place"
         )
-        stored = [*map(storable, texts)]
+        stored = [storable(text.decode("utf-8", "replace")) for text in texts]
         hashes = [text_hash(text.encode()) for text in stored]
         (found,) = self._ask(Part(statement, (hashes, stored)))
         rows = np.full(len(texts), -1, np.int64)

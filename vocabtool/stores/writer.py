@@ -43,7 +43,7 @@ from vocabtool.system.ranking import Rows
 if TYPE_CHECKING:
     import psycopg
 
-BUFFER_BYTES: Final = 256 << 20
+BUFFER_BYTES: Final = 256 << 20  # of documents that wait for the commit; more are written before
 VACUUM_SHARE: Final = 0.05  # of the documents changed: then vacuum at the end of a load
 VACUUM_ROWS: Final = 1000
 BLOCK: Final = 10_000  # vectors fetched at a time
@@ -98,17 +98,9 @@ class PostgresWriter:
     :meth:`flush`, close the writer; the message says which changes were written.
     """
 
-    def __init__(
-        self,
-        connections: Connections,
-        n: int,
-        cutter: Cutter,
-        *,
-        buffer_bytes: int = BUFFER_BYTES,
-    ) -> None:
+    def __init__(self, connections: Connections, n: int, cutter: Cutter) -> None:
         """``n``: the number of the index."""
         self._connections, self._n, self._cutter = connections, n, cutter
-        self._limit = buffer_bytes
         # The changes that are not written yet: documents by their keys; the numbers of documents
         # to delete; numbers of documents, and of the FILE that now contains each.
         self._new: dict[UUID, NewDocument] = {}
@@ -159,7 +151,7 @@ class PostgresWriter:
         }
         rows = zip(*columns.values(), strict=True) if columns else [()] * len(batch)
         values = [dict(zip(columns, row, strict=True)) for row in rows]
-        texts: list[str] = [*map(database.stored_text, batch.texts.to_pylist())]
+        texts: list[str] = [*map(conditions.storable, batch.texts.to_pylist())]
         names = weights_of(self.searched_fields)
         searched = (
             {
@@ -175,7 +167,7 @@ class PostgresWriter:
         for at, id_ in enumerate(batch.id_array().to_pylist()):
             self._new[database.key_of(id_)] = NewDocument(
                 doc=self._last + 1 + at,
-                id=database.stored_text(id_),
+                id=conditions.storable(id_),
                 text=texts[at],
                 source=sources[at],
                 terms=terms[at],
@@ -186,7 +178,7 @@ class PostgresWriter:
             self._size += 1000 + 2 * len(texts[at]) + others + stored[at].nbytes
         self.rows += len(batch)
         self._last += len(batch)
-        if self._size > self._limit:
+        if self._size > BUFFER_BYTES:
             self.flush()
 
     def delete(self, rows: Rows) -> None:
@@ -424,12 +416,6 @@ class PostgresWriter:
             run(connection, "BEGIN ISOLATION LEVEL READ COMMITTED")
             self._is_open = True
             run(connection, "SET LOCAL idle_in_transaction_session_timeout = 0")
-            # A commit that was answered is on disk, whatever is set for the database or the user.
-            run(
-                connection,
-                "SELECT set_config('synchronous_commit', 'on', true)"
-                " WHERE current_setting('synchronous_commit') = 'off'",
-            )
         if self._deleted:
             ((*counts, wanted, removed),) = run(
                 connection, DELETE.format(n=n), [*self._deleted]
