@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from vocabtool.reports.comparison import save_diff
 from vocabtool.reports.oov import save_report
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.text_arrays import string_array
-from vocabtool.vocabulary import Marker
+from vocabtool.vocabulary import Marker, encode
 
 SCRIPT = b"<script>alert(1)</script>"
 NASTY = (
@@ -33,9 +33,10 @@ FORMATS = ("json", "csv", "parquet", "html")
 
 
 def vocabulary(
-    entries: Sequence[bytes], name: str = "v", marker: Marker | None = None, first_id: int = 0
+    entries: Iterable[bytes | str], name: str = "v", marker: Marker | None = None, first_id: int = 0
 ) -> Vocabulary:
-    return Vocabulary(name, "list", ByteStrings.of(entries), first_id=first_id, marker=marker)
+    stored = ByteStrings.of(encode(each) if isinstance(each, str) else each for each in entries)
+    return Vocabulary(name, "list", stored, first_id=first_id, marker=marker)
 
 
 def save(report: OovReport | Diff, path: Path, form: Any = None, **options: Any) -> None:

@@ -53,7 +53,7 @@ def rows(found: Diff, side: str) -> list[tuple[Any, ...]]:
 def test_like_with_like(marker: Any, the: str, ing: str) -> None:
     """``the`` equals ``▁the``, ``##ing`` equals ``ing``; both ``ing`` of a side stay two."""
     more = {"##": ["ing"], "@@": ["ing"], "</w>": ["ing</w>"]}.get(marker, [f"{marker}ing"])
-    one = vocabulary([entry.encode() for entry in ("<s>", the, ing, *more)], marker=marker)
+    one = vocabulary(["<s>", the, ing, *more], marker=marker)
     pieces = vocabulary([b"<s>", "▁the".encode(), b"ing"], marker="▁")
     found = diff(one, pieces)
     assert (found.common, found.only_a, found.only_b, found.a.distinct) == (3, 1, 0, 4)
@@ -66,8 +66,8 @@ def test_bytes_and_blanks_are_decoded() -> None:
     a = ["Ġcaf\u00c3\u00a9", "ĠĠ", "Ġ", "\u00c3", "<|end|>", "added 漢", "âĸģ", "Ġâĸģ"]
     b = ["▁café", "▁▁", "▁", "<0xC3>", "<|end|>", "a▁b"]
     found = diff(
-        vocabulary([entry.encode() for entry in a], marker="Ġ"),
-        vocabulary([entry.encode() for entry in b], marker="▁"),
+        vocabulary(a, marker="Ġ"),
+        vocabulary(b, marker="▁"),
     )
     tokens = ["▁café", "▁ ", "▁", "\udcc3", "<|end|>", "added 漢", "##▁", "▁▁", "<0xC3>", "a b"]
     assert [t.decode("utf-8", "surrogateescape") for t in found.tokens.to_pylist()] == tokens

@@ -242,10 +242,3 @@ def test_encoder(kind: str, model: Path, tmp_path: Path) -> None:
     lengths = [len(words.encode(text, add_special_tokens=False).ids) for text in TEXTS]
     cut = [length - most for length in lengths if length > most]
     assert found[1:] == (len(cut), sum(cut), 0)
-
-
-def test_no_limit(here: Path, tmp_path: Path) -> None:
-    """A model without a limit reads all."""
-    encoder = open_encoder(lambda texts: [[len(text)] for text in texts], fingerprint="lengths")
-    report = embed(here / "corpus.txt", encoder, tmp_path / "out")
-    assert (report.counts.too_long, report.counts.tokens_cut) == (0, 0)

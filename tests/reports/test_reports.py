@@ -34,7 +34,7 @@ from tests.some_reports import (
     unknown_words,
     vocabulary,
 )
-from vocabtool import ByteStrings, NotFound, Vocabulary
+from vocabtool import ByteStrings, Vocabulary
 from vocabtool.reports.comparison import save_diff
 from vocabtool.search.hits import Hit, Hits, QuerySummary
 
@@ -73,12 +73,6 @@ def test_the_ending_tells_the_format(ending: str, form: str, make: Any, tmp_path
     path = tmp_path / f"entries{ending}"
     save(make(), path)
     assert path.read_bytes() == saved(make(), tmp_path, form)
-
-
-def test_no_folder_to_write_in(make: Any, tmp_path: Path) -> None:
-    """The message names the folder."""
-    with pytest.raises(NotFound, match="no/such: the folder does not exist"):
-        save(make(), tmp_path / "no" / "such" / "report", "json")
 
 
 def test_parquet_holds_the_other_figures(make: Any, tmp_path: Path) -> None:

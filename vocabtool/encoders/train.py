@@ -50,14 +50,12 @@ class TrainedVectors:
 
     ``words``: the n words; bytes that are not UTF-8 are decoded with ``surrogateescape``.
     ``vectors``: float32, shape (n, dim), unit length, or zero for a word without any neighbour.
-    ``counts``: int64, shape (n,), occurrences of each word.
     ``rule``: the rule that split the texts. ``documents``: number of texts.
     ``tokens``: number of words in the texts, with repetitions. ``notes``: remarks for the user.
     """
 
     words: list[str]
     vectors: NDArray[np.float32]
-    counts: NDArray[np.int64]
     rule: str
     documents: int
     tokens: int
@@ -150,7 +148,7 @@ def train(
     note = f"only {len(order):,} words are frequent enough, so vectors have {shorter:,} dimensions"
     notes = (note,) if shorter < dim else ()
     chosen = [decode(spellings[at]) for at in order]
-    return TrainedVectors(chosen, vectors, counts[order], rule, documents, tokens, notes)
+    return TrainedVectors(chosen, vectors, rule, documents, tokens, notes)
 
 
 def _near(corpus: NDArray[np.int32], window: int, size: int, show: Progress) -> csr_array:
