@@ -49,7 +49,7 @@ def request_lines() -> Iterator[bytes]:
     ):
         yield line + b"\r\nHost: evil.example\r\n\r\n"
     draw = random.Random(0)
-    for _ in range(80):
+    for _ in range(100):
         yield draw.randbytes(draw.randrange(1, 2_000)) + b"\r\n\r\n"
 
 
@@ -128,7 +128,7 @@ def bodies() -> Iterator[bytes]:
     for name, value in itertools.product(SearchRequest.model_fields, values):
         yield sized(b'{"unknown": 1, "%b": %b}' % (name.encode(), value))
     draw = random.Random(1)
-    for _ in range(80):
+    for _ in range(100):
         changed = bytearray(b'{"query": "amber birch", "where": "n > 3", "k": 5}')
         changed[draw.randrange(len(changed))] = draw.choice(b"\0\xff\x80")
         yield sized(bytes(changed))
