@@ -1,4 +1,4 @@
-"""Runs that are killed at random moments, or whose disk is full, and then gone on with.
+"""Runs that are killed at random moments, and then gone on with.
 
 A tenth of the kills by default, all with ``--full``: ``pytest --full tests/embedding``.
 """
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -143,31 +143,5 @@ def test_an_interrupted_run_goes_on(runs: Runs) -> None:
     assert process.returncode == 130, told
     assert b"Traceback" not in told
     assert list(out.glob("*.part")) == []
-    runs.finish(out)
-    assert files_of(out) == runs.wanted
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(folder)]
-    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("no small disk: only who may mount a tmpfs has one")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-def test_a_full_disk(small_disk: Path, runs: Runs) -> None:
-    """It is told, no half of a shard stays, and with more room the run goes on."""
-    out = small_disk / "out"
-    done = subprocess.run(runs.command(out), env=runs.environment, cwd=ROOT, capture_output=True)
-    assert done.returncode == 3
-    assert b"No space left on device" in done.stderr
-    assert b"Traceback" not in done.stderr
-    assert list(out.glob("*.part")) == []
-    some = len(list(out.glob("shard-*.parquet")))
-    assert 0 < some < DOCUMENTS // SHARD
-    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
     runs.finish(out)
     assert files_of(out) == runs.wanted
