@@ -131,13 +131,12 @@ def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
     The bool says whether the op first splits texts into words, as :class:`BertSplit` does.
     """
     found = read_wordpiece(buffer)
-    ids = range(len(found.entries)) if found.ids is None else found.ids.tolist()
     model = wire.flatbuffer_root(buffer)
     longest = model.integer(MAX_BYTES)
     if longest < 1:
         raise InvalidFile(f"the largest word length must be at least 1, got {longest}")
     wordpiece = WordPiece(
-        dict(zip(found.entries, ids, strict=True)),
+        dict(zip(found.stored, found.id_array().tolist(), strict=True)),
         suffix_indicator=model.string(INDICATOR),
         max_bytes_per_word=longest,
         unknown_token=model.string(UNKNOWN_TOKEN),
