@@ -80,15 +80,10 @@ def opened(built: Built) -> Opened:
 def rows(folder: Path, texts: Sequence[bytes]) -> NDArray[Any]:
     """What TensorFlow gives for each text alone, by the shape that the signature wants."""
     with loaded(folder) as model:
-        call = next(iter(model.signatures.values()), None) or model.__call__
-        spec = next(iter(call.structured_input_signature[1].values())) if model.signatures else None
-        shape = [1] * (spec.shape.rank if spec is not None and spec.shape.rank is not None else 1)
-        found = []
-        for text in texts:
-            answer = call(tf.reshape(tf.constant([text]), shape))
-            (part,) = answer.values() if isinstance(answer, dict) else [answer]
-            found.append(np.ravel(part.numpy()))
-        return np.array(found, np.float32)
+        call = model.signatures["serving_default"]
+        (spec,) = call.structured_input_signature[1].values()
+        given = [tf.reshape(tf.constant([text]), [1] * spec.shape.rank) for text in texts]
+        return np.array([np.ravel(call(each)["vectors"].numpy()) for each in given], np.float32)
 
 
 # Vectors.

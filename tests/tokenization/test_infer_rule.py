@@ -72,19 +72,25 @@ def slice_of(value: bytes, **masks: int) -> tuple[bytes, ...]:
         b.const(b"begin", b.int64_tensor([0])),
         b.const(b"end", b.int64_tensor([1])),
         b.const(b"step", b.int64_tensor([1])),
-        b.node(
-            b"y",
-            b"StridedSlice",
-            *(value, b"begin", b"end", b"step"),
-            **{key: b.number(3, masks.get(key, 0)) for key in keys},
+        y(
+            *(b"StridedSlice", value, b"begin", b"end", b"step"),
+            **{key: masks.get(key, 0) for key in keys},
         ),
     )
 
 
-def y(op: bytes, *inputs: bytes, **attributes: bytes) -> bytes:
-    """Return the op whose words are looked up; attributes are texts."""
-    texts = {key: b.field(2, value) for key, value in attributes.items()}
-    return b.node(b"y", op, *inputs, **texts)
+def made(node: bytes, op: bytes, *inputs: bytes, **attributes: bytes | int | bool) -> bytes:
+    """Return a node; its attributes are texts, numbers or flags."""
+    written = {}
+    for key, value in attributes.items():
+        number = 5 if isinstance(value, bool) else 3
+        written[key] = b.field(2, value) if isinstance(value, bytes) else b.number(number, value)
+    return b.node(node, op, *inputs, **written)
+
+
+def y(op: bytes, *inputs: bytes, **attributes: bytes | int | bool) -> bytes:
+    """Return the op whose words are looked up."""
+    return made(b"y", op, *inputs, **attributes)
 
 
 # Reasons and the nodes that cause them; the op comes first.
@@ -102,32 +108,22 @@ REFUSED: list[tuple[str, Nodes]] = [
     (
         "StringSplitV2: it splits only a limited number of times",
         [
-            b.node(b"split", b"StringSplitV2", b"text", b"blank", maxsplit=b.number(3, 2)),
+            made(b"split", b"StringSplitV2", b"text", b"blank", maxsplit=2),
             y(b"Identity", b"split:1"),
         ],
     ),
     (
         "StaticRegexReplace: it replaces only the first match",
-        [
-            b.node(
-                *(b"y", b"StaticRegexReplace", b"text"),
-                pattern=b.field(2, b"a"),
-                replace_global=b.number(5, 0),
-            )
-        ],
+        [y(b"StaticRegexReplace", b"text", pattern=b"a", replace_global=False)],
     ),
     (
         "StringNGrams: it pads texts, or keeps texts that are too short",
-        [b.node(b"y", b"StringNGrams", b"text", b"range", pad_width=b.number(3, 1))],
+        [y(b"StringNGrams", b"text", b"range", pad_width=1)],
     ),
     (
         "UnicodeDecode: it does not replace exactly the invalid bytes, by U+FFFD",
         [
-            b.node(
-                *(b"codes", b"UnicodeDecode", b"text"),
-                errors=b.field(2, b"ignore"),
-                input_encoding=b.field(2, b"UTF-8"),
-            ),
+            made(b"codes", b"UnicodeDecode", b"text", errors=b"ignore", input_encoding=b"UTF-8"),
             y(b"UnicodeEncode", b"codes:1", b"codes", **UTF8),
         ],
     ),

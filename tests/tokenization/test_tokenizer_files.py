@@ -50,12 +50,16 @@ LLAMA3 = QWEN2.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
 OF_GPT2 = ("gpt2", "r50k_base", "p50k_base", "p50k_edit")
 
 
-def ids(words: Words, text: str) -> list[int]:
-    """Return the ids of a text's pieces by the vocabulary."""
+def pieces_of(words: Words, text: str) -> list[bytes]:
     judged = words.look_up([text])
     assert judged.spelled is not None
-    found = [p for code in judged.codes.tolist() for p, _ in judged.spelled.of_word(code)]
-    return [int(words.vocabulary.id_array()[words.vocabulary.positions[p]]) for p in found]
+    return [p for code in judged.codes.tolist() for p, _ in judged.spelled.of_word(code)]
+
+
+def ids(words: Words, text: str, unknown: int = -1) -> list[int]:
+    """Return the ids of a text's pieces by the vocabulary."""
+    entries, numbers = words.vocabulary.positions, words.vocabulary.id_array()
+    return [int(numbers[entries[p]]) if p in entries else unknown for p in pieces_of(words, text)]
 
 
 def lines() -> list[str]:
@@ -152,11 +156,7 @@ def test_gguf_of_unigrams(extra: bool, tmp_path: Path) -> None:
     for text in HARD:
         # of blanks alone, llama.cpp and SentencePiece differ; long runs have equal sums of scores
         if (extra or text.strip()) and len(text) < 60:
-            judged = words.look_up([text])
-            assert judged.spelled is not None
-            found = [p for c in judged.codes.tolist() for p, _ in judged.spelled.of_word(c)]
-            entries = words.vocabulary.positions
-            assert [entries.get(p, library.unk_id()) for p in found] == library.encode(text), text
+            assert ids(words, text, library.unk_id()) == library.encode(text), text
     assert words.unknown("the ☃ the") == ["☃"]
 
 
@@ -537,12 +537,6 @@ def means(tokenizer: Path, vectors: Path) -> NDArray[np.float64]:
     return found
 
 
-def pieces_of(words: Words, text: str) -> list[str]:
-    judged = words.look_up([text])
-    assert judged.spelled is not None
-    return [p.decode() for code in judged.codes.tolist() for p, _ in judged.spelled.of_word(code)]
-
-
 @pytest.mark.parametrize("marker", MARKED)
 @pytest.mark.parametrize("rule", ["whitespace", "lower", "keras", "ptb", "words", "regex:[a-z]+"])
 def test_pieces_get_no_word_rule(marker: str, rule: str, tmp_path: Path) -> None:
@@ -577,7 +571,7 @@ def test_words_by_a_tokenizer(tokenizer: Path, vectors: Path, tmp_path: Path) ->
     entries = [*words.vocabulary]
     for text in TEXTS:
         pieces, known = library(tokenizer, text)
-        assert pieces_of(words, text) == pieces
+        assert pieces_of(words, text) == [piece.encode() for piece in pieces]
         (row,) = words.split([text]).to_pylist()
         assert all(word["known"] for word in row) == all(known)
         single = [word for word in row if word["pieces"] == 1 and word["known"]]
@@ -585,7 +579,7 @@ def test_words_by_a_tokenizer(tokenizer: Path, vectors: Path, tmp_path: Path) ->
     own = Words.of(tokenizer)
     assert words.fingerprint == own.fingerprint
     # A piece that is not an entry makes a word unknown, although the tokenizer knows it.
-    missing = pieces_of(own, "the")[-1]
+    missing = pieces_of(own, "the")[-1].decode()
     left = listed(tmp_path, [entry for entry in own.vocabulary if entry != missing], kind="list")
     assert own.unknown("the") == []
     assert Words.of(left, rule=f"tokenizer:{tokenizer}").unknown("the") == ["the"]
