@@ -228,10 +228,6 @@ class Cutter:
                 for term in whole:
                     yield term, run
 
-    def chunk_terms(self, chunk: str) -> list[str]:
-        """Return the terms of a chunk (a string without whitespace) for both keyword fields."""
-        return self._remembered[chunk].replace(_BETWEEN, "").split(" ")[:-1]
-
     def _chunk(self, chunk: str) -> str:
         """Return the terms of a chunk as one string, in the format of the cache.
 
@@ -346,7 +342,8 @@ def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Sp
     places, parts = list[Span](), list[tuple[str, Span]]()
     for found in _CHUNK.finditer(text):
         chunk, first = found.group(), found.start()
-        if either.isdisjoint(cutter.chunk_terms(chunk)):
+        (cut,) = cutter.terms([chunk])
+        if either.isdisjoint(cut.words.split()) and either.isdisjoint(cut.surfaces.split()):
             continue
         for term, (start, end) in cutter.places(chunk):
             if term in terms:
