@@ -57,7 +57,9 @@ class Equal:
     @staticmethod
     def assert_documents_are_equal(received: list[Document], expected: list[Document]) -> None:
         assert received == [
-            replace(each, embedding=each.embedding and np.float32(each.embedding).tolist())
+            replace(
+                each, embedding=each.embedding and np.asarray(each.embedding, np.float32).tolist()
+            )
             for each in expected
         ]
 
@@ -196,7 +198,7 @@ def test_embeddings_come_back(tmp_path: Path) -> None:
     )
     found = [each.embedding for each in store.filter_documents()]
     assert found[2:] == [None, None]  # without a direction, found by words only
-    np.testing.assert_allclose(found[:2], [[0.6, 0.8]] * 2, rtol=3e-7)
+    np.testing.assert_allclose(np.asarray(found[:2]), [[0.6, 0.8]] * 2, rtol=3e-7)
 
 
 @pytest.mark.parametrize(

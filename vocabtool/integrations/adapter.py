@@ -242,7 +242,10 @@ def condition(
 def _compare(given: Comparison, fields: Mapping[str, Kind] | None) -> str:
     if given.operator in NEGATED:
         return f"not {_compare(replace(given, operator=NEGATED[given.operator]), fields)}"
-    name, operator, value = quote_field(given.field), given.operator, given.value
+    if not given.field:
+        refuse("the name of a field must not be empty", given.field)
+    name = '"' + given.field.replace('"', '""') + '"'
+    operator, value = given.operator, given.value
     if operator == "=":
         operator, value = "in", [value]
     if operator == "in":
@@ -274,13 +277,6 @@ def quote_value(value: object) -> str:
         case _:
             refuse("a value must be a string, a boolean, a date or a number", value)
     return text
-
-
-def quote_field(name: object) -> str:
-    """Return the name of a field in the syntax of conditions."""
-    if not isinstance(name, str) or not name:
-        refuse("the name of a field must be a string that is not empty", name)
-    return '"' + name.replace('"', '""') + '"'
 
 
 def check_operator(operator: object, allowed: Collection[str], given: object) -> None:

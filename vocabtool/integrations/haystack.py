@@ -158,12 +158,11 @@ class VocabtoolDocumentStore:
         with filter_errors():
             return adapter.delete(index, where=condition(filters, index))
 
-    count_documents_async = in_thread(count_documents)
-    filter_documents_async = in_thread(filter_documents)
-    write_documents_async = in_thread(write_documents)
-    delete_documents_async = in_thread(delete_documents)
-    delete_all_documents_async = in_thread(delete_all_documents)
-    delete_by_filter_async = in_thread(delete_by_filter)
+
+NAMES: Final = ("count_documents", "filter_documents", "write_documents", "delete_documents")
+for _name in (*NAMES, "delete_all_documents", "delete_by_filter"):
+    _method = in_thread(getattr(VocabtoolDocumentStore, _name))
+    setattr(VocabtoolDocumentStore, f"{_name}_async", _method)
 
 
 # Filters.

@@ -151,7 +151,7 @@ class VocabtoolVectorStore(VectorStore):
             raise TypeError(f"add_texts has no argument {min(unknown)!r}")
         texts = [*texts]
         metadatas = [{}] * len(texts) if metadatas is None else metadatas
-        names = [None] * len(texts) if ids is None else ids
+        names: Sequence[str | None] = [None] * len(texts) if ids is None else ids
         for what, values in (("metadatas", metadatas), ("ids", names)):
             if len(values) != len(texts):
                 raise ValueError(f"{len(values):,} {what} for {len(texts):,} texts")
@@ -260,8 +260,9 @@ class VocabtoolRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: Any, **kwargs: Any
     ) -> list[Document]:
-        own = {"k": self.k, "filter": self.filter, "explain": True}
-        return self._store.similarity_search(query, **{**own, **self.search_kwargs, **kwargs})
+        own: dict[str, Any] = {"k": self.k, "filter": self.filter, "explain": True}
+        pairs = self._store._search(query, **{**own, **self.search_kwargs, **kwargs})
+        return [document for document, _ in pairs]
 
     _aget_relevant_documents = adapter.in_thread(_get_relevant_documents)
 
