@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -35,7 +35,6 @@ tf1 = tf.compat.v1
 
 Texts: TypeAlias = Sequence[bytes]
 Cutting: TypeAlias = Callable[[Tensor], Tensor]  # strings, shape (n,), to ragged ones, (n, None)
-TextKind = Literal["words", "wordpiece", "sentencepiece", "whole"]
 
 AWKWARD: tuple[bytes, ...] = (
     *(b"the quick brown fox", "naïve Café".encode(), b"didn't", b"GOOD-bye", b"Quick-brown FOX."),
@@ -88,16 +87,14 @@ class TextTruth:
     ``known``: for each word, whether the table holds it, or it is the mask of a Keras layer; for
     WordPiece, whether none of its pieces is ``[UNK]``; for SentencePiece, for each piece, whether
     it is not the unknown one.
-    ``kind``: ``whole`` is a text, perhaps changed, that is looked up uncut.
     ``vocabulary``: what ``vocabtool.inspect`` calls it; ``None`` where nothing tells.
     ``others``: further tables that the same texts reach.
     ``pieces``: for each word, its pieces; ``None`` where words are looked up whole.
     """
 
     words: Callable[[Texts], list[list[bytes]]]
-    ids: Callable[[Texts], list[list[int]]] | None
+    ids: Callable[[Texts], list[list[int]]]
     known: Callable[[Texts], list[list[bool]]]
-    kind: TextKind
     vocabulary: str | None
     others: tuple[TextTruth, ...] = ()
     refused: tuple[bytes, ...] = field(default=(), repr=False)
@@ -157,8 +154,7 @@ def fails(truth: TextTruth, texts: Texts) -> bool:
     """Whether TensorFlow raises at these texts."""
     try:
         truth.words(texts)
-        if truth.ids is not None:
-            truth.ids(texts)
+        truth.ids(texts)
     except FAILURES:
         return True
     return any(fails(other, texts) for other in truth.others)
@@ -169,7 +165,6 @@ def of_table(
     table: Tensor,
     vocabulary: str | None = "table",
     *,
-    kind: TextKind = "words",
     lookup: Callable[[Tensor], Tensor] | None = None,
     masks: Collection[bytes] = (),
     **more: Any,
@@ -191,7 +186,7 @@ def of_table(
     def known(texts: Texts) -> list[list[bool]]:
         return [[word in held for word in found] for found in words(texts)]
 
-    return told(TextTruth(words, ids, known, kind, vocabulary, **more))
+    return told(TextTruth(words, ids, known, vocabulary, **more))
 
 
 def look_up(table: Tensor, words: Tensor) -> Tensor:
@@ -321,17 +316,12 @@ STEPS: dict[str, Cutting] = {
     "joined_constant": split_after(
         lambda texts: tf.strings.join(["[START]", texts, "[END]"], separator=" ")
     ),
-}
-
-WHOLE_STEPS: dict[str, Cutting] = {
     "whole": uncut,
     "strip": lambda texts: uncut(tf.strings.strip(texts)),
 }
 
-
-for kind, steps in (("words", STEPS), ("whole", WHOLE_STEPS)):
-    for name, cut in steps.items():
-        TEXT_CASES[name] = functools.partial(save_cut, cut=cut, kind=kind)
+for name, cut in STEPS.items():
+    TEXT_CASES[name] = functools.partial(save_cut, cut=cut)
 
 
 # TF1 graphs.
@@ -395,30 +385,11 @@ def library(version: int) -> Any:
     return importlib.import_module({2: "tf_keras", 3: "keras"}[version])
 
 
-def vectorization(version: int, options: dict[str, Any]) -> Any:
-    """A TextVectorization layer with the vocabulary of this file."""
-    layer = library(version).layers.TextVectorization
-    return layer(**{"vocabulary": KERAS_VOCABULARY, "name": "words", **options})
-
-
 def save_layer(folder: Path, version: int, layer: Any) -> None:
     """A model of one layer, for texts of shape (n, 1)."""
     keras = library(version)
     given = keras.Input((1,), dtype="string", name="text")
     save_keras(version, keras.Model(given, layer(given)), folder)
-
-
-def of_layer(version: int, layer: Any, **more: Any) -> TextTruth:
-    """The truth of a TextVectorization layer, by its own two halves."""
-    inner = layer._lookup_layer
-
-    def cut(texts: Tensor) -> Tensor:
-        return layer._preprocess(texts[:, None])
-
-    kind: TextKind = "whole" if layer._split is None else "words"
-    name = "words" if version == 2 else None  # Keras 3 numbers its scopes
-    more = {"lookup": inner.call, "masks": masks(inner), **more}
-    return of_table(cut, inner.lookup_table, name, kind=kind, **more)
 
 
 def masks(layer: Any) -> list[bytes]:
@@ -427,10 +398,17 @@ def masks(layer: Any) -> list[bytes]:
 
 
 def save_vectorization(folder: Path, version: int, options: dict[str, Any]) -> TextTruth:
-    """A model that answers with ids."""
-    layer = vectorization(version, options)
+    """A model that answers with ids; its truth is that of the layer's own two halves."""
+    given = {"vocabulary": KERAS_VOCABULARY, "name": "words", **options}
+    layer = library(version).layers.TextVectorization(**given)
     save_layer(folder, version, layer)
-    return of_layer(version, layer)
+    inner = layer._lookup_layer
+
+    def cut(texts: Tensor) -> Tensor:
+        return layer._preprocess(texts[:, None])
+
+    name = "words" if version == 2 else None  # Keras 3 numbers its scopes
+    return of_table(cut, inner.lookup_table, name, lookup=inner.call, masks=masks(inner))
 
 
 def save_string_lookup(folder: Path, version: int, options: dict[str, Any]) -> TextTruth:
@@ -439,8 +417,7 @@ def save_string_lookup(folder: Path, version: int, options: dict[str, Any]) -> T
     layer = library(version).layers.StringLookup(vocabulary=words, name="words", **options)
     save_layer(folder, version, layer)
     name = "words" if version == 2 else None
-    more = {"lookup": layer.call, "masks": masks(layer)}
-    return of_table(uncut, layer.lookup_table, name, kind="whole", **more)
+    return of_table(uncut, layer.lookup_table, name, lookup=layer.call, masks=masks(layer))
 
 
 def nmt_standardize(texts: Tensor) -> Tensor:
@@ -543,7 +520,7 @@ def of_pieces(
     def known(texts: Texts) -> list[list[bool]]:
         return [[b"[UNK]" not in word for word in words] for words in pieces(texts)]
 
-    return told(TextTruth(words, ids, known, "wordpiece", vocabulary, pieces=pieces))
+    return told(TextTruth(words, ids, known, vocabulary, pieces=pieces))
 
 
 def serve_pieces(folder: Path, number: Pieces, **tracked: object) -> None:
@@ -666,7 +643,7 @@ def save_sentencepiece(
     def spelled(texts: Texts) -> list[list[list[bytes]]]:
         return [[row] for row in rows(speller.tokenize(normalize(strings(texts))))]
 
-    return told(TextTruth(words, ids, known, "sentencepiece", None, pieces=spelled))
+    return told(TextTruth(words, ids, known, None, pieces=spelled))
 
 
 @functools.cache
