@@ -3,6 +3,7 @@ ones."""
 
 from __future__ import annotations
 
+import json
 import pickle
 import struct
 from pathlib import Path
@@ -30,11 +31,21 @@ FILES: Final[dict[str, bytes]] = {
 }
 
 
-def written(folder: Path, data: bytes, name: str = "file") -> Path:
-    """A file that holds some bytes."""
+def written(folder: Path, data: object, name: str = "file") -> Path:
+    """A file that holds some bytes, a text, or any other object as JSON."""
     path = folder / name
+    if not isinstance(data, bytes):
+        data = (data if isinstance(data, str) else json.dumps(data)).encode()
     path.write_bytes(data)
     return path
+
+
+def only(folder: Path, data: object, name: str = "file") -> Vocabulary:
+    """The one vocabulary of such a file, of which everything is understood."""
+    model = vocabtool.inspect(written(folder, data, name))
+    (vocabulary,) = model.vocabularies
+    assert (model.passed_over, model.warnings) == ((), ())
+    return vocabulary
 
 
 def ids_and_entries(vocabulary: Vocabulary) -> list[tuple[int, bytes]]:

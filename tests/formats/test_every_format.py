@@ -37,8 +37,7 @@ def lines(words: Iterable[str]) -> bytes:
 
 def holding(name: str, data: object) -> Writer:
     """A file of bytes, or of JSON."""
-    content = data if isinstance(data, bytes) else json.dumps(data).encode()
-    return lambda folder: written(folder, content, name)
+    return lambda folder: written(folder, data, name)
 
 
 def gguf_file(folder: Path) -> Path:
@@ -94,7 +93,7 @@ def tokenizer_file(folder: Path) -> Path:
 
 def vocab_json(folder: Path) -> Path:
     written(folder, b"#version: 0.2\nt he\n", "merges.txt")
-    return written(folder, json.dumps(FROM_0).encode(), "vocab.json")
+    return written(folder, FROM_0, "vocab.json")
 
 
 def sentencepiece_file(folder: Path) -> Path:

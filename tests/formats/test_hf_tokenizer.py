@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
-import vocabtool
-from tests.reader_checks import written
+from tests.reader_checks import only
 from tests.tokenization.test_hf_words import MAKERS
 from vocabtool import InvalidFile, Vocabulary
 
@@ -48,14 +47,6 @@ def theirs(tokenizer: Tokenizer) -> list[tuple[str, int]]:
     return sorted(tokenizer.get_vocab(with_added_tokens=True).items())
 
 
-def ours(text: str, folder: Path) -> Vocabulary:
-    file = folder / "tokenizer.json"
-    file.write_text(text, "utf-8")
-    (vocabulary,) = vocabtool.inspect(file).vocabularies
-    assert vocabulary.name == "tokenizer.json"
-    return vocabulary
-
-
 @pytest.mark.parametrize("maker", MADE)
 @pytest.mark.parametrize("pretty", [False, True])
 def test_as_the_library_has_it(maker: str, pretty: bool, tmp_path: Path) -> None:
@@ -64,7 +55,7 @@ def test_as_the_library_has_it(maker: str, pretty: bool, tmp_path: Path) -> None
     tokenizer = MAKERS[maker]()
     tokenizer.add_special_tokens(["<mask>", AddedToken("the", lstrip=True)])
     tokenizer.add_tokens(["two words", "Grüße", "\n"])
-    vocabulary = ours(tokenizer.to_str(pretty=pretty), tmp_path)
+    vocabulary = only(tmp_path, tokenizer.to_str(pretty=pretty))
     assert pairs(vocabulary) == theirs(tokenizer)
     assert (vocabulary.kind, vocabulary.marker) == (kind, marker)
     wanted = None if unknown is None else tokenizer.token_to_id(unknown)
@@ -80,7 +71,7 @@ def test_old_files_without_a_type(model_type: str, tmp_path: Path) -> None:
     text = json.dumps(document)
     library = Tokenizer.from_str(text)
     assert type(library.model).__name__ == model_type
-    vocabulary = ours(text, tmp_path)
+    vocabulary = only(tmp_path, text)
     assert pairs(vocabulary) == theirs(library)
     assert vocabulary.kind == KINDS[model_type]
     assert vocabulary.notes[0].startswith(model_type)
@@ -106,7 +97,7 @@ def test_ids_of_added_tokens(
     document["added_tokens"] = [{"id": i, "content": c, **flags} for c, i in added]
     text = json.dumps(document)
     with TemporaryDirectory() as folder:
-        (vocabulary,) = vocabtool.vocabularies(written(Path(folder), text.encode()))
+        vocabulary = only(Path(folder), text)
     library = theirs(Tokenizer.from_str(text))
     assert [entry for entry, _ in pairs(vocabulary)] == [entry for entry, _ in library]
     told = any("that the tokenizers library replaces" in note for note in vocabulary.notes)
@@ -143,7 +134,7 @@ def test_markers(case: str, tmp_path: Path) -> None:
     tokenizer = Tokenizer(models.BPE({"a": 0}, []))
     for name, part in parts.items():
         setattr(tokenizer, name, part)
-    vocabulary = ours(tokenizer.to_str(), tmp_path)
+    vocabulary = only(tmp_path, tokenizer.to_str())
     assert vocabulary.marker == marker
     assert (note is None) or note in vocabulary.notes
 
@@ -189,7 +180,5 @@ MALFORMED: dict[str, tuple[str, str]] = {
 def test_malformed(case: str, tmp_path: Path) -> None:
     """A file that contradicts the format is refused with where and what."""
     text, message = MALFORMED[case]
-    file = tmp_path / "tokenizer.json"
-    file.write_text(text)
     with pytest.raises(InvalidFile, match=re.escape(message)):
-        vocabtool.inspect(file)
+        only(tmp_path, text)

@@ -6,7 +6,6 @@ hand after its own layout. spaCy and tokenizers write theirs themselves.
 
 from __future__ import annotations
 
-import json
 import re
 import struct
 from base64 import b64encode
@@ -22,8 +21,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 import vocabtool
-from tests.reader_checks import reason, written
-from vocabtool import Unknown, Vocabulary
+from tests.reader_checks import only, reason, written
+from vocabtool import Unknown
 from vocabtool.errors import InvalidFile, UnknownFormat, UnsupportedFormat, VocabtoolError
 
 WORDS = tuple(f"word{number}" for number in range(12))
@@ -31,18 +30,6 @@ WORDS = tuple(f"word{number}" for number in range(12))
 
 IDS = "JSON object of ids (Hugging Face vocab.json)"
 PIECES = "JSON list of pieces and scores (TensorFlow.js)"
-
-
-def found(data: bytes, folder: Path, name: str = "file.json") -> vocabtool.Model:
-    return vocabtool.inspect(written(folder, data, name))
-
-
-def only(data: bytes, folder: Path, name: str = "file.json") -> Vocabulary:
-    """The one vocabulary of a file of which everything is understood."""
-    model = found(data, folder, name)
-    (vocabulary,) = model.vocabularies
-    assert (model.passed_over, model.warnings, vocabulary.name) == ((), (), name)
-    return vocabulary
 
 
 # What is JSON.
@@ -63,7 +50,7 @@ def test_damaged_json(case: str, tmp_path: Path) -> None:
     """What is not JSON, or would take too much memory, is refused; it says where and why."""
     data, message = DAMAGED[case]
     with pytest.raises(InvalidFile, match=message):
-        found(data, tmp_path)
+        only(tmp_path, data)
 
 
 # A value that is looked at or shown may be a list, or lists in lists, which later Pythons parse.
@@ -89,16 +76,15 @@ DEEP = {
 def test_nested_deeply(case: str, inside: str, tmp_path: Path) -> None:
     """No reader walks into itself: a result, or our own error."""
     with suppress(VocabtoolError):
-        found(DEEP[case].replace("DEEP", inside).encode(), tmp_path)
+        vocabtool.inspect(written(tmp_path, DEEP[case].replace("DEEP", inside)))
 
 
 @given(st.lists(st.text(), min_size=1), st.sampled_from(["", "\udc80", "\udcff", "\n"]))
 def test_strings_are_encoded(texts: list[str], more: str) -> None:
     """Whatever is in them."""
     with TemporaryDirectory() as folder:
-        data = json.dumps([*texts, more]).encode()
         try:
-            tokens = only(data, Path(folder)).tokens
+            tokens = only(Path(folder), [*texts, more]).tokens
         except InvalidFile:
             assert any("\ud800" <= c <= "\udfff" for text in texts for c in text)
         else:
@@ -132,7 +118,7 @@ def test_vocab_and_merges(tmp_path: Path) -> None:
 
 def test_vocab_without_merges(tmp_path: Path) -> None:
     """Alone it is a table; ids may have gaps and come in any order, and nothing is unknown."""
-    vocabulary = only(b'{"c": 7, "a": 2, "b": 3}', tmp_path)
+    vocabulary = only(tmp_path, b'{"c": 7, "a": 2, "b": 3}')
     assert list(vocabulary.stored) == [b"a", b"b", b"c"]
     assert vocabulary.id_array().tolist() == [2, 3, 7]
     assert (vocabulary.kind, vocabulary.unknown) == ("table", None)
@@ -150,7 +136,7 @@ def test_vocab_without_merges(tmp_path: Path) -> None:
 )
 def test_no_vocab_json(document: object, why: str, tmp_path: Path) -> None:
     """What is not an object of distinct ids is not taken for one."""
-    assert reason(written(tmp_path, json.dumps(document).encode()), IDS).startswith(why)
+    assert reason(written(tmp_path, document), IDS).startswith(why)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +148,7 @@ def test_no_vocab_json(document: object, why: str, tmp_path: Path) -> None:
 )
 def test_settings_are_no_vocabulary(document: dict[str, int], tmp_path: Path) -> None:
     """Numbers with the names of settings are no ids: not alone, and not in a folder."""
-    file = written(tmp_path, json.dumps(document).encode(), "tokenizer_config.json")
+    file = written(tmp_path, document, "tokenizer_config.json")
     assert reason(file, IDS) == "its keys look like names of settings, so its values are not ids"
     written(tmp_path, b"#version: 0.2\na b\n", "merges.txt")
     with pytest.raises(UnknownFormat):
@@ -179,11 +165,11 @@ def test_settings_are_no_vocabulary(document: dict[str, int], tmp_path: Path) ->
 def test_scored_pieces(tmp_path: Path) -> None:
     """Position is id, null scores count, the replacement character stands for the unknown."""
     pieces = [["\ufffd", 0], ["<s>", None], ["▁the", -2.5], ["of", -3]]
-    vocabulary = only(json.dumps(pieces).encode(), tmp_path)
+    vocabulary = only(tmp_path, pieces)
     assert (vocabulary.tokens, vocabulary.kind) == (["\ufffd", "<s>", "▁the", "of"], "unigram")
     assert (vocabulary.unknown, vocabulary.marker) == (Unknown(0), "▁")
     assert vocabulary.notes == ("3 pieces have a score",)
-    assert only(b'[["the", -1], ["of", -2]]', tmp_path).unknown is None
+    assert only(tmp_path, b'[["the", -1], ["of", -2]]').unknown is None
 
 
 @pytest.mark.parametrize(
@@ -200,7 +186,7 @@ def test_scored_pieces(tmp_path: Path) -> None:
 )
 def test_no_scored_pieces(document: str, why: str, tmp_path: Path) -> None:
     """A list of anything else is not taken for one."""
-    told = reason(written(tmp_path, document.encode()), PIECES)
+    told = reason(written(tmp_path, document), PIECES)
     assert told.startswith(why)
 
 
@@ -219,7 +205,7 @@ def tfjs(folder: Path, *weights: dict[str, Any], data: bytes = b"", cut: int = 0
     node = {"name": "many", "op": "Const", "attr": {"value": {"tensor": string_tensor(WORDS)}}}
     manifest = [{"paths": ["shard1of2.bin", "shard2of2.bin"], "weights": weights}]
     document = {"modelTopology": {"node": [node, {}, 1]}, "weightsManifest": manifest}
-    return written(folder, json.dumps(document).encode(), "model.json")
+    return written(folder, document, "model.json")
 
 
 def weight(name: str, dtype: str, *shape: int, **more: Any) -> dict[str, Any]:
@@ -285,7 +271,7 @@ def test_no_path_is_opened(name: str, tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(PACKED)
     (folder / "link").symlink_to(tmp_path / "a.bin")
     document = {"weightsManifest": [{"paths": [name], "weights": [weight("w", "string", 12)]}]}
-    found = vocabtool.inspect(written(folder, json.dumps(document).encode(), "model.json"))
+    found = vocabtool.inspect(written(folder, document, "model.json"))
     assert found.vocabularies == ()
     (warning,) = found.warnings
     assert "weights 'w': " in warning
@@ -308,14 +294,14 @@ def test_broken_manifest(manifest: object, message: str, tmp_path: Path) -> None
     """A manifest that is not laid out as one is refused."""
     document = {"modelTopology": {}, "weightsManifest": manifest}
     with pytest.raises(InvalidFile, match=message):
-        found(json.dumps(document).encode(), tmp_path)
+        only(tmp_path, document)
 
 
 @pytest.mark.parametrize("strings", [["a"], [1], "YQ", 7])
 def test_lying_constants(strings: object, tmp_path: Path) -> None:
     """A constant that is no list of base64 is named in a warning."""
     node = {"name": "lying", "attr": {"value": {"tensor": {"stringVal": strings}}}}
-    model = found(json.dumps({"modelTopology": {"node": [node]}}).encode(), tmp_path)
+    model = vocabtool.inspect(written(tmp_path, {"modelTopology": {"node": [node]}}))
     assert model.vocabularies == ()
     assert model.warnings[0].startswith("modelTopology node lying: wanted a list of base64")
 
@@ -323,6 +309,6 @@ def test_lying_constants(strings: object, tmp_path: Path) -> None:
 def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is larger than the cap is not parsed."""
     monkeypatch.setattr("vocabtool.formats.files.MAX_FILE", 10)
-    assert only(b'{"the":0} ', tmp_path).tokens == ["the"]
+    assert only(tmp_path, b'{"the":0} ').tokens == ["the"]
     with pytest.raises(UnsupportedFormat, match="JSON of more than 10 bytes"):
-        found(b'{"the":0}  ', tmp_path)
+        only(tmp_path, b'{"the":0}  ')

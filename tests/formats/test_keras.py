@@ -22,7 +22,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import vocabtool
-from vocabtool import InvalidFile, Unknown, UnsupportedFormat, Vocabulary
+from tests.reader_checks import only, written
+from vocabtool import InvalidFile, Unknown, UnsupportedFormat
 
 Library = Any  # keras and tf_keras: what is used here has the same names in both
 VERSIONS = {"keras": 3, "tf_keras": 2}
@@ -415,24 +416,13 @@ def fitted(case: str) -> Any:
     return made
 
 
-def written(document: object, folder: Path) -> Path:
-    file = folder / "tokenizer.json"
-    file.write_text(document if isinstance(document, str) else json.dumps(document), "utf-8")
-    return file
-
-
-def only(document: object, folder: Path) -> Vocabulary:
-    (vocabulary,) = vocabtool.inspect(written(document, folder)).vocabularies
-    return vocabulary
-
-
 @pytest.mark.parametrize("twice", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_words(case: str, twice: bool, tmp_path: Path) -> None:
     """The words that it looks up, with their ids; in a file that was encoded twice, too."""
     made = fitted(case)
     told = made.to_json()
-    vocabulary = only(json.dumps(told, ensure_ascii=False) if twice else told, tmp_path)
+    vocabulary = only(tmp_path, json.dumps(told, ensure_ascii=False) if twice else told)
     end, oov = made.num_words or 1 << 60, made.oov_token
     wanted = {word: i for word, i in made.word_index.items() if i < end or word == oov}
     assert dict(zip(vocabulary, vocabulary.id_array().tolist(), strict=True)) == wanted
@@ -450,7 +440,7 @@ def test_sequences(case: str, texts: list[str]) -> None:
     """The ids that Keras gives, unknown words as it gives them or leaves them out."""
     made = fitted(case)
     with TemporaryDirectory() as folder:
-        words = vocabtool.Words.of(written(made.to_json(), Path(folder)))
+        words = vocabtool.Words.of(written(Path(folder), made.to_json()))
     assert words.how == "recovered"
     found = [
         [word["id"] for word in text if made.oov_token is not None or word["known"]]
@@ -461,7 +451,7 @@ def test_sequences(case: str, texts: list[str]) -> None:
 
 def test_known_and_unknown(tmp_path: Path) -> None:
     """Unknown is what has no id below num_words; the rule is told in plain words."""
-    words = vocabtool.Words.of(written(fitted("few words").to_json(), tmp_path))
+    words = vocabtool.Words.of(written(tmp_path, fitted("few words").to_json()))
     assert words.unknown("The cat sat on Xapian!") == ["sat", "on", "xapian"]
     assert words.describe() == (
         "lower-case in every script",
@@ -488,7 +478,7 @@ def test_known_and_unknown(tmp_path: Path) -> None:
 def test_damaged(config: dict[str, Any], message: str, tmp_path: Path) -> None:
     """What contradicts the format is named."""
     with pytest.raises(InvalidFile, match=message):
-        only({"class_name": "Tokenizer", "config": config}, tmp_path)
+        only(tmp_path, {"class_name": "Tokenizer", "config": config})
 
 
 @pytest.mark.parametrize(
@@ -501,7 +491,7 @@ def test_damaged(config: dict[str, Any], message: str, tmp_path: Path) -> None:
 )
 def test_settings_that_cut_no_text(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
     """The words are there all the same, and the rule is refused."""
-    file = written({"config": {"word_index": {"the": 1}, **settings}}, tmp_path)
+    file = written(tmp_path, {"config": {"word_index": {"the": 1}, **settings}})
     assert vocabtool.extract(file).tokens == ["the"]
     with pytest.raises(InvalidFile, match=message):
         vocabtool.Words.of(file)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import random
 from base64 import b64encode
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 import vocabtool
-from tests.reader_checks import ids_and_entries, written
+from tests.reader_checks import ids_and_entries, only, written
 from tests.reader_checks import reason as why
 from vocabtool import Place, Unknown, Vocabulary
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
@@ -37,7 +36,7 @@ def test_ranks_as_tiktoken_reads_them(tmp_path: Path) -> None:
         tokens.setdefault(rng.randbytes(rng.randrange(1, 40)), 2 * len(tokens) + 7)
     shuffled = list(tokens.items())
     rng.shuffle(shuffled)
-    vocabulary = read_words(tmp_path, ranks(dict(shuffled)), "tokenizer.model")
+    vocabulary = only(tmp_path, ranks(dict(shuffled)), "tokenizer.model")
     loaded = load.load_tiktoken_bpe(str(tmp_path / "tokenizer.model"))
     assert pairs(vocabulary) == sorted(loaded.items(), key=lambda pair: pair[1])
     assert (vocabulary.kind, vocabulary.marker, vocabulary.unknown) == ("bpe", " ", None)
@@ -82,14 +81,8 @@ def test_damaged_ranks(tmp_path: Path, line: bytes, message: str) -> None:
     data = ranks({b"%d" % rank if rank else b"!": rank for rank in range(9_000)})
     data += line + b"\nIyM= 9001\n"
     with pytest.raises(InvalidFile) as caught:
-        read_words(tmp_path, data)
+        only(tmp_path, data)
     assert message in str(caught.value)
-
-
-def read_words(tmp_path: Path, data: bytes, name: str = "words.txt") -> Vocabulary:
-    path = written(tmp_path, data, name)
-    (vocabulary,) = vocabtool.inspect(path).vocabularies
-    return vocabulary
 
 
 def test_vocab_txt(tmp_path: Path) -> None:
@@ -100,7 +93,7 @@ def test_vocab_txt(tmp_path: Path) -> None:
         *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "!", "the", "##s", "naïve", "日", "##日")
     ]
     data = "".join(f"{token}\n" for token in tokens).encode()
-    vocabulary = read_words(tmp_path, data, "vocab.txt")
+    vocabulary = only(tmp_path, data, "vocab.txt")
     loaded = tokenizers.models.WordPiece.read_file(str(tmp_path / "vocab.txt"))
     assert dict(zip(vocabulary, vocabulary.id_array().tolist(), strict=True)) == loaded
     assert list(vocabulary) == tokens
@@ -116,7 +109,7 @@ def test_vocab_txt(tmp_path: Path) -> None:
 def test_word_list(tmp_path: Path) -> None:
     """Nothing is stripped and nothing but newlines ends a line."""
     words = [b"the", b" of", b"to ", b"\xff\xfe", "\u2028".encode(), "\x85".encode(), b"a\rb", b""]
-    vocabulary = read_words(tmp_path, b"\n".join([*words, b"the"]))
+    vocabulary = only(tmp_path, b"\n".join([*words, b"the"]))
     assert list(vocabulary.stored) == [*words, b"the"]
     assert (vocabulary.kind, vocabulary.unknown) == ("list", None)
     assert vocabulary.duplicates == 1
@@ -143,7 +136,7 @@ def test_what_lists_say(
     tmp_path: Path, data: str, unknown: int | None, marker: str | None, note: str
 ) -> None:
     """The unknown entry and the marks of pieces, by what the entries look like."""
-    found = read_words(tmp_path, data.encode())
+    found = only(tmp_path, data.encode())
     assert (found.unknown and found.unknown.id, found.marker) == (unknown, marker)
     assert note in "\n".join(found.notes)
 
@@ -184,7 +177,7 @@ NUMBERED: dict[str, tuple[bytes, list[str], str]] = {
 def test_a_word_and_a_number(tmp_path: Path, case: str) -> None:
     """Numbers from 0 to n-1, each once, are ids; others are left out, and it is said."""
     data, entries, kind = NUMBERED[case]
-    vocabulary = read_words(tmp_path, data)
+    vocabulary = only(tmp_path, data)
     assert (list(vocabulary), vocabulary.kind) == (entries, kind)
     assert (vocabulary.first_id, vocabulary.ids) == (0, None)
     assert ("each line has a word and its id" in vocabulary.notes) == case.startswith("ids")
@@ -233,12 +226,6 @@ SPECIAL = ["<unk>", "<s>", "</s>", "[INST]", "é"]
 PATTERN = r"\S+|\s+"
 
 
-def only(document: object, folder: Path) -> Vocabulary:
-    file = written(folder, json.dumps(document).encode(), "file.json")
-    (vocabulary,) = vocabtool.inspect(file).vocabularies
-    return vocabulary
-
-
 def tekken(version: str = "v13", **more: Any) -> dict[str, Any]:
     """A tekken.json of the layout that mistral-common reads: 4 of 6 merged tokens are kept."""
     vocab = [
@@ -262,7 +249,7 @@ def test_tekken_as_mistral_reads_it(tmp_path: Path) -> None:
         "mistral_common.tokens.tokenizers.tekken", reason="the oracle is mistral-common itself"
     )
     for version in ("v3", "v13"):
-        vocabulary = only(tekken(version), tmp_path)
+        vocabulary = only(tmp_path, tekken(version), "file.json")
         read = library.Tekkenizer.from_file(tmp_path / "file.json")
         keep = library.SpecialTokenPolicy.KEEP
         ids = range(read.n_words)
@@ -272,7 +259,7 @@ def test_tekken_as_mistral_reads_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", ["v3", "v13"])
 def test_tekken(version: str, tmp_path: Path) -> None:
     """Special tokens, those that have no name yet, and as many others as the model has."""
-    vocabulary = only(tekken(version), tmp_path)
+    vocabulary = only(tmp_path, tekken(version), "file.json")
     fillers = [f"<SPECIAL_{number}>" for number in range(5, 30)]
     wanted = [*(text.encode() for text in (*SPECIAL, *fillers)), *TEKKEN_TOKENS[:260]]
     assert list(vocabulary.stored) == wanted
@@ -293,20 +280,20 @@ def test_implied_special_tokens(version: str, tmp_path: Path) -> None:
     """Old files leave out the special tokens that all had; new ones must list theirs."""
     document = tekken(version)
     del document["special_tokens"]
-    vocabulary = only(document, tmp_path)
+    vocabulary = only(tmp_path, document)
     assert vocabulary.tokens[:4] == ["<unk>", "<s>", "</s>", "[INST]"]
     assert vocabulary.tokens[19:21] == ["[TOOL_CONTENT]", "<SPECIAL_20>"]
     assert vocabulary.id_of("th") == 30 + 256
     document["config"]["version"] = "v11"
     with pytest.raises(InvalidFile, match="special_tokens is missing, but version v11 requires it"):
-        only(document, tmp_path)
+        only(tmp_path, document)
 
 
 def test_words_of_tekken(tmp_path: Path) -> None:
     """A file without its pattern does not tell how a text is cut: that is said, with what to do."""
     document = tekken()
     document["config"].pop("pattern", None)
-    file = written(tmp_path, json.dumps(document).encode())
+    file = written(tmp_path, document)
     said = r"subword pieces.*--rule tokenizer:FILE"
     with pytest.raises(VocabtoolError, match=said) as refused:
         vocabtool.Words.of(file)
@@ -338,4 +325,4 @@ def test_damaged_tekken(change: Change, message: str, tmp_path: Path) -> None:
     document = tekken()
     document[key][at] = value
     with pytest.raises(InvalidFile, match=message):
-        only(document, tmp_path)
+        only(tmp_path, document)
