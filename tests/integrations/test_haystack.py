@@ -102,7 +102,7 @@ ROWS: list[dict[str, Any]] = [
 ]
 DOCUMENTS = [Document(id=f"d{at}", content=f"text {at}", meta=meta) for at, meta in enumerate(ROWS)]
 KINDS: dict[str, list[Any]] = {
-    **{"n": [None, 0, 1, -2.5, 3], "s": [None, "x", "it's", ""], "flag": [None, True, False]},
+    **{"n": [None, 0, 1, -2.5, 3], "s": [None, "x", "2024-03-31", ""], "flag": [None, True, False]},
     "day": [None, "2024-03-31", "2024-03-31T00:00:00.000001", datetime(2024, 3, 31, 0, 0, 1)],
     **{"person.name": [None, "x", "' or id is not null --"], "gone": [None, 1, "x", True]},
 }

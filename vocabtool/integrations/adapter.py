@@ -251,9 +251,13 @@ def _compare(given: Comparison, fields: Mapping[str, Kind] | None) -> str:
     if operator == "in":
         if not isinstance(value, list | tuple | set | frozenset):
             refuse(f"{operator!r} of the field {given.field!r} needs a list of values", value)
-        listed = [quote_value(each) for each in value if each is not None]
-        test = f"{name} in ({', '.join(listed)})" if listed else NEVER
-        holds_of_missing = len(listed) < len(value)
+        dates = [quote_value(each) for each in value if isinstance(each, date)]
+        others = [quote_value(each) for each in value if not isinstance(each, date | None)]
+        tests = [f"{name} in ({', '.join(others)})"] if others else []
+        if dates:  # the test of a text that is no date is unknown; after the pattern it is false
+            tests.append(f"({name} like '____-__-__%' and {name} in ({', '.join(dates)}))")
+        test = f"({' or '.join(tests)})" if len(tests) > 1 else "".join(tests) or NEVER
+        holds_of_missing = len(dates) + len(others) < len(value)
     else:
         test, holds_of_missing = f"{name} {operator} {quote_value(value)}", False
     if given.field in (ID, TEXT):  # no document is without them
