@@ -140,14 +140,14 @@ def compared(
     rule: str | None = None,
 ) -> Diff:
     """A comparison, weighed by the texts of a corpus."""
-    found = compare(a, b, fold, as_stored=True)
+    found = compare(a, b, fold)
     if labels is not None:
         sides = (found.a, found.b)
         one, other = (replace(side, source=name) for side, name in zip(sides, labels, strict=True))
         found = replace(found, a=one, b=other)
     if corpus is None:
         return found
-    return weigh(found, [string_array(corpus)], sources, rule=rule, as_stored=True)
+    return weigh(found, [string_array(corpus)], sources, rule=rule)
 
 
 def nasty_diff(*, corpus: bool = True) -> Diff:

@@ -24,7 +24,7 @@ SPLIT_SIZE: Final = 256  # words or tokens of a piece
 LimitedFigure = Literal["unknown", "split3", "fertility", "cut"]
 
 # Comparing vocabularies.
-Fold = Literal["case", "nfkc", "markers"]
+Fold = Literal["case", "nfkc"]
 FOLDS: Final[tuple[Fold, ...]] = get_args(Fold)
 Only = Literal["a", "b", "both"]  # which vocabularies contain the listed entries
 

@@ -94,13 +94,10 @@ def test_cuts_by_hand(tmp_path: Path) -> None:
     assert rows(found, "b") == [linalg]
     turned = diff(b, a, corpus=iter(TEXTS))
     assert rows(turned, "a") == [(*linalg[:2], linalg[3], linalg[2])]
-    for options in ({"as_stored": True}, {"rule": "keras"}):
-        found = diff(a, b, corpus=iter(TEXTS), **options)
-        assert found.cuts is None
-        assert found.use is not None
-        assert (found.use.rule_name, found.by_text) == ("keras", "rule" in options)
-        if "as_stored" in options:
-            assert (found.fold, found.common) == ((), 1)
+    found = diff(a, b, corpus=iter(TEXTS), rule="keras")
+    assert found.cuts is None
+    assert found.use is not None
+    assert (found.use.rule_name, found.by_text) == ("keras", True)
 
 
 def test_a_side_without_a_rule(tmp_path: Path) -> None:
@@ -149,7 +146,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["fold"], document["use"], document["cuts"]["sources"]) == (
-        *(["markers"], None),
+        *([], None),
         ["c.txt"],
     )
     side = document["cuts"]["b"]

@@ -183,14 +183,7 @@ def _folds(context: click.Context, option: click.Parameter, text: str) -> tuple[
     callback=_folds,
     default="",
     metavar="FOLDS",
-    help=f"Differences to ignore, separated by commas: {', '.join(FOLDS)}. "
-    "[default: markers if A or B has pieces with markers (## or ▁), else none]",
-)
-@click.option(
-    "--as-stored",
-    is_flag=True,
-    help="Compare pieces of tokenizers byte for byte, with their markers (## or ▁), and split the "
-    "corpus by the same rule for A and B.",
+    help=f"Differences to ignore, separated by commas: {', '.join(FOLDS)}. [default: none]",
 )
 @click.option(
     "--corpus",
@@ -231,7 +224,6 @@ def diff_command(
     a: str,
     b: str,
     fold: tuple[str, ...],
-    as_stored: bool,
     corpus: tuple[str, ...],
     read: ReadOptions,
     rule: str | None,
@@ -258,10 +250,10 @@ def diff_command(
     from vocabtool.reports.report import percent
 
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's allocator needs 25 % more memory here
-    comparison = compare(a, b, fold, as_stored)
+    comparison = compare(a, b, fold)
     output.tell_notes(comparison.notes)
     if corpus:
-        comparison = _weigh(comparison, corpus, read, rule, as_stored)
+        comparison = _weigh(comparison, corpus, read, rule)
     report = diff_report(comparison, limit, only)
     output.deliver_report(report, file, html, form, as_list=only is not None)
     if file == "-" and form in (None, "text") and only is None and output.width() is not None:
@@ -281,15 +273,13 @@ def diff_command(
         )
 
 
-def _weigh(
-    comparison: Diff, corpus: tuple[str, ...], read: ReadOptions, rule: str | None, as_stored: bool
-) -> Diff:
+def _weigh(comparison: Diff, corpus: tuple[str, ...], read: ReadOptions, rule: str | None) -> Diff:
     from vocabtool.comparison.compare import weigh
     from vocabtool.documents.reading import ReadLog, left_out
 
     log = ReadLog()
     texts = (batch.texts for batch in output.read_documents(corpus, read, log, BATCH_BYTES))
-    weighed = weigh(comparison, texts, corpus, rule=rule, as_stored=as_stored)
+    weighed = weigh(comparison, texts, corpus, rule=rule)
     output.tell_skipped(log.skipped)
     counted = weighed.use or weighed.cuts
     output.refuse_nothing(counted.documents if counted else 0, corpus, skipped=log.skipped.first)

@@ -54,26 +54,23 @@ def diff(
     corpus: Sources | None = None,
     field: str | None = None,
     rule: str | None = None,
-    as_stored: bool = False,
 ) -> Diff:
     """Compare two vocabularies.
 
     - ``a``, ``b``: A :class:`Vocabulary`, a path, or ``FILE#NAME`` for one of several vocabularies
       in a file.
-    - ``fold``: Differences to ignore: any of ``case``, ``nfkc`` and ``markers``, as names or as one
-      text (``"case,nfkc"``). ``markers`` is added if A or B has pieces with markers, such as ``##``
-      or ``▁``, unless ``as_stored`` is true.
+    - ``fold``: Differences to ignore: ``case`` or ``nfkc`` or both, as names or as one text
+      (``"case,nfkc"``).
     - ``corpus``: Documents in which to count words. By default, one rule splits the documents for A
       and B. But if A and B both have a rule, and A or B has pieces with markers, the rule of A
       splits the documents for A, and the rule of B for B. Then pieces are counted too.
     - ``field``: The field of the documents that contains the text.
     - ``rule``: The one rule that splits the documents for A and B, by default ``keras``. If it is
       given, the rules of A and B are not used.
-    - ``as_stored``: Whether to keep markers when comparing, and to use one rule for A and B.
 
     Raises :class:`VocabtoolError` for an unreadable input, and ``ValueError`` for an unknown fold.
     """
-    comparison = compare(a, b, fold, as_stored)
+    comparison = compare(a, b, fold)
     if corpus is None:
         return comparison
     from vocabtool.documents.reading import ReadOptions, batches, names_of
@@ -81,12 +78,10 @@ def diff(
     options = ReadOptions(field=field, on_duplicate=None)
     texts = (batch.texts for batch in batches(corpus, options))
     files = tuple(names_of(corpus) or ())
-    return weigh(comparison, texts, files, rule=rule, as_stored=as_stored)
+    return weigh(comparison, texts, files, rule=rule)
 
 
-def compare(
-    a: Comparable, b: Comparable, fold: str | Iterable[str] = (), as_stored: bool = False
-) -> Diff:
+def compare(a: Comparable, b: Comparable, fold: str | Iterable[str] = ()) -> Diff:
     """Compare the entries of two vocabularies. The arguments are those of :func:`diff`."""
     folds = parse_folds(fold)
     picked = [
@@ -95,24 +90,22 @@ def compare(
     ]
     vocabularies = [each.vocabulary for each in picked]
     markers = [each.marker for each in vocabularies]
-    if markers != [None, None] and not as_stored:
-        folds = parse_folds((*folds, "markers"))
     entries = [arrow(each.stored) for each in vocabularies]
-    if "markers" in folds and markers != [None, None]:
-        entries = list(map(spell, entries, markers))
-        markers = ["▁", "▁"]
+    marker: Marker | None = None
+    if markers != [None, None]:
+        entries, marker = list(map(spell, entries, markers)), "▁"
     before = Union.of(*entries)
     union = Union.of(*(fold_entries(each, folds) for each in entries))
-    codes = {marker: kinds(before.tokens, marker) for marker in dict.fromkeys(markers)}
+    codes = kinds(before.tokens, marker)
     sides = []
-    for source, vocabulary, marker, stored, forms in zip(
-        (a, b), vocabularies, markers, (before.a, before.b), (union.a, union.b), strict=True
+    for source, vocabulary, stored, forms in zip(
+        (a, b), vocabularies, (before.a, before.b), (union.a, union.b), strict=True
     ):
         ids, of_kind = np.zeros(len(union), np.int64), np.full(len(union), NONE, np.uint8)
         ids[forms.numbers] = vocabulary.id_array()[forms.positions]
         # If folding makes several entries equal, the kind of the first one counts.
         first = np.searchsorted(stored.positions, forms.positions)
-        of_kind[forms.numbers] = codes[marker][stored.numbers[first]]
+        of_kind[forms.numbers] = codes[stored.numbers[first]]
         different, distinct = len(stored.numbers), len(forms.numbers)
         side = Side(
             source=source,
@@ -134,15 +127,14 @@ def weigh(
     files: tuple[str, ...] = (),
     *,
     rule: str | None = None,
-    as_stored: bool = False,
 ) -> Diff:
     """Count the words and pieces of texts. Return ``comparison`` with these counts.
 
-    ``texts``: batches of texts. ``files``: the names of the files that contain the texts. ``rule``,
-    ``as_stored``: as for :func:`diff`.
+    ``texts``: batches of texts. ``files``: the names of the files that contain the texts. ``rule``:
+    as for :func:`diff`.
     """
     a, b, notes, folds = comparison.a, comparison.b, comparison.notes, comparison.fold
-    if rule is None and not as_stored and (a.marker, b.marker) != (None, None):
+    if rule is None and comparison.by_text:
         try:
             words = _own_words(a), _own_words(b)
         except VocabtoolError as error:
@@ -224,8 +216,7 @@ class EntryKind(NamedTuple):
 class Diff:
     """The result of comparing two vocabularies, A and B.
 
-    - ``fold``: Folds that were applied before comparing. ``markers`` means that pieces were
-      compared by their text, without markers such as ``##``.
+    - ``fold``: Folds that were applied before comparing.
     - ``use``: Counts of a corpus, split by one rule for both sides, or ``None``.
     - ``cuts``: Counts of a corpus, split by the rule of each side, or ``None``.
     - ``notes``: Which parts of the files could not be read, and which vocabulary was chosen from a
@@ -254,7 +245,7 @@ class Diff:
     @property
     def by_text(self) -> bool:
         """Whether pieces were compared by their text, without markers such as ``##``."""
-        return "markers" in self.fold and (self.a.marker, self.b.marker) != (None, None)
+        return (self.a.marker, self.b.marker) != (None, None)
 
     @property
     def tokens(self) -> pa.LargeBinaryArray:

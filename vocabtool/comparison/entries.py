@@ -22,11 +22,9 @@ other            any other entry: empty, blanks or control characters, not UTF-8
 All definitions but the first two apply to the entry without its piece marker. Letters are Unicode's
 category L, numbers N, punctuation P, and symbols S.
 
-A fold removes systematic differences. ``markers`` spells the pieces of all tokenizers in the same
-way, see :func:`spell`. ``nfkc`` is Unicode's compatibility composition. ``case`` is Unicode's full
-case folding. Folds are applied in the order ``markers``, ``nfkc``, ``case``. If both
-``nfkc`` and ``case`` are chosen, ``nfkc`` is applied again at the end. Bytes that are not UTF-8 are
-kept.
+A fold removes systematic differences. ``nfkc`` is Unicode's compatibility composition. ``case`` is
+Unicode's full case folding. If both are chosen, ``nfkc`` is applied first, and again at the end.
+Bytes that are not UTF-8 are kept.
 """
 
 # Conversions avoid ``pa.array`` and ``to_numpy``, which load pandas (a third of a second).

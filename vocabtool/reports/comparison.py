@@ -38,7 +38,7 @@ from vocabtool.vocabulary import is_utf8
 CHUNK: Final = 1 << 14
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 HELD_BY: Final[Mapping[Only, Part]] = {"a": "only_a", "b": "only_b", "both": "common"}
-FOLDS: Final = {"case": "case", "nfkc": "Unicode forms (NFKC)", "markers": "piece markers"}
+FOLDS: Final = {"case": "case", "nfkc": "Unicode forms (NFKC)"}
 ROW: Final[dict[str, Type]] = {
     "token": "entry",
     **dict.fromkeys(("in_a", "in_b"), "flag"),
@@ -202,7 +202,8 @@ def _facts(comparison: Diff) -> Iterator[tuple[str, str]]:
         name = "" if side.label == side.name else f"{side.name}, "
         marks = "" if side.marker is None else f", pieces marked with {side.marker!r}"
         yield letter, f"{side.label}: {name}{side.size:,} entries{marks}"
-    folded = ", ".join(FOLDS[fold] for fold in comparison.fold)
+    ignored = [FOLDS[fold] for fold in comparison.fold] + ["piece markers"] * comparison.by_text
+    folded = ", ".join(ignored)
     yield "entries compared", f"without {folded}" if folded else "as they are stored"
     if comparison.by_text:
         yield "", "▁ marks entries that can be a whole word; others are parts of words"
