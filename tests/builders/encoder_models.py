@@ -144,10 +144,6 @@ def tf1_graph(
         builder.save()
 
 
-def hub_module(folder: Path) -> None:
-    tf1_graph(folder, name="default", tags=())
-
-
 def keras(folder: Path) -> None:
     """TextVectorization, Embedding and the mean, as Keras exports them."""
     import keras as library
@@ -233,7 +229,7 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
     "single": shaped(1),
     "batch_of_4": shaped(4),
     "tf1_graph": tf1_graph,
-    "hub_module": hub_module,
+    "hub_module": lambda folder: tf1_graph(folder, name="default", tags=()),
     "keras": keras,
     "float64": output(lambda found: tf.cast(found, tf.float64)),
     "bfloat16": output(lambda found: tf.cast(found, tf.bfloat16)),

@@ -233,12 +233,6 @@ def tables_by_output(model: Path) -> dict[str, Truth]:
     return {name: listed(*pair, span(unseen[name])) for name, pair in exported.items()}
 
 
-def looked_up(model: Path, stored: Sequence[bytes]) -> tuple[Truth, ...]:
-    """A table that only functions can reach: its constant, and the ids that the model answers."""
-    with running(model) as loaded:
-        return (listed(np.array(stored, object), loaded(stored), loaded.unknown()),)
-
-
 def as_stored(truth: Truth, stored: Iterable[bytes]) -> Truth:
     """A table in the order of its constant, with the repetitions that a table does not keep."""
     assert truth.ids is not None
@@ -481,7 +475,10 @@ def tf1_resaved(folder: Path) -> tuple[Truth, ...]:
         inner = tf.saved_model.load(str(Path(first, "v1")))
         ask = inner.signatures["serving_default"]
         save(folder, lambda words: ask(words)["ids"], inner=inner)
-    return looked_up(folder, constant(folder, "Embeddings_words"))
+    # Only functions can reach the table: its constant, and the ids that the model answers.
+    stored = constant(folder, "Embeddings_words")
+    with running(folder) as loaded:
+        return (listed(np.array(stored, object), loaded(stored), loaded.unknown()),)
 
 
 # TF2 modules.
@@ -714,15 +711,12 @@ def build_shared_input(version: int, path: Path) -> tuple[Truth, ...]:
 
 def with_specials(truth: Truth, layer: Tensor) -> Truth:
     """A truth with what the layer adds to the table: all ids that the table does not hold."""
-    vocabulary = tuple(map(plain, layer.get_vocabulary()))
+    # As Python's own types, not as NumPy's.
+    words = layer.get_vocabulary()
+    vocabulary = tuple(str(word) if isinstance(word, str) else int(word) for word in words)
     assert truth.ids is not None
     specials = tuple((i, str(word)) for i, word in enumerate(vocabulary) if i not in truth.ids)
     return replace(truth, specials=specials, get_vocabulary=vocabulary)
-
-
-def plain(word: Any) -> str | int:
-    """A word as Python's own type, not as NumPy's."""
-    return str(word) if isinstance(word, str) else int(word)
 
 
 for version in (2, 3):
