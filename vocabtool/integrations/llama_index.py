@@ -11,19 +11,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from llama_index.core import schema
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.schema import BaseNode, TextNode
-from llama_index.core.vector_stores.types import (
-    BasePydanticVectorStore,
-    FilterCondition,
-    MetadataFilters,
-    VectorStoreQuery,
-    VectorStoreQueryResult,
-)
+from llama_index.core.vector_stores import types
 from llama_index.core.vector_stores.types import FilterOperator as Op
 from llama_index.core.vector_stores.types import VectorStoreQueryMode as Mode
 
@@ -89,7 +83,7 @@ class VocabtoolEmbedding(BaseEmbedding):
     _aget_text_embeddings = adapter.in_thread(_get_text_embeddings)
 
 
-class VocabtoolVectorStore(BasePydanticVectorStore):
+class VocabtoolVectorStore(types.BasePydanticVectorStore):
     """An index as a vector store, with the modes default, hybrid, sparse and text_search.
 
     - ``path``: the path of an index, as in :meth:`vocabtool.Index.open`, or an open index.
@@ -142,7 +136,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
     def delete_nodes(
         self,
         node_ids: list[str] | None = None,
-        filters: MetadataFilters | None = None,
+        filters: types.MetadataFilters | None = None,
         **delete_kwargs: Any,
     ) -> None:
         """Delete the nodes that have one of these ids, or the nodes that match the filters.
@@ -159,7 +153,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
         adapter.delete(self._index)
 
     def get_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+        self, node_ids: list[str] | None = None, filters: types.MetadataFilters | None = None
     ) -> list[BaseNode]:
         """Return the nodes that have one of these ids, in the order of the ids.
 
@@ -173,7 +167,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
             raise ValueError("pass node_ids or filters, not both")
         return [*map(_node_of, self._index.get_many(node_ids).values())]
 
-    def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+    def query(self, query: types.VectorStoreQuery, **kwargs: Any) -> types.VectorStoreQueryResult:
         """Search the index; ``kwargs`` replace ``settings`` of the store.
 
         The mode ``default`` searches by vectors alone, and its scores are similarities. In all
@@ -213,7 +207,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
             nodes.append(node)
             similarities.append(hit.score if similarity is None else similarity)
         ids = [hit.id for hit in hits]
-        return VectorStoreQueryResult(nodes=nodes, similarities=similarities, ids=ids)
+        return types.VectorStoreQueryResult(nodes=nodes, similarities=similarities, ids=ids)
 
     async_add = adapter.in_thread(add)
     adelete = adapter.in_thread(delete)
@@ -223,7 +217,7 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
     aquery = adapter.in_thread(query)
 
     def _where(
-        self, filters: MetadataFilters | None, one_of: Mapping[str, list[str]]
+        self, filters: types.MetadataFilters | None, one_of: Mapping[str, list[str]]
     ) -> str | None:
         """Return filters as a condition, or ``None``; the index is refreshed.
 
@@ -240,13 +234,13 @@ class VocabtoolVectorStore(BasePydanticVectorStore):
 
 def _read(fields: Mapping[str, Kind], given: Any) -> Comparison | Junction:
     """Read filters, or a filter. ``fields``: the fields of the index."""
-    if isinstance(given, MetadataFilters):
-        if not given.filters:
-            return Junction("and", [])
-        if given.condition == FilterCondition.NOT:  # none of them
-            return Junction("not", [Junction("or", given.filters)])
-        word: Literal["and", "or"] = "or" if given.condition == FilterCondition.OR else "and"
-        return Junction(word, given.filters)
+    if isinstance(given, types.MetadataFilters):
+        some = Junction("or", given.filters)
+        if given.filters and given.condition == types.FilterCondition.OR:
+            return some
+        if given.filters and given.condition == types.FilterCondition.NOT:  # none of them
+            return Junction("not", [some])
+        return Junction("and", given.filters)  # also if the condition is None
     name, operator, value = adapter.field_of(given.key), given.operator, given.value
     what, kind = f"{operator.value!r} of {given.key!r}", fields.get(name, "null")
     if operator == Op.IS_EMPTY:
