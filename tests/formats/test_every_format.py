@@ -53,13 +53,11 @@ def gguf_file(folder: Path) -> Path:
 
 def onnx_of(op: str, domain: str, **attributes: Any) -> Writer:
     def write(folder: Path) -> Path:
-        library = pytest.importorskip("onnx", reason=WHY)
-        helper = library.helper
-        encoder = helper.make_node(op, ["x"], ["y"], domain=domain, **attributes)
-        given = helper.make_tensor_value_info("x", library.TensorProto.STRING, [None])
-        made = helper.make_tensor_value_info("y", library.TensorProto.INT64, [None])
-        graph = helper.make_graph([encoder], "g", [given], [made])
-        library.save(helper.make_model(graph), folder / "m.onnx")
+        pytest.importorskip("onnx", reason=WHY)
+        from tests.formats import test_onnx
+
+        graph = test_onnx.graph(test_onnx.node(op, "", domain, **attributes))
+        test_onnx.onnx.save(test_onnx.onnx.helper.make_model(graph), folder / "m.onnx")
         return folder / "m.onnx"
 
     return write

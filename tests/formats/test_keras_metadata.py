@@ -76,23 +76,6 @@ def test_any_file_is_read_or_refused(data: bytes) -> None:
     assert len(inspected(data).warnings) <= 1
 
 
-KEYS = st.sampled_from(
-    ["class_name", "config", "name", "vocabulary", "items", "layers", "model_config"]
-)
-CLASSES = st.sampled_from(["StringLookup", "TextVectorization", "IntegerLookup"])
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.just("__tuple__"),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner | CLASSES, max_size=4),
-    max_leaves=12,
-)
-
-
-@given(st.dictionaries(st.sampled_from(["class_name", "config", "model_config"]), JSON))
-def test_any_configuration_is_read_or_refused(metadata: Any) -> None:
-    """Whatever the configuration, the answer is layers or a warning."""
-    assert len(inspected(node("root", metadata | {"StringLookup": 0})).warnings) <= 1
-
-
 def test_layers_as_keras_has_them(tmp_path: Path) -> None:
     """Each layer's entries, in id order with the specials, are Keras' own vocabulary."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
