@@ -310,7 +310,7 @@ def test_commands(tmp_path: Path) -> None:
     )
     written += 'vectors = "v.npy"\nfield = ["title^3", "{}"]\n'
     (tmp_path / "vocabtool.toml").write_text(written.format("body^12"))
-    assert "field: wanted NAME or NAME^W" in told("index", "x", code=3)
+    assert "field: wanted NAME or NAME^W" in told("index", "x", code=2)
     (tmp_path / "vocabtool.toml").write_text(written.format("body"))
     told("index", "x", "--quiet")
     assert_weighted(Index.open(tmp_path / "index"))
