@@ -384,22 +384,18 @@ LETTERS: Final = frozenset(byte for byte in range(256) if byte >= 0x80 or chr(by
 
 
 def find_word(text: bytes, word: bytes) -> int:
-    """Return the position of a word in a text, or -1.
+    """Return the position of a word in a text, or -1, whatever its case.
 
-    These matches are tried in order: a whole word with the same case, a whole word with another
-    case, a part of a word with the same case, and a part of a word with another case. Non-ASCII
-    bytes count as letters.
+    A whole word comes before a part of a word. Non-ASCII bytes count as letters.
     """
-    lower, folded = text.lower(), word.lower()
-    for line, key in ((text, word), (lower, folded)):
-        at = line.find(key)
-        while at >= 0:
-            end = at + len(key)
-            if not LETTERS.intersection(line[max(at - 1, 0) : at] + line[end : end + 1]):
-                return at
-            at = line.find(key, at + 1)
-    at = text.find(word)
-    return at if at >= 0 else lower.find(folded)
+    line, key = text.lower(), word.lower()
+    at = first = line.find(key)
+    while at >= 0:
+        end = at + len(key)
+        if not LETTERS.intersection(line[max(at - 1, 0) : at] + line[end : end + 1]):
+            return at
+        at = line.find(key, at + 1)
+    return first
 
 
 def clip(data: bytes | memoryview, start: int, end: int, middle: int, width: int = WIDTH) -> bytes:
