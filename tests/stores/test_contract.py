@@ -41,17 +41,8 @@ NUMBERS: Final = count()
 CLOSE: Final = 2e-5  # scores are 32-bit numbers, added in any order
 HOSTILE_TEXTS: Final = (
     *("'; DROP TABLE documents; --", "\" OR ''='", "%s %(x)s", "{0} $1 ?", "a\0b", "\x01\x1f\x7f"),
-    *(
-        "../../etc/passwd",
-        "\\",
-        "é",
-        "e\u0301",
-        "😀 \u202e",
-        "  two  blanks ",
-        "tab\tline\nend",
-        "*",
-    ),
-    *("[1, 2]", '{"a": 1}', "null", "NaN", "d1", "D1", "x" * 2_000),
+    *("../../etc/passwd", "\\", "é", "e\u0301", "😀 \u202e", "  two  blanks ", "tab\tline\nend"),
+    *("*", "[1, 2]", '{"a": 1}', "null", "NaN", "d1", "D1", "x" * 2_000),
 )
 
 
@@ -59,7 +50,6 @@ HOSTILE_TEXTS: Final = (
 class Library:
     """The sample documents, in the tested store (``index``) and in memory (``small``)."""
 
-    address: str
     index: Index
     small: SmallCorpus
 
@@ -85,7 +75,7 @@ class StoreContract:
         index = _create(address)
         docs = documents()
         _put(index, docs)
-        yield Library(address, index, _small(docs))
+        yield Library(index, _small(docs))
 
     @pytest.mark.parametrize("fusion", FUSIONS)
     def test_queries(self, library: Library, fusion: Any) -> None:
@@ -287,8 +277,8 @@ class StoreContract:
         left = [doc for doc in docs if doc.id not in gone] + changed
         index.compact()
         for library in (
-            Library(address, index, _small(left)),
-            Library(address, Index.open(address), _small(left)),
+            Library(index, _small(left)),
+            Library(Index.open(address), _small(left)),
         ):
             assert len(library.index) == len(left)
             assert library.index.manifest == index.manifest
@@ -345,7 +335,7 @@ class StoreContract:
             writer.add(*_parts(docs[20:]))
         other.refresh()
         for index in (one, other):
-            _agree(Library(address, index, _small(docs)), "bala kerb", vector_of(1))
+            _agree(Library(index, _small(docs)), "bala kerb", vector_of(1))
         one.delete(docs[0].id)
         other.refresh()
         assert (len(other), docs[0].id in other) == (29, False)
@@ -437,7 +427,7 @@ class StoreContract:
         report = index.load(file, **asked)
         assert (report.resumed, report.added) == (before, 300 - before)
         assert index.load(file, **asked).added == 0
-        library = Library(address, index, _small(docs))
+        library = Library(index, _small(docs))
         for text in QUERIES[:10]:
             _agree(library, text, vector_of(4))
         changed = docs[5]._replace(text="zebra bala")

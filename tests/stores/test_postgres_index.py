@@ -258,14 +258,6 @@ def test_an_index_that_was_dropped_with_its_schema_and_made_again(
     assert len(Index.open(address)) == 1
 
 
-def test_an_address_sets_the_time_to_wait_for_locks(index: Index, address: str) -> None:
-    """A writer waits longer for its own lock, but not for others."""
-    again = Index.open(f"{address}&options=-c%20lock_timeout%3D1234")
-    with again.writer() as writer:
-        shown = writer.files._connection.execute("SHOW lock_timeout")  # type: ignore[attr-defined] # only in PostgreSQL
-        assert shown.fetchone() == ("1234ms",)
-
-
 def test_ids_that_are_not_utf8(index: Index) -> None:
     assert index.get("\ud800") is None
     assert "\ud800" not in index
@@ -374,20 +366,6 @@ def test_an_index_of_vectors_that_cannot_be_replaced(
     index.compact()
     assert index.verify().approximate
     assert database.execute(names).fetchall() == [("vectors_1",)]
-
-
-@pytest.mark.parametrize(("asked", "more"), [(None, 0), (None, 1), (20_000, 1)])
-def test_where_exact_search_ends(
-    address: str, monkeypatch: pytest.MonkeyPatch, asked: int | None, more: int
-) -> None:
-    """The default is lower than in a folder; a number that somebody asks for counts."""
-    monkeypatch.setattr("vocabtool.stores.index.PostgresIndex.exact_below", 39)
-    index = Index.create(address, dim=DIM, exact_below=asked)
-    assert index.configuration.exact_below == (asked or 39)
-    draw = np.random.default_rng(3).normal(size=(39 + more, DIM))
-    with index.writer() as writer:
-        writer.add([Document(f"d{at}", "amber") for at in range(39 + more)], draw)
-    assert index.verify().approximate is (more > 0 and asked is None)
 
 
 def put(index: Index, documents: Sequence[Document]) -> None:

@@ -157,21 +157,6 @@ def test_more_than_the_buffer(connections: Connections, monkeypatch: pytest.Monk
     assert len(texts_in(connections)) == 20
 
 
-def test_many_deletions(connections: Connections) -> None:
-    """One commit: nothing of it is seen before it, and statistics are right after it."""
-    changes = open_writer(connections)
-    put(changes, [Document(f"d{at}", f"amber word{at} SKU-{at}") for at in range(20)])
-    commit(changes)
-    delete(changes, [f"d{at}" for at in range(11)])
-    put(changes, [Document(f"d{at}", "new") for at in range(15, 20)])
-    assert len(texts_in(connections)) == 20
-    commit(changes)
-    left = {f"d{at}": f"amber word{at} SKU-{at}" for at in range(11, 15)}
-    assert texts_in(connections) == left | {f"d{at}": "new" for at in range(15, 20)}
-    assert (changes.manifest.rows, changes.manifest.commit) == (9, 2)
-    changes.close()
-
-
 def test_recount_finds_what_differs(connections: Connections) -> None:
     changes = open_writer(connections)
     put(changes, [Document("a", "amber birch"), Document("b", "SKU-7")])
