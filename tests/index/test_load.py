@@ -671,16 +671,11 @@ def test_the_path_is_searched(docs: Path) -> None:
     assert fields["docs/guide.md#Guide > Install"] == "Guide > Install"
     assert (fields["docs/main.c"], fields["docs/rows.jsonl:1"]) == (None, None)
     assert index.manifest.searched_fields == index.stats().searched_fields == ("path", "text")
-    found = {}
-    for query in ("guide", "run"):
-        for hit in index.search(query, explain=True, fusion="keyword"):
-            assert hit.explanation is not None
-            found[hit.id.rpartition("/")[2], query] = hit.explanation.highlight_fields
-    assert found == {
-        ("guide.md#Guide > Install", "guide"): ("text",),
-        ("guide.md#Guide > 2024", "guide"): ("path",),
-        ("guide.md#Guide > 2024", "run"): ("text",),
+    found = {
+        query: {hit.id.rpartition(" ")[2] for hit in index.search(query, fusion="keyword")}
+        for query in ("guide", "run")
     }
+    assert found == {"guide": {"Install", "2024"}, "run": {"2024"}}
     assert counts(index.update(sync=True)) == (0, 0, 8, 0)
 
 

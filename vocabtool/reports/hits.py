@@ -70,7 +70,8 @@ def _sections(hits: Hits, one_of_many: bool) -> Iterator[Section]:
     elif one_of_many:
         answer.append(f"query: {query.text}")
     if not hits.hits:
-        answer.append("nothing found")
+        before = f"no more than {hits.total:,} hits" if hits.total else "nothing found"
+        answer.append(before)
     for number, hit in enumerate(hits.hits, 1):
         answer += _hit_lines(number, hit, hits)
     for name, counted in hits.facets.items():
@@ -156,12 +157,7 @@ def _hit_lines(number: int, hit: Hit, found: Hits) -> Iterator[str]:
         shown += f"{hit.text[at:first]}[{hit.text[first:last]}]"
         at = last
     shown += hit.text[at:end] + "..." * (end < len(hit.text))
-    # Name the field of the first highlight, unless it is half of the text or more.
-    highlights = zip(why.highlights, why.highlight_fields, strict=False) if why is not None else ()
-    name = next((name for span, name in highlights if start <= span.start and span.end <= end), "")
-    value = hit.fields.get(name)
-    is_part = isinstance(value, str) and 2 * len(value) < len(hit.text)
-    lines = [f"in {name}: " * is_part + " ".join(shown.split())]
+    lines = [" ".join(shown.split())]
     lines += [f"{name}: {safe(value)[:WIDTH]}" for name, value in fields_outside(hit, start, end)]
     if why is not None:
         lines.append(why_there(why, found))

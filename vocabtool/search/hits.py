@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import isnan
@@ -13,10 +12,9 @@ import pyarrow as pa
 
 from vocabtool.choices import Fusion
 from vocabtool.documents.batch import Kind
-from vocabtool.documents.options import PATH_FIRST, TEXT
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf
-from vocabtool.keywords.cutter import highlights, places_of, text_in_utf8
+from vocabtool.keywords.cutter import highlights, text_in_utf8
 from vocabtool.keywords.tokens import Span
 from vocabtool.search.fusion import Candidates, Fused, shared_ranks
 from vocabtool.search.query import Query, term_clauses
@@ -42,7 +40,6 @@ EXPLANATION: Final = pa.struct(
         "rank_without_keywords": pa.int64(),
         "highlights": pa.list_(pa.struct({"start": pa.int64(), "end": pa.int64()})),
         "fused_rank": pa.int64(),
-        "highlight_fields": pa.list_(pa.string()),
     }
 )
 COLUMNS: Final = {
@@ -155,7 +152,6 @@ class Explanation:
     - ``highlights``: where the text contains words of the query: spans with a start and an
       exclusive end, in characters.
     - ``fused_rank``: the rank before ``rerank`` changed the order; ``None`` if it was not used.
-    - ``highlight_fields``: the field that contains each highlight; empty if texts have one field.
     """
 
     dense: LegPlace
@@ -164,7 +160,6 @@ class Explanation:
     rank_without_keywords: int | None
     highlights: tuple[Span, ...]
     fused_rank: int | None = None
-    highlight_fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,18 +405,8 @@ def explain_hits(
             marked_words.append(word.word)
         elif word.counts:
             marked_words.append(replace(word.word, words=word.parts))
-    marked: list[tuple[Span, ...]] = []
-    fields: list[tuple[str, ...]] = []  # that contain the spans; empty if this is not known
-    for hit in hits:
-        spans = tuple(highlights(hit.text, marked_words, store.cutter))
-        fields_there = places_of(hit.text, hit.fields, store.searched_fields)
-        if not fields_there and store.searched_fields == PATH_FIRST:
-            fields_there = [(TEXT, 0, len(hit.text))]  # it begins with its headings, without a path
-        ends = [end for _, _, end in fields_there]
-        found_in = (fields_there[bisect_left(ends, span.end)][0] for span in spans)
-        marked.append(spans)
-        fields.append(tuple(found_in) if fields_there else ())
-    whys = map(Explanation, *legs, matched, alone, marked, best.fused_ranks, fields)
+    marked = [tuple(highlights(hit.text, marked_words, store.cutter)) for hit in hits]
+    whys = map(Explanation, *legs, matched, alone, marked, best.fused_ranks)
     return tuple(replace(hit, explanation=why) for hit, why in zip(hits, whys, strict=True))
 
 

@@ -127,19 +127,6 @@ class Arrangement:
             further = (counts[by_place] - 1)[self.offset : end].tolist()
         return places, further, total
 
-    def last_page(self, k: int, total: int, limit: int | None = None) -> list[str]:
-        """Return a note if a page of ``k`` hits is a later one than the first, and none follows.
-
-        ``limit``: how many candidates each leg returned, if it had more.
-        """
-        if self.offset == 0 or self.offset + k < total:
-            return []
-        what = "hits" if self.group_by is None else "groups"
-        note = f"the last page: there are {total:,} {what}"
-        if limit is not None:
-            note += f" among {limit:,} candidates of each leg; a larger depth finds more"
-        return [note]
-
 
 BY_SCORE: Final = Arrangement()
 
@@ -278,8 +265,6 @@ def search(
     )
     total = int(np.count_nonzero(scores > 0)) if weight == 1 else len(scores)
     places, further, total = arrangement.page(store, candidates.rows[best.places], k, total)
-    is_cut = limit <= max(candidates.dense, candidates.listed) < store.rows
-    notes += arrangement.last_page(k, total, limit if is_cut else None)
     best = best.take(places)
     hits = _make_hits(store, query, candidates, tiers, best, further)
     if explain:
@@ -311,8 +296,6 @@ def _list_documents(
     if not len(rows):
         nothing = NO_FULFILMENT if query.operators else NO_MATCH
         notes = [NO_DOCUMENTS if store.is_empty(store.live) else nothing, *notes]
-    else:
-        notes = [*notes, *arrangement.last_page(k, total)]
     understood = summarise(query, settings.fusion)
     return Hits(hits, understood, (*notes,), facets=facets, total=total, kinds=store.fields)
 
