@@ -137,10 +137,10 @@ def _added_tokens(tokens: object) -> Iterator[tuple[str, int, bool]]:
 def _find_added(
     tokens: list[tuple[str, int, bool]], id_of: Mapping[str, int], entries: int
 ) -> tuple[dict[str, int], list[str]]:
-    # An entry of the model keeps the id of the model. Any other token gets the stated id. Hugging
-    # Face's library numbers such tokens itself; in files that it wrote, both ids are equal.
+    # As the tokenizers library numbers them: an entry of the model keeps its id, and the others
+    # follow the entries of the model in the order of the file, whatever id is stated.
     new: dict[str, int] = {}
-    special, misstated, renumbered = [], [], []
+    special, misstated = [], []
     seen = {""}
     for content, stated, is_special in tokens:
         if content in seen:
@@ -150,24 +150,21 @@ def _find_added(
             special.append(content)
         own = id_of.get(content)
         if own is None:
-            if stated != entries + len(new):
-                renumbered.append((content, stated, entries + len(new)))
-            new[content] = stated
-        elif stated != own:
+            own = new[content] = entries + len(new)
+        if stated != own:
             misstated.append((content, stated, own))
     notes = []
     if new:
         notes.append(f"{len(new):,} added tokens are not entries of the model")
     if special:
         notes.append(f"{len(special):,} special: {json_file.show_some(special)}")
-    for odd, what, where in (
-        (misstated, "have another id in the model, which is used", "the model"),
-        (renumbered, "have an id that the tokenizers library replaces", "the library"),
-    ):
-        if odd:
-            content, stated, other = odd[0]
-            example = f"{json_file.show(content)!r}: {stated} in added_tokens, {other} in {where}"
-            notes.append(f"{len(odd):,} added tokens {what}: {example}")
+    if misstated:
+        content, stated, own = misstated[0]
+        example = f"{json_file.show(content)!r}: {stated} in added_tokens, but {own}"
+        notes.append(
+            f"{len(misstated):,} added tokens have another id, which the tokenizers library gives: "
+            f"{example}"
+        )
     return new, notes
 
 

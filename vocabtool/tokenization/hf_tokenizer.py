@@ -109,7 +109,7 @@ class HFWordTokenizer:
     def __init__(
         self, data: bytes, document: Json, vocabulary: Vocabulary, *, raw: bool = False
     ) -> None:
-        from tokenizers import Tokenizer, models
+        from tokenizers import Tokenizer
 
         _refuse_growth(document)
         facts = {key: document.get(key) for key in FINGERPRINTED}
@@ -124,8 +124,9 @@ class HFWordTokenizer:
             self.special_tokens: int = full.num_special_tokens_to_add(is_pair=False)
             added = sorted(full.get_added_tokens_decoder().items())
             self._added = {token.content: number for number, token in added}
-            piece = next(c for c in map(chr, count(1)) if c not in self._added)
-            self._speller: Any = _with_model(full, models.Unigram([(piece, 0.0)], 0))
+            self._speller: Any = Tokenizer.from_str(json.dumps(_speller(document, full)))
+            spelled = self._speller.get_added_tokens_decoder().items()
+            self._contents = {number: token.content for number, token in spelled}
         dropout = getattr(full.model, "dropout", None)
         if dropout:
             raise VocabtoolError(
@@ -214,7 +215,7 @@ class HFWordTokenizer:
         found: list[str | Added] = encoded.tokens
         numbers = np.array(encoded.ids, np.int64)
         for at in np.flatnonzero(numbers).tolist():
-            content = self._speller.id_to_token(int(numbers[at]))
+            content = self._contents[int(numbers[at])]
             found[at] = (content, self._added[content])
         offsets = _offsets(encoded.word_ids, len(read))
         distinct = dict.fromkeys(found)
@@ -345,6 +346,27 @@ class HFWordTokenizer:
             return given.encode()
         text = given.replace(self._mark, " ")
         return ((text.strip(" ") if self._mark_says_nothing else text) or text).encode()
+
+
+def _speller(document: Json, tokenizer: Any) -> Json:
+    """Describe a tokenizer that only splits texts: added tokens have ids from 1 on, the rest has 0.
+
+    Of added tokens that are normalised alike, the library takes any. Here, it is the first.
+    """
+    added, seen = [], set()
+    for token in document.get("added_tokens") or []:
+        text = token["content"]
+        if token.get("normalized") is True:
+            if tokenizer.normalizer is not None:
+                text = tokenizer.normalizer.normalize_str(text)
+            if text in seen:
+                continue
+            seen.add(text)
+        added.append(token)
+    contents = {token["content"] for token in added}
+    piece = next(c for c in map(chr, count(1)) if c not in contents)
+    model = {"type": "Unigram", "vocab": [[piece, 0.0]], "unk_id": 0}
+    return {**{key: document.get(key) for key in BEFORE}, "added_tokens": added, "model": model}
 
 
 def _with_model(tokenizer: Any, model: Any) -> Any:
