@@ -209,7 +209,7 @@ FORMATS: Final[dict[str, Writer]] = {
     "folder": several,
 }
 
-CUT_UP: Final = ("GGUF", "ONNX extension", "vocab.json", "vocab.txt", "tiktoken", "folder")
+CUT_UP: Final = ("GGUF", "ONNX extension", "vocab.json", "vocab.txt", "tiktoken")
 
 
 def run(*arguments: object) -> None:

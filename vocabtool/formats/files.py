@@ -76,6 +76,18 @@ def named_file(folder: Path, name: bytes) -> Path:
     return folder / text
 
 
+CACHED: Final = re.compile(r"\.\./\.\./blobs/[0-9A-Za-z]+")  # a link in a Hugging Face cache
+
+
+def leads_away(path: Path) -> bool:
+    """Return whether a file is a link, other than to a regular file of a Hugging Face cache."""
+    if not path.is_symlink():
+        return False
+    target = os.fspath(path.readlink())
+    blob = path.parent / target
+    return not CACHED.fullmatch(target) or not blob.is_file() or blob.is_symlink()
+
+
 def refuse_link(path: Path) -> None:
     if path.is_symlink():
         raise InvalidFile("a symbolic link: it is not opened; replace it with its target")

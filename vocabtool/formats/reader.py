@@ -131,12 +131,17 @@ class Findings:
     """What was read from one model.
 
     ``warnings``: parts that could not be read, with reasons. ``format``: the detected format;
-    ``None`` if the reader reads only one format.
+    ``None`` if the reader reads only one format. ``main``: in a folder, the file whose vocabulary
+    comes before all others.
     """
 
     found: list[Finding] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     format: str | None = None
+    main: str | None = None
+
+    def is_main(self, vocabulary: Vocabulary) -> bool:
+        return any(place.file == self.main for place in vocabulary.places)
 
     def model(self, path: Path, *, small: bool) -> Model:
         """Return the model that consists of these findings.
@@ -160,25 +165,26 @@ class Findings:
         ]
         counts = Counter(outlines)
         alike: dict[tuple[object, ...], list[Vocabulary]] = {}
-        for kind in PRECEDENCE:
-            for outline, vocabulary in zip(outlines, vocabularies, strict=True):
-                if vocabulary.kind != kind:
-                    continue
-                key = (*outline, vocabulary.sha256) if counts[outline] > 1 else outline
-                group = alike.setdefault(key, [])
-                for i, other in enumerate(group):
-                    # the ids of an unused list are its positions
-                    same_ids = not vocabulary.linked or np.array_equal(
-                        other.id_array(), vocabulary.id_array()
-                    )
-                    if same_ids and other.stored == vocabulary.stored:
-                        group[i] = _join_equal(other, vocabulary)
-                        break
-                else:
-                    group.append(vocabulary)
+        pairs = sorted(
+            zip(outlines, vocabularies, strict=True),
+            key=lambda pair: (not self.is_main(pair[1]), PRECEDENCE.index(pair[1].kind)),
+        )
+        for outline, vocabulary in pairs:
+            key = (*outline, vocabulary.sha256) if counts[outline] > 1 else outline
+            group = alike.setdefault(key, [])
+            for i, other in enumerate(group):
+                # the ids of an unused list are its positions
+                same_ids = not vocabulary.linked or np.array_equal(
+                    other.id_array(), vocabulary.id_array()
+                )
+                if same_ids and other.stored == vocabulary.stored:
+                    group[i] = _join_equal(other, vocabulary)
+                    break
+            else:
+                group.append(vocabulary)
         joined = [vocabulary for group in alike.values() for vocabulary in group]
         joined.sort(key=len, reverse=True)
-        joined = [v for linked in (True, False) for v in joined if v.linked == linked]
+        joined.sort(key=lambda v: (not self.is_main(v), not v.linked))
         taken = dict.fromkeys((vocabulary.name for vocabulary in joined), 0)
         # the first keeps its name; small constants, which are rarely displayed, come last
         few = [_is_small(vocabulary) for vocabulary in joined]

@@ -27,8 +27,8 @@ from vocabtool.errors import (
     reading,
     refuse_pointer,
 )
-from vocabtool.formats import json_file
-from vocabtool.formats.files import MAX_FILES, MAX_NAMED, split_kind
+from vocabtool.formats import json_file, tokenizer_folder
+from vocabtool.formats.files import MAX_FILES, MAX_NAMED, leads_away, split_kind
 from vocabtool.formats.reader import Findings, Model, PassedOver, Reader, Source
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.graph_files import GRAPH_FILE, GRAPH_FOLDER, OTHER_GRAPH
@@ -39,7 +39,6 @@ WEIGHTS: Final = re.compile(
     r".*\.(safetensors|h5|hdf5|msgpack|pt|pth|ckpt|npz|npy)|(pytorch|tf|flax)_model.*",
     re.IGNORECASE,
 )
-CACHED: Final = re.compile(r"\.\./\.\./blobs/[0-9A-Za-z]+")  # a link in a Hugging Face cache
 MARK: Final = "#"  # separates the name of a vocabulary
 
 
@@ -212,7 +211,15 @@ def _read_folder(folder: Path) -> Findings:
     paths = sorted(folder.iterdir())
     if len(paths) > MAX_FILES:
         raise UnsupportedFormat(f"a folder of more than {MAX_FILES:,} files; pass a single file")
-    findings, formats = Findings(), []
+    findings, formats, tokenizer = Findings(), [], None
+    try:
+        tokenizer = tokenizer_folder.read(folder)
+    except tokenizer_folder.UnknownIds as error:
+        findings.warnings.append(str(error))
+    except VocabtoolError:
+        pass  # each file is read all the same, and `words` says what is wrong
+    if tokenizer is not None:
+        findings.main = tokenizer.file
     files_of: dict[str, set[str]] = {}  # by vocabulary name
     for path in paths:
         if path.name.startswith(".") or WEIGHTS.fullmatch(path.name) or not path.is_file():
@@ -227,6 +234,11 @@ def _read_folder(folder: Path) -> Findings:
             findings.warnings.append(str(error))
         else:
             if result is not None:
+                if tokenizer is not None and path.name == tokenizer.file:
+                    result.found = [
+                        tokenizer.correct(found) if isinstance(found, Vocabulary) else found
+                        for found in result.found
+                    ]
                 formats.append(result.format or "")
                 findings.found += result.found
                 findings.warnings += (f"{name}: {warning}" for warning in result.warnings)
@@ -251,11 +263,8 @@ def _read_part(path: Path) -> Findings | None:
     """Read one file of a folder. Returns ``None`` if the file is silently skipped."""
     from vocabtool.formats import word_list
 
-    if path.is_symlink():  # in a Hugging Face cache, links lead to regular files
-        target = os.fspath(path.readlink())
-        blob = path.parent / target
-        if not CACHED.fullmatch(target) or not blob.is_file() or blob.is_symlink():
-            raise UnknownFormat("symbolic links are not followed")
+    if leads_away(path):
+        raise UnknownFormat("symbolic links are not followed")
     source = Source.open(path)
     refuse_pointer(source.head)
     reader = next((each for each in other_readers() if each.recognise(source) is None), None)

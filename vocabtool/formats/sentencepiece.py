@@ -2,19 +2,23 @@
 
 Layout: google/sentencepiece, src/sentencepiece_model.proto. Field numbers of a ModelProto:
 pieces 1, trainer_spec 2, normalizer_spec 3, self_test_data 4. Field numbers of each of the pieces:
-piece 1, score 2, type 3. The scores, normalizer_spec and self_test_data are not read.
+piece 1, score 2, type 3. The ``sentencepiece`` library does not check the offsets in a normalizer's
+table of replaced characters, so they are checked here before it gets a model.
 """
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Collection, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, UnsupportedFormat
+from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
 from vocabtool.formats import wire
 from vocabtool.formats.files import MAX_FILE, read_file
 from vocabtool.formats.reader import Findings, Reader, Source
@@ -23,13 +27,18 @@ from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary
 
 # The fields of ModelProto, of a piece, and of TrainerSpec.
-PIECES, TRAINER_SPEC = 1, 2
+PIECES, TRAINER_SPEC, NORMALIZER, DENORMALIZER = 1, 2, 3, 5
+CHARSMAP: Final = 2  # of NormalizerSpec
+SPACE_BEHIND: Final = 24  # treat_whitespace_as_suffix of TrainerSpec
+VALUE: Final = 1 << 31  # of a unit of a trie: it is a value
+FAR: Final = 1 << 9  # its offset is counted in 256 units
 TEXT, SCORE, TYPE = 1, 2, 3
 MODEL_TYPE, BYTE_FALLBACK, UNKNOWN_ID = 3, 35, 40
 
 NORMAL, UNKNOWN, BYTE = 1, 2, 6  # types of a piece
 TYPE_NAMES: Final = {3: "control", 4: "user-defined", 5: "unused", BYTE: "byte"}
-MODEL_TYPES: Final = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
+UNIGRAM: Final = 1
+MODEL_TYPES: Final = {UNIGRAM: "unigram", 2: "bpe", 3: "word", 4: "char"}
 MARKERS: Final[dict[Kind, Marker]] = {"sentencepiece": "▁", "wordpiece": "##"}
 
 MAX_PIECE: Final = 1 << 13  # bytes of one piece; SentencePiece refuses texts of 8,000
@@ -182,3 +191,78 @@ READER: Final = Reader(
     ),
     _read,
 )
+
+
+# The library.
+
+
+@lru_cache(maxsize=4)
+def open_model(model: bytes) -> tuple[Any, bool]:
+    """Return the library's processor, and whether a blank marks a word's end.
+
+    Raises :class:`InvalidFile` for a damaged model.
+    """
+    read_pieces(model)
+    for start, end in _fields(model, (NORMALIZER, DENORMALIZER), CHARSMAP, LEN):
+        if end > start:
+            check_charsmap(model[start:end])
+    try:
+        from sentencepiece import SentencePieceProcessor
+    except ImportError as error:
+        raise VocabtoolError(
+            "reading the model needs the sentencepiece library: pip install sentencepiece"
+        ) from error
+    processor = SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model)
+    except (RuntimeError, OSError, ValueError) as error:
+        raise InvalidFile(f"the sentencepiece library rejects the model: {error}") from error
+    trainer = _fields(model, (TRAINER_SPEC,), SPACE_BEHIND, VARINT)
+    flags = [wire.varint(model, start, end)[0] != 0 for start, end in trainer]
+    return processor, flags[-1] if flags else False
+
+
+def _fields(
+    model: bytes, messages: Collection[int], field: int, wire_type: int
+) -> Iterator[tuple[int, int]]:
+    for message, kind, start, end in wire.fields(model, 0, len(model)):
+        if message in messages and kind == LEN:
+            for number, own, at, stop in wire.fields(model, start, end):
+                if number == field and own == wire_type:
+                    yield at, stop
+
+
+def check_charsmap(charsmap: bytes) -> None:
+    """Raise :class:`InvalidFile` if a lookup in a normalizer's table could read outside the table.
+
+    The table consists of the length of the trie in bytes (uint32), the trie (for its format, see
+    ``saved_model/tokenizers.py``), and NUL-terminated strings to which the trie's values point.
+    """
+    size = struct.unpack_from("<I", charsmap)[0] if len(charsmap) > 4 else 0
+    strings = charsmap[4 + size :]
+    if not size or size % 4 or not strings.endswith(b"\0"):
+        raise InvalidFile(f"the table of SentencePiece's normalizer is truncated ({size:,} bytes)")
+    units = np.frombuffer(charsmap, "<u4", size // 4, 4)
+    values = units[units >= VALUE] & np.uint32(VALUE - 1)
+    nodes = np.flatnonzero(units < VALUE)
+    far = (units[nodes] & np.uint32(FAR)) >> np.uint32(6)  # 8 or 0
+    reached = (nodes ^ ((units[nodes] >> np.uint32(10)) << far).astype(np.int64)) | 0xFF
+    if (values >= len(strings)).any() or (reached >= len(units)).any():
+        raise InvalidFile("the table of SentencePiece's normalizer has an offset outside the table")
+
+
+def scored_pieces(model: bytes) -> tuple[list[tuple[str, float]], bytes]:
+    """Return the pieces of a unigram model with their scores, and the normalizer's table."""
+    processor, _ = open_model(model)
+    kinds = [
+        wire.varint(model, start, end)[0]
+        for start, end in _fields(model, (TRAINER_SPEC,), MODEL_TYPE, VARINT)
+    ]
+    if kinds and kinds[-1] != UNIGRAM:
+        raise UnsupportedFormat(
+            f"model type {MODEL_TYPES.get(kinds[-1], kinds[-1])}, wanted unigram"
+        )
+    tables = [model[start:end] for start, end in _fields(model, (NORMALIZER,), CHARSMAP, LEN)]
+    numbers = range(processor.get_piece_size())
+    pieces = [(processor.id_to_piece(number), processor.get_score(number)) for number in numbers]
+    return pieces, tables[-1] if tables else b""

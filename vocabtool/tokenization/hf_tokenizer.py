@@ -14,6 +14,7 @@ Keys and defaults of a ``tokenizer.json`` follow huggingface/tokenizers
 
 from __future__ import annotations
 
+import binascii
 import hashlib
 import json
 import re
@@ -29,8 +30,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
-from vocabtool.formats import hf_tokenizer, json_file
+from vocabtool.formats import hf_tokenizer, json_file, sentencepiece
+from vocabtool.formats.encoder_files import SENTENCES
 from vocabtool.formats.json_file import parse
+from vocabtool.formats.tokenizer_folder import LOWER
 from vocabtool.tokenization.lookup import (
     SpelledWord,
     Spellings,
@@ -67,7 +70,7 @@ BEFORE: Final = ("normalizer", "pre_tokenizer")
 SEQUENCES: Final = ("normalizers", "pretokenizers")
 SHOWN: Final = 40  # characters of a pattern
 
-FINGERPRINTED: Final = ("normalizer", "pre_tokenizer", "added_tokens", "model")
+FINGERPRINTED: Final = ("normalizer", "pre_tokenizer", "added_tokens", "model", LOWER)
 ENTRIES: Final = ("vocab", "merges")
 BYTE: Final = re.compile("<0x[0-9A-Fa-f]{2}>")
 BYTES: Final = {ord(shown): byte for byte, shown in enumerate(ALPHABET)}
@@ -112,7 +115,10 @@ class HFWordTokenizer:
         from tokenizers import Tokenizer
 
         _refuse_growth(document)
-        facts = {key: document.get(key) for key in FINGERPRINTED}
+        _check_tables(document)
+        if LOWER in document:  # the library refuses keys that it does not know
+            data = json.dumps({k: v for k, v in document.items() if k != LOWER}).encode()
+        facts = {key: document.get(key) for key in FINGERPRINTED if key in document}
         digest = hashlib.sha256(b"vocabtool tokenizer.json 1\n")
         digest.update(json.dumps(facts).encode())
         self.fingerprint = digest.hexdigest()
@@ -149,6 +155,7 @@ class HFWordTokenizer:
             for part in list_of_parts(document)
         )
         self._byte_level = is_byte_level(document)
+        self._lower = document.get(LOWER) is True
         self._chunking = find_chunking(document)
         if self._chunking is not None:  # added tokens must not contain white space, even normalised
             tokens = [*self._added]
@@ -210,6 +217,8 @@ class HFWordTokenizer:
 
     def _look_up(self, texts: pa.StringArray) -> WordLookup:
         read = [text.decode("utf-8", "replace") for text in as_bytes(texts)]
+        if self._lower:
+            read = [text.lower() for text in read]
         with library_errors("the tokenizers library fails on a text"):
             encoded = _encode(self._speller, read)
         found: list[str | Added] = encoded.tokens
@@ -427,6 +436,18 @@ def _refuse_growth(document: Json) -> None:
         )
 
 
+def _check_tables(document: Json) -> None:
+    """Check the tables of replaced characters, because the library trusts their lengths."""
+    for part in list_of_parts(document):
+        table = part.get("precompiled_charsmap")
+        if isinstance(table, str) and table:
+            try:
+                charsmap = binascii.a2b_base64(table, strict_mode=True)
+            except ValueError as error:
+                raise InvalidFile(f"precompiled_charsmap: wanted base64: {error}") from error
+            sentencepiece.check_charsmap(charsmap)
+
+
 def cut_into_chunks(
     texts: pa.StringArray, chunking: Chunking
 ) -> tuple[pa.StringArray, Integers] | None:
@@ -540,6 +561,8 @@ def find_chunking(document: Json) -> Chunking | None:
 
 def _describe(document: Json, model_type: str, added: dict[str, int]) -> Iterator[str]:
     yield "read bytes that are not UTF-8 as U+FFFD"
+    if document.get(LOWER) is True:
+        yield f"lower-case ({SENTENCES})"
     if added:
         shown = ", ".join(printable(token.encode("utf-8", "replace")) for token in list(added)[:3])
         tokens = f"{len(added):,} added token" + "s" * (len(added) > 1)

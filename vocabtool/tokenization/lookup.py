@@ -3,9 +3,6 @@
 A word is unknown if the model gives it the unknown id *and* the vocabulary does not contain the
 word. So the word ``<UNK>`` is known if it is an entry.
 
-SentencePiece models are run by the ``sentencepiece`` library. The library does not check the
-offsets in a normalizer's table of replaced characters, so they are checked here first.
-
 WordPiece follows WordpieceTokenizeWithOffsets (tensorflow_text/core/kernels/wordpiece_tokenizer.cc)
 and FastWordpieceTokenizeWithOffsets with the settings of its flatbuffer.
 """
@@ -14,12 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-import struct
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from itertools import accumulate, chain, pairwise, repeat
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -29,12 +25,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, VocabtoolError, reading
-from vocabtool.formats import json_file, keras, wire
-from vocabtool.formats import sentencepiece as model_proto
+from vocabtool.errors import InvalidFile, reading
+from vocabtool.formats import json_file, keras, sentencepiece, wire
 from vocabtool.formats.reader import Source
-from vocabtool.formats.saved_model.tokenizers import END_TO_END, FAR, VALUE, read_wordpiece
-from vocabtool.formats.wire import LEN, VARINT
+from vocabtool.formats.saved_model.tokenizers import END_TO_END, read_wordpiece
 from vocabtool.tokenization.rule import LowerEveryScript, Rule
 from vocabtool.tokenization.steps import Characters, DropEmpty, RegexReplace, SplitOn
 from vocabtool.tokenization.text_arrays import (
@@ -45,7 +39,7 @@ from vocabtool.tokenization.text_arrays import (
     starts_of,
     string_array,
 )
-from vocabtool.vocabulary import Vocabulary, encode
+from vocabtool.vocabulary import Vocabulary, decode, encode
 
 AHEAD: Final = 1000  # letters within which a word must begin in a text
 TRIED: Final = 32  # candidate places of a word in a text
@@ -437,32 +431,33 @@ def keras_tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | N
 # SentencePiece.
 
 SPACE: Final = "▁".encode()
-NORMALIZERS: Final = (3, 5)  # normalizer_spec and denormalizer_spec of ModelProto
-CHARSMAP: Final = 2  # of NormalizerSpec
-SPACE_BEHIND: Final = 24  # treat_whitespace_as_suffix of TrainerSpec
 
 
 @dataclass(frozen=True, slots=True)
 class SentencePieces:
     """A SentencePiece tokenizer. All methods raise :class:`InvalidFile` for a damaged model.
 
-    ``model``: A serialised ``ModelProto``.
+    - ``model``: A serialised ``ModelProto``.
+    - ``added``: Tokens that are kept whole. A text between two of them is split by itself.
     """
 
     model: bytes
+    added: tuple[bytes, ...] = ()
 
     @property
     def unknown_id(self) -> int:
-        return int(_open(self.model)[0].unk_id())
+        return int(sentencepiece.open_model(self.model)[0].unk_id())
 
     def pieces(self, texts: Sequence[bytes]) -> list[tuple[Piece, ...]]:
         """Return the pieces of each text, without control pieces.
 
         An unknown piece is spelled as in the text.
         """
-        processor, _ = _open(self.model)
+        processor, _ = sentencepiece.open_model(self.model)
         if not texts:
             return []
+        if self.added:
+            return [self._between_tokens(text, processor) for text in texts]
         try:
             spelled = processor.encode(list(texts), out_type=str)
         except UnicodeDecodeError as error:
@@ -475,9 +470,18 @@ class SentencePieces:
             for pieces, ids in zip(spelled, numbered, strict=True)
         ]
 
+    def _between_tokens(self, text: bytes, processor: Any) -> tuple[Piece, ...]:
+        longest_first = sorted(self.added, key=len, reverse=True)
+        parts = re.split(b"(" + b"|".join(map(re.escape, longest_first)) + b")", text)
+        found = iter(SentencePieces(self.model).pieces(parts[::2]))
+        pieces: list[Piece] = [*next(found)]
+        for token, others in zip(parts[1::2], found, strict=True):
+            pieces += ((token, processor.piece_to_id(token.decode())), *others)
+        return tuple(pieces)
+
     def words(self, texts: Sequence[bytes]) -> list[tuple[SpelledWord, ...]]:
         """Return the words of each text, without control pieces."""
-        processor, behind = _open(self.model)
+        processor, behind = sentencepiece.open_model(self.model)
         unknown, is_byte = processor.unk_id(), processor.is_byte
 
         def word(pieces: tuple[Piece, ...]) -> SpelledWord:
@@ -536,57 +540,5 @@ class SentencePieceTokenizer(NamedTuple):
     def fingerprint(self) -> str:
         model = hashlib.sha256(self.model.model).hexdigest()
         facts = f"vocabtool sentencepiece 1\n{self.rule.fingerprint}\n{model}\n"
+        facts += " ".join(map(decode, self.model.added))
         return hashlib.sha256(facts.encode()).hexdigest()
-
-
-@lru_cache(maxsize=4)
-def _open(model: bytes) -> tuple[Any, bool]:
-    """Return the library's processor, and whether a blank marks a word's end."""
-    model_proto.read_pieces(model)
-    for start, end in _fields(model, NORMALIZERS, CHARSMAP, LEN):
-        if end > start:
-            _check_charsmap(model[start:end])
-    try:
-        from sentencepiece import SentencePieceProcessor
-    except ImportError as error:
-        raise VocabtoolError(
-            "reading the model needs the sentencepiece library: pip install sentencepiece"
-        ) from error
-    processor = SentencePieceProcessor()
-    try:
-        processor.LoadFromSerializedProto(model)
-    except (RuntimeError, OSError, ValueError) as error:
-        raise InvalidFile(f"the sentencepiece library rejects the model: {error}") from error
-    trainer = _fields(model, (model_proto.TRAINER_SPEC,), SPACE_BEHIND, VARINT)
-    flags = [wire.varint(model, start, end)[0] != 0 for start, end in trainer]
-    return processor, flags[-1] if flags else False
-
-
-def _fields(
-    model: bytes, messages: Collection[int], field: int, wire_type: int
-) -> Iterator[tuple[int, int]]:
-    for message, kind, start, end in wire.fields(model, 0, len(model)):
-        if message in messages and kind == LEN:
-            for number, own, at, stop in wire.fields(model, start, end):
-                if number == field and own == wire_type:
-                    yield at, stop
-
-
-def _check_charsmap(charsmap: bytes) -> None:
-    """Raise :class:`InvalidFile` if a lookup in a normalizer's table could read outside the table.
-
-    The table consists of the length of the trie in bytes (uint32), the trie (for its format, see
-    ``formats/saved_model/tokenizers.py``), and NUL-terminated strings to which the trie's values
-    point.
-    """
-    size = struct.unpack_from("<I", charsmap)[0] if len(charsmap) > 4 else 0
-    strings = charsmap[4 + size :]
-    if not size or size % 4 or not strings.endswith(b"\0"):
-        raise InvalidFile(f"the table of SentencePiece's normalizer is truncated ({size:,} bytes)")
-    units = np.frombuffer(charsmap, "<u4", size // 4, 4)
-    values = units[units >= VALUE] & np.uint32(VALUE - 1)
-    nodes = np.flatnonzero(units < VALUE)
-    far = (units[nodes] & np.uint32(FAR)) >> np.uint32(6)  # 8 or 0
-    reached = (nodes ^ ((units[nodes] >> np.uint32(10)) << far).astype(np.int64)) | 0xFF
-    if (values >= len(strings)).any() or (reached >= len(units)).any():
-        raise InvalidFile("the table of SentencePiece's normalizer has an offset outside the table")

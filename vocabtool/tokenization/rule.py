@@ -36,6 +36,7 @@ import pyarrow.compute as pc
 
 from vocabtool.choices import NAMED, RULE_NAMES, BertRule, TiktokenName
 from vocabtool.errors import VocabtoolError
+from vocabtool.formats import tokenizer_folder
 from vocabtool.tokenization.steps import Join, Lower, NGrams, RegexReplace, SplitWhitespace
 from vocabtool.tokenization.text_arrays import (
     ChangeStep,
@@ -287,12 +288,15 @@ def makes_pieces(spec: str) -> bool:
 def tokenizer_file(spec: str) -> Path | None:
     """Return the file of a rule ``tokenizer:FILE``; ``None`` for other rules.
 
-    If FILE is a folder, this is the first file in it that matches :data:`TOKENIZERS`.
+    If FILE is a folder, it is the folder itself if its files define a tokenizer together, otherwise
+    the first file in it that matches :data:`TOKENIZERS`.
     """
     name, _, file = spec.partition(":")
     if name not in ("tokenizer", "sentencepiece") or not file:
         return None
     path = Path(file)
+    if path.is_dir() and tokenizer_folder.read(path) is not None:
+        return path
     inside = chain.from_iterable(sorted(path.glob(each)) for each in TOKENIZERS)
     return next(filter(Path.is_file, inside), path)
 

@@ -8,8 +8,7 @@ descriptions follow these sources:
   of more than 100 characters are unknown, as in BERT's own tokenizer.
 - tiktoken: ``tiktoken_ext/openai_public.py`` in openai/tiktoken. A file contains ranks but no
   pattern, so the caller names the encoding. OpenAI's own files are recognised by their hash.
-- ``vocab.json`` with ``merges.txt``, and ``vocab.txt``: the tokenizer in huggingface/transformers
-  that ``tokenizer_config.json`` names, with its settings.
+- A folder of huggingface/transformers: see :mod:`vocabtool.formats.tokenizer_folder`.
 
 Patterns have the syntax of Oniguruma, which the ``tokenizers`` library uses.
 """
@@ -19,19 +18,37 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from vocabtool.choices import TiktokenName
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
-from vocabtool.formats import gguf, json_file, word_list
-from vocabtool.formats.encoder_files import TOKENIZER_CONFIG
-from vocabtool.formats.files import MAX_FILE, read_file
+from vocabtool.formats import gguf, json_file, tokenizer_folder
+from vocabtool.formats.files import MAX_FILE
+from vocabtool.formats.tokenizer_parts import (
+    BLANKS,
+    ENGLISH,
+    GPT2,
+    LETTERS,
+    LLAMA3,
+    OTHERWISE,
+    QWEN2,
+    SIGNS,
+    added_tokens,
+    bert,
+    bert_file,
+    bpe,
+    byte_level,
+    document,
+    listed_pairs,
+    pairs,
+    replace,
+    split,
+    texts,
+)
 from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, Json
-from vocabtool.vocabulary import ALPHABET, Place, Vocabulary
-
-OTHERWISE: Final = "name a tokenizer.json of the same model: --rule tokenizer:FILE"
+from vocabtool.vocabulary import ALPHABET, Vocabulary
 
 
 def tokenizer_for(file: Path, vocabulary: Vocabulary) -> HFWordTokenizer | None:
@@ -66,7 +83,7 @@ def tokenizer_by_name(rule: str, vocabulary: Vocabulary) -> HFWordTokenizer:
             f"{vocabulary.name}: the rule {rule!r} needs pieces that begin with ##, as in the "
             "vocab.txt of BERT"
         )
-    return tokenizer_from(_bert_file(_texts(vocabulary), rule == "bert-uncased"), vocabulary)
+    return tokenizer_from(bert_file(texts(vocabulary), rule == "bert-uncased"), vocabulary)
 
 
 def tokenizer_from(contents: Json, vocabulary: Vocabulary, *, raw: bool = False) -> HFWordTokenizer:
@@ -80,43 +97,21 @@ def copy_of(file: Path) -> bytes:
 
 
 def document_of(file: Path) -> Json | None:
-    """Return a ``tokenizer.json`` equivalent to a file; ``None`` for other files.
+    """Return a ``tokenizer.json`` equivalent to a file or to a folder; ``None`` for others.
 
-    The file may be a GGUF file, a vocab.json with merges.txt, or a vocab.txt with settings.
+    The file may be a GGUF file, or the entries of a folder that has no ``tokenizer.json``.
     """
+    if file.is_dir():
+        folder = tokenizer_folder.read(file)
+        return None if folder is None else folder.document
     found = gguf.read_tokenizer(file)
     if found is not None:
         return _gguf(found)
-    settings = file.parent / TOKENIZER_CONFIG
-    if file.suffix == ".json" and (file.parent / json_file.MERGES).is_file():
-        entries = json_file.read(file)
-        if isinstance(entries, dict) and set(map(type, entries.values())) == {int}:
-            return _bpe_folder(entries, file.parent)
-    if file.suffix == ".txt" and file.name != json_file.MERGES and settings.is_file():
-        lines = word_list.words(read_file(file, MAX_LINES), file.name, Place(file.name, ""))
-        return _bert_of(lines, _settings(settings)) if lines.marker == "##" else None
-    return None
+    if file.name not in tokenizer_folder.SEVERAL_FILES:
+        return None
+    folder = tokenizer_folder.read(file.parent)
+    return None if folder is None or folder.file != file.name else folder.document
 
-
-def _texts(vocabulary: Vocabulary) -> dict[str, int]:
-    """Return a mapping from each entry's text to its id. Of equal entries, the last one counts."""
-    try:
-        texts = [entry.decode() for entry in vocabulary.stored]
-    except UnicodeDecodeError as error:
-        raise InvalidFile(f"{vocabulary.name}: an entry is not UTF-8: {error}") from error
-    return dict(zip(texts, vocabulary.id_array().tolist(), strict=True))
-
-
-# Patterns. Each is matched on the parts that the one before it left; matches and the text between
-# them are parts.
-
-ENGLISH: Final = r"'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])"
-BLANKS: Final = r"\s*[\r\n]+|\s+(?!\S)|\s+"
-SIGNS: Final = r" ?[^\s\p{L}\p{N}]+[\r\n]*"
-LETTERS: Final = r"[^\r\n\p{L}\p{N}]?\p{L}+"
-GPT2: Final = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-LLAMA3: Final = rf"{ENGLISH}|{LETTERS}|\p{{N}}{{1,3}}|{SIGNS}|{BLANKS}"
-QWEN2: Final = rf"{ENGLISH}|{LETTERS}|\p{{N}}|{SIGNS}|{BLANKS}"
 
 # GGUF.
 
@@ -169,7 +164,6 @@ KEPT_WHOLE: Final = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
 
 USER_DEFINED: Final = 4
 NORMAL: Final = (1, USER_DEFINED, 5)  # pieces that a unigram model matches
-LONGEST: Final = 100  # characters of a word of BERT
 
 
 def _gguf(found: gguf.GGUFTokenizer) -> Json:
@@ -228,7 +222,7 @@ def _gguf_bpe(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Jso
 def _gguf_bert(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
     lower = found.flags.get("normalizer.lowercase", True)
     accents = found.flags.get("normalizer.strip_accents", lower)
-    return _bert(ids, added, lower, accents, unknown=_unknown(found, ids, 100), marks_starts=True)
+    return bert(ids, added, lower, accents, unknown=_unknown(found, ids, 100), marks_starts=True)
 
 
 def _gguf_unigram(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
@@ -325,250 +319,3 @@ def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:
     ids = {token: number for token, number in ids.items() if number >= first}
     model = bpe(ids, pairs(ids), ignore_merges=True)
     return document(model, [], byte_level((pattern,)), [])
-
-
-# BERT.
-
-MAX_SETTINGS: Final = 1 << 24  # bytes
-MAX_LINES: Final = 1 << 26  # bytes of a vocab.txt
-BERT_SPECIAL: Final = ("[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]")
-BERT_LIKE: Final = (
-    *("Bert", "DistilBert", "Electra", "MobileBert", "ConvBert", "Funnel", "LayoutLM", "Lxmert"),
-    *("SqueezeBert", "Splinter", "RetriBert", "Realm", "DPRQuestionEncoder", "DPRContextEncoder"),
-    "DPRReader",
-)
-
-
-def _bert(
-    ids: Mapping[str, int],
-    added: list[Json],
-    lowercase: bool,
-    accents: bool | None = None,
-    *,
-    chinese: bool = True,
-    unknown: str = "[UNK]",
-    marks_starts: bool = False,
-) -> Json:
-    """Describe BERT's tokenizer.
-
-    - ``accents``: Whether accents are removed. By default, they are removed if ``lowercase`` is
-      true.
-    - ``marks_starts``: Whether the first piece of a word is marked by ``▁``, not the later ones by
-      ``##``.
-    """
-    normalizer = {
-        **{"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": chinese},
-        **{"strip_accents": accents, "lowercase": lowercase},
-    }
-    splits: list[Json] = [{"type": "BertPreTokenizer"}]
-    if marks_starts:
-        always = {"prepend_scheme": "always", "split": False}
-        splits.append({"type": "Metaspace", "replacement": "▁", **always})
-    model = {
-        **{"type": "WordPiece", "vocab": dict(ids), "unk_token": unknown},
-        "continuing_subword_prefix": "" if marks_starts else "##",
-        "max_input_chars_per_word": LONGEST + marks_starts,
-    }
-    return document(model, [normalizer], splits, added)
-
-
-def _bert_file(ids: Mapping[str, int], lowercase: bool, *special: str, **settings: Any) -> Json:
-    """Describe BERT's tokenizer with the special tokens of a ``vocab.txt``."""
-    added = added_tokens(ids, {*BERT_SPECIAL, *special}, special=True)
-    return with_ends(_bert(ids, added, lowercase, **settings), ids, "[CLS]", "[SEP]")
-
-
-def _bert_of(lines: Vocabulary, settings: Json) -> Json | None:
-    """Describe BERT's tokenizer with these settings.
-
-    ``None`` if the settings do not say whether the tokenizer lower-cases.
-    """
-    name = _class(settings)
-    if name is not None and name not in BERT_LIKE:
-        raise UnsupportedFormat(
-            f"the tokenizer {name}Tokenizer ({TOKENIZER_CONFIG}) is not supported; {OTHERWISE}"
-        )
-    lower = settings.get("do_lower_case", None if name is None else True)
-    if not isinstance(lower, bool):
-        return None
-    accents, chinese = settings.get("strip_accents"), settings.get("tokenize_chinese_chars", True)
-    return _bert_file(
-        _texts(lines),
-        lower,
-        *_special(settings),
-        accents=accents if isinstance(accents, bool) else None,
-        chinese=chinese is not False,
-        unknown=_content(settings.get("unk_token")) or "[UNK]",
-    )
-
-
-# Folders of transformers.
-
-SPECIAL_MAP: Final = "special_tokens_map.json"
-MASK: Final = "<mask>"  # tokenizers that have it remove the blanks before it
-USUAL: Final = ("<s>", "</s>", "<unk>", "<pad>", MASK)  # of RoBERTa, if settings name none
-END: Final = "<|endoftext|>"  # of GPT-2
-GPT2_LIKE: Final = (
-    *("GPT2", "Roberta", "Bart", "Longformer", "LED", "Deberta", "CodeGen", "Whisper", "MVP"),
-)
-
-ENDS: Final = {  # tokens before and behind a text
-    **dict.fromkeys(("Roberta", "Bart", "Longformer", "LED", "MVP"), USUAL[:2]),
-    "Deberta": ("[CLS]", "[SEP]"),
-}
-CLIP: Final = r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"
-MAX_DIGITS: Final = 10
-
-
-def _settings(file: Path) -> Json:
-    if not file.is_file():
-        return {}
-    found = json_file.parse(read_file(file, MAX_SETTINGS))
-    return dict(json_file.expect(found, dict, file.name))
-
-
-def _class(settings: Json) -> str | None:
-    name = settings.get("tokenizer_class")
-    return name.removesuffix("Fast").removesuffix("Tokenizer") if isinstance(name, str) else None
-
-
-def _content(token: object) -> str | None:
-    """Return the text of a token, which is a string or an object with a ``content``."""
-    found = token.get("content") if isinstance(token, dict) else token
-    return found if isinstance(found, str) else None
-
-
-def _special(settings: Json) -> Iterator[str]:
-    for key, value in settings.items():
-        listed = value if isinstance(value, list) else [value]
-        if key.endswith("_token") or key == "additional_special_tokens":
-            yield from filter(None, map(_content, listed))
-
-
-def _bpe_folder(entries: dict[str, int], folder: Path) -> Json:
-    settings = _settings(folder / TOKENIZER_CONFIG)
-    name = _class(settings)
-    if name is None and all(character in entries for character in ALPHABET):
-        name = "GPT2"  # older folders do not name it
-    ids = dict(entries)
-    for content, number in _settings(folder / json_file.ADDED).items():
-        if json_file.is_id(number):
-            ids.setdefault(content, number)
-    decoder = settings.get("added_tokens_decoder")
-    stated = decoder.items() if isinstance(decoder, dict) else ()
-    flags: dict[str, Json] = {MASK: {"lstrip": True}}
-    usual = USUAL if USUAL[0] in entries else (END,)
-    for number, token in stated:
-        content = _content(token) or ""
-        if content and number.isdecimal() and len(number) < MAX_DIGITS:
-            ids.setdefault(content, int(number))
-            flags[content] = {k: token.get(k) is True for k in ("single_word", "lstrip", "rstrip")}
-    whole = {*usual, *flags, *_special(settings), *_special(_settings(folder / SPECIAL_MAP))}
-    whole.update(ids.keys() - entries.keys())
-    added = [{**each, **flags.get(each["content"], {})} for each in added_tokens(ids, whole)]
-    lines = word_list.read_lines(read_file(folder / json_file.MERGES, MAX_FILE))
-    merges = listed_pairs(lines, ids)
-    if name in GPT2_LIKE:
-        prefix = settings.get("add_prefix_space") is True
-        found = document(bpe(ids, merges), [], byte_level((GPT2,), prefix=prefix), added)
-        return with_ends(found, ids, *ENDS[name]) if name in ENDS else found
-    if name == "Qwen2":
-        pattern = QWEN2.replace(ENGLISH, "'(?i:[sdmt]|ll|ve|re)")
-        return document(bpe(ids, merges), [{"type": "NFC"}], byte_level((pattern,)), added)
-    if name == "CLIP":
-        steps = [{"type": "NFC"}, replace(r"\s+", " ", regex=True), {"type": "Lowercase"}]
-        words = {**split(CLIP), "behavior": "Removed", "invert": True}
-        unknown = _content(settings.get("unk_token")) or END
-        model = bpe(ids, merges, unk_token=unknown, end_of_word_suffix="</w>")
-        found = document(model, steps, [words, *byte_level(())], added)
-        return with_ends(found, ids, "<|startoftext|>", END)
-    what = f"{name}Tokenizer" if name else f"no tokenizer_class in {TOKENIZER_CONFIG}"
-    raise UnsupportedFormat(
-        f"vocabtool has no tokenizer for the entries and {json_file.MERGES} of this model "
-        f"({what}); {OTHERWISE}"
-    )
-
-
-# Parts of a tokenizer.json.
-
-MAX_PIECE: Final = 512  # characters; the longest known token that is made of pairs has 128
-
-
-def document(
-    model: Json, normalizers: Iterable[Json], splits: Iterable[Json], added: Iterable[Json]
-) -> Json:
-    steps = [list(normalizers), list(splits)]
-    return {
-        "version": "1.0",
-        "added_tokens": list(added),
-        "normalizer": {"type": "Sequence", "normalizers": steps[0]} if steps[0] else None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps[1]} if steps[1] else None,
-        "model": model,
-    }
-
-
-def with_ends(found: Json, ids: Mapping[str, int], start: str, end: str) -> Json:
-    if start not in ids or end not in ids:
-        return found
-    tokens = {"cls": [start, ids[start]], "sep": [end, ids[end]]}
-    return {**found, "post_processor": {"type": "BertProcessing", **tokens}}
-
-
-def split(pattern: str) -> Json:
-    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
-
-
-def byte_level(patterns: tuple[str, ...], *, prefix: bool = False) -> Iterator[Json]:
-    """Yield the steps that split by patterns and write every byte as a character."""
-    alone = patterns == (GPT2,)
-    if not alone:
-        yield from map(split, patterns)
-    yield {
-        "type": "ByteLevel",
-        "add_prefix_space": prefix,
-        "trim_offsets": True,
-        "use_regex": alone,
-    }
-
-
-def replace(old: str, new: str, *, regex: bool = False) -> Json:
-    return {"type": "Replace", "pattern": {"Regex" if regex else "String": old}, "content": new}
-
-
-def added_tokens(ids: Mapping[str, int], contents: Iterable[str], **flags: bool) -> list[Json]:
-    """Describe each token in ``contents`` that has an id. ``flags``: settings of these tokens."""
-    plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
-    found = sorted((ids[token], token) for token in set(contents) if token and token in ids)
-    return [{"id": number, "content": token, **plain, **flags} for number, token in found]
-
-
-def pairs(rank_of: Mapping[str, float]) -> list[str]:
-    """Return all merges: the pairs of tokens that form another token when joined.
-
-    The pairs are sorted by the rank of the joined token.
-    """
-    longest = max(map(len, rank_of), default=0)
-    if longest > MAX_PIECE:
-        raise InvalidFile(f"a token has {longest:,} characters; wanted at most {MAX_PIECE:,}")
-    found = [
-        (rank, at, f"{token[:at]} {token[at:]}")
-        for token, rank in rank_of.items()
-        if " " not in token
-        for at in range(1, len(token))
-        if token[:at] in rank_of and token[at:] in rank_of
-    ]
-    return [pair for _, _, pair in sorted(found)]
-
-
-def listed_pairs(lines: Iterable[bytes], ids: Mapping[str, int]) -> list[str]:
-    found: dict[str, None] = {}
-    for line in lines:
-        text = line.decode("utf-8", "replace")
-        left, right = text[:1] + text[1:].partition(" ")[0], text[1:].partition(" ")[2]
-        if left in ids and right in ids and left + right in ids and " " not in right:
-            found[f"{left} {right}"] = None
-    return list(found)
-
-
-def bpe(ids: Mapping[str, int], merges: list[str], **settings: Any) -> Json:
-    return {"type": "BPE", "vocab": dict(ids), "merges": merges, **settings}

@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from vocabtool.choices import RULE_NAMES
-from vocabtool.errors import NotFound, VocabtoolError
-from vocabtool.formats import sentencepiece
+from vocabtool.errors import NotFound, VocabtoolError, reading
+from vocabtool.formats import sentencepiece, tokenizer_folder
+from vocabtool.formats.files import MAX_FILE, read_file
 from vocabtool.formats.reader import HEAD
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.byte_strings import ByteStrings
@@ -36,7 +37,7 @@ from vocabtool.tokenization.rule import (
     tokenizer_file,
 )
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
-from vocabtool.vocabulary import Kind, Vocabulary, decode, encode, guess_marker
+from vocabtool.vocabulary import Kind, Place, Vocabulary, decode, encode, guess_marker
 
 NAME_RULE = f"name a rule with --rule (in Python rule=): {', '.join(RULE_NAMES)}"
 LIST = f"a list of words does not define how a text is split into words; {NAME_RULE}"
@@ -290,6 +291,17 @@ def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> tuple[Tokenizer, Path]
     files = [path]
     if path.is_dir():  # the files of the folder that contain the vocabulary
         names = {place.file: None for place in vocabulary.places if "/" not in place.file}
+        with reading(str(path)):
+            folder = tokenizer_folder.read(path)
+        if folder is not None and folder.file in names:
+            if folder.pieces is None:
+                return tokenizer_files.tokenizer_from(folder.document, vocabulary), path
+            data = read_file(path / folder.pieces, MAX_FILE)
+            pieces = SentencePieces(data, tuple(map(str.encode, folder.added)))
+            place = Place(folder.pieces, "")
+            own = sentencepiece.vocabulary(data, folder.pieces, place)
+            cut = SentencePieceTokenizer(Rule(()), pieces, own)
+            return PieceTokenizer(cut, vocabulary), path / folder.pieces
         files = [path / name for name in names if (path / name).is_file()]
     model = vocabulary.stored.data  # SentencePiece models are read in place
     if vocabulary.kind == "sentencepiece" and sentencepiece.looks_like_model(model[:HEAD]):
@@ -305,11 +317,11 @@ def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> tuple[Tokenizer, Path]
 
 
 def tokenizer_of(file: Path) -> Words:
-    """Return the ``Words`` of a tokenizer.json, a SentencePiece model or a GGUF file.
+    """Return the ``Words`` of a tokenizer.json, a SentencePiece model, a GGUF file or a folder.
 
     Raises :class:`VocabtoolError` if the file contains no tokenizer.
     """
-    if not file.is_file():
+    if not file.is_file() and (not file.is_dir() or tokenizer_folder.read(file) is None):
         raise NotFound(f"{file}: no such file (expected {TOKENIZER}, or a folder with one of them)")
     from vocabtool.formats.registry import extract
 

@@ -39,14 +39,12 @@ from vocabtool.formats.files import MAX_FILE, MAX_NAMED
 from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model.graph import DT_INT8, DT_UINT8, PHRASE_OP, PIECE_OP, Body, Node
 from vocabtool.formats.saved_model.meta_graph import Linker
-from vocabtool.formats.sentencepiece import MAX_PIECE, vocabulary_of
+from vocabtool.formats.sentencepiece import FAR, MAX_PIECE, VALUE, vocabulary_of
 from vocabtool.formats.wire import MAX_NAME, Table
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Vocabulary, printable
 
-VALUE: Final = 1 << 31
 HAS_VALUE: Final = 1 << 8
-FAR: Final = 1 << 9
 LABEL: Final = VALUE | 0xFF  # with bit 31, so that a value unit never equals a label
 
 MAX_UNITS: Final = 1 << 26  # 16 for each of 2^22 wordpieces, TensorFlow Text's limit

@@ -1,0 +1,194 @@
+"""A model's folder is read as transformers reads it: pieces and ids of every hard text."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken, Tokenizer, pre_tokenizers
+
+import vocabtool
+from tests.tokenization.test_tokenizer_files import (
+    GPT2,
+    HARD,
+    byte_pairs,
+    in_order,
+    merges_of,
+    sentence_model,
+    word_pieces,
+)
+from vocabtool import Words
+from vocabtool.errors import UnsupportedFormat
+
+TEXTS = (*HARD, "I use Xapian, XAPIAN and xapian", "a <mask> b<unk> </s>", "Ünïcödé [CLS] [MASK]x")
+CONFIG = "tokenizer_config.json"
+
+
+def write_json(file: Path, value: object) -> None:
+    file.write_text(json.dumps(value), "utf-8")
+
+
+def of_bert(lower: bool, **settings: Any) -> Callable[[Path], None]:
+    """A tokenizer.json of BERT with other settings beside it. ``added``: names of tokens."""
+
+    def build(folder: Path) -> None:
+        made, more = Tokenizer.from_str(word_pieces(lower).to_str()), dict(settings)
+        made.add_tokens([AddedToken("Xapian", normalized=True)] * more.pop("in_file", False))
+        size = made.get_vocab_size()
+        if more.pop("added_json", False):
+            write_json(folder / "added_tokens.json", {"Xapian": size, "<x>": size + 1})
+        if more.pop("decoder", False):
+            flags = dict.fromkeys(
+                ("lstrip", "rstrip", "single_word", "normalized", "special"), False
+            )
+            more["added_tokens_decoder"] = {str(size): {"content": "XAPIAN", **flags}}
+        made.save(str(folder / "tokenizer.json"))
+        write_json(folder / CONFIG, {"tokenizer_class": "BertTokenizer", **more})
+
+    return build
+
+
+def lowered(folder: Path) -> None:
+    of_bert(False, do_lower_case=False)(folder)
+    write_json(folder / "sentence_bert_config.json", {"do_lower_case": True})
+
+
+def of_openai(folder: Path) -> None:
+    """OpenAI's own names of the two files of GPT-2."""
+    made = byte_pairs(GPT2)
+    write_json(folder / "encoder.json", made.get_vocab())
+    (folder / "vocab.bpe").write_text("\n".join(merges_of(made)), "utf-8")
+
+
+def of_bytes(name: str, **settings: Any) -> Callable[[Path], None]:
+    def build(folder: Path) -> None:
+        made = Tokenizer.from_str(byte_pairs(GPT2).to_str())
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.add_special_tokens(
+            ["<s>", "</s>", "<unk>", "<pad>", "<mask>"] * (name == "RobertaTokenizer")
+        )
+        made.save(str(folder / "tokenizer.json"))
+        write_json(folder / CONFIG, {"tokenizer_class": name, **settings})
+
+    return build
+
+
+ALBERTS = (
+    *(("control_symbols", "[CLS],[SEP],[MASK]"), ("pad_id", 0), ("unk_id", 1)),
+    *(("bos_id", -1), ("eos_id", -1)),
+)
+
+
+def of_pieces(
+    file: str, name: str | None, kind: str = "", **settings: Any
+) -> Callable[[Path], None]:
+    """A SentencePiece model of a class of transformers."""
+    options = ALBERTS if name == "AlbertTokenizer" else ()
+
+    def build(folder: Path) -> None:
+        (folder / file).write_bytes(sentence_model("unigram", options))
+        if name is not None:
+            write_json(folder / CONFIG, {"tokenizer_class": name, **settings})
+        if kind:
+            write_json(folder / "config.json", {"model_type": kind})
+
+    return build
+
+
+def albert(folder: Path) -> None:
+    """ALBERT with both files, which have equal entries."""
+    transformers = pytest.importorskip("transformers")
+    of_pieces("spiece.model", "AlbertTokenizer", do_lower_case=True)(folder)
+    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
+
+
+def clip(folder: Path) -> None:
+    made = byte_pairs(r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+", "</w>")
+    entries = [*in_order(made.get_vocab()), "<|startoftext|>", "<|endoftext|>"]
+    write_json(folder / "vocab.json", {entry: number for number, entry in enumerate(entries)})
+    (folder / "merges.txt").write_text("\n".join(merges_of(made)), "utf-8")
+    write_json(folder / "config.json", {"model_type": "clip"})
+    write_json(folder / CONFIG, {"unk_token": "<|endoftext|>"})
+
+
+def marian(folder: Path) -> None:
+    (folder / "source.spm").write_bytes(sentence_model("unigram", ()))
+    (folder / "target.spm").write_bytes(sentence_model("bpe", ()))
+    import sentencepiece
+
+    model = sentencepiece.SentencePieceProcessor(model_proto=(folder / "source.spm").read_bytes())
+    pieces = [model.id_to_piece(number) for number in range(3, model.get_piece_size())]
+    names = ["</s>", "<unk>", *sorted(pieces[:-20]), "<pad>"]
+    write_json(folder / "vocab.json", {name: number for number, name in enumerate(names)})
+    write_json(folder / CONFIG, {"tokenizer_class": "MarianTokenizer", "source_lang": "en"})
+
+
+LAYOUTS: dict[str, Callable[[Path], None]] = {
+    "added token, lower-cased": of_bert(True, in_file=True),
+    "added_tokens.json": of_bert(False, added_json=True, do_lower_case=False),
+    "added_tokens_decoder": of_bert(True, decoder=True),
+    "do_lower_case": of_bert(True, do_lower_case=False),
+    "lower-cased by default": of_bert(False),
+    "strip_accents": of_bert(True, strip_accents=False, tokenize_chinese_chars=False),
+    "sentence_bert_config.json": lowered,
+    "GPT-2": of_bytes("GPT2Tokenizer"),
+    "add_prefix_space": of_bytes("GPT2Tokenizer", add_prefix_space=True),
+    "RoBERTa": of_bytes("RobertaTokenizer", add_prefix_space=True),
+    "ALBERT, both files": albert,
+    "ALBERT": of_pieces("spiece.model", "AlbertTokenizer"),
+    "ALBERT, cased": of_pieces(
+        "spiece.model", "AlbertTokenizer", do_lower_case=False, keep_accents=True),
+    "XLM-R": of_pieces("sentencepiece.bpe.model", "XLMRobertaTokenizer"),
+    "XLM-R by model type": of_pieces("sentencepiece.bpe.model", None, "xlm-roberta"),
+    "CamemBERT": of_pieces("sentencepiece.bpe.model", "CamembertTokenizer"),
+    "CLIP without a class": clip,
+    "Marian": marian,
+    "OpenAI": of_openai,
+}  # fmt: skip
+
+
+def ids(words: Words, text: str) -> list[int]:
+    """Return the ids of a text's pieces; a piece that is no entry has the id of unknown words."""
+    judged, vocabulary = words.look_up([text]), words.vocabulary
+    assert judged.spelled is not None
+    unknown = -1 if vocabulary.unknown is None else vocabulary.unknown.id
+    numbers, positions = vocabulary.id_array().tolist(), vocabulary.positions
+    pieces = (p for code in judged.codes.tolist() for p, _ in judged.spelled.of_word(code))
+    return [unknown if piece not in positions else numbers[positions[piece]] for piece in pieces]
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_layout(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    transformers = pytest.importorskip("transformers", reason="the owner of these folders")
+    warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    LAYOUTS[name](tmp_path)
+    given = [text.lower() if LAYOUTS[name] is lowered else text for text in TEXTS]
+    owner = tmp_path / "owner"
+    if LAYOUTS[name] is of_openai:
+        owner.mkdir()
+        for theirs, ours in (("vocab.json", "encoder.json"), ("merges.txt", "vocab.bpe")):
+            (owner / theirs).write_bytes((tmp_path / ours).read_bytes())
+        write_json(owner / CONFIG, {"tokenizer_class": "GPT2Tokenizer"})
+    library = transformers.AutoTokenizer.from_pretrained(
+        owner if owner.exists() else tmp_path, local_files_only=True
+    )
+    words = Words.of(tmp_path)
+    assert words.how == "recovered"
+    wanted = [library(text, add_special_tokens=False)["input_ids"] for text in given]
+    found = [ids(words, text) for text in TEXTS]
+    assert [pair for pair in zip(found, wanted, strict=True) if pair[0] != pair[1]] == []
+    entries = vocabtool.extract(tmp_path)
+    assert [entries.id_of(token) for token in entries] == library.convert_tokens_to_ids([*entries])
+
+
+def test_unknown_numbering_is_refused(tmp_path: Path) -> None:
+    """Classes that number pieces in a way of their own get no words with wrong ids."""
+    of_pieces("sentencepiece.bpe.model", "MBart50Tokenizer")(tmp_path)
+    with pytest.raises(UnsupportedFormat, match=r"MBart50Tokenizer.*--rule tokenizer:FILE"):
+        Words.of(tmp_path)
+    assert "MBart50Tokenizer" in vocabtool.inspect(tmp_path).warnings[0]

@@ -1,0 +1,462 @@
+"""How the tokenizer of a model's folder is made, as huggingface/transformers makes it.
+
+:func:`read` decides for a folder which file has the entries, which settings beside it change how a
+text is split, and which file gives the ids. The result is one ``tokenizer.json``:
+
+- ``tokenizer.json`` counts where it is there. The settings of ``tokenizer_config.json`` change its
+  steps (``do_lower_case``, ``strip_accents``, ``tokenize_chinese_chars``, ``add_prefix_space``),
+  and tokens that only ``added_tokens_decoder``, ``added_tokens.json`` or the special tokens name
+  are added. A setting that contradicts the file in another way is refused by name.
+- A SentencePiece model of a class that numbers pieces in its own way (fairseq) or changes texts
+  first (ALBERT): the pieces with the ids of that class.
+- Marian: ``source.spm`` splits texts, ``vocab.json`` gives the ids.
+- ``vocab.json`` with ``merges.txt`` (or OpenAI's ``encoder.json`` with ``vocab.bpe``), and
+  ``vocab.txt``: the tokenizer of the class, with its settings.
+
+The class is ``tokenizer_class`` in ``tokenizer_config.json``, or belongs to the ``model_type`` in
+``config.json`` (src/transformers/models/auto/tokenization_auto.py; the classes are in
+src/transformers/models/*/tokenization_*.py, the orders of ids in convert_slow_tokenizer.py). With
+``do_lower_case`` in ``sentence_bert_config.json``, sentence-transformers lower-cases texts before
+their tokenizer sees them. Static embeddings take ``tokenizer.json`` as it is.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from dataclasses import replace as replace_fields
+from pathlib import Path
+from typing import Final
+
+from vocabtool.errors import UnsupportedFormat, reading
+from vocabtool.formats import hf_tokenizer, json_file, sentencepiece, word_list
+from vocabtool.formats.encoder_files import CONFIG, MODULES, SENTENCES, TOKENIZER, TOKENIZER_CONFIG
+from vocabtool.formats.files import MAX_FILE, leads_away, read_file
+from vocabtool.formats.tokenizer_parts import (
+    BERT_SPECIAL,
+    ENGLISH,
+    GPT2,
+    OTHERWISE,
+    QWEN2,
+    Json,
+    bert_file,
+    bpe,
+    byte_level,
+    document,
+    listed_pairs,
+    replace,
+    sequence,
+    split,
+    texts,
+    with_ends,
+)
+from vocabtool.vocabulary import ALPHABET, Place, Unknown, Vocabulary
+
+LOWER: Final = "lower_first"  # our own key of a tokenizer.json: texts are lower-cased before it
+MAX_SETTINGS: Final = 1 << 24  # bytes
+MAX_LINES: Final = 1 << 26  # bytes of a vocab.txt
+SPECIAL_MAP: Final = "special_tokens_map.json"
+VOCAB: Final = "vocab.json"
+SOURCE: Final = "source.spm"  # of Marian; target.spm is a vocabulary of its own
+UNKNOWN: Final = "<unk>"
+ENTRIES_AND_MERGES: Final = ((VOCAB, json_file.MERGES), ("encoder.json", "vocab.bpe"))
+VOCAB_TEXT: Final = "vocab.txt"
+SEVERAL_FILES: Final = (*(name for name, _ in ENTRIES_AND_MERGES), VOCAB_TEXT)
+SENTENCEPIECE: Final = (
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "sentencepiece.model",
+    "spm.model",
+)
+# Classes by the model_type of config.json, where tokenizer_config.json names none.
+CLASSES: Final = {
+    **dict.fromkeys(
+        ("bert", "distilbert", "electra", "convbert", "layoutlm", "nomic_bert"), "Bert"
+    ),
+    **{"roberta": "Roberta", "bart": "Bart", "gpt2": "GPT2", "clip": "CLIP", "albert": "Albert"},
+    **{"xlm-roberta": "XLMRoberta", "camembert": "Camembert", "marian": "Marian"},
+    **{"qwen2": "Qwen2", "deberta": "Deberta", "longformer": "Longformer"},
+}
+
+
+class UnknownIds(UnsupportedFormat):
+    """The class of a tokenizer numbers the pieces of its file in a way that is not known here."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderTokenizer:
+    """The tokenizer of a folder.
+
+    - ``file``: the name of the file whose entries have the ids.
+    - ``document``: a ``tokenizer.json`` in which all settings are applied; empty for Marian.
+    - ``pieces``, ``added``: for Marian, the SentencePiece model whose pieces are looked up in
+      ``file``, and the tokens that are kept whole.
+    - ``settings``: the names of the other files that were obeyed.
+    """
+
+    file: str
+    document: Json
+    pieces: str | None = None
+    added: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+    def correct(self, vocabulary: Vocabulary) -> Vocabulary:
+        """Return the vocabulary of ``file`` with the entries and ids of this tokenizer."""
+        notes = vocabulary.notes
+        if self.pieces is not None:
+            notes += (f"{self.pieces} splits texts into these entries",)
+            number = vocabulary.positions.get(UNKNOWN.encode())
+            unknown = None if number is None else Unknown(vocabulary.id_of(UNKNOWN))
+            return replace_fields(vocabulary, unknown=unknown, notes=notes)
+        made = hf_tokenizer.vocabulary(self.document, self.file)
+        if made.stored == vocabulary.stored and bool(
+            (made.id_array() == vocabulary.id_array()).all()
+        ):
+            return vocabulary
+        return made
+
+
+def read(folder: Path) -> FolderTokenizer | None:
+    """Return the tokenizer of a folder; ``None`` if the folder has none of the layouts above.
+
+    Raises :class:`InvalidFile` for a damaged file, and :class:`UnsupportedFormat` for a tokenizer
+    that vocabtool does not know.
+    """
+    files = _Files(folder)
+    if files.has(SOURCE) and files.has(VOCAB) and not files.has(TOKENIZER):
+        tokens = ("</s>", UNKNOWN, "<pad>", *(t["content"] for t in _added_in_settings(files)))
+        return FolderTokenizer(VOCAB, {}, SOURCE, tuple(dict.fromkeys(tokens)))
+    for build in (_from_tokenizer_json, _from_sentencepiece, _from_merges, _from_lines):
+        found = build(files)
+        if found is not None:
+            document, file = found
+            if files.settings(SENTENCES).get("do_lower_case") is True and not files.is_static():
+                document = {**document, LOWER: True}
+            used = tuple(name for name in files.used if name != file)
+            return FolderTokenizer(file, document, settings=used)
+    return None
+
+
+class _Files:
+    """The files of a folder. ``used``: the names of those that were read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.used: dict[str, None] = {}
+
+    def has(self, name: str) -> bool:
+        path = self.folder / name
+        return path.is_file() and not leads_away(path)
+
+    def read(self, name: str, limit: int = MAX_FILE) -> bytes:
+        self.used[name] = None
+        with reading(name):
+            return read_file(self.folder / name, limit)
+
+    def settings(self, name: str) -> Json:
+        """Return the object in a JSON file; an empty one if there is no such file."""
+        if not self.has(name):
+            return {}
+        data = self.read(name, MAX_SETTINGS)
+        with reading(name):
+            return dict(json_file.expect(json_file.parse(data), dict, name))
+
+    def is_static(self) -> bool:
+        """Whether it is a static embedding, whose library reads ``tokenizer.json`` alone."""
+        if self.has(MODULES):
+            return b"StaticEmbedding" in self.read(MODULES, MAX_SETTINGS)
+        return self.settings(CONFIG).get("model_type") == "model2vec"
+
+    def tokenizer_class(self) -> str | None:
+        name = self.settings(TOKENIZER_CONFIG).get("tokenizer_class")
+        if isinstance(name, str):
+            return name.removesuffix("Fast").removesuffix("Tokenizer")
+        kind = self.settings(CONFIG).get("model_type")
+        return CLASSES.get(kind) if isinstance(kind, str) else None
+
+
+# Settings, and tokens that they add.
+
+FLAGS: Final = ("single_word", "lstrip", "rstrip", "normalized", "special")
+PLAIN: Final = dict.fromkeys(FLAGS, False)
+MAX_DIGITS: Final = 10
+
+
+def _content(token: object) -> str | None:
+    """Return the text of a token, which is a string or an object with a ``content``."""
+    found = token.get("content") if isinstance(token, dict) else token
+    return found if isinstance(found, str) and found else None
+
+
+def _with_flags(token: object, **flags: bool) -> Json | None:
+    """Describe an added token without its id; ``None`` if it has no text."""
+    stated = token if isinstance(token, dict) else {}
+    content = _content(token)
+    own = {flag: stated.get(flag) is True for flag in FLAGS}
+    return None if content is None else {"content": content, **own, **flags}
+
+
+def _special(settings: Json) -> Iterator[Json]:
+    for key, value in settings.items():
+        if key.endswith("_token") or key in ("additional_special_tokens", "extra_special_tokens"):
+            listed = value if isinstance(value, list) else [value]
+            yield from filter(None, (_with_flags(token, special=True) for token in listed))
+
+
+def _added_in_settings(files: _Files) -> Iterator[Json]:
+    """Yield the added tokens that the files beside the entries name, without their ids."""
+    settings = files.settings(TOKENIZER_CONFIG)
+    special = [*_special(settings)]
+    decoder = settings.get("added_tokens_decoder")
+    numbered: list[tuple[int, Json | None]] = []
+    if isinstance(decoder, dict):
+        for number, token in decoder.items():
+            if number.isdecimal() and len(number) < MAX_DIGITS:
+                numbered.append((int(number), _with_flags(token)))
+    else:
+        special += _special(files.settings(SPECIAL_MAP))
+        names = {token["content"] for token in special}
+        for content, number in files.settings(json_file.ADDED).items():
+            if json_file.is_id(number):
+                is_special = content in names
+                flags = {"normalized": not is_special, "special": is_special}
+                numbered.append((number, _with_flags(content, **flags)))
+    for _, described in sorted(numbered, key=lambda token: token[0]):
+        if described is not None:
+            yield described
+    yield from special
+
+
+def _with_added(document: Json, tokens: Iterable[Json], usual: Iterable[str] = ()) -> Json:
+    """Return a ``tokenizer.json`` with more added tokens, numbered as the library numbers them.
+
+    ``usual``: special tokens of the class, which are added if they are entries.
+    """
+    vocab = document["model"]["vocab"]
+    entries = {piece for piece, _ in vocab} if isinstance(vocab, list) else vocab
+    listed = list(document.get("added_tokens") or [])
+    known = {_content(token) for token in listed}
+    number = len(entries) + sum(content not in entries for content in known)
+    named = (
+        {"content": content, **PLAIN, "special": True} for content in usual if content in entries
+    )
+    for token in (*tokens, *named):
+        if token["content"] not in known:
+            known.add(token["content"])
+            listed.append({"id": number, **token})  # the id of an entry is that of the model
+            number += token["content"] not in entries
+    return {**document, "added_tokens": listed}
+
+
+# tokenizer.json.
+
+# Settings of BertTokenizer, what they are called in a BertNormalizer, and their defaults.
+BERT_SETTINGS: Final = (
+    ("do_lower_case", "lowercase", True),
+    ("strip_accents", "strip_accents", None),
+    ("tokenize_chinese_chars", "handle_chinese_chars", True),
+)
+
+
+def _from_tokenizer_json(files: _Files) -> tuple[Json, str] | None:
+    if not files.has(TOKENIZER):
+        return None
+    data = files.read(TOKENIZER)
+    with reading(TOKENIZER):
+        document = json_file.parse(data)
+        if hf_tokenizer.recognise(document) is not None:
+            return None
+    if files.is_static():
+        return document, TOKENIZER
+    settings, name = files.settings(TOKENIZER_CONFIG), files.tokenizer_class()
+    steps = [*_parts(document.get("normalizer"))]
+    for part in (*steps, *_parts(document.get("pre_tokenizer"))):
+        _obey(part, settings, name)
+    if name == "Albert":
+        tables = [part for part in steps if part.get("type") == "Precompiled"]
+        document["normalizer"] = sequence("normalizers", _albert(settings, tables))
+    usual = BERT_SPECIAL if name in BERT_LIKE else ()
+    return _with_added(document, _added_in_settings(files), usual), TOKENIZER
+
+
+def _parts(step: object) -> Iterator[Json]:
+    """Yield the parts of a step in order. A ``Sequence`` is replaced by its parts."""
+    if isinstance(step, dict):
+        inner = next((step[key] for key in hf_tokenizer.SEQUENCES if key in step), None)
+        yield from (step,) if inner is None else _parts(inner)
+    elif isinstance(step, list):
+        for part in step:
+            yield from _parts(part)
+
+
+def _obey(part: Json, settings: Json, name: str | None) -> None:
+    """Change a normalizer or pre-tokenizer as the settings say."""
+    if part.get("type") == "BertNormalizer":
+        for key, own, default in BERT_SETTINGS:
+            if key in settings or name in BERT_LIKE:
+                part[own] = settings.get(key, default)
+    prefix = settings.get("add_prefix_space")
+    if isinstance(prefix, bool):
+        if part.get("type") == "ByteLevel":
+            part["add_prefix_space"] = prefix
+        elif part.get("type") == "Metaspace":
+            first = "first" if settings.get("legacy") is False else "always"
+            part["prepend_scheme"] = first if prefix else "never"
+
+
+# SentencePiece.
+
+BEGIN: Final = ("<s>", "<pad>", "</s>", "<unk>")
+MASK: Final = "<mask>"  # tokenizers that have it remove the blanks before it
+# The first entries, and the first piece after them, of classes that number pieces like fairseq.
+FAIRSEQ: Final = {
+    "XLMRoberta": (BEGIN, 3),
+    "Camembert": (("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1),
+}
+NOT_READ: Final = (  # these number pieces in other ways
+    *("Barthez", "Bartpho", "M2M100", "MBart", "MBart50", "Nllb", "PLBart", "Speech2Text", "XGLM"),
+)
+LOWEST: Final = -100.0  # the score of a piece that is not to be used
+
+
+def _from_sentencepiece(files: _Files) -> tuple[Json, str] | None:
+    name = files.tokenizer_class()
+    file = next(filter(files.has, SENTENCEPIECE), None)
+    if file is None or name not in (*FAIRSEQ, *NOT_READ, "Albert"):
+        return None
+    if name in NOT_READ:
+        raise UnknownIds(
+            f"the ids of {name}Tokenizer ({TOKENIZER_CONFIG}) differ from those of {file} in a way "
+            f"that vocabtool does not know; {OTHERWISE}"
+        )
+    settings = files.settings(TOKENIZER_CONFIG)
+    pieces, tables = _read_pieces(files, file)
+    if name == "Albert":
+        steps, unknown, usual = _albert(settings, tables), 1, BERT_SPECIAL
+    else:
+        first, start = FAIRSEQ[name]
+        unused = {token: LOWEST if token.startswith("<unk>N") else 0.0 for token in first}
+        pieces = [*unused.items(), *pieces[start:], (MASK, 0.0)]
+        steps, unknown, usual = tables, len(BEGIN) - 1, (*BEGIN, MASK)
+    made = _unigram(pieces, unknown, steps, prefix=settings.get("add_prefix_space") is not False)
+    return _with_added(made, _added_in_settings(files), usual), file
+
+
+def _read_pieces(files: _Files, file: str) -> tuple[list[tuple[str, float]], list[Json]]:
+    """Return the pieces of a SentencePiece model with their scores, and its normalizers."""
+    data = files.read(file)
+    with reading(file):
+        pieces, charsmap = sentencepiece.scored_pieces(data)
+    table = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}
+    return pieces, [table] * bool(charsmap)
+
+
+def _unigram(
+    pieces: list[tuple[str, float]], unknown: int, steps: list[Json], *, prefix: bool = True
+) -> Json:
+    scheme = "always" if prefix else "never"
+    splits: list[Json] = [
+        {"type": "WhitespaceSplit"},
+        {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": True},
+    ]
+    model = {"type": "Unigram", "unk_id": unknown, "vocab": list(map(list, pieces))}
+    return document({**model, "byte_fallback": False}, steps, splits, [])
+
+
+def _albert(settings: Json, tables: list[Json]) -> list[Json]:
+    """Return the normalizers of ALBERT. ``tables``: SentencePiece's table, if there is one."""
+    steps = [replace("``", '"'), replace("''", '"')]
+    if settings.get("keep_accents") is not True:
+        steps += [{"type": "NFKD"}, {"type": "StripAccents"}]
+    if settings.get("do_lower_case") is not False:
+        steps.append({"type": "Lowercase"})
+    return [*steps, *tables]
+
+
+# BERT.
+
+BERT_LIKE: Final = (
+    *("Bert", "DistilBert", "Electra", "MobileBert", "ConvBert", "Funnel", "LayoutLM", "Lxmert"),
+    *("SqueezeBert", "Splinter", "RetriBert", "Realm", "DPRQuestionEncoder", "DPRContextEncoder"),
+    "DPRReader",
+)
+
+
+def _from_lines(files: _Files) -> tuple[Json, str] | None:
+    """Describe BERT's tokenizer; ``None`` if no file says whether it lower-cases."""
+    name, settings = files.tokenizer_class(), files.settings(TOKENIZER_CONFIG)
+    lower = settings.get("do_lower_case", None if name is None else True)
+    if not files.has(VOCAB_TEXT) or not (settings or name):
+        return None
+    data = files.read(VOCAB_TEXT, MAX_LINES)
+    lines = word_list.words(data, VOCAB_TEXT, Place(VOCAB_TEXT, ""))
+    if lines.marker != "##":
+        return None
+    if name is not None and name not in BERT_LIKE:
+        raise UnsupportedFormat(
+            f"the tokenizer {name}Tokenizer ({TOKENIZER_CONFIG}) is not supported; {OTHERWISE}"
+        )
+    if not isinstance(lower, bool):
+        return None
+    accents, chinese = settings.get("strip_accents"), settings.get("tokenize_chinese_chars", True)
+    made = bert_file(
+        texts(lines),
+        lower,
+        accents=accents if isinstance(accents, bool) else None,
+        chinese=chinese is not False,
+        unknown=_content(settings.get("unk_token")) or "[UNK]",
+    )
+    return _with_added(made, _added_in_settings(files)), VOCAB_TEXT
+
+
+# Entries and merges.
+
+USUAL: Final = ("<s>", "</s>", "<unk>", "<pad>", MASK)  # of RoBERTa, if settings name none
+END: Final = "<|endoftext|>"  # of GPT-2
+GPT2_LIKE: Final = (
+    *("GPT2", "Roberta", "Bart", "Longformer", "LED", "Deberta", "CodeGen", "Whisper", "MVP"),
+)
+ENDS: Final = {  # tokens before and behind a text
+    **dict.fromkeys(("Roberta", "Bart", "Longformer", "LED", "MVP"), USUAL[:2]),
+    "Deberta": ("[CLS]", "[SEP]"),
+}
+CLIP: Final = r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"
+WORD_END: Final = "</w>"
+
+
+def _from_merges(files: _Files) -> tuple[Json, str] | None:
+    pair = next((pair for pair in ENTRIES_AND_MERGES if all(map(files.has, pair))), None)
+    entries = files.settings(pair[0]) if pair is not None else {}
+    if pair is None or set(map(type, entries.values())) != {int}:
+        return None
+    settings, name = files.settings(TOKENIZER_CONFIG), files.tokenizer_class()
+    if name is None and all(character in entries for character in ALPHABET):
+        # Older folders do not name it.
+        name = "CLIP" if ALPHABET[ord("a")] + WORD_END in entries else "GPT2"
+    lines = word_list.read_lines(files.read(pair[1]))
+    merges = listed_pairs(lines, entries)
+    steps: list[Json] = []
+    if name in GPT2_LIKE:
+        prefix = settings.get("add_prefix_space") is True
+        made = document(bpe(entries, merges), [], byte_level((GPT2,), prefix=prefix), [])
+        if name in ENDS:
+            made = with_ends(made, entries, *ENDS[name])
+    elif name == "Qwen2":
+        pattern = QWEN2.replace(ENGLISH, "'(?i:[sdmt]|ll|ve|re)")
+        made = document(bpe(entries, merges), [{"type": "NFC"}], byte_level((pattern,)), [])
+    elif name == "CLIP":
+        steps = [{"type": "NFC"}, replace(r"\s+", " ", regex=True), {"type": "Lowercase"}]
+        words = {**split(CLIP), "behavior": "Removed", "invert": True}
+        unknown = _content(settings.get("unk_token")) or END
+        model = bpe(entries, merges, unk_token=unknown, end_of_word_suffix=WORD_END)
+        made = document(model, steps, [words, *byte_level(())], [])
+        made = with_ends(made, entries, "<|startoftext|>", END)
+    else:
+        what = f"{name}Tokenizer" if name else f"no tokenizer_class in {TOKENIZER_CONFIG}"
+        raise UnsupportedFormat(
+            f"vocabtool has no tokenizer for the entries and {pair[1]} of this model ({what}); "
+            f"{OTHERWISE}"
+        )
+    usual = USUAL if USUAL[0] in entries else ("<|startoftext|>", END)
+    return _with_added(made, _added_in_settings(files), usual), pair[0]
