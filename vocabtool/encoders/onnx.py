@@ -18,6 +18,7 @@ sentence-transformers.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -42,11 +43,12 @@ from vocabtool.encoders.encoder import (
     unit_length,
 )
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
-from vocabtool.formats import encoder_files
-from vocabtool.formats.encoder_files import SENTENCES
+from vocabtool.formats import encoder_files, hf_tokenizer, tokenizer_folder
 from vocabtool.formats.files import MAX_NAMED, find_folder
-from vocabtool.tokenization.hf_tokenizer import library_errors
+from vocabtool.formats.tokenizer_folder import LOWER
+from vocabtool.tokenization.hf_tokenizer import library_errors, without_own_keys
 from vocabtool.tokenization.token_limit import TokenLimit
+from vocabtool.tokenization.tokenizer_files import tokenizer_from
 from vocabtool.tokenization.words import Words
 
 BUCKET_TEXTS: Final = 32  # texts padded to the same length, at most
@@ -84,7 +86,14 @@ class OnnxEncoder(Encoder):
         self._graph = encoder_files.check_graph(files.model)
         with reading(str(files.model)):
             self._settings = encoder_files.read_all_settings(files)
-        self.words = Words.of(files.tokenizer)  # this checks the tokenizer, too
+        with reading(str(files.tokenizer)):
+            found = tokenizer_folder.read(files.tokenizer.parent)
+            if found is None:
+                raise InvalidFile("this JSON is not a tokenizer.json")
+            document = {**found.document, LOWER: self._settings.lower}
+            self._document = json.dumps(without_own_keys(document))
+            vocabulary = hf_tokenizer.vocabulary(document, files.tokenizer.name)
+            self.words = Words(vocabulary, "recovered", tokenizer_from(document, vocabulary))
         self.options = options
         self.max_batch = options.max_batch or MAX_BATCH
         self._notes = self._settings.notes
@@ -112,7 +121,7 @@ class OnnxEncoder(Encoder):
     def _open_tokenizer(self) -> None:
         from tokenizers import Tokenizer
 
-        self._tokenizer: Any = Tokenizer.from_file(str(self._files.tokenizer))
+        self._tokenizer: Any = Tokenizer.from_str(self._document)
         padding = self._tokenizer.padding
         self._pad = 0 if padding is None else int(padding["pad_id"])
         self._tokenizer.no_padding()
@@ -124,19 +133,14 @@ class OnnxEncoder(Encoder):
         self._side = "left" if limit.cuts_start else "right"
         self._tokenizer.enable_truncation(limit.places, direction=self._side)
         self.max_tokens = limit.tokens
-        normalizer = self._tokenizer.normalizer
-        if self._settings.lower and (normalizer is None or normalizer.normalize_str("A") == "A"):
-            raise UnsupportedFormat(
-                f"the model needs lower-cased text ({SENTENCES}), but its tokenizer does not "
-                "lower-case; use the prefix sentence-transformers:"
-            )
 
     @cached_property
     def fingerprint(self) -> str:
         settings = self._settings
         facts = f"{settings.pooling} {settings.normalize} {self.max_tokens} {self._side}"
         digest = hashlib.sha256(f"vocabtool onnx 1\n{facts} {self._output}\n".encode())
-        for file in (self._files.model, *self._graph.external, self._files.tokenizer):
+        digest.update(f"{self._settings.lower} {self._document}".encode())
+        for file in (self._files.model, *self._graph.external):
             with reading(str(file)), file.open("rb") as opened:
                 digest.update(hashlib.file_digest(opened, "sha256").digest())
         return digest.hexdigest()
@@ -152,6 +156,10 @@ class OnnxEncoder(Encoder):
         return vectors
 
     def _tokens(self, texts: Sequence[str]) -> list[Any]:
+        if self._settings.lower:
+            texts = [
+                t.lower() if isinstance(t, str) else (t[0].lower(), t[1].lower()) for t in texts
+            ]
         with library_errors(f"{self._path}: the tokenizers library fails on a text"):
             encoded: list[Any] = self._tokenizer.encode_batch_fast(texts)
         return encoded

@@ -116,8 +116,8 @@ class HFWordTokenizer:
 
         _refuse_growth(document)
         _check_tables(document)
-        if LOWER in document:  # the library refuses keys that it does not know
-            data = json.dumps({k: v for k, v in document.items() if k != LOWER}).encode()
+        if LOWER in document:
+            data = json.dumps(without_own_keys(document)).encode()
         facts = {key: document.get(key) for key in FINGERPRINTED if key in document}
         digest = hashlib.sha256(b"vocabtool tokenizer.json 1\n")
         digest.update(json.dumps(facts).encode())
@@ -355,6 +355,11 @@ class HFWordTokenizer:
             return given.encode()
         text = given.replace(self._mark, " ")
         return ((text.strip(" ") if self._mark_says_nothing else text) or text).encode()
+
+
+def without_own_keys(document: Json) -> Json:
+    """Return a ``tokenizer.json`` that the library accepts. It refuses unknown keys."""
+    return {key: value for key, value in document.items() if key != LOWER}
 
 
 def _speller(document: Json, tokenizer: Any) -> Json:
