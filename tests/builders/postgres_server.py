@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +9,6 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event
-from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -60,17 +57,3 @@ def postgres_server() -> Iterator[PostgresServer]:
     """One server for all tests of this process; each test makes a database of its own."""
     with running_server() as server:
         yield server
-
-
-@pytest.fixture
-def refused(monkeypatch: pytest.MonkeyPatch) -> Event:
-    """Set when a lock of a table was not to be had, and is tried again."""
-    found = Event()
-
-    def sleep(_: float) -> None:
-        found.set()
-        time.sleep(0.05)
-
-    monkeypatch.setattr("vocabtool.stores.database.time", SimpleNamespace(sleep=sleep))
-    monkeypatch.setattr("vocabtool.stores.database.TABLE_TRIES", 10_000)
-    return found

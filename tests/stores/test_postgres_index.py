@@ -317,30 +317,6 @@ def test_a_long_transaction_stops_nobody(
     assert index.get("new") == more[0]
 
 
-@pytest.mark.parametrize("what", ["replace", "compact"])
-def test_what_waits_for_a_long_transaction(
-    database: Any, address: str, what: str, refused: threading.Event
-) -> None:
-    """It is tried again; until then all is as before."""
-    index = Index.create(address, dim=DIM, exact_below=10)
-    put(index, [Document(*each) for each in TEXTS.items()])
-    work: Callable[[], object] = index.compact
-    if what == "replace":
-        new = Index.create(address, dim=DIM, force=True, in_place=False)
-        put(new, [Document("new", "birch")])
-        work = new.put_in_place
-    with database.transaction():
-        database.execute("SELECT count(*) FROM vocabtool.documents_1")
-        waiting = threading.Thread(target=work)
-        waiting.start()
-        assert refused.wait(60)
-        assert ids(Index.open(address).search("SKU-7"))[0] == "d07"
-    waiting.join()
-    left = Index.open(address)
-    assert [*left.ids()] == (["new"] if what == "replace" else [*TEXTS])
-    assert left.verify().approximate is (what == "compact")
-
-
 @pytest.mark.parametrize("fails", ["CREATE INDEX", "ALTER INDEX"])
 def test_an_index_of_vectors_that_cannot_be_replaced(
     database: Any, address: str, fails: str

@@ -155,11 +155,7 @@ class PostgresIndex(Index):
             with suppress(NotFound):
                 connections.drop_index(connections.find_index(index), index)
         n = connections.create_index(index, replace(manifest, model_files=crcs), files)
-        try:
-            return cls(connections, index, n, opened.encoder, {"vocabulary": None})
-        except BaseException:
-            connections.drop_index(n, index)
-            raise
+        return cls(connections, index, n, opened.encoder, {"vocabulary": None})
 
     @classmethod
     def open_at(
@@ -213,7 +209,6 @@ class PostgresIndex(Index):
             writer.close()
         self.refresh()
 
-    get = _again(Index.get)
     get_many = _again(Index.get_many)
     vectors = _again(Index.vectors)
     similar = _again(Index.similar)

@@ -305,6 +305,7 @@ class PostgresWriter:
         name = f"vocabtool.vectors_{self._n}"
 
         def build() -> None:
+            run(connection, f"DROP INDEX IF EXISTS {name}_new")  # of a killed process
             run(connection, str(sql.create))
             self._store(replace(self.manifest, codes=None))  # searches are exact meanwhile
 
@@ -312,9 +313,6 @@ class PostgresWriter:
             run(connection, f"DROP INDEX IF EXISTS {name}")
             run(connection, f"ALTER INDEX {name}_new RENAME TO vectors_{self._n}")
 
-        # One of a killed process may be there.
-        drop = f"DROP INDEX IF EXISTS {name}_new"
-        database.change_tables(connection, lambda: run(connection, drop))
         database.change_tables(connection, build)
         database.change_tables(connection, put_in_place)
         chosen, best = legs.EFFORTS[0], -1.0
