@@ -164,7 +164,7 @@ def test_a_field_keeps_its_kind(tmp_path: Path) -> None:
     """A later word among numbers is refused with its place, or left out and counted."""
     row = {"id": "a", "text": "one", "size": 1, "open": True, "tag": "x"}
     first = write_rows(tmp_path / "first.jsonl", [row])
-    rows = [
+    rows: list[dict[str, object]] = [
         {"id": "b", "text": "two", "size": 70.5, "open": False, "tag": 3},
         {"id": "c", "text": "three", "size": "big", "open": "ajar", "tag": [1]},
         {"id": "d", "text": "four", "size": None, "open": 1, "tag": None},

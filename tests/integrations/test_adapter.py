@@ -93,7 +93,7 @@ class LlamaIndex:
     def metadatas(self) -> list[dict[str, Any]]:
         return [each.metadata for each in self.store.get_nodes(IDS)]
 
-    def equal(self, name: str, value: object) -> list[Any]:
+    def equal(self, name: str, value: Any) -> list[Any]:
         one: Any = types.MetadataFilter(key=name, value=value)
         asked = types.MetadataFilters(filters=[one])
         return [each.node_id for each in self.store.get_nodes(filters=asked)]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,13 +69,14 @@ LOWER_ARGUMENT = b.node(b"lower", b"StringLower", b"x")
 
 def slice_of(value: bytes, **masks: int) -> tuple[bytes, ...]:
     keys = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
+    numbers: dict[str, Any] = {key: masks.get(key, 0) for key in keys}
     return (
         b.const(b"begin", b.int64_tensor([0])),
         b.const(b"end", b.int64_tensor([1])),
         b.const(b"step", b.int64_tensor([1])),
         y(
             *(b"StridedSlice", value, b"begin", b"end", b"step"),
-            **{key: masks.get(key, 0) for key in keys},
+            **numbers,
         ),
     )
 

@@ -196,7 +196,7 @@ class PostgresIndex(Index):
 
     def refresh(self) -> bool:
         before = self.manifest.commit
-        return self._newest().manifest.commit != before
+        return bool(self._newest().manifest.commit != before)
 
     @contextmanager
     def writer(self, progress: Progress | None = None) -> Iterator[Writer]:
@@ -272,8 +272,9 @@ class PostgresIndex(Index):
 
     def _newest(self) -> Any:
         """Return the store. Raises :class:`NotFound` if the index was replaced."""
-        self._snapshot.refresh()
-        return self._snapshot
+        store: Any = self._snapshot  # a PostgresStore
+        store.refresh()
+        return store
 
     def _sizes(self) -> dict[str, int]:
         """Return the bytes on disk by purpose, such as ``codes`` for the index of vectors."""

@@ -482,9 +482,9 @@ class PostgresWriter:
         # by term, then by document
         pairs, frequency = np.unique(np.concatenate(terms) << 32 | of_document, return_counts=True)
         places, rows = pairs & 0xFFFFFFFF, pa.BufferOutputStream()
-        columns = {"term": pairs >> 32, "doc": docs[places], "frequency": frequency}
-        postings = pa.table(columns | {"length": lengths[places]})
-        csv.write_csv(postings, rows, csv.WriteOptions(include_header=False))
+        postings = {"term": pairs >> 32, "doc": docs[places], "frequency": frequency}
+        table = pa.table(postings | {"length": lengths[places]})
+        csv.write_csv(table, rows, csv.WriteOptions(include_header=False))
         into = f"COPY postings_{n} (term, doc, frequency, length) FROM STDIN (FORMAT csv)"
         with self._connection.cursor() as cursor, cursor.copy(into.encode()) as copy:
             copy.write(memoryview(rows.getvalue()))

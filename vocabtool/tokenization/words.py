@@ -297,11 +297,11 @@ def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> tuple[Tokenizer, Path]
             if folder.pieces is None:
                 return tokenizer_files.tokenizer_from(folder.document, vocabulary), path
             data = read_file(path / folder.pieces, MAX_FILE)
-            pieces = SentencePieces(data, tuple(map(str.encode, folder.added)))
+            cut = SentencePieces(data, tuple(map(str.encode, folder.added)))
             place = Place(folder.pieces, "")
             own = sentencepiece.vocabulary(data, folder.pieces, place)
-            cut = SentencePieceTokenizer(Rule(()), pieces, own)
-            return PieceTokenizer(cut, vocabulary), path / folder.pieces
+            source = SentencePieceTokenizer(Rule(()), cut, own)
+            return PieceTokenizer(source, vocabulary), path / folder.pieces
         files = [path / name for name in names if (path / name).is_file()]
     model = vocabulary.stored.data  # SentencePiece models are read in place
     if vocabulary.kind == "sentencepiece" and sentencepiece.looks_like_model(model[:HEAD]):
