@@ -573,6 +573,23 @@ for name in FILES:
 
 
 @case
+@called("table")
+def tf2_dense(folder: Path) -> tuple[Truth, ...]:
+    """The checkpoint holds the empty buckets too, 131,072 in all."""
+    free = ("<empty>", "<deleted>")
+    table = tf.lookup.experimental.DenseHashTable(tf.string, tf.int64, -1, *free)
+    table.insert(tf.constant([*WORDS, "gone"]), tf.range(len(WORDS) + 1, dtype=tf.int64))
+    table.remove(tf.constant(["gone"]))
+    save(folder, table.lookup, table=table)
+    size = int(table.size())
+    with running(folder) as loaded:
+        ((keys, values),) = loaded.tables()
+        used = ~np.isin(keys.ravel(), [word.encode() for word in free])
+        assert used.sum() == size
+        return (listed(keys.ravel()[used], values.ravel()[used], loaded.unknown()),)
+
+
+@case
 @called(None, 2)
 def tf2_forward_and_inverse(folder: Path) -> tuple[Truth, ...]:
     """The same words as keys of one table and values of another: one vocabulary, two places."""

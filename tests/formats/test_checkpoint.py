@@ -25,7 +25,7 @@ import vocabtool
 from tests.builders import saved_model_bytes as b
 
 MAGIC = bytes.fromhex("57fb808b247547db")
-INT32, STRING = 3, 7
+INT32, STRING, INT64 = 3, 7, 9
 
 # What TensorFlow 2.21 wrote for ids = int32 [3, -1] and words = ["the", "", "\xff\n\0"].
 GOLDEN_INDEX = bytes.fromhex(
@@ -175,6 +175,17 @@ def of_strings(strings: Sequence[bytes], shape: Sequence[int]) -> tuple[bytes, b
     return index_of(pair(b"words", entry(STRING, shape, 0, len(data), checksum))), data
 
 
+def of_table(keys: Sequence[bytes], dtype: int, values: bytes) -> tuple[bytes, bytes]:
+    """An index and a data file with the table ``table``."""
+    data, checksum = packed(keys)
+    shape = [len(keys)]
+    index = index_of(
+        pair(b"table-keys", entry(STRING, shape, 0, len(data), checksum)),
+        pair(b"table-values", entry(dtype, shape, len(data), len(values), masked(values))),
+    )
+    return index, data + values
+
+
 def scalar(offset: int = 0) -> bytes:
     """A string without dimensions: it is passed over by its name, unread."""
     return entry(STRING, [], offset, 0, 0)
@@ -200,11 +211,15 @@ def test_strings_round_trip(strings: list[bytes]) -> None:
     assert found == {"words": strings}
 
 
-def test_a_dense_table_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its empty buckets would be taken for words."""
-    monkeypatch.setattr(f"{__name__}.GRAPH", b.graph(b.node(b"table", b"MutableDenseHashTableV2")))
-    pairs = (pair(b"table" + side, entry(STRING, [1], 0, 0, 0)) for side in (b"-keys", b"-values"))
-    assert "table table: a DenseHashTable, whose" in warning(tmp_path, index_of(*pairs))
+@pytest.mark.parametrize(
+    ("dtype", "code", "values"),
+    [(INT32, "<i4", [-(2**31), 2**31 - 1]), (INT64, "<i8", [-(2**63), 2**63 - 1])],
+)
+def test_integer_types(tmp_path: Path, dtype: int, code: str, values: list[int]) -> None:
+    """Each integer type is widened to int64 with its extremes intact."""
+    index, data = of_table([b"a", b"b"], dtype, np.array(values, code).tobytes())
+    (table,) = inspected(tmp_path, index, data).vocabularies
+    assert table.id_array().tolist() == values
 
 
 def test_only_the_slice_is_read(tmp_path: Path) -> None:
@@ -557,6 +572,14 @@ def test_shapes(tmp_path: Path) -> None:
     assert words(tmp_path, None) == {"row": [b"a", b"b"], "none": []}
     sizes = {item.name: item.size for item in inspected(tmp_path, None).passed_over}
     assert sizes == {"scalar": 1, "matrix": 4}
+
+
+def test_several_blocks(tmp_path: Path) -> None:
+    """An index of many blocks, with shared prefixes and restart points, is read to its end."""
+    names = [f"layer_{i:05d}/kernel_{'x' * (i % 97)}" for i in range(5000)]
+    save(tmp_path, **{name: tensorflow().constant("a") for name in names})
+    assert (tmp_path / "variables" / "variables.index").stat().st_size > 262_144  # one block
+    assert [item.name for item in inspected(tmp_path, None).passed_over] == names
 
 
 def test_merged_and_partitioned(tmp_path: Path) -> None:

@@ -24,7 +24,18 @@ from vocabtool.cli.main import cli
 from vocabtool.errors import VocabtoolError
 
 WORDS: Final = [
-    *("the", "of", "and", "cat", "dog", "sat", "mat", "on", "house", "tree", "river", "stone")
+    "the",
+    "of",
+    "and",
+    "cat",
+    "dog",
+    "sat",
+    "mat",
+    "on",
+    "house",
+    "tree",
+    "river",
+    "stone",
 ]
 ENCODED: Final = [word.encode() for word in WORDS]
 WHY: Final = "it writes the file"

@@ -31,13 +31,14 @@ IR_VERSION, MODEL_VERSION, MODEL_GRAPH, OPSETS, FUNCTIONS, LAST = 1, 5, 7, 8, 25
 GRAPH_TAGS: Final = tuple(field << 3 | LEN for field in (1, 2, 5, 10, 11, 12, 13, 14, 15))
 GRAPH_NODES, INITIALIZERS, FUNCTION_NODES = 1, 5, 7
 # The fields of NodeProto, AttributeProto and TensorProto.
-OUTPUT, NODE_NAME, OP, ATTRIBUTES = 2, 3, 4, 5
+OUTPUT, NODE_NAME, OP, ATTRIBUTES, DOMAIN = 2, 3, 4, 5, 7
 NAME, INTEGER, STRING, TENSOR, GRAPH, FLOATS, INTEGERS, STRINGS, GRAPHS = 1, 3, 4, 5, 6, 7, 8, 9, 11
 DATA_TYPE, STRING_DATA, TENSOR_NAME, EXTERNAL, DATA_LOCATION = 2, 6, 8, 13, 14
 STRING_TYPE, ELSEWHERE = 8, 1  # a data type, and a location of data
 
 MAX_PARTS: Final = 300_000  # nodes, attributes, graphs and initializers
 MAX_DEPTH: Final = 16  # of nested graphs
+LARGE: Final = 1 << 10  # bytes of a string that may be a whole tokenizer
 
 KEYS: Final = b"keys_strings"  # of a LabelEncoder, which may also give them numbers or strings
 # Lists in which a node looks up strings, and the list with their ids (without it: positions).
@@ -65,6 +66,8 @@ TOKENIZERS: Final[dict[bytes, tuple[bytes, dict[str, Any]]]] = {
     b"HfJsonTokenizer": (b"tokenizer_vocab", {}),
     **dict.fromkeys((b"SentencepieceTokenizer", b"SentencepieceDecoder"), (b"model", {})),
 }
+# Their other operators may contain words, too.
+EXTENSION_DOMAINS: Final = (b"ai.onnx.contrib", b"com.microsoft.extensions")
 
 
 def _recognise(source: Source) -> str | None:
@@ -199,6 +202,12 @@ class _Model:
                     self.findings.found.append(_tokenizer(name, op, attributes, place))
                 else:
                     self._read_lists(name, op, attributes, where, place)
+            if op not in TOKENIZERS and node.text(DOMAIN) in EXTENSION_DOMAINS:
+                for key, fields in attributes.items():
+                    start, end = fields.spans.get(STRING, (0, 0))
+                    if end - start >= LARGE:
+                        what = f"{end - start:,} bytes of text, possibly a tokenizer: not read"
+                        self.findings.warnings.append(f"{where}: {printable(key)}: {what}")
 
     def _strings(self, tensor: _Fields, place: str) -> ByteStrings:
         external = EXTERNAL in tensor.spans or tensor.numbers.get(DATA_LOCATION) == ELSEWHERE

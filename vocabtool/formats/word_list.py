@@ -37,6 +37,7 @@ from vocabtool.vocabulary import (
     Place,
     Unknown,
     Vocabulary,
+    decode,
     guess_marker,
     is_utf8,
     printable,
@@ -206,13 +207,30 @@ def why_not_words(head: bytes, size: int) -> str | None:
         del lines[-1]  # truncated by the head, or empty after a final newline
     if not lines:
         return f"no line ends in its first {HEAD:,} bytes"
-    if VERSION in lines[0]:
+    if VERSION in lines[0] or _are_merges(lines):
         return MERGES
     if 2 * sum(map(is_utf8, lines)) < len(lines):
         return "most of its lines are not UTF-8: convert it with iconv"
     if 2 * sum(len(line.split(None, WORDS - 1)) == WORDS for line in lines) > len(lines):
         return f"most of its lines have {WORDS} or more words: a text, not a list of words"
     return None
+
+
+def _are_merges(lines: list[bytes]) -> bool:
+    """Return whether lines are BPE merges.
+
+    Each line has two pieces. A piece is a character, or the result of an earlier line.
+    """
+    joined: set[bytes] = set()
+    used = 0
+    for line in lines:
+        pieces = line.removesuffix(b"\r").split(b" ")
+        longer = [piece for piece in pieces if len(decode(piece.removesuffix(b"</w>"))) > 1]
+        if len(pieces) != 2 or not joined.issuperset(longer):
+            return False
+        used += len(longer)
+        joined.add(b"".join(pieces))
+    return used > 0
 
 
 def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabulary:

@@ -3,9 +3,8 @@
 A table is filled from constants, ranges, asset files or the checkpoint.
 
 ``meta_graph.Linker`` finds the keys and values that each op writes to a table. The words are either
-the keys or the values. Mutable tables are saved in the checkpoint, in hash order. The key of a
-saved tensor identifies its table. A DenseHashTable is refused: its saved tensors include its empty
-buckets.
+the keys or the values. Mutable tables are saved in the checkpoint, in hash order. The saved tensors
+of a DenseHashTable include its empty buckets. The key of a saved tensor identifies its table.
 
 Files in ``assets/`` are opened by a name without a folder, and never through a link. Each file that
 no table reads is classified as a SentencePiece model, a list of words, or neither.
@@ -337,8 +336,6 @@ def read_saved_contents(
                 table = table_of(linker.graph.main, linker.graph.main.node(name))
             if table is None:
                 raise InvalidFile("the keys belong to no table of the graph: words not read")
-            if DENSE in table.node.op:
-                raise UnsupportedFormat("a DenseHashTable, whose empty buckets are saved as words")
             if checkpoint.entries[key].elements == 0:
                 findings.found.append(PassedOver(shown, 0, place, "an empty table"))
                 continue
@@ -354,11 +351,30 @@ def read_saved_contents(
                 raise InvalidFile("the keys are neither strings nor integers: words not read")
             if keys is not None and values is not None and len(keys) != len(values):
                 raise InvalidFile(f"{len(keys):,} keys but {len(values):,} values: words not read")
+            if DENSE in table.node.op:
+                rows = _used_buckets(linker, table, keys)
+                keys, values = (None if c is None else c.take(rows) for c in (keys, values))
             caveat = NO_IDS
             if isinstance(keys, ByteStrings) and not isinstance(values, np.ndarray):
                 order = sorted(range(len(keys)), key=keys.__getitem__)
                 keys, values, caveat = keys.take(np.array(order, np.int64)), None, UNORDERED
             yield _join(table, Column(shown, place, keys), Column(shown, place, values, caveat))
+
+
+def _used_buckets(
+    linker: Linker, table: Table, keys: ByteStrings | NDArray[np.int64] | None
+) -> NDArray[np.intp]:
+    # Each unused row has one of two special keys, for empty and for deleted rows.
+    used = np.ones(0 if keys is None else len(keys), np.bool_)
+    for position in (0, 1):
+        marker = scalar(linker.origin(table.body, table.node.data_input(position)))
+        if isinstance(keys, ByteStrings) and isinstance(marker, bytes):
+            used &= ~keys.equal_to(marker)
+        elif isinstance(keys, np.ndarray) and isinstance(marker, int):
+            used &= keys != marker
+        else:
+            raise InvalidFile("empty_key or deleted_key is not a constant: words not read")
+    return np.flatnonzero(used)
 
 
 # Constants and variables outside lookup tables.
