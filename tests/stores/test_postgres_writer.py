@@ -91,9 +91,13 @@ def test_hostile_names(address: str) -> None:
     }
 
 
-def test_one_writer_at_a_time(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another one waits until the first is closed, for a limited time."""
-    one = open_writer(connections)
+def test_one_writer_at_a_time(
+    connections: Connections, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one waits until the first is closed, for a limited time; each schema has its own."""
+    one, second = open_writer(connections), Connections(address, schema="second")
+    with second.connect() as connection:
+        second.lock(connection, connections.find_index("test"))
     with monkeypatch.context() as impatient:
         impatient.setattr(schema, "WAIT_SECONDS", 0.1)
         with pytest.raises(FolderInUse, match=r"another process writes .* within 0.1 seconds"):
@@ -199,3 +203,16 @@ def test_passwords_are_never_shown() -> None:
         while error is not None:
             assert "Geheim99" not in f"{error} {error!r} {error.args}"
             error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def test_advice_for_a_missing_certificate_is_not_about_the_database(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    psycopg = pytest.importorskip("psycopg")
+
+    def fails(**_: Any) -> None:
+        raise psycopg.OperationalError('root certificate file "root.crt" does not exist')
+
+    monkeypatch.setattr(psycopg.Connection, "connect", fails)
+    with pytest.raises(VocabtoolError, match=r"sslrootcert, sslcert and sslkey$"):
+        Connections("postgresql://host/docs?sslmode=verify-full").connect()

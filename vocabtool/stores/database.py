@@ -32,26 +32,25 @@ A writer holds an advisory lock of its session from the beginning to the end, so
 writer at a time. Readers need no lock.
 
 A password may be in the address, in PGPASSWORD or in the file PGPASSFILE. No message contains it.
-No text of a user becomes SQL: names of indexes and fields are values in these tables. The tables
-are in the schema ``vocabtool``; each connection looks for tables in this schema first.
+No text of a user becomes SQL: names of indexes and fields are values in these tables. Only the name
+of the schema is quoted; each connection looks for tables in this schema first.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 import secrets
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from hashlib import blake2b
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
-from vocabtool.choices import StoredType
 from vocabtool.errors import (
     FolderInUse,
     FolderNotEmpty,
@@ -69,10 +68,6 @@ if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
 
 INSTALL: Final = "PostgreSQL needs psycopg: pip install '.[postgres]'"
-NO_ADDRESS: Final = (
-    "not a PostgreSQL address: wanted postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME,"
-    " with / as %2F and @ as %40 in a user or password"
-)
 WAIT_SECONDS: Final = 60.0  # for a server that restarts, and for another writer
 POOL_SIZE: Final = 16
 READ_TRIES: Final = 3  # of a search whose connection is lost
@@ -88,53 +83,62 @@ DEFAULTS: Final[Mapping[str, str | int]] = {
     "keepalives_count": 3,
 }
 GONE: Final = "the index was removed or replaced: open it again"
+# What libpq or the server says, and what to do. Libpq gives no code for errors while connecting.
+REFUSALS: Final = (
+    ("password", "check the user's password: in the address, PGPASSWORD or PGPASSFILE"),
+    ("pg_hba.conf", "the server's pg_hba.conf must allow this role, database and host"),
+    ("certificate", "check sslmode, sslrootcert, sslcert and sslkey"),  # a file may not exist
+    ("does not exist", "check the names of the database and the role, or create them"),
+    ("", "check that the server runs, and the host and port of the address"),
+)
 ADVICE: Final = {  # by SQLSTATE
-    "42P01": "The index was removed meanwhile: open it again. If it says so again, its table or a"
+    "": REFUSALS[-1][1],
+    "42501": "grant the role the right that is missing",
+    "57014": "raise statement_timeout, or ask for less",
+    "25006": "use the primary server, and a role that may write",
+    "42P01": "the index was removed meanwhile: open it again. If it says so again, its table or a"
     " view of it was dropped: index again with --force, or run `vocabtool delete ADDRESS"
     " --whole-index`",
-    "55P03": "Another transaction holds a lock: run it again later, or end the transaction, which"
+    "55P03": "another transaction holds a lock: run it again later, or end the transaction, which"
     " the view pg_stat_activity shows",
 }
 # No SQLSTATE: a lost connection. A server that stops or starts; a deadlock with a new column.
 PASSING: Final = (None, "57P01", "57P02", "57P03", "40P01")
 
 VERSION: Final = 4
+SCHEMA: Final = "vocabtool"
 MAX_TERM_BYTES: Final = 1000  # a B-tree takes 2,704
 SHOWN_TERM: Final = 200  # characters of a longer term that are stored
+HALF: Final = (0, 7)  # the version of pgvector that brings half precision
 LOCK: Final = 0x766F6361  # the first of two numbers of our advisory locks; the other says which
 TABLES: Final = ("documents", "terms", "postings", "facts")
 FIELD_CODES: Final = {"words": "w", "surfaces": "s"}
-# Before 0.8, a search of an index with a filter may find too few.
-OLD_PGVECTOR: Final = re.compile(r"none|0\.[0-7]\b")
-VECTOR_TYPES: Final[Mapping[StoredType, Literal["halfvec", "vector"]]] = {
-    "float16": "halfvec",
-    "float32": "vector",
-}
+PGVECTOR: Final = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
 
 CREATE_SCHEMA: Final = """
-CREATE SCHEMA IF NOT EXISTS vocabtool;
-CREATE TABLE vocabtool.version (number int NOT NULL);
-INSERT INTO vocabtool.version VALUES ({version});
-CREATE TABLE vocabtool.indexes (
+CREATE SCHEMA IF NOT EXISTS {schema};
+CREATE TABLE {schema}.version (number int NOT NULL);
+INSERT INTO {schema}.version VALUES ({version});
+CREATE TABLE {schema}.indexes (
     number int GENERATED ALWAYS AS IDENTITY (START WITH {first}) PRIMARY KEY,
     name text COLLATE "C" NOT NULL UNIQUE, record bytea NOT NULL, last bigint NOT NULL DEFAULT 0,
     documents bigint NOT NULL DEFAULT 0, words bigint NOT NULL DEFAULT 0);
 """
 CREATE_INDEX: Final = """
-CREATE TABLE vocabtool.documents_{n} (doc bigint PRIMARY KEY,
+CREATE TABLE {schema}.documents_{n} (doc bigint PRIMARY KEY,
     key uuid NOT NULL UNIQUE, id text COLLATE "C" NOT NULL, text text COLLATE "C" NOT NULL,
     source int NOT NULL, text_hash bigint NOT NULL, words int NOT NULL,
     sequence text COLLATE "C" NOT NULL, identifiers int[] NOT NULL, vector {vector}, {companions});
-CREATE INDEX ON vocabtool.documents_{n} (source);
-CREATE INDEX ON vocabtool.documents_{n} (text_hash);
-CREATE TABLE vocabtool.terms_{n} (
+CREATE INDEX ON {schema}.documents_{n} (source);
+CREATE INDEX ON {schema}.documents_{n} (text_hash);
+CREATE TABLE {schema}.terms_{n} (
     term int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, field "char" NOT NULL,
     text text COLLATE "C" NOT NULL, documents int NOT NULL DEFAULT 0, UNIQUE (field, text))
     WITH (fillfactor = 80);
-CREATE TABLE vocabtool.postings_{n} (
+CREATE TABLE {schema}.postings_{n} (
     term int, doc bigint, frequency int NOT NULL, length int NOT NULL,
     PRIMARY KEY (term, doc) INCLUDE (frequency, length));
-CREATE TABLE vocabtool.facts_{n} (name text COLLATE "C" PRIMARY KEY, value bytea NOT NULL);
+CREATE TABLE {schema}.facts_{n} (name text COLLATE "C" PRIMARY KEY, value bytea NOT NULL);
 """
 
 Result = TypeVar("Result")
@@ -148,36 +152,44 @@ def run(
 
 
 class Connections:
-    """The connections of this process to one database, and the indexes in it.
+    """The connections of this process to one database, and the indexes of one schema in it.
 
     Threads may share an object. A forked process opens its own connections.
 
     - ``conninfo``: a connection string of libpq: a URI, or names and values.
     - ``where``: the host and the database, for messages.
+    - ``schema``: the name of the schema with vocabtool's tables; ``quoted`` in SQL.
 
     Raises :class:`UnsupportedFormat` if psycopg is not installed, and :class:`VocabtoolError` if
-    ``conninfo`` is not a connection string.
+    ``conninfo`` is not a connection string, or ``schema`` is no name.
     """
 
-    def __init__(self, conninfo: str) -> None:
+    def __init__(self, conninfo: str, *, schema: str = SCHEMA) -> None:
         try:
             from psycopg import ProgrammingError
             from psycopg.conninfo import conninfo_to_dict
         except ImportError as error:
             raise UnsupportedFormat(INSTALL) from error
+        # In a search path, $user stands for the name of the role, quoted or not.
+        if not schema.isprintable() or schema == "$user" or not 0 < len(schema.encode()) < 64:
+            wanted = "1 to 63 bytes of printable characters, other than $user"
+            raise VocabtoolError(f"the name of a schema must be {wanted}; got {schema[:70]!r}")
         try:
             given = conninfo_to_dict(conninfo)
         except ProgrammingError:
             given = None  # libpq's message may quote the password
         if given is None:
-            raise VocabtoolError(NO_ADDRESS)
+            wanted = "postgresql://USER@HOST:PORT/DATABASE, with %-escapes"
+            raise VocabtoolError(f"not a PostgreSQL address: wanted {wanted}")
+        self.schema, self.quoted = schema, '"' + schema.replace('"', '""') + '"'
         self._secret = str(given.get("password") or "")
         self._parameters: dict[str, Any] = {**DEFAULTS, **given}
         host = given.get("host") or given.get("hostaddr") or os.environ.get("PGHOST", "localhost")
         port = given.get("port") or os.environ.get("PGPORT", "5432")
         name = given.get("dbname") or os.environ.get("PGDATABASE", "")
         if "@" in f"{host}{name}" or not str(port).replace(",", "").isdigit():
-            raise VocabtoolError(NO_ADDRESS)
+            what = "escape / as %2F and @ as %40 in a user or password"
+            raise VocabtoolError(f"not a PostgreSQL address: {what}")
         self.where = f"postgresql://{host}:{port}/{name}"
         if str(host).startswith("/"):  # the folder of a socket
             self.where = f"postgresql:///{name}?host={host}&port={port}"
@@ -194,16 +206,15 @@ class Connections:
         try:
             connection = Connection.connect(**self._parameters, autocommit=True)
             try:
-                _configure(connection)
+                _configure(self.schema, connection)
             except BaseException:
                 connection.close()
                 raise
         except OperationalError as error:
             said = self._without_secret(" ".join(str(error).split()))
-            raise VocabtoolError(
-                f"{self.where}: cannot connect: {said}. Check that the server runs, the address, "
-                "and the password: in the address, PGPASSWORD or PGPASSFILE"
-            ) from None
+            advice = next(advice for part, advice in REFUSALS if part in said)
+            what = f"cannot connect: {said}. Next: {advice}"
+            raise VocabtoolError(f"{self.where}: {what}") from None
         return connection
 
     @contextmanager
@@ -256,7 +267,8 @@ class Connections:
         what = f"{self.where}: {self._without_secret(what)}"
         what += f" (SQLSTATE {state})" if state else ""
         kind = NotFound if state == "42P01" else VocabtoolError
-        return kind(f"{what}. {ADVICE[state]}" if state in ADVICE else what)
+        advice = ADVICE.get(state)
+        return kind(f"{what}. {advice[:1].upper()}{advice[1:]}" if advice else what)
 
     def close(self) -> None:
         with self._lock:
@@ -275,7 +287,7 @@ class Connections:
                 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
                 self._pool = ConnectionPool(
                     kwargs={**self._parameters, "autocommit": True},
-                    configure=_configure,
+                    configure=partial(_configure, self.schema),  # else it would keep this object
                     min_size=0,
                     max_size=POOL_SIZE,
                     timeout=WAIT_SECONDS,
@@ -290,18 +302,22 @@ class Connections:
 
     # The indexes of the schema
 
-    def lock(self, connection: Connection, number: int = 0) -> None:
+    def lock(self, connection: Connection, number: int = 0, *, of_session: bool = True) -> None:
         """Wait for the lock of an index, and hold it until the connection is closed.
 
-        ``number``: of the index; 0 for the lock of the whole schema, to create, rename and drop.
+        - ``number``: of the index; 0 for the lock of the whole schema, to create, rename and drop.
+        - ``of_session``: otherwise the lock is held until the end of the transaction.
 
         Raises :class:`FolderInUse` after ``WAIT_SECONDS``.
         """
         from psycopg.errors import LockNotAvailable
 
+        digest = blake2b(f"{self.schema}\0{number}".encode(), digest_size=4).digest()
         run(connection, "SELECT set_config('lock_timeout', %s, false)", f"{WAIT_SECONDS}s")
+        kind = "" if of_session else "_xact"
+        which = int.from_bytes(digest, "little", signed=True)
         try:
-            run(connection, "SELECT pg_advisory_lock(%s, %s)", LOCK, number)
+            run(connection, f"SELECT pg_advisory{kind}_lock(%s, %s)", LOCK, which)
         except LockNotAvailable as error:
             raise FolderInUse(
                 f"{self.where}: another process writes to this index, and did not end within "
@@ -315,15 +331,15 @@ class Connections:
 
         The function to_regclass would not do: it may remember that a table was not there.
         """
-        statement = "SELECT FROM pg_tables WHERE schemaname = 'vocabtool' AND tablename = 'version'"
-        if run(connection, statement).fetchone() is None:
+        statement = "SELECT FROM pg_tables WHERE schemaname = %s AND tablename = 'version'"
+        if run(connection, statement, self.schema).fetchone() is None:
             return False
         numbers = [number for (number,) in run(connection, "SELECT number FROM version")]
         if numbers != [VERSION]:
             raise VocabtoolError(
                 f"{self.where}: another version of vocabtool made the tables in the schema "
-                f"vocabtool (layout {', '.join(map(str, numbers))}, wanted {VERSION}): index again,"
-                " in another database, or after DROP SCHEMA vocabtool CASCADE"
+                f"{self.schema!r} (layout {', '.join(map(str, numbers))}, wanted {VERSION}): index "
+                "again, in another schema (&schema=NAME), or after DROP SCHEMA"
             )
         return True
 
@@ -358,12 +374,14 @@ class Connections:
         """
         configuration = manifest.configuration
         with self.connected() as connection:
-            self._check_database(connection)
-            self.lock(connection)
+            version = self._check_database(connection)
+            is_half = configuration.dtype == "float16" and version >= HALF
             with connection.transaction():
+                self.lock(connection, of_session=False)
                 if not self.has_tables(connection):
                     first = secrets.randbelow(1 << 30) + 1
-                    run(connection, CREATE_SCHEMA.format(version=VERSION, first=first))
+                    create = CREATE_SCHEMA.format(schema=self.quoted, version=VERSION, first=first)
+                    run(connection, create)
                 row = run(
                     connection,
                     "INSERT INTO indexes (name, record) VALUES (%s, %s)"
@@ -375,28 +393,29 @@ class Connections:
                         f"{self.where}: already contains an index {name!r}. Add to it (in Python: "
                         "Index.open), start over with --force (force=True), or choose another name"
                     )
-                vector = f"{VECTOR_TYPES[configuration.dtype]}({configuration.dim:d})"
+                vector = f"{'halfvec' if is_half else 'vector'}({configuration.dim:d})"
                 companions = ", ".join(f"{own} {type_}" for own, type_ in OWN_COLUMNS)
-                create = CREATE_INDEX.format(n=row[0], vector=vector, companions=companions)
-                run(connection, create)
+                names = {"schema": self.quoted, "vector": vector, "companions": companions}
+                run(connection, CREATE_INDEX.format(n=row[0], **names))
                 for file, content in files.items():
                     run(connection, f"INSERT INTO facts_{row[0]} VALUES (%s, %s)", file, content)
         return int(row[0])
 
-    def _check_database(self, connection: Connection) -> None:
-        """Raise :class:`VocabtoolError` if the database cannot contain an index."""
+    def _check_database(self, connection: Connection) -> tuple[int, ...]:
+        """Return the version of pgvector. Raises :class:`VocabtoolError` for another database."""
         server = connection.info.parameter_status("server_version")
         encoding = connection.info.parameter_status("server_encoding")
-        extension = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
-        (pgvector,) = run(connection, extension).fetchone() or ("none",)
-        is_old = connection.info.server_version < 140_000 or OLD_PGVECTOR.match(pgvector)
-        if is_old or encoding != "UTF8":
+        row = run(connection, PGVECTOR).fetchone()
+        is_old = connection.info.server_version < 140_000
+        if is_old or encoding != "UTF8" or row is None:
+            version = "none: install pgvector on the server" if row is None else row[0]
             raise VocabtoolError(
                 f"{self.where}: wanted PostgreSQL 14 or later, got {server}; the encoding UTF8, got"
                 f" {encoding} (CREATE DATABASE ... TEMPLATE template0 ENCODING 'UTF8'); and the"
-                f" extension vector 0.8 or later, got {pgvector} (CREATE EXTENSION vector, in most"
-                " installations as a superuser)"
+                f" extension vector, got {version} (CREATE EXTENSION vector, in most installations"
+                " as a superuser)"
             )
+        return version_numbers(row[0])
 
     def drop_index(self, number: int, name: str) -> bool:
         """Wait for the writer of an index, and remove the index with all its documents.
@@ -436,19 +455,20 @@ class Connections:
             change_tables(connection, put_in_place)
 
     def _drop_tables(self, connection: Connection, number: int) -> None:
-        names = ", ".join(f"vocabtool.{name}_{number:d}" for name in TABLES)
+        names = ", ".join(f"{self.quoted}.{name}_{number:d}" for name in TABLES)
         run(connection, f"DROP TABLE IF EXISTS {names}")
 
 
-def _configure(connection: Connection) -> None:
-    """Look for tables in our schema first, then in the schema of pgvector. Switch JIT off."""
+def _configure(schema: str, connection: Connection) -> None:
+    """Look for tables in ``schema`` first, then in the schema of pgvector. Switch JIT off."""
     run(
         connection,
-        "SELECT set_config('search_path', concat_ws(', ', 'vocabtool', coalesce("
+        "SELECT set_config('search_path', concat_ws(', ', quote_ident(%s), coalesce("
         "(SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n"
         " ON n.oid = extnamespace WHERE extname = 'vector'), 'public'), 'pg_temp'), false),"
         # To compile a statement takes longer than to run it.
         " set_config('jit', 'off', false)",
+        schema,
     )
 
 
@@ -495,3 +515,7 @@ def stored_term(term: str) -> str:
     if len(term) * 4 <= MAX_TERM_BYTES or len(encoded := term.encode()) <= MAX_TERM_BYTES:
         return term
     return f"{term[:SHOWN_TERM]} {blake2b(encoded, digest_size=16).hexdigest()}"
+
+
+def version_numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdigit())

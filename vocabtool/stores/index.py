@@ -1,9 +1,10 @@
 """An index in PostgreSQL with pgvector. Its address has this form:
 
-    postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME&sslmode=verify-full
+    postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME&schema=SCHEMA&sslmode=verify-full
 
-``index`` is the name of the index. All other parameters are passed to libpq, which also reads
-PGPASSWORD, PGPASSFILE and other environment variables.
+``index`` is the name of the index. ``schema`` is the name of the schema with vocabtool's tables
+(default: vocabtool). All other parameters are passed to libpq, which also reads PGPASSWORD,
+PGPASSFILE and other environment variables.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from vocabtool.index.maintenance import VerifyReport
 from vocabtool.index.model import Canaries, IndexModel, OpenedModel, compare_canaries
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.stores.database import NO_ADDRESS, TABLES, Connections, one_commit, run
+from vocabtool.stores.database import SCHEMA, TABLES, Connections, one_commit, run
 from vocabtool.stores.reader import PostgresStore
 from vocabtool.stores.writer import PostgresWriter
 from vocabtool.system.own_files import whole_file
@@ -45,6 +46,10 @@ TRIES: Final = 5  # to read documents that others delete meanwhile
 CACHE: Final = "VOCABTOOL_CACHE"  # environment variable: the folder of copies
 MAX_NAME: Final = 200  # characters of the name of an index, with BUILD
 BUILD: Final = ".new"  # ends the name of an index that will replace another one
+NO_ADDRESS: Final = (
+    "not a PostgreSQL address: wanted postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME,"
+    " with %-escapes"
+)
 # The length of a text as stored in a posting: the function stored_length in keywords/bm25.py.
 BITS: Final = "(29 - position(B'1' IN (d.words - 24)::bit(32)))"  # dropped, from 40 words on
 STORED_LENGTH: Final = (
@@ -281,10 +286,10 @@ class PostgresIndex(Index):
         statement = (
             "SELECT relname::text, CASE relkind WHEN 'i' THEN pg_relation_size(oid)"
             " ELSE pg_total_relation_size(oid) END FROM pg_class"
-            " WHERE relnamespace = 'vocabtool'::regnamespace AND relname = ANY(%s)"
+            " WHERE relnamespace = %s::regnamespace AND relname = ANY(%s)"
         )
         names = [f"{name}_{self._n}" for name in (*TABLES, "vectors")]
-        rows = self._connections.fetch(statement, names)
+        rows = self._connections.fetch(statement, self._connections.quoted, names)
         of_table = dict.fromkeys((*TABLES, "vectors"), 0)
         of_table |= {name.rpartition("_")[0]: int(size) for name, size in rows}
         return {
@@ -355,10 +360,10 @@ def _parse(address: str) -> tuple[Connections, str]:
         parts = urlsplit(address)
     except ValueError:  # its message may quote the password
         raise VocabtoolError(NO_ADDRESS) from None
-    given = [parameter for parameter in parts.query.split("&") if parameter]
-    names = [unquote(each.removeprefix("index=")) for each in given if each.startswith("index=")]
-    others = "&".join(each for each in given if not each.startswith("index="))
-    index, most = names[-1] if names else "", MAX_NAME - len(BUILD)
+    given = [parameter.partition("=") for parameter in parts.query.split("&") if parameter]
+    own = {name: unquote(text) for name, _, text in given if name in ("index", "schema")}
+    others = "&".join("".join(parameter) for parameter in given if parameter[0] not in own)
+    index, most = own.get("index", ""), MAX_NAME - len(BUILD)
     if not 0 < len(index) <= most or not index.isprintable() or index.endswith(BUILD):
         wanted = f"1 to {most} printable characters that do not end in {BUILD!r}"
         raise VocabtoolError(
@@ -366,4 +371,4 @@ def _parse(address: str) -> tuple[Connections, str]:
             "example: postgresql://user@host/database?index=articles"
         )
     conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, others, ""))
-    return Connections(conninfo), index
+    return Connections(conninfo, schema=own.get("schema", SCHEMA)), index

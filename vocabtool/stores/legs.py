@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import orjson
@@ -24,8 +24,12 @@ from vocabtool.search.conditions import Where
 from vocabtool.stores import database
 from vocabtool.stores.conditions import storable
 
+if TYPE_CHECKING:
+    from psycopg import Connection
+
 JOINED: Final = 4  # terms of a phrase that are joined; the rest is seen in the sequence
 MAX_INDEXED: Final = {"vector": 2_000, "halfvec": 4_000}  # dimensions of an index of pgvector
+ITERATIVE: Final = (0, 8)  # the version of pgvector that goes on where a filter leaves too few
 EFFORTS: Final = (40, 100, 200, 400, 700, 1000)  # values of hnsw.ef_search
 # Cost of a document that a filtered index visits; to compare one exactly costs about 1.
 VISITED: Final = 5
@@ -281,17 +285,24 @@ def _score(clauses: Sequence[WeightedClause]) -> Part:
 class VectorSql:
     """Makes SQL for the vectors of the index with the number ``n``.
 
-    ``type``: of the column.
+    - ``type``: of the column: vector or halfvec.
+    - ``is_iterative``: whether a search of the index goes on where a filter leaves too few.
     """
 
     n: int
     metric: Metric
     dim: int
-    type: Literal["halfvec", "vector"]
+    type: str
+    is_iterative: bool
 
     @classmethod
-    def of(cls, n: int, held: Configuration) -> VectorSql:
-        return cls(n, held.metric, held.dim, database.VECTOR_TYPES[held.dtype])
+    def of(cls, connection: Connection, n: int, held: Configuration) -> VectorSql:
+        statement = (
+            f"SELECT ({database.PGVECTOR}), (SELECT typname::text FROM pg_attribute JOIN pg_type t"
+            " ON t.oid = atttypid WHERE attrelid = %s::regclass AND attname = 'vector')"
+        )
+        ((version, type_),) = database.run(connection, statement, f"documents_{n:d}").fetchall()
+        return cls(n, held.metric, held.dim, type_, database.version_numbers(version) >= ITERATIVE)
 
     @property
     def create(self) -> str | None:
@@ -343,9 +354,10 @@ class VectorSql:
         """Return settings for a search of the index, as ``name = value`` for SET LOCAL."""
         if effort is None:
             return []
-        width = min(max(effort, limit), EFFORTS[-1])
-        # So the search goes on where a filter leaves too few.
-        return [f"hnsw.ef_search = {width:d}", "hnsw.iterative_scan = relaxed_order"]
+        made = [f"hnsw.ef_search = {min(max(effort, limit), EFFORTS[-1]):d}"]
+        if self.is_iterative:
+            made.append("hnsw.iterative_scan = relaxed_order")
+        return made
 
 
 def as_text(vector: NDArray[Any]) -> str:

@@ -72,7 +72,8 @@ class PostgresStore(CommitFacts):
         self.model, self.cutter = model, cutter
         self._thread = threading.local()
         self.refresh()
-        self.vector_sql = VectorSql.of(n, self.manifest.configuration)
+        asked = self.manifest.configuration
+        self.vector_sql = self._read(lambda given: VectorSql.of(given, n, asked))
 
     @property
     def keywords(self) -> PostgresStore:

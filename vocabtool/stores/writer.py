@@ -281,7 +281,7 @@ class PostgresWriter:
         """
         manifest, configuration = self.manifest, self.manifest.configuration
         rows, chance, facts = manifest.rows, manifest.chance, manifest.codes
-        sql = VectorSql.of(self._n, configuration)
+        sql = VectorSql.of(self._connection, self._n, configuration)
         if rows and (chance is None or rows >= 2 * chance.rows):
             with self._all_vectors(sql) as (_, vectors):
                 similarity = raw_vectors.similarity_by_chance(vectors, configuration.metric)
@@ -302,16 +302,16 @@ class PostgresWriter:
         recorded.
         """
         connection, asked = self._connection, self.manifest.configuration
-        name = f"vocabtool.vectors_{self._n}"
+        name, own = f"vectors_{self._n}", self._connections.quoted
 
         def build() -> None:
-            run(connection, f"DROP INDEX IF EXISTS {name}_new")  # of a killed process
+            run(connection, f"DROP INDEX IF EXISTS {own}.{name}_new")  # of a killed process
             run(connection, str(sql.create))
             self._store(replace(self.manifest, codes=None))  # searches are exact meanwhile
 
         def put_in_place() -> None:
-            run(connection, f"DROP INDEX IF EXISTS {name}")
-            run(connection, f"ALTER INDEX {name}_new RENAME TO vectors_{self._n}")
+            run(connection, f"DROP INDEX IF EXISTS {own}.{name}")
+            run(connection, f"ALTER INDEX {own}.{name}_new RENAME TO {name}")
 
         database.change_tables(connection, build)
         database.change_tables(connection, put_in_place)
@@ -414,6 +414,12 @@ class PostgresWriter:
             run(connection, "BEGIN ISOLATION LEVEL READ COMMITTED")
             self._is_open = True
             run(connection, "SET LOCAL idle_in_transaction_session_timeout = 0")
+            # A commit that was answered is on disk, whatever is set for the database or the user.
+            run(
+                connection,
+                "SELECT set_config('synchronous_commit', 'on', true)"
+                " WHERE current_setting('synchronous_commit') = 'off'",
+            )
         if self._deleted:
             ((*counts, wanted, removed),) = run(
                 connection, DELETE.format(n=n), [*self._deleted]
