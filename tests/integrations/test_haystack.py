@@ -19,7 +19,7 @@ from haystack.components.writers import DocumentWriter
 from haystack.core.errors import DeserializationError
 from haystack.dataclasses import ByteStream, SparseEmbedding
 from haystack.document_stores.errors import DuplicateDocumentError
-from haystack.document_stores.types import DuplicatePolicy
+from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
 from haystack.errors import FilterError
 from haystack.testing import document_store as suites
 from haystack.testing import document_store_async as async_suites
@@ -174,6 +174,8 @@ for _ in range(2000):
         ({"field": "meta.n", "operator": "==", "value": "x"}, "'n' contains numbers"),
         ({"field": "meta.s", "operator": ">", "value": "x"}, "ISO 8601"),
         ({"field": 3, "operator": "==", "value": 1}, "field 3"),
+        ({"field": "meta.n", "operator": ["=="], "value": 1}, "operator"),
+        ({"operator": ["AND"], "conditions": []}, "operator"),
         ({"operator": "AND", "conditions": {}}, "list"),
         ({"operator": "AND", "conditions": [3]}, "dictionary"),
         ({"field": "id", "operator": "in", "value": ["x" * 100] * 200}, "10,000"),
@@ -227,6 +229,9 @@ def test_policies(document_store: VocabtoolDocumentStore) -> None:
     assert document_store.filter_documents() == [one]
     assert document_store.write_documents([one, two], OVERWRITE) == 2
     assert document_store.filter_documents() == [two]
+    nothing: Any = None
+    document_store.delete_documents(nothing)
+    assert document_store.filter_documents() == [two]
 
 
 def test_pipelines_are_dumped_and_loaded(tmp_path: Path) -> None:
@@ -234,8 +239,9 @@ def test_pipelines_are_dumped_and_loaded(tmp_path: Path) -> None:
     filters = {"field": "meta.type", "operator": "==", "value": "a"}
     pipeline = Pipeline()
     pipeline.add_component("writer", DocumentWriter(store))
-    options: dict[str, Any] = {"filters": filters, "filter_policy": "merge", "settings": {"a": 0.3}}
-    pipeline.add_component("retriever", VocabtoolHybridRetriever(store, **options))
+    options: dict[str, Any] = {"filters": filters, "settings": {"a": 0.3}}
+    retriever = VocabtoolHybridRetriever(store, filter_policy=FilterPolicy.MERGE, **options)
+    pipeline.add_component("retriever", retriever)
     text = pipeline.dumps()
     with pytest.raises(DeserializationError):
         Pipeline.loads(text)

@@ -285,7 +285,7 @@ def quote_value(value: object) -> str:
 
 def check_operator(operator: object, allowed: Collection[str], given: object) -> None:
     """Raise :class:`InvalidCondition` if the operator of the filter ``given`` is not allowed."""
-    if operator not in allowed:
+    if not isinstance(operator, str) or operator not in allowed:
         refuse(f"the operator must be one of {', '.join(allowed)}, got {operator!r}", given)
 
 

@@ -146,7 +146,7 @@ class VocabtoolDocumentStore:
 
     def delete_documents(self, document_ids: list[str]) -> None:
         """Delete documents in one commit. Unknown ids are ignored."""
-        adapter.delete(self.index, document_ids)
+        adapter.delete(self.index, document_ids or [])  # None would mean all of them
 
     def delete_all_documents(self) -> None:
         """Delete all documents in one commit. The index keeps the types of the fields."""
@@ -259,14 +259,15 @@ class VocabtoolHybridRetriever:
     _: KW_ONLY
     filters: Filters | None = None
     top_k: int = 10
-    filter_policy: str = FilterPolicy.REPLACE.value
+    filter_policy: str | FilterPolicy = FilterPolicy.REPLACE.value
     settings: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.document_store, VocabtoolDocumentStore):
             wanted = f"wanted a VocabtoolDocumentStore, got {type(self.document_store).__name__}"
             raise TypeError(f"document_store: {wanted}")
-        FilterPolicy.from_str(self.filter_policy)  # raises ``ValueError``
+        policy = FilterPolicy.from_str(str(self.filter_policy))  # raises ``ValueError``
+        self.filter_policy = policy.value  # a pipeline is stored as YAML
 
     @component.output_types(documents=list[Document])
     def run(
@@ -288,7 +289,7 @@ class VocabtoolHybridRetriever:
         Raises ``FilterError`` for an invalid filter, and the errors of :meth:`Index.search`.
         """
         index = self.document_store.index
-        policy = FilterPolicy.from_str(self.filter_policy)
+        policy = FilterPolicy(self.filter_policy)
         chosen = apply_filter_policy(policy, self.filters, filters)
         with filter_errors():
             hits = index.search(
