@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -58,6 +57,8 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
+            from difflib import get_close_matches  # rarely needed, and slow to import
+
             near = " or ".join(map(repr, get_close_matches(args[0], COMMANDS)))
             if not near:
                 raise

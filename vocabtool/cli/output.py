@@ -7,14 +7,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
 
 from vocabtool.errors import NotFound, VocabtoolError, no_documents
 from vocabtool.system.messages import plural, tell
-from vocabtool.system.own_files import whole_file
 
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
@@ -55,6 +53,8 @@ def width() -> int | None:
     """Return the width of the terminal in characters; ``None`` if output goes elsewhere."""
     if not sys.stdout.isatty():
         return None
+    from shutil import get_terminal_size
+
     return get_terminal_size().columns
 
 
@@ -75,6 +75,8 @@ def open_output(file: str) -> Iterator[BinaryIO]:
         with standard_output() as out:
             yield out
         return
+    from vocabtool.system.own_files import whole_file
+
     with whole_file(file) as opened:
         yield opened
 

@@ -14,7 +14,6 @@ from vocabtool.cli import options, output
 from vocabtool.cli.index import open_index
 from vocabtool.cli.options import DIR, HTML, INDEX_MODEL, format_option, gather
 from vocabtool.system.messages import tell
-from vocabtool.system.parallel import in_batches
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index
@@ -211,6 +210,8 @@ def _answers(index: Index, query: str | None, request: dict[str, Any]) -> Iterat
     if query != STDIN:
         yield index.search(query, **request)
         return
+    from vocabtool.system.parallel import in_batches
+
     del request["offset"]
     # UTF-8 in every locale; an invalid line does not affect the others.
     lines = (line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
