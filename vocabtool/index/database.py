@@ -24,14 +24,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote_from_bytes
 
 import numpy as np
@@ -70,7 +70,10 @@ ROWS_OF_VALUES: Final = (
 )
 DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
+NOT_WRITABLE: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+
 Fields = Mapping[str, Kind]
+Result = TypeVar("Result")
 
 _OPEN: Final[weakref.WeakSet[Database]] = weakref.WeakSet()
 _LOCKED: Final[list[Database]] = []  # during a fork
@@ -100,6 +103,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         self._is_closed = False
         self._inode = 0
+        self._as_opened: tuple[int, int, int] | None = None  # only of a file opened as immutable
         self._lock = Lock()
         _OPEN.add(self)
         with self.statements():
@@ -113,28 +117,17 @@ class Database:
                 if self._is_closed:
                     index = self.file.parent.parent
                     raise VocabtoolError(f"{index}: the index is closed; open it again")
+                if self._connection is not None and self._is_outdated():
+                    self._connection.close()
+                    self._connection = None
                 if self._connection is None:
                     if not self.file.is_file():
                         raise NotFound(f"{self.file}: no such file")
-                    self._inode = self.file.stat().st_ino
-                    connection = sqlite3.connect(
-                        f"file:{quote_from_bytes(os.fsencode(self.file))}?mode=rw",
-                        timeout=WAIT_SECONDS,
-                        isolation_level=None,
-                        check_same_thread=False,
-                        uri=True,
-                    )
-                    connection.text_factory = partial(
-                        str, encoding="utf-8", errors="surrogateescape"
-                    )
-                    try:
-                        connection.executescript(self.opening)
-                    except (sqlite3.Error, UnicodeDecodeError):
-                        connection.close()
-                        raise
-                    self._connection = connection
-                    weakref.finalize(self, _close, connection, os.getpid())
+                    self._connection = self._connect()
+                    weakref.finalize(self, _close, self._connection, os.getpid())
                 yield self._connection
+        except FileNotFoundError as error:
+            raise NotFound(f"{self.file}: no such file") from error
         except sqlite3.Error as error:
             if not self.file.is_file():
                 raise NotFound(f"{self.file}: no such file") from error
@@ -146,6 +139,49 @@ class Database:
         except UnicodeDecodeError as error:  # SQLite quotes the damaged schema in its message
             raise InvalidFile("damaged: its schema is not UTF-8", file=str(self.file)) from error
 
+    def _connect(self) -> sqlite3.Connection:
+        """Open the file, also if this process may not write it.
+
+        SQLite reads such a file beside the journal of a writer. Without a journal, it reads the
+        file only as immutable: then a connection is good until a writer changes the file.
+        """
+        self._inode, now, self._as_opened = self.file.stat().st_ino, self._state(), None
+        try:
+            return self._connection_in("mode=rw")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in NOT_WRITABLE or now[-1]:
+                raise
+        self._as_opened = now
+        return self._connection_in("mode=ro&immutable=1")
+
+    def _connection_in(self, mode: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"file:{quote_from_bytes(os.fsencode(self.file))}?{mode}",
+            timeout=WAIT_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=True,
+        )
+        connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
+        try:
+            connection.executescript(self.opening)
+        except (sqlite3.Error, UnicodeDecodeError):
+            connection.close()
+            raise
+        return connection
+
+    def _state(self) -> tuple[int, int, int]:
+        """Return what each commit changes: size and time of the file, and the journal's size."""
+        file, journal = self.file.stat(), self.file.with_name(JOURNALS[0])
+        try:
+            return file.st_size, file.st_mtime_ns, journal.stat().st_size
+        except FileNotFoundError:
+            return file.st_size, file.st_mtime_ns, 0
+
+    def _is_outdated(self) -> bool:
+        # A writer does not change a file that is no longer there.
+        return self._as_opened is not None and self.is_there and self._as_opened != self._state()
+
     @property
     def is_there(self) -> bool:
         """Whether the opened file still exists and was not replaced."""
@@ -155,17 +191,32 @@ class Database:
             return False
 
     def fetch(self, statement: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        with self.statements() as connection:
-            return connection.execute(statement, parameters).fetchall()
+        return self._read(lambda connection: connection.execute(statement, parameters).fetchall())
 
     def fetch_rows(self, statement: str, parameters: Sequence[object] = ()) -> Rows:
         """Return the row numbers that a statement selects: int64, shape (n,)."""
-        with self.statements() as connection:
+
+        def read(connection: sqlite3.Connection) -> Rows:
             found = connection.execute(statement, parameters)
-            rows = np.fromiter((row for (row,) in found), np.int64)
+            return np.fromiter((row for (row,) in found), np.int64)
+
+        rows = self._read(read)
         if rows.min(initial=0) < 0:
             raise InvalidFile(f"damaged: row number {rows.min()} is negative", file=str(self.file))
         return rows
+
+    def _read(self, read: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Return what ``read`` returns. Call it again if the immutable file changed meanwhile."""
+        while True:
+            try:
+                with self.statements() as connection:
+                    found = read(connection)
+            except InvalidFile:
+                if not self._is_outdated():
+                    raise
+            else:
+                if not self._is_outdated():
+                    return found
 
     def select(self, statement: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
         """Run a statement for each batch of ``values``; yield the rows of all its results.

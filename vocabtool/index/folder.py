@@ -313,8 +313,11 @@ def current_generation(path: Path) -> Path:
 
 def _generations(path: Path) -> dict[int, Path]:
     try:
-        names = [file.name for file in path.iterdir()]
-    except OSError:
+        with reading(str(path)):
+            names = [file.name for file in path.iterdir()]
+    except NotFound as error:
+        if isinstance(error.__cause__, PermissionError):
+            raise
         return {}
     return {int(match[1]): path / name for name in names if (match := GENERATION.fullmatch(name))}
 

@@ -109,7 +109,7 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
         raise ValueError(f"{new}: is inside the index; name a folder outside")
     with reading(str(part)):
         part.mkdir(exist_ok=True)
-    with lock_folder(path), lock_folder(part):
+    with lock_folder(path, to_read=True), lock_folder(part):
         refuse_others(part, allow_index=True)
         for each in part.iterdir():  # what an interrupted copy left
             if each.is_dir():

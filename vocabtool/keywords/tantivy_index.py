@@ -14,14 +14,22 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from vocabtool.errors import FolderInUse, InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
+from vocabtool.errors import (
+    FolderInUse,
+    InvalidFile,
+    NotFound,
+    UnsupportedFormat,
+    VocabtoolError,
+    reading,
+)
 from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, Term, idf
 from vocabtool.keywords.cutter import Terms
 from vocabtool.system.own_files import checksum, checksum_of, compare, sync_folder
@@ -202,8 +210,8 @@ class TantivyReader:
         from tantivy import Occur, Query
 
         _description(folder)  # raises an error if there is no index
-        with _damage_named(folder):
-            index = _index_in(folder)
+        with _lockable(folder) as lockable, _damage_named(folder):
+            index = _index_in(lockable)
             index.config_reader("manual")  # otherwise a thread would watch the folder
             index.reload()
             self._searcher, self._schema = index.searcher(), index.schema
@@ -424,6 +432,37 @@ def _index_in(folder: Path) -> tantivy.Index:
         .build()
     )
     return tantivy.Index(schema, path=str(folder))
+
+
+@contextmanager
+def _lockable(folder: Path) -> Iterator[Path]:
+    """Yield ``folder``; if this process may not write there, a folder with links to its files.
+
+    Tantivy makes a lock where it opens an index. Later it needs only the files that it opened.
+    """
+    with ExitStack() as opened:
+        try:
+            (folder / LOCKS[0]).open("ab").close()
+        except OSError as error:
+            try:
+                made = TemporaryDirectory(dir=_temporary(), ignore_cleanup_errors=True)
+                links = Path(opened.enter_context(made))
+            except OSError as other:
+                what = f"{error.strerror}, and there is no folder for temporary files: set TMPDIR"
+                raise NotFound(f"{folder}: {what}") from other
+            with reading(str(folder)):
+                for file in folder.iterdir():
+                    if file.name not in LOCKS:
+                        (links / file.name).symlink_to(file.absolute())
+            folder = links
+        yield folder
+
+
+def _temporary() -> str:
+    try:
+        return gettempdir()
+    except FileNotFoundError:
+        return "/dev/shm"  # noqa: S108 - writable in a read-only container, too
 
 
 @contextmanager

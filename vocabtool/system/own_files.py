@@ -112,15 +112,20 @@ _OURS: Final = (
 
 
 @contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock a folder until the block ends. Raises :class:`FolderInUse` if it is already locked."""
-    with reading(str(folder)):
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+def lock_folder(folder: Path, *, to_read: bool = False) -> Iterator[None]:
+    """Lock a folder until the block ends. Raises :class:`FolderInUse` if it is already locked.
+
+    ``to_read``: the folder may be one that this process may not write.
+    """
+    is_shared = to_read and not os.access(folder / LOCK, os.W_OK)
+    with reading(str(folder / LOCK if is_shared else folder)):
+        flags = os.O_RDONLY if is_shared else os.O_RDWR | os.O_CREAT
+        handle = os.open(folder / LOCK, flags, 0o644)
     file = os.fstat(handle)
     held = (os.getpid(), file.st_dev, file.st_ino)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise FolderInUse(f"{folder}: {_OURS if held in _HELD else _ANOTHER}") from error
         except OSError as error:
