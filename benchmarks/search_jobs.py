@@ -44,18 +44,17 @@ def corpus_of(folder: Path) -> Corpus:
     return corpus(folder.parent.parent, int(folder.parent.name.removeprefix("search_")))
 
 
-def build_job(reporter: Reporter, folder: Path, allowed: str) -> None:
+def build_job(reporter: Reporter, folder: Path) -> None:
     from search_engines.ours import Driver
 
-    driver = Driver(folder, int(allowed) if allowed else None)
-    driver.build(corpus_of(folder))
+    Driver(folder).build(corpus_of(folder))
 
 
-def given_job(reporter: Reporter, folder: Path, file: str, allowed: str) -> None:
+def given_job(reporter: Reporter, folder: Path, file: str) -> None:
     """Load the documents of the corpus with the vectors in a file."""
     from vocabtool import Index
 
-    held = Index.create(folder, dim=GIVEN_DIM, memory=int(allowed))
+    held = Index.create(folder, dim=GIVEN_DIM)
     held.load(folder.parent / "documents.arrow", id_field="id", vectors=file)
 
 

@@ -5,8 +5,8 @@
     opening    seconds until the first result
     readers    queries a second of four processes and of one; with longer time slices; forked
     writer     p50 of a reader while another process adds and commits, compared with no writer
-    memory     peak memory of building an index with a limit of 1 GiB
-    given      the same for vectors of 768 numbers in .npy and Parquet (3 KB a document on disk)
+    given      peak memory of loading vectors of 768 numbers from .npy and Parquet (3 KB a document
+               on disk)
     facets     p50 of searches that count the values of two fields, compared with none
 
 The jobs of these processes are in ``search_jobs.py``.
@@ -39,9 +39,8 @@ GROWTH: Final = 3.0  # maximum, as a multiple of the p50 of few documents
 FIRST: Final = 1.0  # seconds
 SCALING: Final = 1.8  # minimum, as a multiple of the queries a second of one reader
 BESIDE: Final = 2.0  # maximum, as a multiple of the p50 without a writer
-ALLOWED: Final = 1 << 30  # memory limit for building, in bytes
 FACETS: Final = 30.0  # maximum, milliseconds
-MOST: Final = 1_300_000_000  # maximum peak memory of the process with that limit, in bytes
+MOST: Final = 1_300_000_000  # maximum memory of the process without mapped files, in bytes
 
 RUNS: Final = 5
 TURN: Final = 20.0  # milliseconds; the default of Linux is 3 to 4
@@ -179,23 +178,6 @@ def writer(sizes: Sequence[Corpus]) -> Iterator[Table]:
     yield goals(at_most("p50 with a writer", busy["p50"] / quiet["p50"], BESIDE, "{:.2f}x"))
 
 
-def memory(sizes: Sequence[Corpus]) -> Iterator[Table]:
-    """Measure the process that builds an index. Pages of mapped files count in the peak, too."""
-    found = made(sizes[-1], sizes[-1].folder / "bounded", ALLOWED)
-    shutil.rmtree(sizes[-1].folder / "bounded")
-    peak, own = found.memory / 1e6, found.own / 1e6
-    yield Table(
-        title=f"Build an index of {sizes[-1].documents:,} documents in {ALLOWED >> 20} MiB",
-        columns=("", "figure"),
-        rows=(
-            ("time", f"{found.seconds:.0f} s"),
-            ("peak memory", f"{peak:,.0f} MB"),
-            ("of it not mapped files", f"{own:,.0f} MB"),
-        ),
-    )
-    yield goals(at_most("peak memory", peak, MOST / 1e6, "{:,.0f} MB"))
-
-
 def facets(sizes: Sequence[Corpus]) -> Iterator[Table]:
     """Measure searches with and without the facets of two fields, alternating."""
     told = job("facets", sizes[0].folder / "facets")
@@ -213,21 +195,21 @@ def facets(sizes: Sequence[Corpus]) -> Iterator[Table]:
 
 
 def given(sizes: Sequence[Corpus]) -> Iterator[Table]:
-    """Measure processes that load vectors from a file, with the limit of ``memory``."""
+    """Measure processes that load vectors from a file."""
     count, work = sizes[-1].documents, sizes[-1].folder
     rows, reached = [], []
     for ending in (".npy", ".parquet"):
         file, folder = work / f"given{ending}", work / "given"
         write_given(file, count)
         shutil.rmtree(folder, ignore_errors=True)
-        found = done("given", folder, str(file), str(ALLOWED))
+        found = done("given", folder, str(file))
         shutil.rmtree(folder)
         file.unlink()
         own, peak = found.own / 1e6, found.memory / 1e6
         rows.append((ending, f"{found.seconds:.0f} s", f"{peak:,.0f} MB", f"{own:,.0f} MB"))
         what = f"memory without mapped files, {ending}"
         reached.append(at_most(what, own, MOST / 1e6, "{:,.0f} MB"))
-    title = f"Load {count:,} given vectors of {GIVEN_DIM} numbers in {ALLOWED >> 20} MiB"
+    title = f"Load {count:,} given vectors of {GIVEN_DIM} numbers"
     columns = ("vectors", "time", "peak memory", "of it not mapped files")
     yield Table(title=title, columns=columns, rows=tuple(rows))
     yield goals(*reached)
@@ -260,7 +242,6 @@ QUESTIONS: Final[dict[str, Callable[[Sequence[Corpus]], Iterator[Table]]]] = {
     "opening": opening,
     "readers": readers,
     "writer": writer,
-    "memory": memory,
     "facets": facets,
     "given": given,
 }
@@ -273,15 +254,10 @@ def index(built_from: Corpus) -> Path:
     """Return our index of a corpus; build it if it does not exist."""
     folder = built_from.folder / "ours"
     if not folder.with_suffix(".complete").exists():
-        made(built_from, folder, None)
+        shutil.rmtree(folder, ignore_errors=True)
+        done("build", folder)
         folder.with_suffix(".complete").touch()
     return folder
-
-
-def made(built_from: Corpus, folder: Path, allowed: int | None) -> Report:
-    """Build our index again in its own process."""
-    shutil.rmtree(folder, ignore_errors=True)
-    return done("build", folder, str(allowed or ""))
 
 
 def asked(of: Corpus) -> dict[str, Any]:

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 class Driver:
-    """An index of vocabtool. ``memory``: memory limit for building, in bytes."""
+    """An index of vocabtool."""
 
     efforts = (0,)
 
-    def __init__(self, folder: Path, memory: int | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         from vocabtool import Index
 
         self.folder = folder
         self.version = version("vocabtool")
         self.index = "exact, float16"
-        self.found: Index = Index.create(folder, dim=DIM, vocabulary=vocabulary(), memory=memory)
+        self.found: Index = Index.create(folder, dim=DIM, vocabulary=vocabulary())
 
     def build(self, corpus: Corpus) -> None:
         with self.found.writer() as writer:
