@@ -216,6 +216,7 @@ def test_large_vocabulary(large: Large, prefix: str) -> None:
     [
         ("GET", "nothing", None, 404, "no such path: /v1/nothing; see /openapi.json"),
         ("PATCH", "indexes/a/documents/b", None, 405, "documents/b; allowed: DELETE, GET, PUT"),
+        ("POST", "../page/main.js", None, 405, "/page/main.js; allowed: GET"),
         ("GET", "indexes/other", None, 404, "no index 'other'; the indexes are answers"),
         ("GET", "indexes/answers/documents/none", None, 404, "no document has the id 'none'"),
         ("GET", "indexes/answers/vocabulary?limit=1001", None, 400, "query.limit"),

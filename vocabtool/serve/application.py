@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
 import vocabtool
@@ -34,6 +34,7 @@ from vocabtool.serve.reads import read_routes
 from vocabtool.serve.writes import write_routes
 from vocabtool.system.messages import tell
 
+PAGE: Final = ("/", "/page/{name}")
 BACKLOG: Final = 2048  # connections that wait to be accepted
 
 
@@ -76,10 +77,11 @@ def application(
     app.include_router(read_routes(catalog))
     page = StaticFiles(directory=Path(__file__).with_name("page"))
 
-    async def first(request: Request) -> Response:
-        return await page.get_response("index.html", request.scope)
+    async def file(request: Request) -> Response:
+        name = request.path_params.get("name", "index.html")
+        return await page.get_response(name, request.scope)
 
-    app.router.routes += [Route("/", first, include_in_schema=False), Mount("/page", page)]
+    app.router.routes += [Route(path, file, include_in_schema=False) for path in PAGE]
     watch(app, catalog, protection, log_texts=log_texts)
     return app
 
