@@ -276,6 +276,7 @@ def test_delete_of_nothing_or_both(made: Path, arguments: tuple[str, ...], messa
 def test_copy(made: Path, tmp_path: Path) -> None:
     """The copy lists, gets and finds the same, is verified, and can be changed by itself."""
     new = tmp_path / "new"
+    (made / ".lock").unlink()  # as in an index that was copied with `cp DIR/*`
     assert told("copy", made, new)[1] == f"vocabtool: 7 documents copied to {new} (commit 1)\n"
     for command, *arguments in (("list",), ("get", "a"), ("search", "Xapian error", "--explain")):
         assert told(command, new, *arguments) == told(command, made, *arguments)
@@ -304,7 +305,7 @@ def test_a_copy_replaces_nothing(made: Path, index: Path, tmp_path: Path) -> Non
         file = index / "generation-000000" / name
         whole = file.read_bytes()
         file.write_bytes(whole[:5] + bytes([whole[5] ^ 1]) + whole[6:])
-        assert Path(name).name in errors("copy", index, new)
+        assert str(file) in errors("copy", index, new)
         file.write_bytes(whole)
     assert names(tmp_path) == ["index"]
     new.mkdir()  # an empty folder may be there

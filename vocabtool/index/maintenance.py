@@ -151,7 +151,7 @@ def _copy_files(path: Path, part: Path, progress: Progress | None) -> None:
             os.fsync(out.fileno())
         if progress is not None:
             progress("files copied", done / len(files))
-    compare(folder / VECTORS, manifest.vectors.crc32c, manifest.vectors.size)
+    compare(commit.folder / VECTORS, manifest.vectors.crc32c, manifest.vectors.size)
     for each in (folder / KEYWORDS, folder, part):
         sync_folder(each)
 

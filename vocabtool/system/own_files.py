@@ -117,10 +117,11 @@ def lock_folder(folder: Path, *, to_read: bool = False) -> Iterator[None]:
 
     ``to_read``: the folder may be one that this process may not write.
     """
-    is_shared = to_read and not os.access(folder / LOCK, os.W_OK)
-    with reading(str(folder / LOCK if is_shared else folder)):
+    lock = folder / LOCK
+    is_shared = to_read and not os.access(lock if lock.exists() else folder, os.W_OK)
+    with reading(str(lock if is_shared else folder)):
         flags = os.O_RDONLY if is_shared else os.O_RDWR | os.O_CREAT
-        handle = os.open(folder / LOCK, flags, 0o644)
+        handle = os.open(lock, flags, 0o644)
     file = os.fstat(handle)
     held = (os.getpid(), file.st_dev, file.st_ino)
     try:
