@@ -66,6 +66,9 @@ def test_textbook(dim: int) -> None:
     wanted = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     np.testing.assert_allclose(found.vectors @ found.vectors.T, wanted @ wanted.T, atol=1e-4)
     assert same(trained(texts[::-1], dim=dim, max_words=30), found)
+    first = trained(texts, dim=29, max_words=30).vectors[:, :dim]  # what --dim keeps
+    first = first / np.linalg.norm(first, axis=1, keepdims=True)
+    np.testing.assert_allclose(first @ first.T, wanted @ wanted.T, atol=1e-4)
 
 
 def test_texts_are_apart_and_blocks_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,7 +186,8 @@ def _associations(near: csr_array) -> csr_array:
 def _decompose(matrix: csr_array, dim: int) -> NDArray[np.float32]:
     start = np.random.default_rng(0).standard_normal(matrix.shape[0], np.float32)
     left, strength, _ = svds(matrix, dim, tol=TOLERANCE, v0=start)
-    vectors = left * np.sqrt(strength)
+    strongest = np.argsort(-strength)  # first, so that --dim keeps them
+    vectors = (left * np.sqrt(strength))[:, strongest]
     vectors[np.diff(matrix.indptr) == 0] = 0  # without any neighbour
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     # in rows, so that the file can be memory-mapped
