@@ -104,13 +104,20 @@ def test_other_keys(tmp_path: Path) -> None:
         ("add_token_types", [2, 1], "11 tokens, but 2 types, wanted one per token"),
         ("add_token_scores", [1.0], "11 tokens, but 1 scores, wanted one per token"),
         ("add_token_scores", [float("nan")] * 11, "a score of a token is not a number"),
-        ("add_unk_token_id", 99, "unknown token has id 99, but there are 11 tokens"),
     ],
 )
 def test_contradictions(tmp_path: Path, key: str, value: Any, message: str) -> None:
     """Lists that do not match the tokens make the file a damaged one."""
     with pytest.raises(InvalidFile, match=message):
         vocabtool.inspect(write(tmp_path / "m", **{key: value}))
+
+
+@pytest.mark.parametrize(("number", "unknown"), [(3, 3), (11, 0), (2**32 - 1, 0)])
+def test_an_unknown_id_of_no_token(tmp_path: Path, number: int, unknown: int) -> None:
+    """llama.cpp opens such a file. Then the token of type "unknown" counts."""
+    path = write(tmp_path / "m", add_token_types=TYPES, add_unk_token_id=number)
+    (vocabulary,) = vocabtool.inspect(path).vocabularies
+    assert vocabulary.unknown == Unknown(unknown)
 
 
 def by_hand(version: int, tokens: Sequence[bytes]) -> bytes:

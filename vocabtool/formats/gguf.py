@@ -73,7 +73,8 @@ class GGUFTokenizer:
 def read_tokenizer(file: Path) -> GGUFTokenizer | None:
     """Return the tokenizer of a file; ``None`` if it is not a GGUF file or has no tokens.
 
-    Other fields of a wrong type are ignored.
+    Other fields of a wrong type are ignored. So is an unknown id that belongs to no token, such as
+    the 4294967295 of some converters: llama.cpp takes its default then.
     """
     with file.open("rb") as opened:
         if opened.read(len(MAGIC)) != MAGIC:
@@ -91,6 +92,7 @@ def read_tokenizer(file: Path) -> GGUFTokenizer | None:
         stored: NDArray[Any] = value(name, np.ndarray, np.zeros(0, np.int32))
         return stored if stored.dtype.kind in kinds else stored[:0]
 
+    unknown = value("unknown_token_id", int, None)
     tokenizer = GGUFTokenizer(
         model=printable(value("model", bytes, b"")),
         pre=printable(value("pre", bytes, b"")),
@@ -99,7 +101,7 @@ def read_tokenizer(file: Path) -> GGUFTokenizer | None:
         scores=numbers("scores", "f").astype(np.float32),
         merges=value("merges", ByteStrings, NO_STRINGS),
         charsmap=numbers("precompiled_charsmap", "iu").astype(np.uint8).tobytes(),
-        unknown=value("unknown_token_id", int, None),
+        unknown=unknown if unknown in range(len(fields["tokens"])) else None,
         flags={name: flag for name, flag in fields.items() if isinstance(flag, bool)},
     )
     tokens = len(tokenizer.tokens)
@@ -108,9 +110,6 @@ def read_tokenizer(file: Path) -> GGUFTokenizer | None:
             raise InvalidFile(f"{tokens:,} tokens, but {count:,} {what}, wanted one per token")
     if not np.isfinite(tokenizer.scores).all():
         raise InvalidFile("a score of a token is not a number")
-    unknown = tokenizer.unknown
-    if unknown is not None and not 0 <= unknown < tokens:
-        raise InvalidFile(f"the unknown token has id {unknown:,}, but there are {tokens:,} tokens")
     return tokenizer
 
 
