@@ -161,7 +161,7 @@ def test_examples() -> None:
 
 
 FOUND = [
-    *((b"was applied to p", b"p", 15), (b"Cat cat", b"cat", 0), ("ép p".encode(), b"p", 4)),
+    *((b"was applied to p", b"p", 15), (b"US us", b"us", 3), ("ép p".encode(), b"p", 4)),
     (b"applied (P) up", b"p", 9),  # a whole word in another case, not a part
     *((b"cats concat", b"cat", 0), (b"CONCAT", b"cat", 3)),  # only parts
     *((b"it's 's", b"'s", 5), (b"dog", b"cat", -1), (b"", b"cat", -1), (b"dog", b"", 0)),

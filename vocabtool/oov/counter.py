@@ -384,18 +384,20 @@ LETTERS: Final = frozenset(byte for byte in range(256) if byte >= 0x80 or chr(by
 
 
 def find_word(text: bytes, word: bytes) -> int:
-    """Return the position of a word in a text, or -1, whatever its case.
+    """Return the position of a word in a text, or -1.
 
-    A whole word comes before a part of a word. Non-ASCII bytes count as letters.
+    A whole word in the same case comes first, then one in another case, then a part of a word in
+    any case. Non-ASCII bytes count as letters.
     """
-    line, key = text.lower(), word.lower()
-    at = first = line.find(key)
-    while at >= 0:
-        end = at + len(key)
-        if not LETTERS.intersection(line[max(at - 1, 0) : at] + line[end : end + 1]):
-            return at
-        at = line.find(key, at + 1)
-    return first
+    lower, folded = text.lower(), word.lower()
+    for line, key in ((text, word), (lower, folded)):
+        at = line.find(key)
+        while at >= 0:
+            end = at + len(key)
+            if not LETTERS.intersection(line[max(at - 1, 0) : at] + line[end : end + 1]):
+                return at
+            at = line.find(key, at + 1)
+    return lower.find(folded)
 
 
 def clip(data: bytes | memoryview, start: int, end: int, middle: int, width: int = WIDTH) -> bytes:
