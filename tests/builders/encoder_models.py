@@ -225,6 +225,7 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
     "default_output": lambda folder: serving(folder, default=lambda found: found * 2),
     "with_scores": lambda folder: serving(folder, scores=lambda found: found[:, 0]),
     "columns": shaped(None, 1),
+    "cubes": shaped(None, None, None),
     "scalar": shaped(),
     "single": shaped(1),
     "batch_of_4": shaped(4),

@@ -90,13 +90,25 @@ def rows(folder: Path, texts: Sequence[bytes]) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize(
-    "name", ["serving", "padded", "tf1_graph", "one_signature", "use", "columns", "keras", "called"]
+    "name",
+    [
+        "serving",
+        "padded",
+        "tf1_graph",
+        "one_signature",
+        "use",
+        "columns",
+        "cubes",
+        "keras",
+        "called",
+    ],
 )
 def test_vectors_are_those_of_tensorflow_to_the_bit(
     name: str, built: Built, opened: Opened
 ) -> None:
     """In columns as Keras wants them, not in training."""
     given = [[text] for text in BYTES] if name in ("columns", "keras") else BYTES
+    given = [[[text]] for text in BYTES] if name == "cubes" else given
     if name == "called":
         with loaded(built(name)) as model:
             wanted = model(tf.constant(given), training=False).numpy()

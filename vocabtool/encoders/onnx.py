@@ -157,9 +157,7 @@ class OnnxEncoder(Encoder):
 
     def _tokens(self, texts: Sequence[str]) -> list[Any]:
         if self._settings.lower:
-            texts = [
-                t.lower() if isinstance(t, str) else (t[0].lower(), t[1].lower()) for t in texts
-            ]
+            texts = [text.lower() for text in texts]
         with library_errors(f"{self._path}: the tokenizers library fails on a text"):
             encoded: list[Any] = self._tokenizer.encode_batch_fast(texts)
         return encoded

@@ -381,7 +381,7 @@ class TensorFlowEncoder(Encoder):
         tensor = tensorflow.constant([*texts], "string")
         shape = self._output.function.text_shape or ()
         if len(shape) != 1:
-            tensor = tensorflow.reshape(tensor, [len(texts), *shape[1:]] if shape else [])
+            tensor = tensorflow.reshape(tensor, [len(texts), *[1] * len(shape)][: len(shape)])
         try:
             return self._output.read(self._output.function.call(tensor), len(texts))
         except (tensorflow.errors.OpError, UnicodeDecodeError) as error:
