@@ -280,7 +280,10 @@ def test_changes(store: VocabtoolVectorStore) -> None:
     store.delete([f"n{n}" for n in range(8)])
     store.delete(filter={"lang": "en"})
     assert sorted(store.index.ids()) == ["1", "3", "4"]
-    store.delete()
+    store.delete()  # as in InMemoryVectorStore
+    store.delete([])
+    assert sorted(store.index.ids()) == ["1", "3", "4"]
+    store.delete(filter={})
     assert len(store.index) == 0
 
     records = InMemoryRecordManager("test")

@@ -309,12 +309,51 @@ def test_changes_of_an_empty_and_a_full_index(store: VocabtoolVectorStore) -> No
     assert [each.node_id for each in store.get_nodes(["x", "n6", "n6"])] == ["n6"]
     with pytest.raises(ValueError, match=r"to delete all nodes, call clear\(\)"):
         store.delete_nodes()
-    with pytest.raises(ValueError, match="not both"):
-        store.get_nodes(["n6"], equals("n", 5))
+    assert store.get_nodes(["n6"], equals("n", 5)) == []
+    assert [each.node_id for each in store.get_nodes(["n6", "n5"], equals("n", 7))] == ["n6"]
     with pytest.raises(VocabtoolError, match="no encoder"):
         store.add([node(1), TextNode(id_="n2", text="x")])
     store.clear()
     assert ids(store) == []
+
+
+CHANGES: Final[dict[str, tuple[str, tuple[Any, ...]]]] = {
+    "no source": ("delete", (None,)),
+    "a source": ("delete", ("doc1",)),
+    "an empty source": ("delete", ("",)),
+    "no ids": ("delete_nodes", ([],)),
+    "ids": ("delete_nodes", (["n1", "x"],)),
+    "ids and filters": ("delete_nodes", (["n1", "n2"], equals("n", 2))),
+    "no ids, and filters": ("delete_nodes", ([], equals("n", 2))),
+}
+
+
+@pytest.mark.parametrize(("name", "given"), CHANGES.values(), ids=CHANGES)
+def test_deletions_are_those_of_the_simple_store(
+    store: VocabtoolVectorStore, name: str, given: tuple[Any, ...]
+) -> None:
+    simple, nodes = SimpleVectorStore(), [node(number, n=number) for number in range(4)]
+    nodes.append(TextNode(id_="alone", text="amber", embedding=vector(4).tolist()))
+    for each in (store, simple):
+        each.add(nodes)
+        getattr(each, name)(*given)
+    assert sorted(ids(store)) == sorted(simple.data.embedding_dict)
+
+
+@pytest.mark.parametrize("wanted", [None, [], ["n1"], ["n1", "n3", "x"], ["x"]])
+def test_ids_in_a_query_are_those_of_the_simple_store(
+    store: VocabtoolVectorStore, wanted: list[str] | None
+) -> None:
+    simple, query = SimpleVectorStore(), asked(query_embedding=vector(2).tolist(), node_ids=wanted)
+    for each in (store, simple):
+        each.add([node(number) for number in range(6)])
+    assert store.query(query).ids == simple.query(query).ids
+
+
+def test_no_source_is_allowed(store: VocabtoolVectorStore) -> None:
+    """An empty list allows none; the simple store ignores ``doc_ids``."""
+    store.add([node(number) for number in range(6)])
+    assert store.query(asked(query_embedding=vector(2).tolist(), doc_ids=[])).ids == []
 
 
 def test_async_is_the_same(store: VocabtoolVectorStore) -> None:

@@ -176,15 +176,15 @@ class VocabtoolVectorStore(VectorStore):
     def delete(self, ids: list[str] | None = None, *, filter: Filter = None, **others: Any) -> bool:  # noqa: A002 - as in LangChain
         """Delete documents in one commit. Unknown ids are ignored.
 
-        ``filter``: delete the documents that match this filter. If both ``ids`` and ``filter`` are
-        ``None``, all documents are deleted, as LangChain requires.
+        ``filter``: delete the documents that match this filter; ``{}`` matches all. If both ``ids``
+        and ``filter`` are ``None``, no document is deleted, as in ``InMemoryVectorStore``.
         """
         if others:
             raise TypeError(f"delete has no argument {min(others)!r}")
         where = condition(filter)
         if ids is not None and where is not None:
             raise ValueError("pass ids or filter, not both")
-        adapter.delete(self.index, ids, where)
+        adapter.delete(self.index, [] if where is None and ids is None else ids, where)
         return True
 
     def _search(

@@ -129,9 +129,10 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
         adapter.add(self._index, documents, [node.embedding for node in nodes])
         return [node.node_id for node in nodes]
 
-    def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        """Delete all nodes whose source is the document ``ref_doc_id``."""
-        adapter.delete(self._index, where=self._where(None, {REF: [ref_doc_id]}))
+    def delete(self, ref_doc_id: str | None, **delete_kwargs: Any) -> None:
+        """Delete all nodes whose source is the document ``ref_doc_id``; with ``None``, no node."""
+        sources = [] if ref_doc_id is None else [ref_doc_id]
+        adapter.delete(self._index, where=self._where(None, {REF: sources}))
 
     def delete_nodes(
         self,
@@ -139,14 +140,17 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
         filters: types.MetadataFilters | None = None,
         **delete_kwargs: Any,
     ) -> None:
-        """Delete the nodes that have one of these ids, or the nodes that match the filters.
+        """Delete the nodes that have one of these ids and match the filters.
 
-        Raises ``ValueError`` without exactly one of the two, and
-        :class:`vocabtool.InvalidCondition` for an invalid filter.
+        Raises ``ValueError`` without both, and :class:`vocabtool.InvalidCondition` for an invalid
+        filter.
         """
-        if (node_ids is None) == (filters is None):
+        if node_ids is None and filters is None:
             raise ValueError("pass node_ids or filters; to delete all nodes, call clear()")
-        adapter.delete(self._index, node_ids, self._where(filters, {}))
+        if filters is None:
+            adapter.delete(self._index, node_ids)
+        else:
+            adapter.delete(self._index, where=self._where(filters, {ID: node_ids}))
 
     def clear(self) -> None:
         """Delete all nodes."""
@@ -155,17 +159,14 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: types.MetadataFilters | None = None
     ) -> list[BaseNode]:
-        """Return the nodes that have one of these ids, in the order of the ids.
+        """Return the nodes that have one of these ids and match the filters.
 
-        Without ``node_ids``, return all nodes that match the filters, in the order in which they
-        were added. Raises ``ValueError`` if both are passed.
+        They are in the order of the ids; with filters, in the order in which they were added.
         """
-        where = self._where(filters, {})
-        if node_ids is None:
-            return [*map(_node_of, self._index.documents(where))]
-        if where is not None:
-            raise ValueError("pass node_ids or filters, not both")
-        return [*map(_node_of, self._index.get_many(node_ids).values())]
+        where = self._where(filters, {} if filters is None else {ID: node_ids})
+        if where is None and node_ids is not None:
+            return [*map(_node_of, self._index.get_many(node_ids).values())]
+        return [*map(_node_of, self._index.documents(where))]
 
     def query(self, query: types.VectorStoreQuery, **kwargs: Any) -> types.VectorStoreQueryResult:
         """Search the index; ``kwargs`` replace ``settings`` of the store.
@@ -174,6 +175,9 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
         other modes, the scores are those of :meth:`vocabtool.Index.search`.
         In the mode ``hybrid``, ``alpha`` of the query is the weight of the vectors, and documents
         that contain an identifier from the text of the query, such as ``os.path``, come first.
+
+        An empty list in ``node_ids`` or ``doc_ids`` allows no node. But with the text of a query,
+        empty ``node_ids`` allow all nodes: ``VectorStoreIndex.as_retriever`` always passes them.
 
         The metadata of each node have the key ``_vocabtool`` with the facts that
         :func:`~vocabtool.integrations.adapter.explained` lists. The key is excluded from prompts
@@ -193,8 +197,10 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
             own["vector"] = query.query_embedding
         if mode is Mode.HYBRID:
             own["a"] = None if query.alpha is None else 1 - query.alpha
-        wanted = {ID: query.node_ids, REF: query.doc_ids}
-        where = self._where(query.filters, {name: ids for name, ids in wanted.items() if ids})
+        ids = query.node_ids
+        if query.query_str is not None:
+            ids = ids or None
+        where = self._where(query.filters, {ID: ids, REF: query.doc_ids})
         hits = self._index.search(query.query_str or None, where=where, **{**own, **kwargs})
         nodes: list[BaseNode] = []
         similarities: list[float] = []
@@ -206,8 +212,9 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
             similarity = hit.similarity if mode is Mode.DEFAULT else None
             nodes.append(node)
             similarities.append(hit.score if similarity is None else similarity)
-        ids = [hit.id for hit in hits]
-        return types.VectorStoreQueryResult(nodes=nodes, similarities=similarities, ids=ids)
+        return types.VectorStoreQueryResult(
+            nodes=nodes, similarities=similarities, ids=[hit.id for hit in hits]
+        )
 
     async_add = adapter.in_thread(add)
     adelete = adapter.in_thread(delete)
@@ -217,15 +224,16 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
     aquery = adapter.in_thread(query)
 
     def _where(
-        self, filters: types.MetadataFilters | None, one_of: Mapping[str, list[str]]
+        self, filters: types.MetadataFilters | None, one_of: Mapping[str, list[str] | None]
     ) -> str | None:
         """Return filters as a condition, or ``None``; the index is refreshed.
 
-        ``one_of``: fields, each with the values that it may have.
+        ``one_of``: fields, each with the values that it may have; ``None``: with any.
         """
         self._index.refresh()
         fields = self._index.manifest.fields
-        tests: list[Any] = [Comparison(field, "in", values) for field, values in one_of.items()]
+        given = [(field, values) for field, values in one_of.items() if values is not None]
+        tests: list[Any] = [Comparison(field, "in", values) for field, values in given]
         tests += [] if filters is None else [filters]
         if not tests:
             return None
