@@ -277,6 +277,46 @@ def test_csv_is_read_as_python_reads_it(body: str, size: int, tmp_path_factory: 
     ]
 
 
+@pytest.mark.parametrize(("kind", "delimiter"), [("tsv", "\t"), ("csv", ",")])
+@given(
+    body=st.lists(st.sampled_from(["a", "b ", ",", "\t", '"', '""', "\n", "\r\n"])).map("".join),
+    size=SIZES,
+)
+def test_without_quotes(
+    kind: str, delimiter: str, body: str, size: int, tmp_path_factory: Factory
+) -> None:
+    """A quote is a character like others in TSV, and in CSV if an option says so."""
+    data = f'id{delimiter}"text"\n{body}'
+    lines = io.StringIO(data, newline="")
+    table = [row for row in csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE) if row]
+    name = write(tmp_path_factory.mktemp("plain") / f"corpus.{kind}", data.encode())
+    found, _ = skipping(name, size=size, field='"text"', quotes=kind == "tsv")
+    assert found == [
+        (number, row[1].encode())
+        for number, row in enumerate(table, 1)
+        if len(row) == 2 and number > 1
+    ]
+
+
+QUESTIONS = b'id,text\n1,"Dog" is a word\n2,"open\n3,middle\n4,close"\n5,"a\nb"\n'
+
+
+def test_a_row_of_many_lines_is_told_once(tmp_path: Path) -> None:
+    """With the row, and with the option that reads each line as a row."""
+    name = write(tmp_path / "questions.csv", QUESTIONS)
+    log = ReadLog()
+    assert [number for number, _ in numbered(batches(name, log=log))] == [2, 3, 4]
+    (note,) = log.notes
+    assert (
+        note.startswith(f"{name}:3: a row with a text of several lines") and "--no-quotes" in note
+    )
+    other = ReadLog()
+    found = numbered(batches(name, log=other, quotes=False, on_error="skip"))
+    assert found[0] == (2, b'"Dog" is a word')
+    assert [number for number, _ in found] == [2, 3, 4, 5, 6]
+    assert (other.notes, other.skipped.count) == ([], 1)
+
+
 def zstd(data: bytes) -> bytes:
     return bytes(pa.compress(data, "zstd", asbytes=True))
 

@@ -181,5 +181,5 @@ def train_command(
         f"{file}: {plural(size, 'word', 'words')}, {dim:,} dimensions, trained on "
         f"{trained.tokens:,} words of {plural(trained.documents, 'document', 'documents')}"
     )
-    output.tell_notes((*trained.notes, *left_out([*files], read)))
+    output.tell_notes((*trained.notes, *log.notes, *left_out([*files], read)))
     output.tell_skipped(log.skipped)

@@ -165,7 +165,7 @@ def oov_command(
         _print_masked(words, documents, mask, file, files, log)
         tell(rule)
         output.tell_skipped(log.skipped)
-        output.tell_notes(notes)
+        output.tell_notes((*notes, *log.notes))
         return 0
     token_limit, unclear = _token_limit(model, words, limit, needed="cut" in fail_over)
     counter = OovCounter(words, budget=budget << 20, limit=token_limit)
@@ -175,7 +175,7 @@ def oov_command(
     report = counter.report(model=model, sources=files)
     output.refuse_nothing(report.documents, files, skipped=log.skipped.first)
     suggested = None if suggest is None else suggest_words(words, kept, suggest)
-    notes = (*report.notes, *notes, *unclear, *(suggested.notes if suggested else ()))
+    notes = (*report.notes, *notes, *log.notes, *unclear, *(suggested.notes if suggested else ()))
     report = replace(report, notes=notes, suggested=suggested)
     output.deliver_report(oov_report(report), file, html, form)
     kind = form or format_of(file)

@@ -257,10 +257,16 @@ def _read_options(*, weights: bool = True, **given: Any) -> ReadOptions:
     return options
 
 
+QUOTES = click.option(
+    "--quotes/--no-quotes",
+    default=True,
+    help="In CSV, a value in quotes may contain commas and line ends. [default: --quotes]",
+)
 TEXTS = gather(
     "read",
     _field_option("FIELD", ""),
     INPUT_FORMAT,
+    QUOTES,
     _on_error("an invalid row."),
     into=partial(_read_options, weights=False),
 )
@@ -273,6 +279,7 @@ DOCUMENTS = gather(
         "omits it.",
     ),
     INPUT_FORMAT,
+    QUOTES,
     click.option(
         "--id-field",
         metavar="FIELD",

@@ -161,11 +161,13 @@ class ReadLog:
     ``skipped``: the invalid rows that were skipped.
     ``repeated``: number of documents that were skipped because of a repeated id.
     ``bytes``: number of bytes read from files so far; of a compressed file, the compressed bytes.
+    ``notes``: notes on what was read.
     """
 
     skipped: SkipCounter = field(default_factory=SkipCounter)
     repeated: int = 0
     bytes: int = 0
+    notes: list[str] = field(default_factory=list)
 
 
 class BadRow(ValueError):

@@ -28,7 +28,7 @@ WHOLE_ROWS: Final = frozenset(
 
 
 class SplitArguments(TypedDict, total=False):
-    """The keyword arguments of :class:`ReadOptions` that choose and split files."""
+    """The keyword arguments of :class:`ReadOptions` that choose, read and split files."""
 
     split: Split | None
     split_size: int | None
@@ -36,6 +36,7 @@ class SplitArguments(TypedDict, total=False):
     include: Sequence[str]
     exclude: Sequence[str]
     gitignore: bool
+    quotes: bool
 
 
 class ReadArguments(SplitArguments, total=False):
@@ -81,6 +82,7 @@ class ReadOptions:
     - ``include``, ``exclude``: patterns of file names in folders, as in ``.gitignore``. Without
       ``include``, all files with known endings are read.
     - ``gitignore``: whether to skip the files in folders that ``.gitignore`` excludes.
+    - ``quotes``: whether quotes in CSV enclose values. TSV has no quotes.
     - ``path_first``: whether each piece begins with its path of headings, such as
       ``Install > Linux``. Applies only to texts that are cut at headings. Has no effect if
       ``field`` is given. An index sets this option, except when vectors are given.
@@ -101,6 +103,7 @@ class ReadOptions:
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
     gitignore: bool = True
+    quotes: bool = True
     path_first: bool = False
 
     def __post_init__(self) -> None:

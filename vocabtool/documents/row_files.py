@@ -224,17 +224,23 @@ DECODER: Final = json.JSONDecoder(
 MAX_HEADER_BYTES: Final = 1 << 20
 MAX_ROW_BYTES: Final = 8 << 20  # block size of Arrow; a row must fit in a block
 ROWS: Final = 1 << 16  # rows of a block in a batch
-OPEN: Final = "a quote is never closed: the rest of the file would be one row"
+PART_OF_TEXT: Final = "if its quotes are part of the text, use --no-quotes (quotes=False)"
+OPEN: Final = f"a quote is never closed: the rest of the file would be one row; {PART_OF_TEXT}"
 
 
 def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch]:
-    """Read each row as a document. A row that is too long always raises :class:`InvalidFile`."""
+    """Read each row as a document. A row that is too long always raises :class:`InvalidFile`.
+
+    TSV has no quotes: https://www.iana.org/assignments/media-types/text/tab-separated-values
+    """
     head = read_up_to(file, MAX_HEADER_BYTES)
     refuse_utf16(head)
     head = head.removeprefix(BOM).lstrip(b"\r\n")
     lines = io.StringIO(head.decode("latin-1"), newline="")  # one character per byte
     try:
-        row = next(csv.reader(iter(lines.readline, ""), delimiter=delimiter), None)
+        quoting = csv.QUOTE_MINIMAL if _has_quotes(delimiter, request) else csv.QUOTE_NONE
+        reader = csv.reader(iter(lines.readline, ""), delimiter=delimiter, quoting=quoting)
+        row = next(reader, None)
     except csv.Error as error:
         raise InvalidFile(f"invalid header row: {error}") from error
     if row is None:
@@ -246,6 +252,10 @@ def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch
         # Start with an empty line; otherwise Arrow would drop a BOM at the start of a value.
         with closing(ArrowStream(b"\n" + rest, file, rows.appended)) as stream:
             yield from rows.batches(stream)
+
+
+def _has_quotes(delimiter: str, request: Request) -> bool:
+    return delimiter != "\t" and request.options.quotes
 
 
 class _Rows:
@@ -266,6 +276,7 @@ class _Rows:
             raise InvalidFile(str(bad)) from bad
         self.names, self.texts, self.ids = names, texts, ids
         self.delimiter, self.request = delimiter, request
+        self.has_quotes = _has_quotes(delimiter, request)
         self.end = os.urandom(16).hex().encode()
         self.appended = b"\n" + delimiter.encode().join([self.end] * len(names)) + b"\n"
         # Arrow reads ahead, so these rows may come after the rows that it has returned.
@@ -314,7 +325,10 @@ class _Rows:
                     column_names=[str(place) for place in every],
                 ),
                 arrow_csv.ParseOptions(
-                    delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=skip
+                    delimiter=self.delimiter,
+                    quote_char='"' if self.has_quotes else False,
+                    newlines_in_values=self.has_quotes,
+                    invalid_row_handler=skip,
                 ),
                 arrow_csv.ConvertOptions(
                     include_columns=wanted, column_types=dict.fromkeys(wanted, pa.binary())
@@ -363,6 +377,11 @@ class _Rows:
                     for row, value in zip(fields, part.column(str(place)).to_pylist(), strict=True):
                         row[name] = decode(value)
         texts = join_texts([*map(column, self.texts)])
+        if self.has_quotes and not self.request.log.notes:  # one note is enough
+            lines = pc.count_substring(texts.view(pa.binary()), "\n").to_numpy()
+            for row in np.flatnonzero(lines)[:1].tolist():
+                what = f"{self.request.source}:{numbers[row]}: a row with a text of several lines"
+                self.request.log.notes.append(f"{what}; {PART_OF_TEXT}")
         return Batch(self.request.source, texts, numbers, ids, columns, fields)
 
 

@@ -307,7 +307,7 @@ def embed(
             first_skipped=tuple(Skip(*skip) for skip in manifest.first_skipped),
             dropped=manifest.dropped,
             seconds=time.monotonic() - tracker.start,
-            notes=notes + left_out(sources, options, folder.path),
+            notes=(*notes, *log.notes, *left_out(sources, options, folder.path)),
         )
 
 
@@ -629,7 +629,7 @@ def run_ray(
             if row["number"] == LAST:
                 log.skipped.count = record["skipped"]["count"]
                 log.skipped.first = [Skip(*skip) for skip in record["skipped"]["first"]]
-                log.repeated = record["repeated"]
+                log.repeated, log.notes = record["repeated"], record["notes"]
                 continue
             shard = Shard(**{**record, "counts": Counts(**record["counts"])})
             on_slab(shard.counts)

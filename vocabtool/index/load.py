@@ -301,7 +301,11 @@ class Loader:
         removed = self._remove(was_there) if self._request.sync else 0
         writer.commit(self._load(finished=True))
         too_long, tokens_cut, estimated = self._cut.tolist()
-        notes = [*self._notes, *(note for part in self._parts for note in part.notes)]
+        notes = [
+            *self._notes,
+            *self._log.notes,
+            *(note for part in self._parts for note in part.notes),
+        ]
         if too_long and (encoder := self._before.model.encoder) is not None:
             most = encoder.max_tokens or 0
             notes.append(cut_note(too_long, tokens_cut, most, estimated=estimated > 0))
