@@ -125,6 +125,7 @@ def test_every_layout_of_test_collections_is_read(
 
 
 QUERY = '{"_id": "1", "text": "a"}'
+HUGE = b"{'descr': '<f4', 'fortran_order': False, 'shape': (999999999999, 999)}\n"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,8 @@ QUERY = '{"_id": "1", "text": "a"}'
             ("qrels", "1\td1\t1\n1\td1\t0\n", "judged twice"),
         ),
         ("v.npy", np.arange(3.0), "a matrix"),
-        ("v.npy", np.array([["a", None]], object), "allow_pickle"),
+        ("v.npy", np.array([["a", None]], object), "array of numbers, got object"),
+        ("v.npy", b"\x93NUMPY\1\0" + bytes((len(HUGE), 0)) + HUGE, "truncated: expected"),
         *(("v.npy", each, "not a .npy") for each in (b"", b"PK\x03\x04 zip", b"\x93NUMPY\x01")),
     ],
 )

@@ -144,7 +144,7 @@ def open_vectors(
             file = opened.enter_context(Path(name).open("rb"))
             refuse_pointer(file.peek(len(GIT_LFS[0])))
             if ending == ".npy":
-                found = GivenVectors(name, _map_npy(file, one=one))
+                found = GivenVectors(name, map_npy(file, one=one))
             else:
                 found = _open_parquet(name, file, temporary)
         yield found
@@ -218,7 +218,11 @@ def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) 
     return given
 
 
-def _map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]:
+def map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]:
+    """Return a function that maps the array of a ``.npy`` file, whose size is checked here.
+
+    ``one``: whether a vector is a matrix of one row. Raises :class:`InvalidFile`.
+    """
     file.seek(0)
     try:
         version = np.lib.format.read_magic(file)

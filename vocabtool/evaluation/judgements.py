@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.documents.vectors import map_npy
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
 
@@ -273,10 +274,7 @@ def read_query_vectors(path: str | Path) -> NDArray[Any]:
     Raises :class:`NotFound` and :class:`InvalidFile`.
     """
     with reading(str(path)), Path(path).open("rb") as file:
-        try:
-            matrix: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
-        except (ValueError, EOFError) as error:  # what numpy raises for damaged files
-            raise InvalidFile(f"not a .npy file of vectors: {error}") from error
+        matrix = map_npy(file)()
         if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating):
             got = f"{matrix.dtype}, shape {matrix.shape}"
             raise InvalidFile(f"expected a matrix of floating point numbers, got {got}")
