@@ -22,9 +22,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from os.path import commonprefix
 from string import punctuation
 from threading import Lock
 from typing import Final
@@ -328,27 +330,33 @@ def open_quote(query: str) -> int | None:
 
 
 _CHUNK: Final = re.compile(r"\S+")
+MARKED: Final = 4096  # characters of a text in which highlights are sought
+WINDOW: Final = 1024  # characters
+MARGIN: Final = 64  # characters before and after a window, for words at its edges
+WINDOWS_OF_WORD: Final = 256  # that are compared
+SOUGHT: Final = 1 << 25  # characters of a text, times the number of sought spellings
 
 
 def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Span]:
     """Return the spans of a text to highlight for ``words``, ascending, without overlaps.
 
     All forms of a word are highlighted. If the text contains a whole identifier, such as
-    ``os.path``, separate occurrences of its parts (``path``) are not highlighted.
+    ``os.path``, separate occurrences of its parts (``path``) are not highlighted. In a text of more
+    than 4,096 characters, only words in its best windows are highlighted: see :func:`_windows`.
     """
+    cut_places, cut_spans = cache(lambda chunk: [*cutter.places(chunk)]), cache(cutter.spans)
     terms = {term for word in words for term in word.words}
     surfaces = {surface for word in words for surface in word.surfaces[:1]}
-    either, wholes = terms | surfaces, set[str]()
+    wholes = set[str]()
     places, parts = list[Span](), list[tuple[str, Span]]()
-    for found in _CHUNK.finditer(text):
-        chunk, first = found.group(), found.start()
+    for chunk, first in _chunks(text, words):
         (cut,) = cutter.terms([chunk])
-        if either.isdisjoint(cut.words.split()) and either.isdisjoint(cut.surfaces.split()):
-            continue
-        for term, (start, end) in cutter.places(chunk):
+        is_word = not terms.isdisjoint(cut.words.split())
+        is_surface = not surfaces.isdisjoint(cut.surfaces.split())
+        for term, (start, end) in cut_places(chunk) if is_word else ():
             if term in terms:
                 parts.append((term, Span(first + start, first + end)))
-        for word in cutter.spans(chunk):
+        for word in cut_spans(chunk) if is_surface else ():
             if not surfaces.isdisjoint(word.surfaces[:1]):
                 wholes.add(word.surfaces[0])
                 places.append(Span(first + word.start, first + word.end))
@@ -362,6 +370,59 @@ def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Sp
         else:
             united.append(place)
     return united
+
+
+def _chunks(text: str, words: Sequence[QueryWord]) -> Iterator[tuple[str, int]]:
+    """Yield the chunks in the windows of a text, with their positions."""
+    for start, end in _windows(text, words):
+        for found in _CHUNK.finditer(text, start, end):
+            is_at_edge = 0 < start == found.start() or found.end() == end < len(text)
+            if not is_at_edge or found.end() - found.start() > MARGIN:
+                yield found.group(), found.start()
+
+
+def _windows(text: str, words: Sequence[QueryWord]) -> list[Span]:
+    """Return the parts of a text in which highlights are sought: the best windows of a long text.
+
+    They contain the most words of the query; a word in few windows counts more. Words are sought by
+    their beginnings, as they are spelled in the query: a million characters take a millisecond.
+    """
+    if len(text) <= MARKED:
+        return [Span(0, len(text))]
+    text = text.lower() if text.isascii() else text
+    spellings = [_beginnings(word, has_capitals=not text.isascii()) for word in words]
+    end = SOUGHT // max(1, sum(map(len, spellings)))
+    scores: Counter[int] = Counter()
+    for beginnings in spellings:
+        there: set[int] = set()
+        for beginning in beginnings:
+            at = text.find(beginning, 0, end)
+            while at >= 0 and len(there) < WINDOWS_OF_WORD:
+                there.add(at // WINDOW)
+                at = text.find(beginning, (at // WINDOW + 1) * WINDOW, end)
+        for window in there:
+            scores[window] += WINDOWS_OF_WORD // len(there)
+    best = sorted(scores, key=lambda window: (-scores[window], window))[: MARKED // WINDOW]
+    spans: list[Span] = []
+    for window in sorted(best or range(MARKED // WINDOW)):
+        start, end = max(0, window * WINDOW - MARGIN), (window + 1) * WINDOW + MARGIN
+        if spans and start <= spans[-1].end:
+            start = spans.pop().start
+        spans.append(Span(start, min(end, len(text))))
+    return spans
+
+
+def _beginnings(word: QueryWord, *, has_capitals: bool) -> set[str]:
+    """Return how the forms of a word begin, in lower case, and perhaps with capitals."""
+    surface = word.surface.lower()
+    folded = without_marks(case_folded(surface))
+    found: set[str] = set()
+    for term in word.words:
+        begin = term if term in folded else commonprefix((term, folded))  # noqa: RUF071 - of characters
+        at = folded.find(begin)
+        for each in {begin, surface[at : at + len(begin)]} - {""}:
+            found |= {each, each.upper(), each.capitalize()} if has_capitals else {each}
+    return found
 
 
 def places_of(

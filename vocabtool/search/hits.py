@@ -150,7 +150,8 @@ class Explanation:
     - ``words``: the words of the query that the document contains.
     - ``rank_without_keywords``: the rank by the vector alone; ``None`` if it exceeds 10,000.
     - ``highlights``: where the text contains words of the query: spans with a start and an
-      exclusive end, in characters.
+      exclusive end, in characters. In a text of more than 4,096 characters, those in the parts with
+      the most words of the query.
     - ``fused_rank``: the rank before ``rerank`` changed the order; ``None`` if it was not used.
     """
 
