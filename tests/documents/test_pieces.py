@@ -429,6 +429,28 @@ def test_pieces_cover_the_text(
     assert not cut[end:].strip()
 
 
+@pytest.mark.parametrize(
+    ("kind", "text", "wanted"),
+    [
+        (
+            "markdown",
+            "# A\n\none\n\n(b)=\n(other-b)=\n\n## B\n\ntwo\n\n(c)= d\n## C\n\nthree",
+            ["# A\n\none", "(b)=\n(other-b)=\n\n## B\n\ntwo\n\n(c)= d", "## C\n\nthree"],
+        ),
+        ("markdown", "one\n\n(b)=\nBB\n--\ntwo", ["one", "(b)=\nBB\n--\ntwo"]),
+        (
+            "rst",
+            "AAA\n===\none\n\n.. _b:\n\n---\nBBB\n---\ntwo\n\n.. _c: d\n\nCCC\n---\nthree",
+            ["AAA\n===\none", ".. _b:\n\n---\nBBB\n---\ntwo\n\n.. _c: d", "CCC\n---\nthree"],
+        ),
+    ],
+)
+def test_labels_belong_to_the_heading_below(kind: str, text: str, wanted: list[str]) -> None:
+    """Not to the section before. In CommonMark, a label right above a heading is part of it."""
+    found = pieces.cut(MARKS[kind](text), "heading", Sizes(99, 0, pieces.WORDS))
+    assert [text[piece.start : piece.end] for piece in found] == wanted
+
+
 @given(st.integers(0, 9), st.text("ab \n", max_size=30))
 def test_an_edit_leaves_the_other_sections(section: int, edit: str) -> None:
     """And of the section itself, the pieces before the edit."""
@@ -549,7 +571,7 @@ def test_a_piece_with_its_fields_is_not_too_long(tmp_path: Path, overlap: int) -
     ("name", "text", "wanted"),
     [
         ("a.html", "<h1>One</h1>a<h2>Two</h2>b", ["One\n\na", "One > Two\n\nTwo\n\nb"]),
-        ("a.md", "# One\n\na\n\nTwo\n---\n\nb", ["# One", "One > Two\n\nTwo"]),
+        ("a.md", "(x)=\n\n# One\n\na\n\nTwo\n---\n\nb", ["(x)=\n\n# One", "One > Two\n\nTwo"]),
         ("a.md", "a\n# One\nb b b b\n\nc c", ["a", "# One\nb b", "One\n\nc c"]),
         ("a.md", "#\n\n## One\n\na\n\n# Two\n\nb", ["#\n\n## One\n\na", "# Two\n\nb"]),
         ("a.py", "@d\ndef f(a,\n  b):\n  one()\n\n  2 + 2", ["@d\ndef f(a", "f\n\n  2"]),

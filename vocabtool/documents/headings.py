@@ -42,6 +42,10 @@ FRONT_LINE: Final = re.compile(r"[ \t\r#\-\]}]|$|.*?:(?!\S)")
 FRONT_TITLE: Final = re.compile(r"^title:(.*)", re.MULTILINE)
 LINK: Final = re.compile(r"!?\[([^\[\]\n]*+)\]\([^()\n]*+\)")
 ATTRIBUTES: Final = re.compile(r"\{[#.:][^{}\n]*+\}$")
+LABELS: Final = re.compile(  # of MyST and of reStructuredText, with the blank lines after them
+    r"^(?:(?:\([^()\s]+\)=|\.\. _[^\n]+:)[ \t\r]*\n\s*)+\Z", re.MULTILINE
+)
+MAX_LABELS: Final = 400  # characters
 
 UNDERLINE: Final = re.compile(r"\n([!-/:-@\[-`{-~])\1++[ \t]*\r?(?=\n|\Z)")
 ROLE: Final = re.compile(r":[\w.+-]++:(?=`)")
@@ -149,6 +153,13 @@ def _clean(title: str) -> str:
 # ---- Markdown and reStructuredText
 
 
+def _from_labels(text: str, at: int) -> int:
+    """Return the offset of the labels right above a heading, or of a heading without labels."""
+    first = max(at - MAX_LABELS, 0)
+    labels = LABELS.search(text[first:at])
+    return at if labels is None else first + labels.start()
+
+
 class _HeadingTokens(list["Token"]):
     """Keeps of all tokens only headings outside lists and quotes, each followed by its title."""
 
@@ -180,8 +191,8 @@ def markdown(text: str) -> MarkedText:
     headings = Headings()
     for opening, inline in zip(tokens[::2], tokens[1::2], strict=True):
         first, end = opening.map or (0, 0)
-        level = int(opening.tag[1])
-        headings.append(Heading(starts[first], starts[end], level, _clean(inline.content)))
+        at = _from_labels(text, starts[first])
+        headings.append(Heading(at, starts[end], int(opening.tag[1]), _clean(inline.content)))
     return MarkedText(text, headings, title or first_title(headings), begin=begin)
 
 
@@ -204,7 +215,7 @@ def rst(text: str) -> MarkedText:
         if before != line and (title[0].isspace() or (before and not before.startswith(".. "))):
             continue  # an indented block, or the last line of a paragraph
         level = levels.setdefault((line[0], before == line), len(levels) + 1)
-        at = above if before == line else start
+        at = _from_labels(text, above if before == line else start)
         end = underline.end()
         headings.append(Heading(at, end - 1, level, _clean(ROLE.sub("", title))))
     return MarkedText(text, headings, first_title(headings))
