@@ -72,6 +72,8 @@ def test_pages_of_a_listing(of_years: Index) -> None:
     assert json.loads(search(of_years, *listing, "--format", "json"))["total"] == 5
     second = search(of_years, *listing, "--offset", "3")
     assert [line[:6] for line in second.splitlines() if ". z" in line] == [" 1. z2", " 2. z4"]
+    beyond = search(of_years, "--sort", "year", "--offset", "9")
+    assert beyond.splitlines() == ["nothing on this page of 5 hits"]
     nothing = search(of_years, "--where", "year > 2021", "--facets", "new")
     assert nothing.splitlines()[:2] == ["nothing found", "facet new: no document with a value"]
 

@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partialmethod
@@ -239,6 +240,30 @@ def test_the_index_of_another_is_not_removed(index: Index, address: str) -> None
     with pytest.raises(VocabtoolError, match="removed or replaced: open it again"):
         index.remove()
     assert [*Index.open(address).ids()] == ["new"]
+
+
+def test_a_new_index_is_removed_only_while_it_is_empty(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who fails leaves no empty index, and does not remove what another wrote meanwhile."""
+    (tmp_path / "file").touch()
+    with monkeypatch.context() as patched, pytest.raises(VocabtoolError):
+        patched.setenv("VOCABTOOL_CACHE", str(tmp_path / "file"))
+        Index.create(address, dim=DIM)
+    index = Index.create(address, dim=DIM)
+    assert isinstance(index, PostgresIndex)
+    with ThreadPoolExecutor(1) as pool:
+        with Index.open(address).writer() as writer:
+            removed = pool.submit(index.remove, if_empty=True)  # waits for this writer
+            writer.add([Document("new", "amber")], np.ones((1, DIM)))
+        removed.result()
+    assert [*Index.open(address).ids()] == ["new"]
+    empty = Index.open(address)
+    empty.delete(["new"])
+    assert isinstance(empty, PostgresIndex)
+    empty.remove(if_empty=True)
+    with pytest.raises(NotFound):
+        Index.open(address)
 
 
 def test_an_index_that_was_dropped_with_its_schema_and_made_again(

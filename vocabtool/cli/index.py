@@ -332,8 +332,8 @@ def _removed_if_useless(index: Index) -> Iterator[None]:
                 is_loaded = load is not None and load.finished
                 if isinstance(error, VocabtoolError) and index.is_build and is_loaded:
                     index.put_in_place()
-                elif index.is_build or not len(index):
-                    index.remove()
+                else:
+                    index.remove(if_empty=not index.is_build)
         raise
 
 

@@ -70,8 +70,8 @@ def _sections(hits: Hits, one_of_many: bool) -> Iterator[Section]:
     elif one_of_many:
         answer.append(f"query: {query.text}")
     if not hits.hits:
-        before = f"no more than {hits.total:,} hits" if hits.total else "nothing found"
-        answer.append(before)
+        pages = f"nothing on this page of {plural(hits.total, 'hit', 'hits')}"
+        answer.append(pages if hits.total else "nothing found")
     for number, hit in enumerate(hits.hits, 1):
         answer += _hit_lines(number, hit, hits)
     for name, counted in hits.facets.items():

@@ -417,14 +417,18 @@ class Connections:
             )
         return version_numbers(row[0])
 
-    def drop_index(self, number: int, name: str) -> bool:
+    def drop_index(self, number: int, name: str, *, if_empty: bool = False) -> bool:
         """Wait for the writer of an index, and remove the index with all its documents.
 
-        ``name``: the name that the index must still have. Returns whether the index was removed.
+        - ``name``: the name that the index must still have.
+        - ``if_empty``: remove it only if it has no documents, also of the writer that it waits for.
+
+        Returns whether the index was removed.
         """
 
         def drop() -> bool:
             statement = "DELETE FROM indexes WHERE number = %s AND name = %s"
+            statement += " AND documents = 0" if if_empty else ""
             is_there = run(connection, statement, number, name).rowcount > 0
             if is_there:
                 self._drop_tables(connection, number)

@@ -160,7 +160,11 @@ class PostgresIndex(Index):
             with suppress(NotFound):
                 connections.drop_index(connections.find_index(index), index)
         n = connections.create_index(index, replace(manifest, model_files=crcs), files)
-        return cls(connections, index, n, opened.encoder, {"vocabulary": None})
+        try:
+            return cls(connections, index, n, opened.encoder, {"vocabulary": None})
+        except BaseException:
+            connections.drop_index(n, index, if_empty=True)
+            raise
 
     @classmethod
     def open_at(
@@ -265,14 +269,15 @@ class PostgresIndex(Index):
     def close(self) -> None:
         self._connections.close()
 
-    def remove(self) -> None:
+    def remove(self, *, if_empty: bool = False) -> None:
         """Remove the index from the database, with everything that belongs to it.
 
-        Raises :class:`VocabtoolError` if another index has the name of this index now.
+        ``if_empty``: remove the index only if nobody has added documents. Raises
+        :class:`VocabtoolError` if another index has the name of this index now.
         """
         self._newest()
         name = self._index + BUILD * self.is_build
-        if self._connections.drop_index(self._n, name):
+        if self._connections.drop_index(self._n, name, if_empty=if_empty):
             shutil.rmtree(self.path, ignore_errors=True)
 
     def _newest(self) -> Any:
