@@ -331,7 +331,11 @@ def _from_sentencepiece(files: _Files) -> tuple[Json, str] | None:
             f"that vocabtool does not know; {OTHERWISE}"
         )
     settings = files.settings(TOKENIZER_CONFIG)
-    pieces, tables = _read_pieces(files, file)
+    data = files.read(file)
+    with reading(file):
+        pieces, charsmap = sentencepiece.scored_pieces(data)
+    table = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}
+    tables: list[Json] = [table] * bool(charsmap)
     if name == "Albert":
         steps, unknown, usual = _albert(settings, tables), 1, BERT_SPECIAL
     else:
@@ -339,29 +343,14 @@ def _from_sentencepiece(files: _Files) -> tuple[Json, str] | None:
         unused = {token: LOWEST if token.startswith("<unk>N") else 0.0 for token in first}
         pieces = [*unused.items(), *pieces[start:], (MASK, 0.0)]
         steps, unknown, usual = tables, len(BEGIN) - 1, (*BEGIN, MASK)
-    made = _unigram(pieces, unknown, steps, prefix=settings.get("add_prefix_space") is not False)
-    return _with_added(made, _added_in_settings(files), usual), file
-
-
-def _read_pieces(files: _Files, file: str) -> tuple[list[tuple[str, float]], list[Json]]:
-    """Return the pieces of a SentencePiece model with their scores, and its normalizers."""
-    data = files.read(file)
-    with reading(file):
-        pieces, charsmap = sentencepiece.scored_pieces(data)
-    table = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}
-    return pieces, [table] * bool(charsmap)
-
-
-def _unigram(
-    pieces: list[tuple[str, float]], unknown: int, steps: list[Json], *, prefix: bool = True
-) -> Json:
-    scheme = "always" if prefix else "never"
+    scheme = "never" if settings.get("add_prefix_space") is False else "always"
     splits: list[Json] = [
         {"type": "WhitespaceSplit"},
         {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": True},
     ]
     model = {"type": "Unigram", "unk_id": unknown, "vocab": list(map(list, pieces))}
-    return document({**model, "byte_fallback": False}, steps, splits, [])
+    made = document({**model, "byte_fallback": False}, steps, splits, [])
+    return _with_added(made, _added_in_settings(files), usual), file
 
 
 def _albert(settings: Json, tables: list[Json]) -> list[Json]:

@@ -114,8 +114,7 @@ class HFWordTokenizer:
     ) -> None:
         from tokenizers import Tokenizer
 
-        _refuse_growth(document)
-        _check_tables(document)
+        _check_parts(document)
         if LOWER in document:
             data = json.dumps(without_own_keys(document)).encode()
         facts = {key: document.get(key) for key in FINGERPRINTED if key in document}
@@ -208,7 +207,14 @@ class HFWordTokenizer:
         """
         import tokenizers
 
-        made = _with_model(self._speller, self._model.model)
+        speller = self._speller
+        made = tokenizers.Tokenizer(self._model.model)
+        if speller.normalizer is not None:
+            made.normalizer = speller.normalizer
+        if speller.pre_tokenizer is not None:
+            made.pre_tokenizer = speller.pre_tokenizer
+        tokens = sorted(speller.get_added_tokens_decoder().items())
+        made.add_tokens([token for _, token in tokens])
         made.add_tokens([tokenizers.AddedToken(word, **flags) for word in words])
         return made
 
@@ -383,17 +389,6 @@ def _speller(document: Json, tokenizer: Any) -> Json:
     return {**{key: document.get(key) for key in BEFORE}, "added_tokens": added, "model": model}
 
 
-def _with_model(tokenizer: Any, model: Any) -> Any:
-    """Return a tokenizer with another model, and the same steps before it and added tokens."""
-    made = type(tokenizer)(model)
-    if tokenizer.normalizer is not None:
-        made.normalizer = tokenizer.normalizer
-    if tokenizer.pre_tokenizer is not None:
-        made.pre_tokenizer = tokenizer.pre_tokenizer
-    made.add_tokens([token for _, token in sorted(tokenizer.get_added_tokens_decoder().items())])
-    return made
-
-
 def _offsets(numbers: list[int], count: int) -> Integers:
     return starts_of(np.bincount(np.array(numbers, np.int64), minlength=count))
 
@@ -422,9 +417,17 @@ def _encode(tokenizer: Any, strings: Sequence[str]) -> Any:
     return found
 
 
-def _refuse_growth(document: Json) -> None:
+def _check_parts(document: Json) -> None:
+    """Refuse steps that make texts far longer, and tables in which the library would read on."""
     growth, before = 1, 0
     for part in list_of_parts(document):
+        table = part.get("precompiled_charsmap")
+        if isinstance(table, str) and table:
+            try:
+                charsmap = binascii.a2b_base64(table, strict_mode=True)
+            except ValueError as error:
+                raise InvalidFile(f"precompiled_charsmap: wanted base64: {error}") from error
+            sentencepiece.check_charsmap(charsmap)
         prepended, content = (
             len(text.encode("utf-8", "replace")) if isinstance(text, str) else 0
             for text in (part.get("prepend"), part.get("content"))
@@ -439,18 +442,6 @@ def _refuse_growth(document: Json) -> None:
             f"the normalizer can make a text {growth:,} times as long and prepend {before:,} bytes "
             f"(allowed: {MAX_GROWTH} times and {MAX_PREPENDED:,} bytes)"
         )
-
-
-def _check_tables(document: Json) -> None:
-    """Check the tables of replaced characters, because the library trusts their lengths."""
-    for part in list_of_parts(document):
-        table = part.get("precompiled_charsmap")
-        if isinstance(table, str) and table:
-            try:
-                charsmap = binascii.a2b_base64(table, strict_mode=True)
-            except ValueError as error:
-                raise InvalidFile(f"precompiled_charsmap: wanted base64: {error}") from error
-            sentencepiece.check_charsmap(charsmap)
 
 
 def cut_into_chunks(

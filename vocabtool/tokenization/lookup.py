@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate, chain, pairwise, repeat
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -457,7 +457,21 @@ class SentencePieces:
         if not texts:
             return []
         if self.added:
-            return [self._between_tokens(text, processor) for text in texts]
+            longest_first = sorted(self.added, key=len, reverse=True)
+            split = re.compile(b"(" + b"|".join(map(re.escape, longest_first)) + b")").split
+            alone = SentencePieces(self.model)
+            return [
+                tuple(
+                    piece
+                    for part in split(text)
+                    for piece in (
+                        [(part, processor.piece_to_id(part.decode()))]
+                        if part in self.added
+                        else alone.pieces([part])[0]
+                    )
+                )
+                for text in texts
+            ]
         try:
             spelled = processor.encode(list(texts), out_type=str)
         except UnicodeDecodeError as error:
@@ -469,15 +483,6 @@ class SentencePieces:
             tuple((p.encode(), i) for p, i in zip(pieces, ids, strict=True))
             for pieces, ids in zip(spelled, numbered, strict=True)
         ]
-
-    def _between_tokens(self, text: bytes, processor: Any) -> tuple[Piece, ...]:
-        longest_first = sorted(self.added, key=len, reverse=True)
-        parts = re.split(b"(" + b"|".join(map(re.escape, longest_first)) + b")", text)
-        found = iter(SentencePieces(self.model).pieces(parts[::2]))
-        pieces: list[Piece] = [*next(found)]
-        for token, others in zip(parts[1::2], found, strict=True):
-            pieces += ((token, processor.piece_to_id(token.decode())), *others)
-        return tuple(pieces)
 
     def words(self, texts: Sequence[bytes]) -> list[tuple[SpelledWord, ...]]:
         """Return the words of each text, without control pieces."""
