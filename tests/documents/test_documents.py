@@ -317,6 +317,57 @@ def test_a_row_of_many_lines_is_told_once(tmp_path: Path) -> None:
     assert (other.notes, other.skipped.count) == ([], 1)
 
 
+def latin_page(encoding: str, text: str, prolog: str = "<meta charset={}>") -> bytes:
+    return f"{prolog.format(encoding)}<p>{text}</p>".encode(encoding)
+
+
+HTTP_EQUIV = '<META http-equiv="Content-Type" content="text/html; charset={}">'
+TOML = b'+++\ntitle = "T"\ndate = 2020-01-01\n[menu]\nmain = """\nx\n"""\n+++\n'
+MADE_ELSEWHERE: dict[str, tuple[str, bytes, list[tuple[str, str]]]] = {
+    "bom": ("a.txt", b"\xef\xbb\xbfthe cat\nthe dog\n", [(":1", "the cat"), (":2", "the dog")]),
+    "cr lines": ("a.txt", b"one\rtwo\r", [(":1", "one"), (":2", "two")]),
+    "cr in lines": ("a.txt", b"10 %\r20 %\ntwo\n", [(":1", "10 %\r20 %"), (":2", "two")]),
+    "cr jsonl": ("a.jsonl", b'{"text":"a"}\r{"text":"b"}\r', [(":1", "a"), (":2", "b")]),
+    "cr csv": ("a.csv", b"text\ra\rb\r", [(":2", "a"), (":3", "b")]),
+    "cr md": ("a.md", b"# A\r\rone\r\r# B\r\rtwo\r", [("#A", "# A\n\none"), ("#B", "# B\n\ntwo")]),
+    "cr rst": ("a.rst", b"T\r==\r\rbody\r", [("#T", "T\n==\n\nbody")]),
+    "toml": ("a.md", TOML + b"# Head\nbody\n", [("#Head", "# Head\nbody")]),
+    "crlf toml": ("a.md", b"+++\r\na = 1\r\n+++\r\nbody\r\n", [("", "body")]),
+    "no toml": ("a.md", b"+++\nso so\n+++\nbody\n", [("", "+++\nso so\n+++\nbody")]),
+    "latin-1 is windows": ("a.html", latin_page("cp1252", "\u201ccaf\xe9\u201d").replace(
+        b"cp1252", b"iso-8859-1"), [("", "\u201ccaf\xe9\u201d")]),
+    "http-equiv": ("a.html", latin_page("koi8-r", "\u0442\u0435\u043a\u0441\u0442", HTTP_EQUIV),
+        [("", "\u0442\u0435\u043a\u0441\u0442")]),
+    "xml": ("a.xhtml", latin_page("iso-8859-15", "\u20ac", '<?xml version="1.0" encoding="{}"?>'),
+        [("", "\u20ac")]),
+    "japanese": ("a.html", latin_page("shift_jis", "\u6771\u4eac"), [("", "\u6771\u4eac")]),
+    "utf-8 in spite of it": ("a.html", "<meta charset=latin1>\xe9".encode(), [("", "\xe9")]),
+    "no encoding": ("a.html", b"<meta charset=punycode>\xe9", [("", "\udce9")]),
+    "zeros after gzip": ("a.txt.gz", gzip.compress(b"a\n") + gzip.compress(b"b\n") + bytes(512),
+        [(":1", "a"), (":2", "b")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "data", "wanted"), MADE_ELSEWHERE.values(), ids=MADE_ELSEWHERE)
+def test_text_that_other_programs_write(
+    tmp_path: Path, name: str, data: bytes, wanted: list[tuple[str, str]]
+) -> None:
+    """Marks, line ends, front matter, encodings and padding as their owners read them."""
+    file = write(tmp_path / name, data)
+    assert [(each.id.removeprefix(file), each.text) for each in documents(file)] == wanted
+
+
+def test_toml_states_the_title(tmp_path: Path) -> None:
+    (found,) = documents(write(tmp_path / "a.md", TOML + b"# Head\nbody\n"))
+    assert (found.fields["title"], found.fields["line"]) == ("T", 8)
+
+
+@pytest.mark.parametrize("data", [gzip.compress(b"a\n")[:-3], gzip.compress(b"a\n") + b"more"])
+def test_damaged_gzip_is_refused(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(InvalidFile, match=r"a\.txt\.gz: not gzip, or damaged"):
+        list(documents(write(tmp_path / "a.txt.gz", data)))
+
+
 def zstd(data: bytes) -> bytes:
     return bytes(pa.compress(data, "zstd", asbytes=True))
 

@@ -6,9 +6,11 @@ Patterns of files are those of gitignore (git-scm.com/docs/gitignore), without P
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import sys
+import zlib
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +24,7 @@ from itertools import count
 from os import PathLike, fspath
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO, Final, Protocol, cast
+from typing import Any, BinaryIO, Final, Protocol, cast
 
 import pyarrow as pa
 
@@ -286,7 +288,12 @@ def refuse_utf16(head: bytes) -> None:
 class _Decompressor:
     def __init__(self, file: BinaryIO, codec: str) -> None:
         self._file = file
-        self._stream = pa.CompressedInputStream(file, codec)
+        # Unlike Arrow, Python ignores zeros after the end, with which tapes and disks are filled.
+        self._stream: Any = (
+            gzip.GzipFile(fileobj=file)
+            if codec == "gzip"
+            else pa.CompressedInputStream(file, codec)
+        )
         self._codec = codec
 
     def tell(self) -> int:
@@ -300,10 +307,10 @@ class _Decompressor:
 
 @contextmanager
 def arrow_errors(what: str) -> Iterator[None]:
-    """Convert errors of Arrow into :class:`InvalidFile`. The message begins with ``what``."""
+    """Convert errors of Arrow and gzip into :class:`InvalidFile`. It begins with ``what``."""
     try:
         yield
-    except pa.ArrowException as error:
+    except (pa.ArrowException, zlib.error, EOFError) as error:
         raise InvalidFile(f"{what}: {error}") from error
     except OSError as error:
         if error.errno is not None:

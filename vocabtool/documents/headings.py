@@ -10,6 +10,7 @@ import io
 import logging
 import os
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ import orjson
 from vocabtool.documents.batch import BadRow
 from vocabtool.errors import UnsupportedFormat
 from vocabtool.formats.files import ZipArchive
+from vocabtool.vocabulary import decode
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -39,6 +41,7 @@ MAX_FRONT: Final = 1 << 20  # characters of front matter
 FRONT: Final = re.compile(r"\A\n?---[ \t]*\r?\n(.*?)\n(?:---|\.\.\.)[ \t]*\r?(?=\n|\Z)", re.DOTALL)
 FRONT_KEY: Final = re.compile(r"(?:#.*\n)*[^\s#\-\]}].*?:(?!\S)")  # comments, then a key
 FRONT_LINE: Final = re.compile(r"[ \t\r#\-\]}]|$|.*?:(?!\S)")
+TOML: Final = re.compile(r"\A\n?\+{3}[ \t]*\r?\n(.*?\n|)\+{3}[ \t]*\r?(?=\n|\Z)", re.DOTALL)
 FRONT_TITLE: Final = re.compile(r"^title:(.*)", re.MULTILINE)
 LINK: Final = re.compile(r"!?\[([^\[\]\n]*+)\]\([^()\n]*+\)")
 ATTRIBUTES: Final = re.compile(r"\{[#.:][^{}\n]*+\}$")
@@ -50,6 +53,24 @@ MAX_LABELS: Final = 400  # characters
 UNDERLINE: Final = re.compile(r"\n([!-/:-@\[-`{-~])\1++[ \t]*\r?(?=\n|\Z)")
 ROLE: Final = re.compile(r":[\w.+-]++:(?=`)")
 SHORT: Final = 4  # a shorter underline must be as long as its title
+
+MAX_PRESCAN: Final = 1024  # bytes in which HTML states its encoding
+CHARSET: Final = re.compile(
+    rb"<(?:meta\s[^>]*?\bcharset|\?xml\s[^>]*?\bencoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE
+)
+CHARSETS: Final = re.compile(  # encodings of Python
+    r"cp(?:125[0-8]|874|866|932|949)|windows-125[0-8]|iso-?8859-(?:[2-8]|1[03-6])|koi8-[ru]"
+    r"|macintosh|euc-jp|iso-2022-jp|gb18030|big5(?:-hkscs)?"
+)
+ENCODINGS: Final = {  # by the label that a page states
+    **dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "us-ascii", "ascii"), "cp1252"),
+    **dict.fromkeys(("iso-8859-9", "latin5"), "cp1254"),
+    **dict.fromkeys(("iso-8859-11", "tis-620", "windows-874"), "cp874"),
+    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis", "windows-31j"), "cp932"),
+    **dict.fromkeys(("euc-kr", "ks_c_5601-1987"), "cp949"),
+    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
+    **{"latin2": "iso-8859-2", "ibm866": "cp866", "big5": "big5-hkscs"},
+}
 
 # Atomic groups: Python before 3.11.5 matches possessive groups wrongly.
 TAG: Final = re.compile(
@@ -179,6 +200,9 @@ def markdown(text: str) -> MarkedText:
         begin = min(front.end() + 1, len(text))
         if stated := FRONT_TITLE.search(front[1]):
             title = _clean(stated[1].strip().strip("'\""))
+    elif (toml := TOML.match(text, 0, MAX_FRONT)) and (stated_in := _toml(toml[1])) is not None:
+        begin = min(toml.end() + 1, len(text))
+        title = _clean(str(stated_in.get("title", "")))
     starts = [begin, *(end.end() for end in LINE_END.finditer(text, begin)), len(text)]
     if len(starts) > MAX_LINES:
         raise BadRow(
@@ -194,6 +218,13 @@ def markdown(text: str) -> MarkedText:
         at = _from_labels(text, starts[first])
         headings.append(Heading(at, starts[end], int(opening.tag[1]), _clean(inline.content)))
     return MarkedText(text, headings, title or first_title(headings), begin=begin)
+
+
+def _toml(text: str) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(text.replace("\r\n", "\n"))
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
 
 
 def rst(text: str) -> MarkedText:
@@ -222,6 +253,20 @@ def rst(text: str) -> MarkedText:
 
 
 # ---- HTML and Python
+
+
+def decode_html(content: bytes) -> str:
+    """Decode UTF-8, or else the encoding that HTML states, as encoding.spec.whatwg.org reads it."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        stated = CHARSET.search(content, 0, MAX_PRESCAN)
+    label = "" if stated is None else stated[1].decode().lower()
+    name = ENCODINGS.get(label, label)
+    try:
+        return content.decode(name if CHARSETS.fullmatch(name) else "utf-8", "surrogateescape")
+    except (LookupError, UnicodeDecodeError):
+        return decode(content)
 
 
 def html(source: str) -> MarkedText:

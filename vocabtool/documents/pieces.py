@@ -50,6 +50,7 @@ READ_BYTES: Final = 1 << 20  # at a time: a larger buffer takes longer than a sm
 WORD: Final = 16  # characters that count as a word, if there are fewer blanks
 TOKENS: Final = 8  # tokens of a character; a longer text is counted
 BOM: Final = "\ufeff"
+ALONE: Final = re.compile(r"\r(?!\n)")  # CR as a line end
 BETWEEN_HEADINGS: Final = " > "  # between the headings of a path
 NOT_JOINED: Final = frozenset({SOURCE, "line", "start", "end"})  # fields that change with the place
 
@@ -289,11 +290,14 @@ def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[
 
 
 def read_text(
-    file: Readable, request: Request, mark: Callable[[str], MarkedText] = plain
+    file: Readable,
+    request: Request,
+    mark: Callable[[str], MarkedText] = plain,
+    decoded: Callable[[bytes], str] = decode,
 ) -> Iterator[Batch]:
     def mark_text(content: bytes, _: Path) -> MarkedText:
         refuse_utf16(content)
-        text = decode(content)
+        text = ALONE.sub("\n", decoded(content))
         if not text.startswith(BOM):
             return mark(text)
         return replace(mark(f"\n{text[1:]}"), source=text)  # of the same length

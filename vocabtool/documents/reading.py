@@ -75,7 +75,7 @@ READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
     "code": pieces.read_text,
     "markdown": partial(pieces.read_text, mark=headings.markdown),
     "rst": partial(pieces.read_text, mark=headings.rst),
-    "html": partial(pieces.read_text, mark=headings.html),
+    "html": partial(pieces.read_text, mark=headings.html, decoded=headings.decode_html),
     "python": partial(pieces.read_text, mark=headings.python),
     "notebook": partial(pieces.read_pieces, mark=headings.notebook),
     "pdf": partial(pieces.read_pieces, mark=headings.pdf),

@@ -87,12 +87,16 @@ def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
-    """Yield (first line number, whole lines), about ``request.size`` bytes at a time."""
-    first, rest = 1, b""
+    """Yield (first line number, whole lines), about ``request.size`` bytes at a time.
+
+    If the first bytes have CR as their only line end, each CR becomes LF.
+    """
+    first, rest, only_cr = 1, b"", False
     while more := file.read(min(max(request.size, len(rest)), MAX_LINE_BYTES - len(rest))):
-        data = rest + more
         if first == 1 and not rest:
-            refuse_utf16(data)
+            refuse_utf16(more)
+            only_cr = b"\r" in more[:-1] and b"\n" not in more
+        data = rest + (more.replace(b"\r", b"\n") if only_cr else more)
         end = data.rfind(b"\n") + 1
         if end:
             yield first, data[:end]

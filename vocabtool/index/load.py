@@ -244,6 +244,7 @@ class Loader:
         self._alone = False
         self._is_compared = False  # whether the model agrees with given vectors
         self._notes: list[str] = []
+        self._has_not_utf8 = False  # tells the first file only
 
     def run(self) -> LoadReport:
         """Load the documents, or resume; do nothing if all are loaded.
@@ -445,6 +446,10 @@ class Loader:
                     named = of_file(batch.with_source(told), searched=fields)
                     for documents in with_vectors(named):
                         bad = int(not_utf8(documents.texts))
+                        if bad and not self._has_not_utf8:
+                            self._has_not_utf8 = True
+                            what = "its text is not UTF-8; convert it, for example with iconv"
+                            self._notes.append(f"{told}: {what}")
                         is_given = documents.vectors is not None and source == ENCODED
                         left = self._to_compare(documents, part)[0] if self._compares else documents
                         yield left, 0 if is_given else source, bad
