@@ -359,7 +359,7 @@ def test_text_that_other_programs_write(
 
 def test_toml_states_the_title(tmp_path: Path) -> None:
     (found,) = documents(write(tmp_path / "a.md", TOML + b"# Head\nbody\n"))
-    assert (found.fields["title"], found.fields["line"]) == ("T", 8)
+    assert (found.fields["title"], found.fields["line"]) == ("T", 9)
 
 
 @pytest.mark.parametrize("data", [gzip.compress(b"a\n")[:-3], gzip.compress(b"a\n") + b"more"])
