@@ -6,11 +6,14 @@ import gzip
 import json
 import logging
 import pickle
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -116,6 +119,41 @@ def test_retry_after(at: str, server: Server) -> None:
     begins = [begin for begin, _, _ in server.requests]
     assert len(begins) == 10
     assert begins[5] - begins[0] >= 0.7
+
+
+ANSWER = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    ("at_once", "part"),
+    [
+        (ANSWER, b"X-Part: a\r\n"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 ", b"O"),
+        (ANSWER + b"Content-Length: 9999\r\n\r\n", b" "),
+        (ANSWER + b"Transfer-Encoding: chunked\r\n\r\n1;", b"x"),
+    ],
+    ids=["headers", "continue", "status", "body", "chunk"],
+)
+def test_an_answer_that_never_ends(at_once: bytes, part: bytes) -> None:
+    """The time limit is for the whole answer, in however many parts it comes."""
+
+    def drip(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):
+            connection.recv(1 << 16)
+            connection.sendall(at_once)
+            while True:
+                connection.sendall(part)
+                time.sleep(0.1)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=drip, args=[listening], daemon=True).start()
+        began = time.monotonic()
+        with pytest.raises(VocabtoolError, match="timed out"):
+            url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+            open_encoder(f"openai:m@{url}", timeout=0.6, retries=0)
+        assert time.monotonic() - began < 5
 
 
 def test_retry_after_too_long(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

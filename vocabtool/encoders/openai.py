@@ -12,10 +12,13 @@ the second line shows the answer with the vectors of these texts:
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import random
 import re
 from functools import cached_property
+from http.client import HTTPResponse
+from socket import socket
 from threading import Semaphore
 from time import monotonic
 from typing import Any, Final
@@ -93,6 +96,38 @@ class Retries(urllib3.Retry):
     def get_backoff_time(self) -> float:
         delay = min(BACKOFF * 2.0 ** (len(self.history) - 1), MAX_BACKOFF)
         return delay * random.uniform(0.5, 1)  # noqa: S311 - not a secret
+
+
+class _LimitedReader(io.RawIOBase):
+    """Reads from a socket until a deadline: an answer may come in any number of small parts."""
+
+    def __init__(self, file: io.RawIOBase, connection: socket, seconds: float | None) -> None:
+        self._file, self._socket = file, connection
+        self._end = None if seconds is None else monotonic() + seconds
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        if self._end is not None:
+            left = self._end - monotonic()
+            if left <= 0:
+                raise TimeoutError("the answer is not complete")
+            self._socket.settimeout(left)
+        return self._file.readinto(buffer)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class LimitedResponse(HTTPResponse):
+    """An answer whose headers and body together must come within the time limit of the socket."""
+
+    def __init__(self, sock: socket, *arguments: Any, **options: Any) -> None:
+        super().__init__(sock, *arguments, **options)
+        file: io.RawIOBase = self.fp.detach()  # type: ignore[assignment]
+        self.fp = io.BufferedReader(_LimitedReader(file, sock, sock.gettimeout()))
 
 
 class OpenAIEncoder(Encoder):
@@ -248,13 +283,9 @@ class OpenAIEncoder(Encoder):
             retries.sleep(response)
 
     def _read(self, response: urllib3.BaseHTTPResponse, limit: int) -> bytes:
-        data, end = bytearray(), monotonic() + self._timeout
+        data = bytearray()
         while len(data) <= limit and (part := response.read1(READ_BYTES)):
             data += part
-            if monotonic() > end:
-                raise exceptions.TimeoutError(
-                    f"no complete answer within {self._timeout:g} seconds"
-                )
         return bytes(data)
 
     def _authorization(self) -> dict[str, str]:
@@ -366,13 +397,23 @@ def connections(url: str, count: int) -> urllib3.PoolManager:
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
     if not proxy or proxy_bypass(parts.hostname):  # type: ignore[arg-type, unused-ignore] # a host
-        return urllib3.PoolManager(maxsize=count)
+        return _limited(urllib3.PoolManager(maxsize=count))
     try:
         credentials = urllib3.util.parse_url(proxy).auth
         headers = urllib3.make_headers(proxy_basic_auth=credentials)
-        return urllib3.ProxyManager(proxy, maxsize=count, proxy_headers=headers)
+        return _limited(urllib3.ProxyManager(proxy, maxsize=count, proxy_headers=headers))
     except exceptions.HTTPError:
         name = f"{parts.scheme.upper()}_PROXY"
         raise VocabtoolError(
             f"{name}: this environment variable must be the URL of a proxy, http://HOST:PORT"
         ) from None  # its text contains the URL
+
+
+def _limited(manager: urllib3.PoolManager) -> urllib3.PoolManager:
+    """Let all connections of a manager read :class:`LimitedResponse`."""
+    pools = {}
+    for scheme, pool in manager.pool_classes_by_scheme.items():
+        connection = type("Connection", (pool.ConnectionCls,), {"response_class": LimitedResponse})
+        pools[scheme] = type("Pool", (pool,), {"ConnectionCls": connection})
+    manager.pool_classes_by_scheme = pools
+    return manager
