@@ -319,7 +319,7 @@ class Body:
         Yields the field number and the span of each submessage that is not a node.
         """
         # A hot loop: it reads about three bytes of each node and parses nothing.
-        buffer, tag = self.buffer, self._tag
+        buffer, tag, others = self.buffer, self._tag, 0
         pos, end = span
         while pos < end:
             run = pos
@@ -342,12 +342,13 @@ class Body:
                 self._starts.append(start)
                 self._ends.append(behind)
                 pos = behind
-            if len(self._starts) > MAX_NODES:
-                raise UnsupportedFormat(f"a graph has more than {MAX_NODES:,} nodes")
+            if len(self._starts) > MAX_NODES or others > MAX_NODES:
+                raise UnsupportedFormat(f"a graph has more than {MAX_NODES:,} nodes or other parts")
             if pos > run:
                 self._runs.append((run, buffer[run:pos]))
             if pos < end:
                 number, wire_type, start, pos = next(wire.fields(buffer, pos, end))
+                others += 1
                 if wire_type == LEN:
                     yield number, (start, pos)
 
@@ -427,6 +428,7 @@ def read_graph(buffer: Buffer, span: Span) -> tuple[Body, dict[bytes, Body]]:
     """Read a GraphDef: return its main graph, and its functions by name."""
     main = Body(buffer, GRAPH_NODE)
     functions: dict[bytes, Body] = {}
+    count = 0
     for number, library in main.read(span):
         for function in wire.messages(buffer, library, 1) if number == 2 else ():
             body = Body(buffer, FUNCTION_NODE)
@@ -447,6 +449,7 @@ def read_graph(buffer: Buffer, span: Span) -> tuple[Body, dict[bytes, Body]]:
                     returned[key] = Reference.parse(bytes(wire.last_bytes(buffer, part, 2)))
             body.returns = tuple(returned.get(name, NOWHERE) for name in outputs)
             functions[body.name] = body
-            if len(functions) > MAX_FUNCTIONS:
+            count += 1  # several may have one name
+            if count > MAX_FUNCTIONS:
                 raise UnsupportedFormat(f"a graph has more than {MAX_FUNCTIONS:,} functions")
     return main, functions

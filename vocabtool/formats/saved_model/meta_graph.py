@@ -35,6 +35,7 @@ from vocabtool.vocabulary import Place, printable
 SERVE: Final = "serve"  # the tag of the graph for inference
 ASSET_COLLECTION: Final = b"saved_model_assets"
 
+MAX_META_GRAPHS: Final = 1_000  # TensorFlow writes one, its estimators three
 MAX_PATH: Final = 400  # bytes; objects with longer paths get no name
 
 ObjectKind = Literal["user", "constant", "asset", "resource", "variable", "function", "other"]
@@ -177,7 +178,10 @@ def pick_serving(tags: Sequence[Sequence[str]]) -> int:
 
 def read_saved_model(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
     graphs = []
-    for meta_graph in wire.messages(buffer, (0, len(buffer)), 2):
+    found = [*islice(wire.messages(buffer, (0, len(buffer)), 2), MAX_META_GRAPHS + 1)]
+    if len(found) > MAX_META_GRAPHS:
+        raise InvalidFile(f"a SavedModel of more than {MAX_META_GRAPHS:,} meta graphs")
+    for meta_graph in found:
         main, functions = Body(buffer, GRAPH_NODE), dict[bytes, Body]()
         objects = ObjectGraph(buffer)
         tags: tuple[str, ...] = ()
