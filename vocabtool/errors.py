@@ -9,6 +9,7 @@
     ├── UnsupportedFormat recognised, but not supported                        (ValueError)
     ├── NoVocabulary      the model contains no vocabulary (of this name)      (LookupError)
     ├── OperatorFailed    a function passed to a stream operator failed
+    ├── NoSpace           the disk is full: what was to be written was taken back
     ├── FolderInUse       another process, or this one, already writes to the folder
     ├── FolderNotEmpty    the folder has other files than expected             (FileExistsError)
     ├── InvalidCondition  invalid condition on the fields of documents         (ValueError)
@@ -99,6 +100,10 @@ class OperatorFailed(VocabtoolError):
 
     def __str__(self) -> str:
         return f"{self.place}: {self.what}"
+
+
+class NoSpace(VocabtoolError):
+    """A full disk or quota. What was committed before stays; what was being written is removed."""
 
 
 class FolderInUse(VocabtoolError):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -15,7 +19,7 @@ from click.testing import CliRunner
 from tests.builders.served import serve_process, serving
 from vocabtool.cli.main import cli
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.serve.guard import Protection, admit, make_key, read_keys
+from vocabtool.serve.guard import KeyFile, Protection, admit, make_key
 
 SEARCH = "/v1/indexes/small/search"
 
@@ -36,7 +40,7 @@ def keyed(
     """A client of a server with keys, a key for reading, and one for writing."""
     path = tmp_path_factory.mktemp("keys") / "keys"
     read, write = make_key(path, "reader", "read"), make_key(path, "writer", "write")
-    protection = Protection(keys=read_keys(path))
+    protection = Protection(keys=KeyFile(path))
     with serving({"small": small}, writable=True, protection=protection) as client:
         yield client, read, write
 
@@ -75,7 +79,7 @@ def test_damaged_files(file: Path, line: str, told: str) -> None:
     before = file.read_text()
     file.write_text(before + line)
     with pytest.raises(InvalidFile) as caught:
-        read_keys(file)
+        KeyFile(file)
     assert told in str(caught.value)
     assert "secret" not in str(caught.value)
     with pytest.raises(InvalidFile):
@@ -97,14 +101,15 @@ def test_made_at_once(file: Path) -> None:
     names = [f"key{number}" for number in range(64)]
     with ThreadPoolExecutor(8) as pool:
         texts = [*pool.map(lambda name: make_key(file, name, "read"), names)]
-    found = [admit(read_keys(file), f"Bearer {text}", writes=False) for text in texts]
+    keys = asyncio.run(KeyFile(file).keys())
+    found = [admit(keys, f"Bearer {text}", writes=False) for text in texts]
     assert [key.name for key in found] == names
     assert [each.name for each in file.parent.iterdir()] == [file.name]
 
 
 def test_no_file(file: Path) -> None:
     with pytest.raises(NotFound):
-        read_keys(file)
+        KeyFile(file)
 
 
 def test_who_may_read(keyed: tuple[httpx.Client, str, str], client: httpx.Client) -> None:
@@ -178,3 +183,56 @@ def test_starts_for_others(small: Path, file: Path, options: list[str]) -> None:
         assert httpx.get(url, headers=headers).status_code == 200
         assert httpx.get(url).status_code == (200 if options == ["--no-auth"] else 401)
     assert key not in "".join(served.lines)
+
+
+def test_read_again(small: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key is valid until its line is deleted. Without a file that can be read, none is."""
+    monkeypatch.setattr("vocabtool.serve.guard.REREAD_SECONDS", 0.2)
+    first, second = make_key(file, "a", "read"), make_key(file, "b", "read")
+    with serving({"small": small}, protection=Protection(keys=KeyFile(file))) as client:
+
+        def status(key: str) -> int:
+            time.sleep(0.25)
+            return client.get("/v1/indexes", headers=bearer(key)).status_code
+
+        assert (status(first), status(second), status(second + "x")) == (200, 200, 401)
+        third = make_key(file, "c", "read")
+        content = b"".join(file.read_bytes().splitlines(keepends=True)[1:])
+        file.write_bytes(content)
+        assert (status(first), status(second), status(third)) == (401, 200, 200)
+        for damage in (
+            file.unlink,
+            lambda: os.mkfifo(file),
+            lambda: (file.unlink(), file.mkdir()),
+            lambda: (file.rmdir(), file.write_text("{")),
+        ):
+            damage()
+            assert (status(second), client.get("/health").status_code) == (503, 200)
+        file.write_bytes(content)
+        assert (status(first), status(second)) == (401, 200)
+
+
+def test_a_file_that_blocks(small: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a file system that hangs: no key is valid meanwhile, and the server answers."""
+    monkeypatch.setattr("vocabtool.serve.guard.REREAD_SECONDS", 0.2)
+    key = make_key(file, "a", "read")
+    keys, goes_on = KeyFile(file), threading.Event()
+    with serving({"small": small}, protection=Protection(keys=keys)) as client:
+        with monkeypatch.context() as patched:
+            patched.setattr(keys, "_read", goes_on.wait)
+            time.sleep(0.25)
+            for _ in range(3):
+                refused = client.get("/v1/indexes", headers=bearer(key))
+                assert (refused.status_code, client.get("/health").status_code) == (503, 200)
+                assert "file of keys" in refused.json()["detail"]
+        goes_on.set()
+        time.sleep(0.25)
+        assert client.get("/v1/indexes", headers=bearer(key)).status_code == 200
+
+
+def test_a_pipe_instead(file: Path) -> None:
+    os.mkfifo(file)
+    with pytest.raises(InvalidFile, match="not a regular file"):
+        KeyFile(file)
+    with pytest.raises(InvalidFile, match="not a regular file"):
+        make_key(file, "a", "read")

@@ -20,7 +20,7 @@ import pytest
 from tests.builders.served import serving, until
 from tests.builders.small_indexes import DIM, made
 from tests.conftest import ROOT
-from vocabtool.serve.guard import LOOPBACK_HOSTS, Protection, make_key, read_keys
+from vocabtool.serve.guard import LOOPBACK_HOSTS, KeyFile, Protection, make_key
 
 NGINX: Final = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 NAME: Final = "search.example.org"
@@ -35,7 +35,7 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[httpx.Cl
     folder = tmp_path_factory.mktemp("proxied")
     key = make_key(folder / "keys", "writer", "write")
     made(folder / "small")
-    protection = Protection(keys=read_keys(folder / "keys"), hosts=LOOPBACK_HOSTS | {NAME})
+    protection = Protection(keys=KeyFile(folder / "keys"), hosts=LOOPBACK_HOSTS | {NAME})
     with serving({"small": folder / "small"}, writable=True, protection=protection) as client:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]

@@ -307,12 +307,12 @@ def test_a_failed_commit(
     """Nothing is written; the answer names no folder, and the next request is answered."""
 
     def fails(*_: Any, **__: Any) -> None:
-        raise OSError(28, "No space left on device", str(folder / "index.db"))
+        raise OSError(5, "Input/output error", str(folder / "index.db"))
 
     with monkeypatch.context() as patch:
         patch.setattr(Writer, "add_batch", fails)
         status, problem = send(writer, row(10))
-    told = "the change was not written: [Errno 28] No space left on device: 'index.db'"
+    told = "the change was not written: [Errno 5] Input/output error: 'index.db'"
     assert (status, problem["detail"]) == (503, told)
     assert Index.open(folder).manifest.commit == 1
     assert send(writer, row(10)) == wrote(1, 0, 2)

@@ -134,7 +134,7 @@ def serve_options(
     neither is given and other machines can reach the host.
     """
     from vocabtool.serve.application import ServeOptions
-    from vocabtool.serve.guard import LOOPBACK_HOSTS, Protection, read_keys
+    from vocabtool.serve.guard import LOOPBACK_HOSTS, KeyFile, Protection
 
     host, keys, no_auth = (listening[name] for name in ("host", "api_keys", "no_auth"))
     if keys and no_auth:
@@ -149,7 +149,7 @@ def serve_options(
     allowed = frozenset(name.lower() for name in listening["allowed_hosts"])
     protection = Protection(
         **limits,
-        keys=read_keys(Path(keys)) if keys else None,
+        keys=KeyFile(Path(keys)) if keys else None,
         hosts=allowed | LOOPBACK_HOSTS | {host} if allowed or is_local else None,
         origins=origins,
     )
@@ -171,8 +171,8 @@ def serve_options(
 def api_key_command(file: str, name: str, write: bool) -> None:
     """Make a key for `vocabtool serve --api-keys FILE`, add it to FILE and print it.
 
-    The key is printed only now; FILE stores its SHA-256. To revoke a key, delete its line. A server
-    reads FILE when it starts, so restart it after a change. The log of the server shows NAME.
+    The key is printed only now; FILE stores its SHA-256. To revoke a key, delete its line: a
+    running server reads FILE again within a second. The log of the server shows NAME.
     """
     try:
         from vocabtool.serve.guard import make_key

@@ -44,6 +44,7 @@ from vocabtool.system.own_files import (
     from_json,
     lock_folder,
     sync_folder,
+    telling_full_disk,
     whole_file,
 )
 from vocabtool.vocabulary import is_utf8
@@ -599,7 +600,7 @@ def open_folder(path: Path) -> Iterator[Folder]:
     A new folder is removed if the ``with`` block fails before the first shard.
     """
     is_new = not path.exists()
-    with reading(str(path)):
+    with telling_full_disk(path), reading(str(path)):
         path.mkdir(parents=True, exist_ok=True)
         others = sorted(each.name for each in path.iterdir() if not BEGINNING.fullmatch(each.name))
         if others and not (path / RUN).exists():
@@ -607,7 +608,7 @@ def open_folder(path: Path) -> Iterator[Folder]:
                 f"{path}: not empty, but not a run of `vocabtool embed` (it contains "
                 f"{others[0]!r}): choose a new folder"
             )
-    with lock_folder(path):
+    with telling_full_disk(path, "finished shards stay"), lock_folder(path):
         folder = Folder(path)
         try:
             yield folder

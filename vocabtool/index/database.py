@@ -25,7 +25,7 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -40,6 +40,7 @@ from vocabtool.documents.batch import Document, Kind
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.index.documents import value_of
 from vocabtool.search.store import FieldColumn
+from vocabtool.system.own_files import is_disk_full, no_space
 from vocabtool.system.ranking import Rows
 
 NAME: Final = "index.db"
@@ -135,6 +136,9 @@ class Database:
             if code is not None and code & 0xFF in DAMAGED:
                 what = f"damaged, or not a database of vocabtool: {error}"
                 raise InvalidFile(what, file=str(self.file)) from error
+            is_io_error = code is not None and code & 0xFF == sqlite3.SQLITE_IOERR
+            if is_io_error and is_disk_full(self.file.parent):
+                raise no_space(self.file) from error
             raise VocabtoolError(f"{self.file}: SQLite failed: {error}") from error
         except UnicodeDecodeError as error:  # SQLite quotes the damaged schema in its message
             raise InvalidFile("damaged: its schema is not UTF-8", file=str(self.file)) from error
@@ -422,7 +426,8 @@ class DatabaseWriter(Database):
             connection.execute("INSERT INTO record VALUES (?, ?)", (data, deleted))
             connection.execute("COMMIT")
             connection.execute(f"PRAGMA busy_timeout = {CHECKPOINT_WAIT}")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            with suppress(sqlite3.OperationalError):  # a full disk; the commit is made
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             connection.execute(f"PRAGMA busy_timeout = {int(WAIT_SECONDS * 1000)}")
             connection.execute("BEGIN IMMEDIATE")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -543,5 +543,18 @@ class FolderWriter:
         remove_old_codes(self.folder, done)
 
     def close(self) -> None:
-        """Close the files; uncommitted rows are lost."""
-        self._opened.close()
+        """Close the files; uncommitted rows are lost, and take no space any more."""
+        try:
+            self._opened.close()
+        finally:
+            if self.rows > self.manifest.rows:
+                with suppress(VocabtoolError, OSError):  # else the next writer does it
+                    self._cut_to_commit()
+
+    def _cut_to_commit(self) -> None:
+        """Cut files to the last commit, as the database has it: it may just have been made."""
+        with closing(Database(self.folder)) as database:
+            for (data,) in database.fetch("SELECT data FROM record"):
+                manifest = Manifest.decode(data)
+                os.truncate(self.folder / VECTORS, manifest.vectors.size)
+                remove_old_codes(self.folder, manifest)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -59,12 +60,13 @@ from vocabtool.search.query import understand
 from vocabtool.search.search import Arrangement, find_similar, search
 from vocabtool.search.settings import Calibration, Settings
 from vocabtool.system.messages import plural
-from vocabtool.system.own_files import lock_folder
+from vocabtool.system.own_files import lock_folder, telling_full_disk
 from vocabtool.tokenization.words import GivenWords
 
 ARGUMENTS: Final = ("k", "vector", "where", "explain", "sort", "facets", "offset", "group_by")
 CHOICES: Final = tuple(each.name for each in fields(Settings))
 CALIBRATED_FROM: Final = 1_000  # documents
+AS_COMMITTED: Final = "nothing was changed since the last commit"
 NO_VECTORS: Final = (
     "no --model: queries are searched by their words only. To search by vectors too, pass the "
     "vector of the query (search --vector FILE) or the model that made the vectors (search --model)"
@@ -192,22 +194,29 @@ class Index:
             folder.refuse_others(where, allow_index=True)
             where = folder.build_folder(where, uuid.uuid4().hex)
         folder.refuse_others(where)
-        with reading(str(where)):
-            where.mkdir(parents=True, exist_ok=True)
-        with lock_folder(where):
-            folder.refuse_others(where)
-            manifest = Manifest(
-                index=uuid.uuid4().hex,
-                configuration=configuration,
-                model_files=opened.save(where),
-            )
-            part, final = folder.new_generation(where)
-            files = FolderWriter.create(part, manifest, cutter)
+        is_new = not where.exists()
+        with telling_full_disk(where):
+            with reading(str(where)):
+                where.mkdir(parents=True, exist_ok=True)
             try:
-                files.commit_changes(manifest)
-            finally:
-                files.close()
-            folder.make_current(part, final)
+                with lock_folder(where):
+                    folder.refuse_others(where)
+                    manifest = Manifest(
+                        index=uuid.uuid4().hex,
+                        configuration=configuration,
+                        model_files=opened.save(where),
+                    )
+                    part, final = folder.new_generation(where)
+                    files = FolderWriter.create(part, manifest, cutter)
+                    try:
+                        files.commit_changes(manifest)
+                    finally:
+                        files.close()
+                    folder.make_current(part, final)
+            except BaseException:
+                if is_new:
+                    shutil.rmtree(where, ignore_errors=True)
+                raise
         # So that neither the model nor the vocabulary is opened twice.
         index = cls(where, encoder, {"vocabulary": words if vocabulary is not None else None})
         return index.put_in_place() if replaces and in_place else index
@@ -511,9 +520,10 @@ class Index:
         ``progress``: a function that is called while approximate search is built, with the name of
         the step and the share that is done.
 
-        Raises :class:`FolderInUse` if another process or thread is writing.
+        Raises :class:`FolderInUse` if another process or thread is writing, and :class:`NoSpace`
+        if the disk is full: what was committed before stays.
         """
-        with lock_folder(self.path):
+        with telling_full_disk(self.path, AS_COMMITTED), lock_folder(self.path):
             commit = self._last()
             folder.recover(self.path, commit)
             files = FolderWriter(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from vocabtool.encoders.encoder import Encoder
-from vocabtool.errors import FolderNotEmpty, InvalidFile, reading
+from vocabtool.errors import FolderNotEmpty, InvalidFile, VocabtoolError, reading
 from vocabtool.index.database import JOURNALS, NAME, Database, column
 from vocabtool.index.folder import (
     KEYWORDS,
@@ -43,6 +43,7 @@ from vocabtool.system.own_files import (
     compare,
     lock_folder,
     sync_folder,
+    telling_full_disk,
 )
 
 COPIED_BYTES: Final = 4 << 20
@@ -56,7 +57,7 @@ def compact(path: Path, progress: Progress | None = None) -> int:
     :class:`InvalidFile`.
     """
     read_manifest(path)  # raises before a lock file is created in a folder without an index
-    with lock_folder(path):
+    with telling_full_disk(path), lock_folder(path):
         before = read_commit(path)
         held, live = before.manifest, ~before.is_deleted
         cutter = cutter_of(path, before)
@@ -90,8 +91,12 @@ def compact(path: Path, progress: Progress | None = None) -> int:
                 files.manifest, commit=held.commit + 1, load=after_other_change(held.load)
             )
             files.commit_changes(done, progress=progress)
-        finally:
             files.close()
+        except BaseException:
+            with suppress(VocabtoolError, OSError):
+                files.close()
+            shutil.rmtree(part, ignore_errors=True)
+            raise
         before.database.close()
         make_current(part, final)
         recover(path, read_commit(path))
@@ -107,9 +112,9 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
     part = new.with_name(f".{new.name}.part")
     if new.resolve().is_relative_to(path.resolve()):
         raise ValueError(f"{new}: is inside the index; name a folder outside")
-    with reading(str(part)):
+    with telling_full_disk(new), reading(str(part)):
         part.mkdir(exist_ok=True)
-    with lock_folder(path, to_read=True), lock_folder(part):
+    with telling_full_disk(new), lock_folder(path, to_read=True), lock_folder(part):
         refuse_others(part, allow_index=True)
         for each in part.iterdir():  # what an interrupted copy left
             if each.is_dir():

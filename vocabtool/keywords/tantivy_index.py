@@ -32,7 +32,14 @@ from vocabtool.errors import (
 )
 from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, Term, idf
 from vocabtool.keywords.cutter import Terms
-from vocabtool.system.own_files import checksum, checksum_of, compare, sync_folder
+from vocabtool.system.own_files import (
+    checksum,
+    checksum_of,
+    compare,
+    is_disk_full,
+    no_space,
+    sync_folder,
+)
 from vocabtool.system.ranking import Mask, RankedRows, Rows
 
 if TYPE_CHECKING:
@@ -40,7 +47,8 @@ if TYPE_CHECKING:
 
 META: Final = "meta.json"
 MANAGED: Final = ".managed.json"
-MANAGED_NAME: Final = re.compile(r"meta\.json|[0-9a-f]{32}\.[a-z0-9.]{1,32}")
+SEGMENT_FILE: Final = re.compile(r"[0-9a-f]{32}\.[a-z0-9.]{1,32}")
+MANAGED_NAME: Final = re.compile(rf"meta\.json|{SEGMENT_FILE.pattern}")
 LOCKS: Final = (".tantivy-meta.lock", ".tantivy-writer.lock")  # empty
 
 
@@ -148,15 +156,19 @@ class TantivyWriter:
         import tantivy
 
         writer = self._open_writer()
-        for row, name, cut in zip(rows, ids, terms, strict=True):
-            document = tantivy.Document()
-            document.add_unsigned("row", row)
-            document.add_text("id", name)
-            for words in (cut.words, *cut.repeated):  # tantivy finds no phrase across two values
-                document.add_text("words", words)
-            if cut.surfaces:
-                document.add_text("surfaces", cut.surfaces)
-            writer.add_document(document)
+        with _damage_named(self._folder):
+            for row, name, cut in zip(rows, ids, terms, strict=True):
+                document = tantivy.Document()
+                document.add_unsigned("row", row)
+                document.add_text("id", name)
+                for words in (
+                    cut.words,
+                    *cut.repeated,
+                ):  # tantivy finds no phrase across two values
+                    document.add_text("words", words)
+                if cut.surfaces:
+                    document.add_text("surfaces", cut.surfaces)
+                writer.add_document(document)
 
     def remove_from(self, row: int) -> None:
         import tantivy
@@ -179,12 +191,20 @@ class TantivyWriter:
         sync_folder(self._folder)
 
     def close(self) -> None:
-        """Discard changes that were not committed, and release the lock."""
+        """Discard changes that were not committed, with their files, and release the lock."""
         writer, self._writer = self._writer, None
-        if writer is not None:
+        if writer is None:
+            return
+        try:
             with _damage_named(self._folder):
                 writer.rollback()
                 writer.wait_merging_threads()
+        finally:
+            with suppress(VocabtoolError):  # there is no commit yet
+                kept = file_names(self._folder)
+                for file in self._folder.iterdir():
+                    if SEGMENT_FILE.fullmatch(file.name) and file.name not in kept:
+                        file.unlink(missing_ok=True)
 
     def _open_writer(self) -> tantivy.IndexWriter:
         if self._writer is None:
@@ -477,6 +497,8 @@ def _damage_named(folder: Path) -> Iterator[None]:
         if not isinstance(error, ValueError | OSError) and type(error).__name__ != "PanicException":
             raise
         said = str(error).partition("\n")[0][:300]
+        if is_disk_full(folder):  # tantivy may only say that its thread was killed
+            raise no_space(folder) from error
         what = f"the keyword index is damaged: {said}. Run `vocabtool verify` to find the file"
         raise InvalidFile(what, file=str(folder)) from error
 

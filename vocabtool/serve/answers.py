@@ -21,6 +21,7 @@ from vocabtool.errors import (
     FolderInUse,
     InvalidCondition,
     InvalidFile,
+    NoSpace,
     NotFound,
     NoVocabulary,
     OtherModel,
@@ -106,7 +107,7 @@ def wrong_arguments() -> Iterator[None]:
 STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
     **dict.fromkeys((FolderInUse, OtherModel), HTTPStatus.CONFLICT),
     # Files of the server, not of the request.
-    **dict.fromkeys((InvalidFile, NotFound), HTTPStatus.SERVICE_UNAVAILABLE),
+    **dict.fromkeys((InvalidFile, NoSpace, NotFound), HTTPStatus.SERVICE_UNAVAILABLE),
     NoVocabulary: HTTPStatus.NOT_FOUND,
 }
 

@@ -18,13 +18,17 @@ import json
 import os
 import re
 import secrets
+import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from errno import ENOSPC
 from hashlib import sha256
 from hmac import compare_digest
 from http import HTTPStatus
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from starlette.requests import ClientDisconnect, Request
@@ -33,8 +37,8 @@ from vocabtool.choices import Access
 from vocabtool.errors import InvalidCondition, InvalidFile, VocabtoolError, reading
 from vocabtool.search.conditions import Condition, Junction, Test, parse
 from vocabtool.serve import answers
-from vocabtool.serve.answers import ServeError
-from vocabtool.system.own_files import from_json
+from vocabtool.serve.answers import LOG, ServeError, not_ready
+from vocabtool.system.own_files import from_json, telling_full_disk
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -74,6 +78,7 @@ MAX_WHERE_TESTS: Final = 100  # each looks at every document
 MAX_WHERE_VALUES: Final = 1_000
 MAX_FILE: Final = 1 << 20  # bytes of a file of keys
 
+REREAD_SECONDS: Final = 1.0  # until a file of keys is looked at again
 DISCARD_SECONDS: Final = 1.0  # in which the rest of a refused body is read
 NAMED: Final = "a key's name has 1 to 100 letters, digits and any of _ . @ + -"
 NAME: Final = re.compile(r"[\w.@+-]{1,100}")
@@ -84,7 +89,7 @@ DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 class Protection:
     """Who may send requests, and the limits of a server.
 
-    - ``keys``: the valid keys; ``None`` if no key is needed.
+    - ``keys``: the file of the valid keys; ``None`` if no key is needed.
     - ``hosts``: allowed values of the header ``Host``, in lower case, without port; ``None``: all.
     - ``origins``: other sites whose pages may send requests, such as ``https://example.org``.
 
@@ -98,7 +103,7 @@ class Protection:
     - ``writing_seconds``: time of a request that writes.
     """
 
-    keys: tuple[Key, ...] | None = None
+    keys: KeyFile | None = None
     hosts: frozenset[str] | None = None
     origins: tuple[str, ...] = ()
     body: int = 1 << 20
@@ -161,7 +166,7 @@ class Guard:
 
         try:
             async with asyncio.timeout(seconds) as timer:
-                request_headers = self._admit(scope, writes=writes)
+                request_headers = await self._admit(scope, writes=writes)
                 await self._read(scope, receive_piece, request_headers, body)
                 await self._app(scope, receive_body, answer)
             return
@@ -183,7 +188,7 @@ class Guard:
             await _discard(receive_piece, limits.documents_body)
         await refusal(scope, receive, answer)
 
-    def _admit(self, scope: Scope, *, writes: bool) -> dict[bytes, str]:
+    async def _admit(self, scope: Scope, *, writes: bool) -> dict[bytes, str]:
         """Check host, origin and key, and return the headers by name.
 
         Raises :class:`ServeError` if a check fails, or if, for example, ``host`` occurs twice.
@@ -208,7 +213,8 @@ class Guard:
                 what = f"origin {origin!r:.100} is not allowed; start the server with --cors ORIGIN"
                 raise ServeError(what, HTTPStatus.FORBIDDEN)
         if protection.keys is not None and (path in KEYED or path.startswith("/v1/")):
-            key = admit(protection.keys, headers.get(b"authorization", ""), writes=writes)
+            keys = await protection.keys.keys()
+            key = admit(keys, headers.get(b"authorization", ""), writes=writes)
             scope.setdefault("state", {})["key"] = key.name
         return headers
 
@@ -350,7 +356,11 @@ def make_key(path: Path, name: str, access: Access) -> str:
     text = "vocabtool_" + secrets.token_urlsafe(32)
     key = Key(name=name, access=access, sha256=_digest(text))
     line = json.dumps(asdict(key)).encode() + b"\n"
-    with reading(str(path)), path.open("a+b", buffering=0) as file:
+    with (
+        telling_full_disk(path),
+        reading(str(path)),
+        open(path, "a+b", buffering=0, opener=_open_at_once) as file,
+    ):
         fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
         file.seek(0)
         before = file.read(MAX_FILE + 1)
@@ -361,7 +371,9 @@ def make_key(path: Path, name: str, access: Access) -> str:
             line = b"\n" + line
         decode_keys(before + line)  # not too long
         os.fchmod(file.fileno(), 0o600)
-        file.write(line)
+        if file.write(line) != len(line):  # as if the rest had found no space either
+            file.truncate(len(before))
+            raise OSError(ENOSPC, os.strerror(ENOSPC))
     return text
 
 
@@ -399,13 +411,59 @@ def decode_keys(content: bytes) -> tuple[Key, ...]:
     return tuple(keys.values())
 
 
-def read_keys(path: Path) -> tuple[Key, ...]:
-    """Return the keys of a file.
+class KeyFile:
+    """The keys of a file. The file is read again when it changes, so that keys can be revoked.
 
-    Raises :class:`NotFound` if the file cannot be read, and :class:`InvalidFile` if it is damaged.
+    The constructor raises :class:`NotFound` if the file cannot be read, and :class:`InvalidFile` if
+    it is damaged or not a regular file.
     """
-    with reading(str(path)), path.open("rb") as file:
-        return decode_keys(file.read(MAX_FILE + 1))
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._version: tuple[int, int, int] | None = None
+        self._keys: tuple[Key, ...] = ()
+        self._problem = ""
+        # One thread: a file system that blocks it blocks nothing else.
+        self._thread = ThreadPoolExecutor(1, "vocabtool-keys")
+        self._looked = time.monotonic()
+        self._look = self._thread.submit(self._read)
+        self._look.result()
+
+    async def keys(self) -> tuple[Key, ...]:
+        """Return the keys. The file is looked at once in ``REREAD_SECONDS``.
+
+        Raises :class:`ServeError` while the file is missing, damaged or blocks.
+        """
+        now = time.monotonic()
+        if self._look.done() and now - self._looked >= REREAD_SECONDS:
+            self._looked, self._look = now, self._thread.submit(self._read)
+        look = self._look
+        await asyncio.wait([asyncio.wrap_future(look)], timeout=REREAD_SECONDS)
+        problem = "it blocks" if not look.done() else str(look.exception() or "")
+        if problem and problem != self._problem:
+            LOG.error("no key is valid: %s: %s", self._path, problem)
+        self._problem = problem
+        if problem:
+            raise not_ready("no key is valid, because the file of keys cannot be read")
+        return look.result()
+
+    def _read(self) -> tuple[Key, ...]:
+        with reading(str(self._path)), open(self._path, "rb", opener=_open_at_once) as file:
+            facts = os.fstat(file.fileno())
+            version = facts.st_ino, facts.st_size, facts.st_mtime_ns
+            if version != self._version:
+                self._keys = decode_keys(file.read(MAX_FILE + 1))
+                self._version = version
+        return self._keys
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a regular file, and refuse anything else: a pipe would wait for its other end."""
+    handle = os.open(path, flags | os.O_NONBLOCK, 0o600)
+    if not S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise InvalidFile("not a regular file; wanted a file that `vocabtool api-key` wrote")
+    return handle
 
 
 def admit(keys: Iterable[Key], authorization: str, *, writes: bool) -> Key:

@@ -14,9 +14,12 @@ import fcntl
 import json
 import os
 import reprlib
+import shutil
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
+from errno import EDQUOT, ENOSPC
 from functools import cache
 from math import isfinite
 from pathlib import Path
@@ -34,7 +37,7 @@ from typing import (
     get_type_hints,
 )
 
-from vocabtool.errors import FolderInUse, InvalidFile, NotFound, reading
+from vocabtool.errors import FolderInUse, InvalidFile, NoSpace, NotFound, reading
 
 READ: Final = 4 << 20
 
@@ -64,6 +67,52 @@ def checksum_of(content: bytes) -> int:
     return int(google_crc32c.value(content))
 
 
+FULL: Final = (ENOSPC, EDQUOT)
+LOW: Final = 1 << 18  # bytes; SQLite's index of its journal and tantivy's buffers need more
+
+
+@contextmanager
+def telling_full_disk(place: str | Path, what: str = "nothing was changed") -> Iterator[None]:
+    """Raise :class:`NoSpace` instead of any error that a full disk causes.
+
+    SQLite, tantivy, FAISS and Arrow have errors of their own for it, which may have become others.
+
+    ``place``: named if the error names no file. ``what``: what the block leaves behind.
+    """
+    try:
+        yield
+    except NoSpace:
+        raise
+    except Exception as raised:
+        error: BaseException | None = raised
+        while error is not None and not _is_of_full_disk(error):
+            error = error.__cause__ or error.__context__
+        if error is None:
+            raise
+        file = getattr(raised, "file", None) or getattr(error, "filename", None) or place
+        raise no_space(file, what) from raised
+
+
+def no_space(file: str | Path, what: str = "nothing was changed") -> NoSpace:
+    """Make the error of a full disk. ``what``: as in :func:`telling_full_disk`."""
+    advice = "Free some space, and run it again"
+    return NoSpace(f"no space left on {os.fspath(file)}; {what}. {advice}")
+
+
+def is_disk_full(folder: Path) -> bool:
+    """Whether a folder's disk has hardly any space: some errors of libraries do not say so."""
+    return shutil.disk_usage(folder).free < LOW
+
+
+def _is_of_full_disk(error: BaseException) -> bool:
+    code = getattr(error, "sqlite_errorcode", None) or 0
+    return (
+        code == sqlite3.SQLITE_FULL
+        or getattr(error, "errno", None) in FULL
+        or any(os.strerror(number) in str(error) for number in FULL)
+    )
+
+
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[BinaryIO]:
     """Open a new file for writing; it replaces ``path`` when the block ends without an error.
@@ -79,18 +128,19 @@ def whole_file(path: str | Path) -> Iterator[BinaryIO]:
             yield device
         return
     beside = path.with_name(f".vocabtool-{os.urandom(6).hex()}.tmp")
-    file = beside.open("xb")
-    try:
-        with file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            beside.chmod(path.stat().st_mode & 0o7777)
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+    with telling_full_disk(path):
+        file = beside.open("xb")
+        try:
+            with file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            if path.exists():
+                beside.chmod(path.stat().st_mode & 0o7777)
+            beside.replace(path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
 
 
 def sync_folder(folder: Path) -> None:
