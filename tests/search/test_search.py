@@ -314,7 +314,10 @@ def test_hits() -> None:
         ({"vector": np.array([np.nan, 0], np.float32)}, "vector must contain finite numbers"),
         ({"fusion": "best"}, "fusion must be one of coverage, convex, .*, got 'best'"),
         ({"a": 1.5}, r"^the weight a must be from 0 to 1, got 1\.5"),
+        ({"a": "1"}, "the weight a must be from 0 to 1, got '1'"),
+        ({"identifier": len}, "not a valid regular expression"),
         *(({name: 0}, f"{name} .*1, got 0") for name in ("depth", "rerank_depth")),
+        *(({"depth": each}, "depth must be a whole number") for each in (np.inf, 1.5, "5")),
     ],
 )
 def test_what_cannot_be_asked_is_refused(given: dict[str, Any], told: str) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, SupportsIndex
 
 from vocabtool.choices import FUSIONS, PHRASES, RERANK_DEPTH, Fusion, Phrases
 
@@ -74,14 +75,15 @@ class Settings:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {got!r}")
         for name in ("depth", "rerank_depth"):
             number = getattr(self, name)
-            if number is not None and number < 1:
-                raise ValueError(f"{name} must be at least 1, got {number}")
-        if self.a is not None and not 0 <= self.a <= 1:
-            raise ValueError(f"the weight a must be from 0 to 1, got {self.a}")
+            if number is not None and not (isinstance(number, SupportsIndex) and number >= 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
+        a: Any = self.a
+        if a is not None and not (isinstance(a, Real) and 0 <= a <= 1):
+            raise ValueError(f"the weight a must be from 0 to 1, got {a!r}")
         if self.identifier is not None:
             try:
                 re.compile(self.identifier)
-            except re.error as error:
+            except (re.error, TypeError) as error:
                 what = f"identifier: {self.identifier!r} is not a valid regular expression: {error}"
                 raise ValueError(what) from error
 
