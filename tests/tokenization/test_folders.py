@@ -186,6 +186,15 @@ def test_layout(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert [entries.id_of(token) for token in entries] == library.convert_tokens_to_ids([*entries])
 
 
+def test_a_file_of_entries_beside_a_tokenizer_json(tmp_path: Path) -> None:
+    """Hubs keep both forms. Whoever names the older one gets its words."""
+    of_openai(tmp_path)
+    alone = [ids(Words.of(tmp_path / "encoder.json"), text) for text in TEXTS]
+    of_bert(True)(tmp_path)
+    (tmp_path / CONFIG).unlink()
+    assert [ids(Words.of(tmp_path / "encoder.json"), text) for text in TEXTS] == alone
+
+
 def test_unknown_numbering_is_refused(tmp_path: Path) -> None:
     """Classes that number pieces in a way of their own get no words with wrong ids."""
     of_pieces("sentencepiece.bpe.model", "MBart50Tokenizer")(tmp_path)

@@ -117,8 +117,10 @@ class FolderTokenizer:
         return made
 
 
-def read(folder: Path) -> FolderTokenizer | None:
+def read(folder: Path, entries: str | None = None) -> FolderTokenizer | None:
     """Return the tokenizer of a folder; ``None`` if the folder has none of the layouts above.
+
+    ``entries``: the name of the file that must have the entries; by default, the first file counts.
 
     Raises :class:`InvalidFile` for a damaged file, and :class:`UnsupportedFormat` for a tokenizer
     that vocabtool does not know.
@@ -129,7 +131,7 @@ def read(folder: Path) -> FolderTokenizer | None:
         return FolderTokenizer(VOCAB, {}, SOURCE, tuple(dict.fromkeys(tokens)))
     for build in (_from_tokenizer_json, _from_sentencepiece, _from_merges, _from_lines):
         found = build(files)
-        if found is not None:
+        if found is not None and entries in (None, found[1]):
             document, file = found
             if files.settings(SENTENCES).get("do_lower_case") is True and not files.is_static():
                 document = {**document, LOWER: True}

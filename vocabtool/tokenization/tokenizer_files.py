@@ -99,7 +99,8 @@ def copy_of(file: Path) -> bytes:
 def document_of(file: Path) -> Json | None:
     """Return a ``tokenizer.json`` equivalent to a file or to a folder; ``None`` for others.
 
-    The file may be a GGUF file, or the entries of a folder that has no ``tokenizer.json``.
+    The file may be a GGUF file, or the entries of a folder, which count then even if the folder has
+    a ``tokenizer.json``, too.
     """
     if file.is_dir():
         folder = tokenizer_folder.read(file)
@@ -109,8 +110,8 @@ def document_of(file: Path) -> Json | None:
         return _gguf(found)
     if file.name not in tokenizer_folder.SEVERAL_FILES:
         return None
-    folder = tokenizer_folder.read(file.parent)
-    return None if folder is None or folder.file != file.name else folder.document
+    folder = tokenizer_folder.read(file.parent, file.name)
+    return None if folder is None else folder.document
 
 
 # GGUF.
