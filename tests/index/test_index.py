@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -42,6 +44,13 @@ from vocabtool.errors import FolderInUse, FolderNotEmpty, NotFound, OtherModel, 
 def index(tmp_path: Path) -> Index:
     """An empty one, of own vectors."""
     return Index.create(tmp_path / "index", dim=DIM)
+
+
+def test_pickling(index: Index) -> None:
+    """Says what to send instead; a copy shares the open files."""
+    with pytest.raises(VocabtoolError, match=r"cannot be pickled, .* send its path"):
+        pickle.dumps(index)
+    assert copy.copy(index).path == index.path
 
 
 # Making and opening

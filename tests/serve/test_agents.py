@@ -338,6 +338,12 @@ def test_standard_output_belongs_to_the_protocol(folders: dict[str, Path]) -> No
         {"id": 1, "method": "initialize", "params": hello},
         {"method": "notifications/initialized"},
         {"id": 2, "method": "tools/call", "params": asked},
+        {"id": 3, "method": "tools/call", "params": {**asked, "arguments": {"q": "\ud800"}}},
+        {"id": 4, "method": "resources/read", "params": {"uri": f"x://{'a' * 100_000}"}},
+        {"id": 5, "method": "prompts/get", "params": {"name": "a" * 100_000}},
+        {"id": 6, "method": "a" * 100_000},
+        {"id": 7, "method": "tools/call", "params": {"name": "a" * 100_000}},
+        {"id": 8, "method": "tools/call", "params": {**asked, "arguments": {"a" * 100_000: 1}}},
     )
     command = [*COMMAND, f"notes={folders['notes']}", f"none={folders['notes'].parent}"]
     with subprocess.Popen(
@@ -348,10 +354,14 @@ def test_standard_output_belongs_to_the_protocol(folders: dict[str, Path]) -> No
         for each in messages:
             server.stdin.write(json.dumps({"jsonrpc": "2.0", **each}) + "\n")
         server.stdin.flush()
-        answers = [json.loads(server.stdout.readline()) for _ in range(2)]
+        lines = [server.stdout.readline() for _ in range(8)]
         rest, errors = server.communicate()
-    answers.sort(key=lambda answer: int(answer["id"]))
-    assert [answer["id"] for answer in answers] == [1, 2]
+    answers = sorted(map(json.loads, lines), key=lambda answer: int(answer["id"]))
+    assert [answer["id"] for answer in answers] == [*range(1, 9)]
+    assert "hex escape" in answers[2]["error"]["message"]  # a lone surrogate is no Unicode
+    for answer in answers[3:]:  # what is long is not sent back
+        assert "there is no" in str(answer)
+        assert len(str(answer)) < 300
     assert answers[0]["result"]["serverInfo"]["name"] == "vocabtool"
     assert len(answers[1]["result"]["structuredContent"]["hits"]) == 1
     assert (rest, server.returncode) == ("", 0)

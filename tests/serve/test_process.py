@@ -128,3 +128,19 @@ def test_address_in_use(folder: Path) -> None:
     told = done.stderr.decode()
     assert f"cannot listen on 127.0.0.1, port {port}: {os.strerror(98)}" in told
     assert "Traceback" not in told
+
+
+def test_one_server_writes(folder: Path) -> None:
+    """A second one that may write is refused. One that reads starts, and commands write."""
+    with serve_process(folder, "--writable") as served:
+        served.until_ready()
+        refused = run("serve", folder, "--writable", "--port", "0")
+        told = refused.stderr.decode()
+        assert (refused.returncode, str(folder) in told, "--writable" in told) == (3, True, True)
+        with serve_process(folder) as reader:
+            reader.until_ready()
+        deleted = run("delete", folder, "d1")
+        assert deleted.returncode == 0
+        assert run("verify", folder).returncode == 0
+    with serve_process(folder, "--writable") as served:
+        served.until_ready()

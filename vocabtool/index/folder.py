@@ -244,7 +244,7 @@ CODE_FILE: Final = re.compile(r"codes-\d+\.faiss|\.vocabtool-.*\.tmp")
 BUILD: Final = re.compile(r"\.new-[0-9a-f]{16}")
 # Files that a command leaves behind if it is killed while it creates an index.
 BEGUN: Final = re.compile(
-    rf"\.lock|{MODEL_FILE.pattern}|{GENERATION.pattern}\.part|{BUILD.pattern}|\.vocabtool-.*\.tmp"
+    rf"(?:\.server)?\.lock|{MODEL_FILE.pattern}|{GENERATION.pattern}\.part|{BUILD.pattern}|\.vocabtool-.*\.tmp"
 )
 # Such as postgresql://user@host/database?index=NAME
 ADDRESS: Final = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)

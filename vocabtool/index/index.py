@@ -16,7 +16,7 @@ from itertools import compress
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
-from typing import Any, Final, Unpack
+from typing import Any, Final, NoReturn, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,6 +101,17 @@ class Index:
 
     def __repr__(self) -> str:
         return f"<Index {self.name!r}: {plural(len(self), 'document', 'documents')}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise VocabtoolError(
+            f"{self.name}: an open index cannot be pickled, as it has open files: send its path, "
+            "and open it there with vocabtool.open(path)"
+        )
+
+    def __copy__(self) -> Index:
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
 
     @classmethod
     def create(

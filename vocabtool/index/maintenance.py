@@ -40,6 +40,7 @@ from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.tantivy_index import LOCKS, MANAGED, META
 from vocabtool.system.own_files import (
     LOCK,
+    SERVER_LOCK,
     compare,
     lock_folder,
     sync_folder,
@@ -216,7 +217,7 @@ def verify(
     found = {each for each in path.rglob("*") if not each.is_dir()}
     if missing := sorted(wanted - found):
         raise InvalidFile("missing", file=str(missing[0]))
-    passing = (LOCK, *LOCKS, *JOURNALS)
+    passing = (LOCK, SERVER_LOCK, *LOCKS, *JOURNALS)
     others = sorted(each for each in found - wanted if each.name not in passing)
     report("recall", SHARES["recall"])
     recall = 1.0

@@ -6,6 +6,7 @@ are those of the HTTP API, with long texts cut. The tools only read.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -13,16 +14,30 @@ from copy import copy
 from dataclasses import dataclass, replace
 from inspect import cleandoc
 from math import isfinite
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NoReturn
 
+import anyio
 import orjson
 from fastapi import FastAPI
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
+from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
-from pydantic import Field, ValidationError
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from mcp.types import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    CallToolResult,
+    ErrorData,
+    InputRequiredResult,
+    JSONRPCError,
+    TextContent,
+    ToolAnnotations,
+)
+from pydantic import AnyUrl, Field, ValidationError
 from starlette.routing import Route
 
 import vocabtool
@@ -135,6 +150,8 @@ class AgentServer(MCPServer[None]):
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool. Messages of errors do not contain the words that the SDK adds."""
+        if len(name) > MAX_NAME:
+            raise ToolError(f"there is no tool {name!a:.100}")
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -146,6 +163,40 @@ class AgentServer(MCPServer[None]):
             if isinstance(cause, VocabtoolError | ValueError | TypeError):
                 raise ToolError(told_outside(cause)) from cause
             raise
+
+    async def read_resource(
+        self, uri: AnyUrl | str, context: Context[None, Any] | None = None
+    ) -> NoReturn:
+        """Refuse to read a resource. The error of the SDK would send a long address back twice."""
+        raise MCPError(code=INVALID_PARAMS, message=f"there is no resource {str(uri)!a:.100}")
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        context: Context[None, Any] | None = None,
+    ) -> NoReturn:
+        """Refuse to get a prompt, as for resources."""
+        raise MCPError(code=INVALID_PARAMS, message=f"there is no prompt {name!a:.100}")
+
+    async def run_stdio_async(self) -> None:
+        """Serve standard input and output. A request that the SDK cannot read gets an answer."""
+        send, receive = anyio.create_memory_object_stream[SessionMessage | Exception]()
+
+        async with stdio_server() as (requests, answers), anyio.create_task_group() as tasks:
+
+            async def forward() -> None:
+                async with send:
+                    async for request in requests:
+                        refusal = _refusal(request)
+                        if refusal is None:
+                            await send.send(request)
+                        else:
+                            await answers.send(refusal)
+
+            tasks.start_soon(forward)
+            server = self._lowlevel_server
+            await server.run(receive, answers, server.create_initialization_options())
 
     def http(self, protection: Protection) -> FastAPI:
         """Return the application for streamable HTTP, including the endpoints for monitoring."""
@@ -324,6 +375,28 @@ class AgentServer(MCPServer[None]):
                 fields.append(replace(field, frequent=tuple(frequent)))
             answers.append({**answer, "fields": fields})
         return _result({"indexes": answers})
+
+
+def _refusal(request: SessionMessage | Exception) -> SessionMessage | None:
+    """Return the answer to a request that cannot be read, or whose method has a long name.
+
+    Such as a request with a lone surrogate, which is not Unicode.
+    """
+    try:
+        if isinstance(request, ValidationError):
+            fault = request.errors()[0]
+            id_ = json.loads(fault["input"])["id"]
+            json.dumps(id_, ensure_ascii=False).encode()
+            code, what = PARSE_ERROR, f"the request cannot be read: {fault['msg']:.200}"
+        elif isinstance(request, SessionMessage) and len(request.message.method) > MAX_NAME:
+            code, what = METHOD_NOT_FOUND, f"there is no method {request.message.method!a:.100}"
+            id_ = request.message.id
+        else:
+            return None
+    except (ValueError, LookupError, TypeError, RecursionError, AttributeError):
+        return None
+    told = ErrorData(code=code, message=what)
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=id_, error=told))
 
 
 def _result(answer: Mapping[str, Any], text: str = "") -> CallToolResult:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 RETRY_SECONDS: Final = 1
 MEDIA_TYPE: Final = "application/problem+json"
 METHODS: Final = ("GET", "POST", "PUT", "DELETE")
+MAX_PLACE: Final = 100  # characters of the name of a wrong member
 MAX_SHOWN: Final = 10  # faults of a request that are shown
 # Limits of more than one endpoint or tool; all others stand at their fields.
 MAX_QUERY: Final = 10_000  # characters
@@ -202,7 +203,8 @@ def faults_told(faults: list[Any]) -> str:
     for fault in faults[:MAX_SHOWN]:
         is_extra = fault["type"] == "extra_forbidden"
         what = "there is no such member" if is_extra else fault["msg"]
-        shown.append(f"{'.'.join(map(str, fault['loc']))}: {what}")
+        place = ".".join(map(str, fault["loc"]))
+        shown.append(f"{place[:MAX_PLACE]}: {what}")
     told = "; ".join(shown)
     if len(faults) > MAX_SHOWN:
         told += f"; and {len(faults) - MAX_SHOWN:,} more"

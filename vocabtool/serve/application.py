@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -33,8 +33,13 @@ from vocabtool.serve.observe import Metrics, Observer, observe_routes, print_log
 from vocabtool.serve.reads import read_routes
 from vocabtool.serve.writes import write_routes
 from vocabtool.system.messages import tell
+from vocabtool.system.own_files import SERVER_LOCK, lock_folder
 
 PAGE: Final = ("/", "/page/{name}")
+SERVED: Final = (
+    "another server with --writable serves this folder; start this one without --writable, or stop "
+    "the other"
+)
 BACKLOG: Final = 2048  # connections that wait to be accepted
 
 
@@ -136,10 +141,17 @@ class ServeOptions:
 
 
 def run(options: ServeOptions) -> None:
-    """Serve until a signal arrives. Running requests are finished before the server stops."""
+    """Serve until a signal arrives. Running requests are finished before the server stops.
+
+    Raises :class:`FolderInUse` if another server already writes to one of the folders.
+    """
     print_logs(options.log_texts)
     app = application(options.catalog(), options.protection, log_texts=options.log_texts)
-    serve(settings(app), options)
+    with ExitStack() as locks:
+        for folder in options.indexes.values() if options.writable else ():
+            if isinstance(folder, Path):
+                locks.enter_context(lock_folder(folder, name=SERVER_LOCK, busy=SERVED))
+        serve(settings(app), options)
 
 
 def settings(app: FastAPI, port: int = 0) -> uvicorn.Config:

@@ -153,6 +153,7 @@ def sync_folder(folder: Path) -> None:
 
 
 LOCK: Final = ".lock"
+SERVER_LOCK: Final = ".server.lock"  # of a server that may write; commands write between its writes
 _HELD: Final[set[tuple[int, int, int]]] = set()  # locks held: process id, device, inode
 _ANOTHER: Final = "another process is writing to this folder; wait until it ends"
 _OURS: Final = (
@@ -162,12 +163,16 @@ _OURS: Final = (
 
 
 @contextmanager
-def lock_folder(folder: Path, *, to_read: bool = False) -> Iterator[None]:
+def lock_folder(
+    folder: Path, *, to_read: bool = False, name: str = LOCK, busy: str = _ANOTHER
+) -> Iterator[None]:
     """Lock a folder until the block ends. Raises :class:`FolderInUse` if it is already locked.
 
-    ``to_read``: the folder may be one that this process may not write.
+    - ``to_read``: the folder may be one that this process may not write.
+    - ``name``: the name of the lock's file.
+    - ``busy``: the message if another process has the lock.
     """
-    lock = folder / LOCK
+    lock = folder / name
     is_shared = to_read and not os.access(lock if lock.exists() else folder, os.W_OK)
     with reading(str(lock if is_shared else folder)):
         flags = os.O_RDONLY if is_shared else os.O_RDWR | os.O_CREAT
@@ -178,7 +183,7 @@ def lock_folder(folder: Path, *, to_read: bool = False) -> Iterator[None]:
         try:
             fcntl.flock(handle, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise FolderInUse(f"{folder}: {_OURS if held in _HELD else _ANOTHER}") from error
+            raise FolderInUse(f"{folder}: {_OURS if held in _HELD else busy}") from error
         except OSError as error:
             what = f"cannot be locked: {error.strerror}"
             raise NotFound(f"{folder}: {what}") from error
