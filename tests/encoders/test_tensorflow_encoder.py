@@ -107,7 +107,7 @@ def test_vectors_are_those_of_tensorflow_to_the_bit(
     name: str, built: Built, opened: Opened
 ) -> None:
     """In columns as Keras wants them, not in training."""
-    given = [[text] for text in BYTES] if name in ("columns", "keras") else BYTES
+    given: Any = [[text] for text in BYTES] if name in ("columns", "keras") else BYTES
     given = [[[text]] for text in BYTES] if name == "cubes" else given
     if name == "called":
         with loaded(built(name)) as model:

@@ -95,7 +95,8 @@ COMMANDS: dict[str, Callable[[Path], tuple[object, ...]]] = {
 @pytest.mark.parametrize("name", COMMANDS)
 def test_commands(disk: Path, name: str) -> None:
     """With any space left, a command succeeds, or names the disk and leaves all as it was."""
-    command, told = COMMANDS[name](disk), []
+    command = COMMANDS[name](disk)
+    told: list[str] = []
     kept = disk.parent / "kept"
     closed = shutil.ignore_patterns("*-wal", "*-shm")  # empty, of connections that are open
     shutil.copytree(disk / "ix", kept, ignore=closed)

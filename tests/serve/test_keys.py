@@ -200,13 +200,16 @@ def test_read_again(small: Path, file: Path, monkeypatch: pytest.MonkeyPatch) ->
         content = b"".join(file.read_bytes().splitlines(keepends=True)[1:])
         file.write_bytes(content)
         assert (status(first), status(second), status(third)) == (401, 200, 200)
-        for damage in (
-            file.unlink,
-            lambda: os.mkfifo(file),
-            lambda: (file.unlink(), file.mkdir()),
-            lambda: (file.rmdir(), file.write_text("{")),
-        ):
-            damage()
+        for damage in ("missing", "pipe", "folder", "text"):
+            if file.is_dir():
+                file.rmdir()
+            file.unlink(missing_ok=True)
+            if damage == "pipe":
+                os.mkfifo(file)
+            elif damage == "folder":
+                file.mkdir()
+            elif damage == "text":
+                file.write_text("{")
             assert (status(second), client.get("/health").status_code) == (503, 200)
         file.write_bytes(content)
         assert (status(first), status(second)) == (401, 200)

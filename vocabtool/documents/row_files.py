@@ -242,7 +242,7 @@ def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch
     head = head.removeprefix(BOM).lstrip(b"\r\n")
     lines = io.StringIO(head.decode("latin-1"), newline="")  # one character per byte
     try:
-        quoting = csv.QUOTE_MINIMAL if _has_quotes(delimiter, request) else csv.QUOTE_NONE
+        quoting: Any = csv.QUOTE_MINIMAL if _has_quotes(delimiter, request) else csv.QUOTE_NONE
         reader = csv.reader(iter(lines.readline, ""), delimiter=delimiter, quoting=quoting)
         row = next(reader, None)
     except csv.Error as error:

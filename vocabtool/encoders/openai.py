@@ -126,7 +126,7 @@ class LimitedResponse(HTTPResponse):
 
     def __init__(self, sock: socket, *arguments: Any, **options: Any) -> None:
         super().__init__(sock, *arguments, **options)
-        file: io.RawIOBase = self.fp.detach()  # type: ignore[assignment]
+        file: io.RawIOBase = self.fp.detach()
         self.fp = io.BufferedReader(_LimitedReader(file, sock, sock.gettimeout()))
 
 
@@ -411,7 +411,8 @@ def connections(url: str, count: int) -> urllib3.PoolManager:
 
 def _limited(manager: urllib3.PoolManager) -> urllib3.PoolManager:
     """Let all connections of a manager read :class:`LimitedResponse`."""
-    pools = {}
+    pools: dict[str, Any] = {}
+    pool: Any
     for scheme, pool in manager.pool_classes_by_scheme.items():
         connection = type("Connection", (pool.ConnectionCls,), {"response_class": LimitedResponse})
         pools[scheme] = type("Pool", (pool,), {"ConnectionCls": connection})

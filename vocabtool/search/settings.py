@@ -74,11 +74,13 @@ class Settings:
             if (got := getattr(self, name)) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {got!r}")
         for name in ("depth", "rerank_depth"):
-            number = getattr(self, name)
-            if number is not None and not (isinstance(number, SupportsIndex) and number >= 1):
+            number: Any = getattr(self, name)
+            is_whole = isinstance(number, SupportsIndex)
+            if number is not None and not (is_whole and number >= 1):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
         a: Any = self.a
-        if a is not None and not (isinstance(a, Real) and 0 <= a <= 1):
+        is_number = isinstance(a, Real)
+        if a is not None and not (is_number and 0 <= a <= 1):
             raise ValueError(f"the weight a must be from 0 to 1, got {a!r}")
         if self.identifier is not None:
             try:

@@ -388,11 +388,11 @@ def _refusal(request: SessionMessage | Exception) -> SessionMessage | None:
             id_ = json.loads(fault["input"])["id"]
             json.dumps(id_, ensure_ascii=False).encode()
             code, what = PARSE_ERROR, f"the request cannot be read: {fault['msg']:.200}"
-        elif isinstance(request, SessionMessage) and len(request.message.method) > MAX_NAME:
-            code, what = METHOD_NOT_FOUND, f"there is no method {request.message.method!a:.100}"
-            id_ = request.message.id
         else:
-            return None
+            message: Any = request.message if isinstance(request, SessionMessage) else None
+            if message is None or len(message.method) <= MAX_NAME:
+                return None
+            code, what, id_ = METHOD_NOT_FOUND, f"no method {message.method!a:.100}", message.id
     except (ValueError, LookupError, TypeError, RecursionError, AttributeError):
         return None
     told = ErrorData(code=code, message=what)
