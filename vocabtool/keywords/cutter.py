@@ -4,12 +4,23 @@
 The keyword index has two fields:
 
 - *words*: every run of letters, digits and marks, folded and stemmed. Words with a digit are only
-  folded. Texts in scripts without spaces (Han, kana, Thai, ...) are split into overlapping pairs of
-  characters. The parts of mixed-case runs are added, so that ``parse http header`` finds
-  ``parseHttpHeader``. A mixed-case run is also added without stemming, if stemming changes it.
-  These additional terms come last.
+  folded. Texts in Han, kana, Hangul, Thai, ... are split into overlapping pairs of characters.
+  These additional terms come last:
+
+  - the parts of mixed-case runs, so that ``parse http header`` finds ``parseHttpHeader``; and the
+    whole run without stemming, if stemming changes it;
+  - for a run with accents, the stem of its accented spelling, or this spelling itself if both
+    spellings have one stem;
+  - each single character of Han, kana and Hangul.
+
 - *surfaces*: whole identifiers, folded. An identifier is a token that is more than a single run,
   such as ``foo.bar`` or ``C++``. Parts of an identifier that are identifiers themselves are added.
+  So is the stem of the word that its parts make together, if it has no digit: ``email`` for
+  ``e-mail``.
+
+**Accents.** The rules of Snowball use accents: without them, forms of a word do not meet. With
+them, ``résumé`` and ``resume`` do not meet. So each word is stemmed in both spellings. All words
+contain the stem without accents, in the order of the text.
 
 Stop words are flagged in queries, but still indexed.
 
@@ -26,22 +37,29 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from os.path import commonprefix
 from string import punctuation
 from threading import Lock
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import unicodedataplus
 
 from vocabtool.choices import LANGUAGES, Language
 from vocabtool.documents.options import BETWEEN, TEXT, weights_of
 from vocabtool.errors import UnsupportedFormat
+from vocabtool.keywords.bm25 import Term
 from vocabtool.keywords.tokens import (
     MAX_TERM,
     SHAPES,
     Span,
+    boundaries,
+    canonical,
     case_folded,
+    characters_of,
     humps,
+    in_one_word,
+    may_stand_alone,
     runs_of,
     surfaces_of,
     tokens,
@@ -68,7 +86,11 @@ _ENGLISH: Final = frozenset(
 _SAME_LANGUAGE: Final = {"porter": "english", "dutch_porter": "dutch"}
 
 
-RULE: Final = 2  # version of the rule; an index with another version must be rebuilt
+RULE: Final = 3  # version of the rule; an index with another version must be rebuilt
+
+MORE_FORMS: Final = 2 / 3  # the share of the term that matches more forms of a word with accents
+
+MAX_SPLIT: Final = 4  # places where letters and digits meet in a word; each costs a phrase
 
 MAX_REMEMBERED: Final = 1 << 17  # cached chunks, about 25 MB
 MAX_REMEMBERED_LENGTH: Final = 64  # characters of a chunk; longer ones rarely repeat
@@ -81,10 +103,10 @@ _NEVER_FIRST: Final = "".join(set(punctuation) - set("._#@/\\$"))
 _NEVER_LAST: Final = "".join(set(punctuation) - set("+#_"))
 
 # Text between two quotation marks of any kind at the edges of words; 5" does not count as one.
-QUOTED: Final = re.compile(r'(?<!\w)["“”„«»]([^"“”„«»]*)["“”„«»](?!\w)')
+QUOTED: Final = re.compile(r'(?<!\w)["\uff02“”„«»]([^"\uff02“”„«»]*)["\uff02“”„«»](?!\w)')
 
-
-_OPENING: Final = re.compile(r'(?<!\w)["“”„«»](?=\w)')
+_DIGIT: Final = re.compile(r"\d")
+_OPENING: Final = re.compile(r'(?<!\w)["\uff02“”„«»](?=\w)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +138,12 @@ class QueryWord:
       for a plain word.
     - ``stop``: whether the word is a stop word.
     - ``phrase``: the number, from 0, of the quoted phrase that contains the word, or ``None``.
+    - ``accented``: more terms of "words", for runs with accents.
+    - ``shares``: the shares of both terms of each run with accents in the weight of the word. The
+      term that matches more forms of the word has ``MORE_FORMS``, the other one has the rest.
+    - ``singles``: more terms of "words" in documents: single characters of Han, kana and Hangul.
+    - ``spellings``: in queries, other spellings of the word, each a sequence of terms: ``wifi`` and
+      ``Wi-Fi``, ``iphone15`` and ``iPhone 15``.
     """
 
     surface: str
@@ -127,6 +155,24 @@ class QueryWord:
     surfaces: tuple[str, ...]
     stop: bool
     phrase: int | None = None
+    accented: tuple[str, ...] = ()
+    shares: tuple[tuple[str, float], ...] = ()
+    singles: tuple[str, ...] = ()
+    spellings: tuple[tuple[Term, ...], ...] = ()
+
+    @property
+    def additional(self) -> tuple[str, ...]:
+        """The terms of "words" that come last in a document."""
+        return self.humps + self.unstemmed + self.accented + self.singles
+
+
+class _Cut(NamedTuple):
+    """A term of the field "words"; ``kind``: the attribute of :class:`QueryWord` it belongs to."""
+
+    term: str
+    place: Span
+    kind: Literal["words", "accented", "singles"] = "words"
+    share: float = 1.0
 
 
 class Cutter:
@@ -183,52 +229,97 @@ class Cutter:
             phrase = bisect_right(quoted, (word.start, len(text))) - 1
             if phrase >= 0 and word.end <= quoted[phrase][1]:
                 words[at] = replace(word, phrase=phrase)
+        for at, word in enumerate(words if _DIGIT.search(text) else ()):
+            near = words[max(at - 1, 0) : at + 2]
+            if not word.surfaces and _DIGIT.search(text, near[0].start, near[-1].end):
+                beside = [text[one.start : other.end].split() for one, other in pairwise(near)]
+                words[at] = replace(word, spellings=tuple(self._with_digits(word, beside)))
         return words
+
+    def _with_digits(
+        self, word: QueryWord, beside: Iterable[Sequence[str]]
+    ) -> Iterator[tuple[Term, ...]]:
+        """Yield other spellings of a plain word, if letters and digits meet in them.
+
+        ``beside``: the word together with the one before it, and with the one after it.
+        """
+        token = canonical(word.surface).text
+        bounds = boundaries(token)
+        if not bounds:
+            yield from word.spellings
+        elif len(bounds) <= MAX_SPLIT:
+            for cuts in {bounds, *((bound,) for bound in bounds)}:
+                parts = [token[start:end] for start, end in pairwise((0, *cuts, len(token)))]
+                yield tuple(Term("words", self._term(part)) for part in parts)
+        for pair in beside:
+            joined = canonical("".join(pair)).text
+            if len(pair) == 2 and len(canonical(pair[0]).text) in boundaries(joined):
+                yield (Term("words", self._term(joined)),)
 
     def spans(self, text: str) -> list[QueryWord]:
         """Return the words of a text. Quotation marks have no effect."""
-        found = []
-        for whole, spans in tokens(text):
-            start, end = whole
-            surface, is_compound = text[start:end], spans != (whole,)
-            runs = [text[run.start : min(run.end, run.start + MAX_TERM)] for run in spans]
-            if surface.isascii():  # equivalent to the general case, but faster
-                words = tuple(self._stemmed(run.lower()) for run in runs)
+        found, read = [], canonical(text)
+        for whole, spans in tokens(read.text):
+            token, is_compound = read.text[whole.start : whole.end], spans != (whole,)
+            runs = [read.text[run.start : min(run.end, run.start + MAX_TERM)] for run in spans]
+            cuts: list[_Cut] = []
+            if token.isascii():  # equivalent to the general case, but faster
+                words = tuple([self._stemmed(run.lower()) for run in runs])
             else:
-                words = tuple(word for run in spans for word, _ in self._places(text, run))
+                cuts = [cut for run in spans for cut in self._cuts(read.text, run)]
+                words = tuple([cut.term for cut in cuts if cut.kind == "words"])
             if not words:
                 continue
             parts: list[str] = []
             unstemmed: list[str] = []
-            for run in () if surface[1:].islower() else runs:  # lower case has no humps
+            for run in () if token[1:].islower() else runs:  # lower case has no humps
                 stems, in_lower_case = self._cut_mixed(run)
                 parts += stems
                 unstemmed += in_lower_case
-            found.append(
-                QueryWord(
-                    surface=surface,
-                    start=start,
-                    end=end,
-                    words=words,
-                    humps=tuple(parts),
-                    unstemmed=tuple(unstemmed),
-                    surfaces=surfaces_of(surface) if is_compound else (),
-                    stop=not is_compound and self._is_stop_word(case_folded(surface)),
-                )
+            surfaces: tuple[str, ...] = ()
+            spellings: tuple[tuple[Term, ...], ...] = ((Term("surfaces", words[0]),),)
+            if is_compound:
+                surfaces, spellings = surfaces_of(token), ()
+                if joined := in_one_word(token, runs):
+                    term = self._term(joined)
+                    spellings = ((Term("words", term),),)
+                    if term and joined.isalpha():
+                        surfaces += (term,)
+            start, end = whole if read.places is None else read.source(whole)
+            word = QueryWord(
+                surface=text[start:end],
+                start=start,
+                end=end,
+                words=words,
+                humps=tuple(parts),
+                unstemmed=tuple(unstemmed),
+                surfaces=surfaces,
+                stop=not is_compound and self._is_stop_word(case_folded(token)),
+                spellings=spellings,
             )
+            if len(cuts) > len(words):
+                word = replace(
+                    word,
+                    accented=tuple([cut.term for cut in cuts if cut.kind == "accented"]),
+                    shares=tuple([(cut.term, cut.share) for cut in cuts if cut.share < 1]),
+                    singles=tuple([cut.term for cut in cuts if cut.kind == "singles"]),
+                )
+            found.append(word)
         return found
 
     def places(self, text: str) -> Iterator[tuple[str, Span]]:
         """Yield every term of the field "words" with its position in the text."""
-        for _, runs in tokens(text):
+        read = canonical(text)
+        for _, runs in tokens(read.text):
             for run in runs:
-                yield from self._places(text, run)
-                written = text[run.start : min(run.end, run.start + MAX_TERM)]
+                for cut in self._cuts(read.text, run):
+                    yield cut.term, read.source(cut.place)
+                written = read.text[run.start : min(run.end, run.start + MAX_TERM)]
                 stems, whole = self._cut_mixed(written)
                 for hump, stem in zip(humps(written), stems, strict=True):
-                    yield stem, Span(run.start + hump.start, run.start + hump.end)
+                    yield stem, read.source(Span(run.start + hump.start, run.start + hump.end))
                 for term in whole:
-                    yield term, run
+                    yield term, read.source(run)
 
     def _chunk(self, chunk: str) -> str:
         """Return the terms of a chunk as one string, in the format of the cache.
@@ -243,12 +334,10 @@ class Cutter:
         else:
             cut = self.spans(chunk)
             words = [word for each in cut for word in each.words]
-            parts = [part for each in cut for part in each.humps + each.unstemmed]
+            parts = [part for each in cut for part in each.additional]
             surfaces = [surface for each in cut for surface in each.surfaces]
-        joined = ["".join(f"{term} " for term in terms) for terms in (words, parts, surfaces)]
-        if parts or surfaces:
-            return "".join(f"{terms}{_BETWEEN}" for terms in joined)
-        return joined[0]
+        joined = [" ".join((*terms, "")) for terms in (words, parts, surfaces)]
+        return _BETWEEN.join((*joined, "")) if parts or surfaces else joined[0]
 
     def _cut_mixed(self, run: str) -> tuple[list[str], list[str]]:
         """Return two lists: the stemmed parts of a mixed-case run, and the whole run in lower case.
@@ -263,26 +352,50 @@ class Cutter:
         stems = [self._stemmed(whole[hump.start : hump.end]) for hump in found]
         return stems, [whole] if self._stemmed(whole) != whole else []
 
-    def _places(self, text: str, run: Span) -> Iterator[tuple[str, Span]]:
+    def _cuts(self, text: str, run: Span) -> Iterator[_Cut]:
+        """Yield the terms of a run of a text in canonical form, without those of its humps."""
         start = run.start
         written = text[start : min(run.end, start + MAX_TERM)]
         if written.isascii():
-            yield self._stemmed(written.lower()), run
-        elif (
-            written[0].translate(SHAPES) == "c"
-        ):  # overlapping pairs of characters, or a single character
-            for at in range(start, max(run.end - 1, start + 1)):
-                place = Span(at, min(at + 2, run.end))
-                pair = "".join(without_marks(case_folded(text[place.start : place.end])).split())
-                if pair:
-                    yield pair, place
+            yield _Cut(self._stemmed(written.lower()), run)
+        elif written[0].translate(SHAPES) == "c":
+            characters = characters_of(text[start : run.end])
+            for first, last in zip(characters, characters[1:] or characters, strict=False):
+                yield from self._characters(text, start + first.start, start + last.end)
+            for at, _ in characters if characters[1:] else ():
+                if may_stand_alone(text[start + at]):
+                    yield from self._characters(text, start + at, start + at + 1, "singles")
         else:  # folding may insert a separator and so give several words (one half: 1 and 2)
             folded = case_folded(written)
             for word in [folded] if folded.isascii() else runs_of(folded):
-                bare = without_marks(self._stemmed(word[:MAX_TERM]))
-                # After marks are removed, characters other than letters and digits may remain.
-                for piece in [bare] if bare.isascii() and bare else runs_of(bare):
-                    yield piece[:MAX_TERM], run
+                yield from self._spelled_both_ways(word[:MAX_TERM], run)
+
+    def _characters(
+        self, text: str, start: int, end: int, kind: Literal["words", "singles"] = "words"
+    ) -> Iterator[_Cut]:
+        if term := "".join(without_marks(case_folded(text[start:end])).split()):
+            yield _Cut(term, Span(start, end), kind)
+
+    def _spelled_both_ways(self, word: str, run: Span) -> Iterator[_Cut]:
+        """Yield the terms of a case-folded word: without its accents, and with them."""
+        plain = without_marks(word)
+        stems = [self._stemmed(part) for part in ([plain] if plain.isascii() else runs_of(plain))]
+        # After marks are removed, characters other than letters and digits may remain.
+        terms = [part[:MAX_TERM] for stem in stems for part in runs_of(without_marks(stem))]
+        if plain == word or len(terms) != 1:
+            yield from (_Cut(term, run) for term in terms)
+            return
+        stem = self._stemmed(word)
+        share = MORE_FORMS if without_marks(stem) == terms[0] else 1 - MORE_FORMS
+        yield _Cut(terms[0], run, share=share)
+        accented = stem if stem != terms[0] else word
+        yield _Cut(accented[:MAX_TERM], run, "accented", 1 - share)
+
+    def _term(self, word: str) -> str:
+        """Return the term of a run that is no part of a text, such as ``email`` of ``e-mail``."""
+        if word.isascii():  # equivalent, but faster
+            return self._stemmed(word[:MAX_TERM].lower())
+        return next((term for term, *_ in self._cuts(word, Span(0, len(word)))), "")
 
     def _stemmed(self, word: str) -> str:
         if not word.isalpha() and any(map(str.isdigit, word)):
@@ -345,23 +458,23 @@ def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Sp
     than 4,096 characters, only words in its best windows are highlighted: see :func:`_windows`.
     """
     cut_places, cut_spans = cache(lambda chunk: [*cutter.places(chunk)]), cache(cutter.spans)
-    terms = {term for word in words for term in word.words}
+    terms = _searched(words)
     surfaces = {surface for word in words for surface in word.surfaces[:1]}
+    joined = {text for word in words for (field, text), *_ in word.spellings if field == "surfaces"}
     wholes = set[str]()
     places, parts = list[Span](), list[tuple[str, Span]]()
     for chunk, first in _chunks(text, words):
         (cut,) = cutter.terms([chunk])
         is_word = not terms.isdisjoint(cut.words.split())
-        is_surface = not surfaces.isdisjoint(cut.surfaces.split())
+        is_surface = not (surfaces | joined).isdisjoint(cut.surfaces.split())
         for term, (start, end) in cut_places(chunk) if is_word else ():
             if term in terms:
                 parts.append((term, Span(first + start, first + end)))
         for word in cut_spans(chunk) if is_surface else ():
-            if not surfaces.isdisjoint(word.surfaces[:1]):
+            if not (surfaces.isdisjoint(word.surfaces[:1]) and joined.isdisjoint(word.surfaces)):
                 wholes.add(word.surfaces[0])
                 places.append(Span(first + word.start, first + word.end))
-    sought = (word for word in words if not word.surfaces or word.surfaces[0] not in wholes)
-    terms = {term for word in sought for term in word.words}
+    terms = _searched([each for each in words if wholes.isdisjoint(each.surfaces[:1])])
     places += [place for term, place in parts if term in terms]
     united: list[Span] = []
     for place in sorted(places):
@@ -423,6 +536,13 @@ def _beginnings(word: QueryWord, *, has_capitals: bool) -> set[str]:
         for each in {begin, surface[at : at + len(begin)]} - {""}:
             found |= {each, each.upper(), each.capitalize()} if has_capitals else {each}
     return found
+
+
+def _searched(words: Iterable[QueryWord]) -> set[str]:
+    """Return all terms of the field "words" that are searched for words, without humps."""
+    spelled = (term for word in words for spelling in word.spellings for term in spelling)
+    terms = {term for word in words for term in word.words + word.accented}
+    return terms | {term.text for term in spelled if term.field == "words"}
 
 
 def places_of(

@@ -17,26 +17,29 @@ connected by joiners:
 
 Everything else separates tokens: for example brackets, quotation marks, or the full stop of a
 sentence. So ``foo.bar()`` has the token ``foo.bar``, and ``didn't`` has the tokens ``didn`` and
-``t``. In scripts without spaces, a run is always a token of its own.
+``t``. In scripts whose words are not told apart, a run is always a token of its own: most have no
+spaces, and in Hangul particles follow words without one.
 
 The patterns match the *shape* of a text: each character is replaced by an ASCII character.
 
 | shape  | stands for                                                            |
 |--------|-----------------------------------------------------------------------|
-| ``a``  | letters and marks of scripts with spaces between words                |
+| ``a``  | letters and marks of all other scripts                                |
 | ``0``  | digits and other numbers                                              |
-| ``c``  | letters and marks of scripts without spaces (Han, kana, Thai, ...)    |
-| ``f``  | invisible format characters: soft hyphen, zero-width joiner           |
+| ``c``  | letters and marks of Han, kana, Hangul, Thai, ...                     |
+| ``f``  | what is ignored: soft hyphen, zero-width joiner, Arabic tatweel, ...  |
 | itself | possible joiners of an identifier: ``. : / \\ - _ @ # & + $ >``        |
 | space  | everything else: a separator                                          |
 
 Categories and scripts come from ``unicodedataplus``, so they do not depend on Python's version.
 
-*Folding* removes differences of case, width, ligatures and accents: ``Café`` becomes ``cafe``.
-NFKC and case folding come before stemming, because the rules of Snowball use accents. After
-stemming, marks that modify a letter are removed: accents, Arabic vowel signs, Hebrew points.
-Vowel signs of Indic scripts stay. Latin letters that Unicode does not decompose (``ł``, ``ø``,
-``æ``) become ASCII letters, as in Lucene's ASCIIFoldingFilter. Case folding turns ``ß`` to ``ss``.
+Texts are compared in :func:`canonical` form: NFC, with ordinary widths.
+
+*Folding* removes differences of case, width, ligatures, digits and accents: ``Café`` becomes
+``cafe``, and ``٣`` becomes ``3``. Marks that modify a letter are removed: accents, Arabic vowel
+signs, Hebrew points, nuktas. Vowel signs of Indic scripts stay. Latin letters that Unicode does not
+decompose (``ł``, ``ø``, ``æ``) become ASCII letters, as in Lucene's ASCIIFoldingFilter. Case
+folding turns ``ß`` to ``ss``.
 
 *Identifiers* are names and codes, the words that a search guarantees to find.
 
@@ -56,8 +59,9 @@ A looser rule made search worse on texts with many gene names, such as ``IL-6``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import unicodedataplus
@@ -65,11 +69,18 @@ import unicodedataplus
 MAX_TERM: Final = 1_000  # characters; longer terms are truncated
 
 JOINERS: Final = frozenset(r".:/\-_@#&+$>")
-WITHOUT_BLANKS: Final = frozenset(
-    ("Han", "Hiragana", "Katakana", "Bopomofo", "Yi", "Thai", "Lao", "Khmer", "Myanmar")
-)
+# One character may be a word in these scripts.
+_SYLLABIC: Final = frozenset(("Han", "Hiragana", "Katakana", "Bopomofo", "Yi", "Hangul"))
+_PAIRED: Final = _SYLLABIC | {"Thai", "Lao", "Khmer", "Myanmar"}
 _HYPHEN: Final = "\u2010"  # NFKC of the non-breaking hyphen
-_LONG_KANA: Final = "\u30fc"  # used in both kana scripts, so its own script is "Common"
+_VOICING: Final = frozenset("\u3099\u309a")  # kana voicing marks: they make another letter
+_KANA: Final = _VOICING | {"\u30fc"}  # used in both kana scripts, so they have none of their own
+_BREAK: Final = "\u200b"  # zero-width space
+_IGNORED: Final = re.compile(  # Arabic tatweel, and variation selectors
+    "[\u0640\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+)
+_NUKTA: Final = 7  # combining class
+_CONTINUING: Final = frozenset(("Extend", "SpacingMark", "V", "T"))  # grapheme cluster breaks
 
 # These patterns match shapes. A run begins with a visible character. Repetitions are possessive or
 # unambiguous, so matching takes linear time. Groups are not possessive: Python before 3.11.5
@@ -91,6 +102,9 @@ _CUTS: Final = (
     re.compile(r"(?:[^:@#&+$/\\\->.]|-(?!>))+"),
 )
 _ONE_KIND: Final = re.compile(r"[a0f]++([.\-_/\\@#&$])[a0f]++(?:\1[a0f]++)*+")  # one joiner only
+_ONE_ASCII_KIND: Final = re.compile(r"[A-Za-z0-9]++([.\-_/])[A-Za-z0-9]++(?:\1[A-Za-z0-9]++)*+")
+_APART: Final = frozenset(".-/&\u2010\u2011")  # joiners that other spellings of a word leave out
+_BOUNDARY: Final = re.compile(r"(?<=a)(?=0)|(?<=0)(?=a)")
 _JOINS: Final = re.compile(r"[.\-_/\\@:#&+$]")  # the hyphen also covers "->"
 _AT_EDGES: Final = "./\\-"
 _AROUND: Final = _AT_EDGES + "_#@$+"
@@ -100,7 +114,6 @@ _LATIN: Final = str.maketrans(
     dict(zip("łøđðıȷħŧŋĸƒƀɓƈɖɗɛɠǥɨƙƚɲƞɔɵƥʈƭʉʋƴƶ", "loddijhtnqfbbcddeggiklnnoopttuvyz", strict=True))
     | {"æ": "ae", "œ": "oe", "þ": "th"}
 )
-_VOICING: Final = frozenset("\u3099\u309a")  # kana voicing marks: they make another letter
 
 
 class _Shapes(dict[int, str]):
@@ -112,15 +125,17 @@ class _Shapes(dict[int, str]):
         category = unicodedataplus.category(character)
         if plain == _HYPHEN:
             shape = "-"
+        elif _IGNORED.match(character):
+            shape = "f"
         elif plain in JOINERS:
             shape = plain
         elif category[0] == "N":
             shape = "0"
         elif category[0] in "LM":
-            is_kana = plain[0] == _LONG_KANA
-            shape = "c" if is_kana or unicodedataplus.script(plain[0]) in WITHOUT_BLANKS else "a"
+            is_paired = plain[0] in _KANA or unicodedataplus.script(plain[0]) in _PAIRED
+            shape = "c" if is_paired else "a"
         else:
-            shape = "f" if category == "Cf" else " "
+            shape = "f" if category == "Cf" and character != _BREAK else " "
         self[code] = shape
         return shape
 
@@ -128,11 +143,70 @@ class _Shapes(dict[int, str]):
 SHAPES: Final = _Shapes()
 
 
+class _Visible(dict[int, str | None]):
+    """A table for ``str.translate`` that deletes ignored characters, and makes digits ASCII."""
+
+    def __missing__(self, code: int) -> str | None:
+        character = chr(code)
+        shown = None if character.translate(SHAPES) == "f" else character
+        if unicodedataplus.category(character) == "Nd":
+            shown = str(unicodedataplus.decimal(character))
+        self[code] = shown
+        return shown
+
+
+_VISIBLE: Final = _Visible()
+
+
 class Span(NamedTuple):
     """A part of a text, ``text[start:end]``, in characters."""
 
     start: int
     end: int
+
+
+class Canonical(NamedTuple):
+    """A text in canonical form.
+
+    ``places``: where the source of each character was in the text as written; ``None`` if all are
+    at their own places.
+    """
+
+    text: str
+    places: Sequence[Span] | None = None
+
+    def source(self, span: Span) -> Span:
+        """Return where a part of the text was in the text as written."""
+        if self.places is None:
+            return span
+        return Span(self.places[span.start].start, self.places[span.end - 1].end)
+
+
+_WIDTHS: Final = {
+    code: wide
+    for code in (0x3000, *range(0xFF01, 0xFFEF))
+    if len(wide := unicodedataplus.normalize("NFKC", chr(code))) == 1
+}
+_WIDE: Final = re.compile("[\u3000\uff01-\uffee]")
+
+
+def canonical(text: str) -> Canonical:
+    """Return a text in NFC, with full-width and half-width characters of the ordinary width."""
+    if text.isascii() or (unicodedataplus.is_normalized("NFC", text) and not _WIDE.search(text)):
+        return Canonical(text)
+    wide = text.translate(_WIDTHS)
+    starts = [at for at, character in enumerate(wide) if not at or not _continues(character)]
+    composed, places = list[str](), list[Span]()
+    for start, end in pairwise([*starts, len(wide)]):
+        composed.append(unicodedataplus.normalize("NFC", wide[start:end]))
+        places += [Span(start, end)] * len(composed[-1])
+    return Canonical("".join(composed), places)
+
+
+@cache
+def _continues(character: str) -> bool:
+    """Whether a character may be composed with the one before it."""
+    return unicodedataplus.grapheme_cluster_break(character) in _CONTINUING
 
 
 def tokens(text: str) -> Iterator[tuple[Span, tuple[Span, ...]]]:
@@ -163,11 +237,45 @@ def humps(run: str) -> list[Span]:
     return longer if len(longer) > 1 else []
 
 
+def characters_of(run: str) -> list[Span]:
+    """Return the places of the visible characters of a run."""
+    shape = run.translate(SHAPES)
+    return [Span(at, at + 1) for at, each in enumerate(shape) if each != "f"]
+
+
+@cache
+def may_stand_alone(character: str) -> bool:
+    """Whether a single character may be a word, as in Chinese."""
+    plain = unicodedataplus.normalize("NFKC", character)
+    return unicodedataplus.script(plain[0]) in _SYLLABIC
+
+
+def boundaries(word: str) -> tuple[int, ...]:
+    """Return where letters and digits meet in a run: at 6 in ``iphone15``."""
+    shape = word.translate(SHAPES)
+    if not re.fullmatch(_RUN, shape):
+        return ()
+    return tuple(found.start() for found in _BOUNDARY.finditer(shape))
+
+
+def in_one_word(token: str, runs: Sequence[str]) -> str:
+    """Return a compound token without its joiners, ``email`` for ``e-mail``.
+
+    Empty if it has no letter, or other joiners than one of ``. - / &``, or several of these.
+    """
+    joiner = token[len(runs[0]) : len(runs[0]) + 1]
+    joined = "".join(runs)
+    is_apart = joiner in _APART and joiner.join(runs) == token and not joined.isdecimal()
+    return joined if is_apart else ""
+
+
 def surfaces_of(token: str) -> tuple[str, ...]:
     """Fold a compound token; return it, and also its compound parts.
 
     For ``/usr/lib/python3.11/os.py``: the whole token, ``python3.11`` and ``os.py``.
     """
+    if _ONE_ASCII_KIND.fullmatch(token):  # equivalent, but faster
+        return (token[:MAX_TERM].lower(),)
     shape = token.translate(SHAPES)
     if _ONE_KIND.fullmatch(shape):
         return (_fold(token),)
@@ -190,16 +298,15 @@ def _fold(segment: str) -> str:
 
 
 def case_folded(text: str) -> str:
-    """Apply NFKC and case folding, and remove format characters."""
+    """Apply NFKC and case folding, make digits ASCII, and remove ignored characters."""
     if text.isascii():
         return text.lower()
-    shapes = zip(text, text.translate(SHAPES), strict=True)
-    visible = "".join(character for character, shape in shapes if shape != "f")
-    return str(unicodedataplus.normalize("NFKC", visible)).casefold()
+    folded = unicodedataplus.normalize("NFKC", text.translate(_VISIBLE)).casefold()
+    return str(unicodedataplus.normalize("NFKC", folded))
 
 
 def without_marks(text: str) -> str:
-    """Remove accents and vowel points from a case-folded text; the result is in NFKC."""
+    """Remove accents, vowel points and nuktas from a case-folded text; the result is in NFKC."""
     if text.isascii():
         return text
     apart = unicodedataplus.normalize("NFKD", text)
@@ -211,7 +318,8 @@ def without_marks(text: str) -> str:
 def _is_addition(character: str) -> bool:
     if unicodedataplus.category(character) not in {"Mn", "Me"} or character in _VOICING:
         return False
-    return unicodedataplus.script(character) in {"Inherited", "Hebrew"}
+    is_nukta = unicodedataplus.combining(character) == _NUKTA
+    return is_nukta or unicodedataplus.script(character) in {"Inherited", "Hebrew"}
 
 
 MIN_LETTERS, MIN_DIGITS, MIN_CHARACTERS = 1, 2, 5

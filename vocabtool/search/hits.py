@@ -346,13 +346,20 @@ def summarise(
                 rarest = min(frequencies[Term("words", hump)] for hump in word.humps)
             elif not word.surfaces and rarest is not None:
                 whole, rarest = rarest, None  # of a run without spaces: the rarest pair
-            clauses = [query.counted.get(term) for term in each.terms if each.counts]
+            # The two terms of a word with accents share its weight; the rarer one has less.
+            shares = dict(word.shares)
+            main = [term for term in each.terms if shares.get(term.text, 1.0) > 1 / 2]
+            weights = [
+                query.counted[term].boost / shares.get(term.text, 1.0)
+                for term in main
+                if each.counts and term in query.counted
+            ]
             summary = replace(
                 summary,
                 document_frequency=whole,
                 part_frequency=rarest,
-                idf=idf(store.rows, min(frequencies[term] for term in each.terms)),
-                weight=max((clause.boost for clause in clauses if clause), default=0.0),
+                idf=idf(store.rows, min(frequencies[term] for term in main)),
+                weight=max(weights, default=0.0),
             )
         words.append(summary)
     restrictions = [

@@ -28,6 +28,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from vocabtool.documents.batch import Kind
@@ -52,7 +53,8 @@ MAX_VALUE: Final = 1_000  # characters of a field's value
 MIN_EXCLUDED: Final = 2  # characters: ``-r`` is more likely an option of a command
 
 CHUNK: Final = re.compile(rf"(?:{QUOTED.pattern}|\S)+")
-MAYBE: Final = re.compile(r'(?<![^\s(])(?:-["“”„«»\w]|OR(?!\S)|-?[^\W\d]\w*:\S)')  # quick to try
+# Quick to try.
+MAYBE: Final = re.compile(r'(?<![^\s(])(?:-["\uff02“”„«»\w]|OR(?!\S)|-?[^\W\d]\w*:\S)')
 NAMED: Final = re.compile(r"(?P<no>-?)(?P<name>[^\W\d]\w*):")
 VALUE: Final = re.compile(r"(?:[^\W_]|[-+][0-9]).*", re.DOTALL)
 NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}(?:\.[0-9]{1,18})?")
@@ -91,9 +93,9 @@ def understand(store: Store, text: str, literal: bool = False) -> tuple[str, tup
     for run in _runs(parts):
         start, end = run[0].start, run[-1].end
         if len(run) > 1:
-            clauses = [[] if part.asked else _clauses(store.cutter, part.text) for part in run]
+            of_parts = [[] if part.asked else _demands(store.cutter, part.text) for part in run]
             demands: list[Asked | None] = []
-            for part, of_part in zip(run, clauses, strict=True):
+            for part, of_part in zip(run, of_parts, strict=True):
                 all_of = Combination("all", tuple(of_part)) if len(of_part) > 1 else None
                 demands.append(part.asked or all_of or next(iter(of_part), None))
             alternatives = tuple(demand for demand in demands if demand is not None)
@@ -101,7 +103,7 @@ def understand(store: Store, text: str, literal: bool = False) -> tuple[str, tup
                 one_of = Combination("any", alternatives)
                 operators.append(Part("one of", text[start:end], start, end, one_of))
                 blanked += [part for part in parts if start <= part.start < end]
-                terms += sum(len(clause.terms) for of_part in clauses for clause in of_part)
+                terms += sum(map(_size, chain.from_iterable(of_parts)))
                 continue
         for part in run:
             if part.kind in ("without", "with"):
@@ -146,9 +148,9 @@ def _part(store: Store, text: str, start: int, end: int) -> Part:
     if written == "OR":
         return Part("OR", written, start, end)
     if text[start] == "-":
-        clause = _exclusion(store.cutter, text, start + 1, end)
-        if clause is not None:
-            return Part("without", written, start, end, Combination("none", (clause,)))
+        clauses = _exclusion(store.cutter, text, start + 1, end)
+        if clauses:
+            return Part("without", written, start, end, Combination("none", clauses))
     named = NAMED.match(text, start, end)
     if named is not None and (kind := store.fields.get(named["name"])) is not None:
         quoted = QUOTED.fullmatch(text, named.end(), end)
@@ -162,16 +164,24 @@ def _part(store: Store, text: str, start: int, end: int) -> Part:
     return Part("words", written, start, end)
 
 
-def _exclusion(cutter: Cutter, text: str, start: int, end: int) -> Clause | None:
+def _exclusion(cutter: Cutter, text: str, start: int, end: int) -> tuple[Clause, ...]:
     quoted = QUOTED.fullmatch(text, start, end)
     word = text[start:end] if quoted is None else quoted[1]
     spans = cutter.spans(word)
     if quoted is None and (len(word) < MIN_EXCLUDED or not word[0].isalpha() or len(spans) != 1):
-        return None
+        return ()
     if quoted is None and (spans[0].surface != word or spans[0].surfaces or spans[0].stop):
-        return None
+        return ()
+    if quoted is None:
+        return _of_word(spans[0])
     terms = tuple(Term("words", stem) for span in spans for stem in span.words)
-    return Clause(terms) if 0 < len(terms) <= MAX_TERMS else None
+    return (Clause(terms),) if 0 < len(terms) <= MAX_TERMS else ()
+
+
+def _of_word(word: QueryWord) -> tuple[Clause, ...]:
+    """Return a clause for the terms of a word in a row, and one for each accented spelling."""
+    in_a_row = Clause(tuple(Term("words", stem) for stem in word.words))
+    return (in_a_row, *(Clause((Term("words", term),)) for term in word.accented))
 
 
 def _condition(name: str, kind: Kind, value: str) -> Where | None:
@@ -186,18 +196,28 @@ def _condition(name: str, kind: Kind, value: str) -> Where | None:
     return None
 
 
-def _clauses(cutter: Cutter, text: str) -> list[Clause]:
-    """Return a clause for each word and each phrase of a text, without stop words."""
-    clauses, phrases = [], dict[int, tuple[Term, ...]]()
+def _demands(cutter: Cutter, text: str) -> list[Asked]:
+    """Return what each word and each phrase of a text demands, without stop words."""
+    demands, phrases = list[Asked](), dict[int, tuple[Term, ...]]()
     for word in cutter.query(text):
-        terms = tuple(Term("words", stem) for stem in word.words)
+        first, *others = clauses = _of_word(word)
         if word.phrase is not None:
-            phrases[word.phrase] = phrases.get(word.phrase, ()) + terms
+            phrases[word.phrase] = phrases.get(word.phrase, ()) + first.terms
         elif word.surfaces:
-            clauses.append(Clause((Term("surfaces", word.surfaces[0]),)))
+            demands.append(Clause((Term("surfaces", word.surfaces[0]),)))
         elif not word.stop:
-            clauses.append(Clause(terms))
-    return [*dict.fromkeys((*clauses, *map(Clause, phrases.values())))]
+            demands.append(Combination("any", clauses) if others else first)
+    return [*dict.fromkeys((*demands, *map(Clause, phrases.values())))]
+
+
+def _size(asked: Asked) -> int:
+    """Return how many terms and conditions something demands."""
+    match asked:
+        case Clause():
+            return len(asked.terms)
+        case Combination():
+            return sum(map(_size, asked.parts))
+    return 1
 
 
 MAX_WORDS: Final = 1_000  # of a query; pasted texts may have more
@@ -211,6 +231,8 @@ CODE_WEIGHT: Final = 3.0  # of a whole identifier, at least
 # Minimum score of a whole word, relative to the idf sum of its parts: about their score in a text
 # of mean length that contains each part two or three times.
 WHOLE_OVER_PARTS: Final = 1.5
+# Weight of another spelling of a word, relative to the spelling in the query.
+OTHER_SPELLING: Final = 0.25
 NO_TIE: Final = 1e-3  # margin of a whole word over the best document without it
 
 
@@ -289,9 +311,11 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
             asking = [word for word in counting if word.unknown]
         case "dense":
             asking = []
+    spellings = chain.from_iterable([word.word.spellings for word in asking])
+    terms |= dict.fromkeys(chain.from_iterable(spellings))
     is_weighted = settings.fusion == "coverage"
     counted, frequencies = term_clauses(asking, store, terms, is_weighted=is_weighted)
-    should = tuple(counted.values())
+    should = (*counted.values(), *_other_spellings(asking, store, frequencies, counted))
     required: tuple[Clause, ...] = ()
     if settings.phrases == "required":
         required = tuple(Clause(quoted[phrase]) for phrase in quoted if phrase not in either)
@@ -352,9 +376,10 @@ def weigh_words(
             unknown = (identifier and unseen) or is_unknown_word
         stems = tuple([Term("words", stem) for stem in word.words])
         exact, parts, terms = stems[0], word.words, stems
-        if word.surfaces or word.humps:
+        more = word.unstemmed + word.accented
+        if word.surfaces or word.humps or more:
             parts += word.humps
-            terms = tuple([Term("words", stem) for stem in parts + word.unstemmed])
+            terms = tuple([Term("words", stem) for stem in parts + more])
         if word.surfaces or identifier:
             if word.surfaces:
                 exact = Term("surfaces", word.surfaces[0])
@@ -365,7 +390,7 @@ def weigh_words(
                 parts = ()
             elif identifier:
                 parts = longer or parts
-            terms = (*(Term("words", stem) for stem in parts + word.unstemmed), exact)
+            terms = (*(Term("words", stem) for stem in parts + more), exact)
         weighed.append(
             WeighedWord(
                 word=word,
@@ -408,15 +433,18 @@ def term_clauses(
     made: dict[Term, Clause] = {}
     for word in asking:
         weight = UNKNOWN_WEIGHT if is_weighted and word.unknown else 1.0
+        shares = dict(word.word.shares)
         for term in word.terms:
-            if term not in made or made[term].boost < weight:
-                made[term] = Clause((term,), weight)
+            share = weight * shares.get(term.text, 1.0)
+            if term not in made or made[term].boost < share:
+                made[term] = Clause((term,), share)
     joined = list[tuple[WeighedWord, JoinedWord, bool]]()
     for word in asking:
         if not (word.identifier or word.word.surfaces or word.word.humps) or not word.parts:
             continue
         others = [term for term in word.terms if term != word.exact]
-        parts = [made[term] for term in others if term.text not in word.word.unstemmed]
+        more = word.word.unstemmed + word.word.accented
+        parts = [made[term] for term in others if term.text not in more]
         replaces = not word.identifier and len(word.word.words) > 1
         if replaces:
             askers = Counter(term for each in asking for term in each.terms)
@@ -434,6 +462,31 @@ def term_clauses(
         weight = max(0.0 if replaces else least, score / idf(store.rows, frequencies[each.whole]))
         made[each.whole] = Clause((each.whole,), weight, of_parts if replaces else ())
     return made, frequencies
+
+
+def _other_spellings(
+    words: Iterable[WeighedWord],
+    store: Store,
+    frequencies: Mapping[Term, int],
+    counted: Mapping[Term, Clause],
+) -> list[Clause]:
+    """Return a clause for each other spelling of the words that is in the corpus.
+
+    It counts ``OTHER_SPELLING`` times as much as the word as written, at most.
+    """
+
+    def mass(terms: Iterable[Term]) -> float:
+        return sum(idf(store.rows, frequencies[term]) for term in terms)
+
+    made = dict[tuple[Term, ...], Clause]()
+    for word in words:
+        for terms in word.word.spellings:
+            if not frequencies[terms[0]] or (len(terms) == 1 and terms[0] in counted):
+                continue
+            if all(frequencies[term] for term in terms):
+                share = min(1.0, mass(word.telling) / mass(terms))
+                made[terms] = Clause(terms, OTHER_SPELLING * share)
+    return [*made.values()]
 
 
 def unknown_share(

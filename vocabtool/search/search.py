@@ -141,7 +141,10 @@ def count_facets(
     """
     if not fields:
         return {}, []
-    terms = dict.fromkeys(chain.from_iterable(w.terms for w in query.words if w.counts))
+    words = [word for word in query.words if word.counts]
+    terms = dict.fromkeys(chain.from_iterable(word.terms for word in words))
+    spelled = chain.from_iterable(word.word.spellings for word in words)
+    terms |= dict.fromkeys(spelling[0] for spelling in spelled if len(spelling) == 1)
     counted = store.count_values(fields, [] if query.required else [*terms], allowed, MAX_VALUES)
     notes = [
         f"{name} has {counts.distinct:,} values; the {MAX_VALUES} most frequent are shown"
@@ -235,8 +238,8 @@ def search(
         notes.append(_no_document_contains(query, where))
 
     subword = store.known_words is not None and store.known_words.subword
-    # A word that the model does not know still makes a good vector of its pieces.
-    is_usable = is_own or subword or settings.fusion == "dense"
+    # A word that is not in a vocabulary still makes a good vector of its pieces.
+    is_usable = is_own or subword or store.known_words is None or settings.fusion == "dense"
     if query.is_unknown and not is_usable and not len(candidates.keyword):
         suggestions = _suggest_spellings(store, query)
         notes += [] if query.operators or NO_MATCH in notes else [NOTHING]
