@@ -195,6 +195,7 @@ def test_another_keyword_rule_is_refused(tmp_path: Path) -> None:
         Index.open(tmp_path / "index")
     told = caught.value
     assert (told.part, told.wanted, told.found) == ("keyword rule", "f" * 64, ours)
+    assert str(told).endswith("Index the texts again")
 
 
 # One ``Index`` object in several threads, as its docstring allows.

@@ -24,7 +24,7 @@ from tests.builders.small_indexes import ids
 from tests.cli.running import run
 from vocabtool import Document, Index, InvalidCondition, NotFound, VocabtoolError
 from vocabtool.cli.main import cli
-from vocabtool.errors import InvalidFile
+from vocabtool.errors import InvalidFile, OtherModel
 from vocabtool.keywords.bm25 import Term
 from vocabtool.stores.index import PostgresIndex
 from vocabtool.stores.reader import PostgresStore
@@ -321,6 +321,16 @@ def test_no_path_comes_from_a_database(
     assert b"removed, with 40 documents" in done.stderr
     assert (tmp_path / "kept").is_dir()
     assert database.execute("SELECT count(*) FROM vocabtool.indexes").fetchone() == (0,)
+
+
+def test_another_keyword_rule_is_refused(index: Index, address: str, database: Any) -> None:
+    """Its terms are others than those of a query; the index can be removed, and made again."""
+    other = replace(index.configuration, cutter="words 2")
+    record = replace(index.manifest, configuration=other).encode()
+    database.execute("UPDATE vocabtool.indexes SET record = %s", [record])
+    with pytest.raises(OtherModel, match=r"keyword rule.*words 2.*Index the texts again"):
+        Index.open(address)
+    assert b"removed, with 40 documents" in run("delete", address, "--whole-index").stderr
 
 
 def test_a_damaged_index_is_removed(index: Index, address: str, database: Any) -> None:

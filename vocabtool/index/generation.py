@@ -32,6 +32,7 @@ from vocabtool.index.folder import (
     VECTORS,
     Chance,
     Commit,
+    Configuration,
     FileFacts,
     Manifest,
     Source,
@@ -236,7 +237,7 @@ def open_snapshot(
     def open_commit(commit: Commit) -> Snapshot:
         cutter = earlier.cutter if earlier is not None else None
         if cutter is None or cutter.fingerprint != commit.manifest.configuration.cutter:
-            cutter = cutter_of(path, commit)
+            cutter = cutter_of(str(path), commit.manifest.configuration)
         if earlier is not None:
             model = earlier.model
         else:
@@ -273,12 +274,12 @@ def _version(commit: Commit) -> tuple[str, int, int, int]:
     return (commit.folder.name, commit.manifest.commit, meta.st_ino, meta.st_mtime_ns)
 
 
-def cutter_of(path: Path, commit: Commit) -> Cutter:
+def cutter_of(name: str, held: Configuration) -> Cutter:
     """Return the keyword tokenizer. Raises :class:`OtherModel` if the index used another one."""
-    held = commit.manifest.configuration
     cutter = Cutter(held.language)
     if held.cutter != cutter.fingerprint:
-        raise OtherModel(str(path), "keyword rule", held.cutter, cutter.fingerprint)
+        advice = "Index the texts again"
+        raise OtherModel(name, "keyword rule", held.cutter, cutter.fingerprint, advice=advice)
     return cutter
 
 

@@ -61,7 +61,7 @@ def compact(path: Path, progress: Progress | None = None) -> int:
     with telling_full_disk(path), lock_folder(path):
         before = read_commit(path)
         held, live = before.manifest, ~before.is_deleted
-        cutter = cutter_of(path, before)
+        cutter = cutter_of(str(path), before.manifest.configuration)
         recover(path, before)
         compare(before.folder / VECTORS, held.vectors.crc32c, held.vectors.size)
         vectors = raw_vectors(before.folder, held)

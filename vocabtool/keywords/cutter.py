@@ -401,7 +401,9 @@ class Cutter:
         if not word.isalpha() and any(map(str.isdigit, word)):
             return word
         with self._one_at_a_time:
-            return self._stem(word)
+            stem = self._stem(word)
+        # Some stemmers add an accent: the Turkish "agac" becomes "agaç".
+        return without_marks(stem) if not stem.isascii() and word.isascii() else stem
 
 
 class _Chunks(dict[str, str]):

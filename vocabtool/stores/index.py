@@ -28,12 +28,11 @@ from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.index.contents import DocumentsChanged
 from vocabtool.index.folder import MODEL_FILE, Manifest
-from vocabtool.index.generation import Progress
+from vocabtool.index.generation import Progress, cutter_of
 from vocabtool.index.index import Index
 from vocabtool.index.maintenance import VerifyReport
 from vocabtool.index.model import Canaries, IndexModel, OpenedModel, compare_canaries
 from vocabtool.index.writer import Writer
-from vocabtool.keywords.cutter import Cutter
 from vocabtool.stores.database import SCHEMA, TABLES, Connections, one_commit, run
 from vocabtool.stores.reader import PostgresStore
 from vocabtool.stores.writer import PostgresWriter
@@ -126,7 +125,7 @@ class PostgresIndex(Index):
         self.name = _name_of(connections, self._index)
         manifest = connections.read(lambda given: connections.read_manifest(given, n))
         self.path = self._copy_model_files(manifest)
-        cutter = Cutter(manifest.configuration.language)
+        cutter = cutter_of(self.name, manifest.configuration)
 
         def canaries() -> Canaries:  # a strong reference would keep all until a collection
             return cast(PostgresIndex, this()).snapshot().canaries()
