@@ -83,9 +83,9 @@ QUERIES: Final = (
     *("SKU-10007", "10007", "parseHttpHeader bala", "parsehttpheader", "http header"),
     *("snake_case_helper", "snake case", "quick-brown", "quick-brown brown nothere"),
     *("quick brown", "naive", "naïve lome", "日本語", "日本"),
-    *("quickbrown", "SKU10007B kero", "日", "-naïve bala", "naïve OR kero", "10007 B"),
     *('"bala kera"', '"kera bala" niru', '"quick brown"', 'bala "nothere here"', '"bala'),
     *("bala -kerb", "-bala", "bala OR sutu", "(bala OR kerb) -lang:de", "year:2003 bala"),
+    *("quickbrown", "SKU10007B kero", "日", "-naïve bala", "naïve OR kero", "10007 B"),
     *("ok:true kerb", "absent nothere", "", " \t\n", "the"),
 )
 
