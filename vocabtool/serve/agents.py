@@ -392,7 +392,11 @@ def _refusal(request: SessionMessage | Exception) -> SessionMessage | None:
             message: Any = request.message if isinstance(request, SessionMessage) else None
             if message is None or len(message.method) <= MAX_NAME:
                 return None
-            code, what, id_ = METHOD_NOT_FOUND, f"no method {message.method!a:.100}", message.id
+            code, what, id_ = (
+                METHOD_NOT_FOUND,
+                f"there is no method {message.method!a:.100}",
+                message.id,
+            )
     except (ValueError, LookupError, TypeError, RecursionError, AttributeError):
         return None
     told = ErrorData(code=code, message=what)
