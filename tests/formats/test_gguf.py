@@ -132,6 +132,39 @@ def by_hand(version: int, tokens: Sequence[bytes]) -> bytes:
     return header + struct.pack("<Q", len(tokens)) + b"".join(map(string, tokens))
 
 
+def test_a_whole_tokenizer(tmp_path: Path) -> None:
+    """``tokenizer.huggingface.json`` counts where there are no tokens of ggml; rule and ids too."""
+    tokenizers = pytest.importorskip("tokenizers", reason="the oracle for tokenizer.json")
+    level = tokenizers.models.WordLevel({"[UNK]": 0, "the": 1, "café": 2}, "[UNK]")
+    library = tokenizers.Tokenizer(level)
+    library.normalizer = tokenizers.normalizers.Lowercase()
+    library.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    key = "tokenizer.huggingface.json"
+    long = library.to_str(pretty=True) + " " * 5_000
+
+    def write_json(file: str, text: str, tokens: Sequence[str] = ()) -> Path:
+        writer = gguf.GGUFWriter(tmp_path / file, "bert")
+        writer.add_string(key, text)
+        if tokens:
+            writer.add_token_list(list(tokens))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.close()
+        return tmp_path / file
+
+    words = vocabtool.Words.of(write_json("whole.gguf", long))
+    assert words.how == "recovered"
+    assert words.vocabulary.places == (Place("whole.gguf", key),)
+    assert [*words.vocabulary] == ["[UNK]", "the", "café"]
+    text = "The CAFÉ, the cafe"
+    found = [word["id"] for word in words.split([text]).to_pylist()[0]]
+    assert found == library.encode(text).ids
+    assert [*vocabtool.extract(write_json("both.gguf", long, ("a", "b")))] == ["a", "b"]
+    for text, why in (("[]", "not a tokenizer.json"), ("{", "not JSON")):
+        with pytest.raises(InvalidFile, match=f"tokenizer.huggingface.json: {why}"):
+            vocabtool.inspect(write_json("damaged.gguf", text))
+
+
 @pytest.mark.parametrize("version", [2, 3])
 def test_versions(tmp_path: Path, version: int) -> None:
     """Tokens need not be UTF-8."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import struct
 import tracemalloc
 import zipfile
@@ -179,6 +180,111 @@ def test_a_layer_that_the_configuration_does_not_describe(keras: Library, tmp_pa
     name = {"keras": "string_lookup", "tf_keras": "reader"}[keras.__name__]
     assert (vocabulary.name, vocabulary.kind) == (name, "asset")
     assert "the first entries may be mask and unknown entries" in vocabulary.notes[0]
+
+
+HARD = (
+    "The cat, the CAT! It's",
+    "  a\tb\n c  ",
+    "naïve Ünï 日本 x😀y",
+    "",
+    "the",
+    "don't-stop (now) [UNK] \\ ^ _",
+    "the cat sat",
+)
+RULES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "bigrams": {"ngrams": 2},
+    "widths": {"ngrams": (3, 1)},
+    "characters": {"split": "character"},
+    "characters in pairs": {"split": "character", "ngrams": (2,), "standardize": "lower"},
+    "as it is": {"standardize": None},
+    "punctuation only": {"standardize": "strip_punctuation"},
+    "whole texts": {"split": None, "standardize": "lower"},
+    "few": {"max_tokens": 6},
+    "counts": {"output_mode": "count"},
+    "six words": {"output_sequence_length": 6},
+}
+
+
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("case", RULES)
+def test_text_vectorization(case: str, given: bool, keras: Library, tmp_path: Path) -> None:
+    """The rule is in config.json: the words, one by one, have the ids that the layer gives."""
+    import tensorflow as tf
+
+    settings = RULES[case]
+    layer = keras.layers.TextVectorization(**settings)
+    layer.adapt([HARD[0], HARD[2], HARD[0], "a b c"])  # an entry with a line break has no file
+    if given:
+        entries = layer.get_vocabulary(include_special_tokens=False)
+        layer = keras.layers.TextVectorization(**settings, vocabulary=entries)
+    texts = keras.Input((1,), dtype="string")
+    file = tmp_path / "model.keras"
+    keras.Model(texts, layer(texts)).save(file)
+    words = vocabtool.Words.of(file)
+    assert (words.how, words.rule) == ("recovered", None)
+    found = [[word["id"] for word in text] for text in words.split(HARD).to_pylist()]
+    if case == "counts":
+        counts = layer(tf.constant(HARD)[:, None]).numpy()
+        wanted = [[int(row[at]) for at in range(len(row))] for row in counts]
+        assert [[ids.count(at) for at in range(len(counts[0]))] for ids in found] == wanted
+        return
+    wanted = [[i for i in row if i] for row in layer(tf.constant(HARD)[:, None]).numpy().tolist()]
+    if case == "six words":
+        assert "of a text, the first 6 words count" in words.notes
+        found = [ids[:6] for ids in found]
+    assert [[i for i in ids if i] for ids in found] == wanted
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"standardize": {"class_name": "function", "config": "my_own", "module": "builtins"}},
+            "its standardize is 'my_own', which is not of Keras",
+        ),
+        ({"split": "my>split"}, "its split is 'my>split', which is not of Keras"),
+        ({"standardize": ["lower"]}, "its standardize is 'a list'"),
+        ({"ngrams": 10**9}, "its ngrams is"),
+        ({"ngrams": [10**9]}, "its ngrams is"),
+        ({"ngrams": {"class_name": "__tuple__", "items": ["2"]}}, "its ngrams is"),
+        ({"ngrams": True}, "its ngrams is 'True'"),
+    ],
+)
+def test_functions_are_refused(settings: dict[str, Any], message: str, file: Path) -> None:
+    """What is no setting of Keras is named; the words are read all the same."""
+    config = {"name": "text", "vocabulary": ["a"], **settings}
+    layer = {"class_name": "TextVectorization", "config": config}
+    archive(file, ("config.json", described([layer])))
+    assert vocabtool.extract(file).tokens == ["a"]
+    with pytest.raises(UnsupportedFormat, match=f"layer text: {re.escape(message)}"):
+        vocabtool.Words.of(file)
+
+
+def test_keras_hub(file: Path) -> None:
+    """Tokenizers of keras-hub: entries and ids as stored, and no merge rule is a word."""
+    ids = {"Ġ": 3, "h": 0, "e": 1, "<|endoftext|>": 4, "he": 2}
+    merges = "#version: 0.2\nh e\n" + "a b\n" * 20
+    pieces = ["[PAD]", "[UNK]", "un", "##want", "##ed"]
+    folder = "assets/layers/byte_pair_tokenizer"
+    archive(
+        file,
+        CONFIG,
+        (f"{folder}/vocabulary.json", json.dumps(ids)),
+        (f"{folder}/merges.txt", merges),
+        ("assets/layers/preprocessor/tokenizer/vocabulary.txt", "\n".join(pieces)),
+    )
+    model = vocabtool.inspect(file)
+    wordpiece, bpe = sorted(model.vocabularies, key=lambda each: each.kind == "bpe")
+    assert {entry: bpe.id_of(entry) for entry in bpe} == ids
+    assert (bpe.name, bpe.kind, bpe.marker) == ("byte_pair_tokenizer", "bpe", "Ġ")
+    assert (wordpiece.tokens, wordpiece.kind, wordpiece.unknown) == (
+        pieces,
+        "wordpiece",
+        Unknown(1),
+    )
+    assert [skipped.name for skipped in model.passed_over] == ["merges.txt"]
+    assert model.complete
 
 
 # Archives by hand.

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import base64
 import random
+import re
 from base64 import b64encode
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import vocabtool
 from tests.reader_checks import ids_and_entries, only, written
@@ -165,6 +169,8 @@ NUMBERED: dict[str, tuple[bytes, list[str], str]] = {
     "ids": (b"the 1\n<UNKNOWN> 0\nof 2\n", ["<UNKNOWN>", "the", "of"], "table"),
     "ids behind tabs": (b"New York\t1\r\nParis\t0", ["Paris", "New York"], "table"),
     "ids of pieces": (b"##s 2\n[UNK] 1\n[PAD] 0\n", ["[PAD]", "[UNK]", "##s"], "wordpiece"),
+    "ids of a space": (b"<blk> 0\n  2\n_ 1\n", ["<blk>", "_", " "], "table"),
+    "ids of spaces and tabs": (b"a\t1\n\t\t0\n  \t2\n", ["\t", "a", "  "], "table"),
     "counts": (b"the 500\nof 400\nand 400\n", ["the", "of", "and"], "list"),
     "scores": ("▁the\t-3.25\n<s>\t0\n▁of\t-4\n".encode(), ["▁the", "<s>", "▁of"], "list"),
     "the same word twice": (b"Apollo 11\nApollo 13\n", ["Apollo 11", "Apollo 13"], "list"),
@@ -183,6 +189,59 @@ def test_a_word_and_a_number(tmp_path: Path, case: str) -> None:
     assert ("each line has a word and its id" in vocabulary.notes) == case.startswith("ids")
     counts = any("counts or scores" in note for note in vocabulary.notes)
     assert counts == (case in ("counts", "scores"))
+
+
+WRITTEN = st.text(
+    st.sampled_from("""ab01:#'"\\▁é\t -?%@`[]{},&*!|>~=<.\x07\x85\xa0\u2028😀""")
+    | st.characters(codec="utf-8"),
+    max_size=6,
+)
+
+
+@settings(deadline=None)
+@example(
+    ["</s>", "<unk>", "▁the", "▁,", '"', "'", "\\", "null", "yes", "1", "~", "a: b", "", "a #"],
+    True,
+)
+@given(st.lists(WRITTEN, min_size=3, unique=True), st.booleans())
+def test_yaml_of_marian(entries: list[str], plain: bool) -> None:
+    """What PyYAML writes and reads, quoted as it likes or always, is read alike or refused."""
+    yaml = pytest.importorskip("yaml", reason="the oracle is a YAML library")
+    style, wide = None if plain else '"', {"sort_keys": False, "width": 1 << 30}
+    ids = {entry: number for number, entry in enumerate(entries)}
+    text = "".join(
+        yaml.dump({entry: number}, **wide)
+        if plain
+        else yaml.dump(entry, default_style=style, **wide).rstrip("\n") + f": {number}\n"
+        for entry, number in ids.items()
+    )
+    with TemporaryDirectory() as folder:
+        file = written(Path(folder), text, "vocab.yml")
+        try:
+            found = vocabtool.extract(file)
+        except VocabtoolError:
+            assert plain  # such as an entry of two lines, or without quotes
+            return
+    wanted = yaml.load(text, yaml.BaseLoader)
+    assert {entry: str(found.id_of(entry)) for entry in found} == wanted
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ("a: 0\nb: 1\nc: [2]\n", "line 3 is 'c: [2]', wanted an entry and its own id"),
+        ("a: 0\nb: 1\nc: 1\n", "line 3 is 'c: 1'"),
+        ('a: 0\nb: 1\n"\\q": 2\n', "line 3 is"),
+        ('a: 0\nb: 1\n"\\UFFFFFFFF": 2\n', "line 3 is"),
+        ("a: 0\nb: 1\n? c\n: 2\n", "line 3 is '? c'"),
+        ("a: 0\nb: 1\nc: 999999999999999999\n", "line 3 is"),
+        ("a: 0\nb: 1\n&x c: 2\n", "line 3 is '&x c: 2'"),
+        ("a: 1\nb: 2\n\n\n", "no entry has id 0, wanted 0 to 1"),
+    ],
+)
+def test_other_yaml(tmp_path: Path, lines: str, why: str) -> None:
+    with pytest.raises(UnsupportedFormat, match=re.escape(why)):
+        vocabtool.inspect(written(tmp_path, lines, "vocab.yml"))
 
 
 def test_a_line_too_long_for_a_word(tmp_path: Path) -> None:

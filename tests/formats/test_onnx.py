@@ -297,6 +297,42 @@ def test_sentencepiece(tmp_path: Path, op: str) -> None:
     assert (vocabulary.kind, vocabulary.marker) == ("sentencepiece", "▁")
 
 
+@pytest.mark.parametrize("given", ["initializer", "node", "false", "missing"])
+@pytest.mark.parametrize("op", ["SentencepieceTokenizer", "SentencepieceDecoder"])
+def test_fairseq(tmp_path: Path, op: str, given: str) -> None:
+    """With the input ``fairseq``, ids are those of XLM-R on the same pieces."""
+    transformers = pytest.importorskip("transformers", reason="the oracle is XLM-R's own tokenizer")
+    from tests.tokenization.test_tokenizer_files import sentence_model
+
+    model = sentence_model("unigram", ())
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(model)
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "XLMRobertaTokenizer"}')
+    library = transformers.AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    before = 1 if op == "SentencepieceDecoder" else 6
+    made = node(op, "n", CONTRIB, model=model)
+    del made.input[:]
+    made.input.extend([*(f"x{number}" for number in range(before)), "flag"])
+    if given == "missing":
+        del made.input[-1]
+    flag = onnx.helper.make_tensor("flag", onnx.TensorProto.BOOL, [1], [given != "false"])
+    constant = onnx.helper.make_node("Constant", [], ["flag"], value=flag)
+    nodes = (constant, made) if given == "node" else (made,)
+    vocabulary = only(read(tmp_path, *nodes, initializers=() if given == "node" else (flag,)))
+    shifted = given in ("initializer", "node")
+    if shifted:
+        tokens = library.convert_tokens_to_ids([*vocabulary])
+        assert [vocabulary.id_of(piece) for piece in vocabulary] == tokens
+    assert vocabulary.unknown == Unknown(3 if shifted else 0)
+    words = vocabtool.Words.of(tmp_path / "m.onnx")
+    for text in ("the quick brown fox", "naïve 漢字 the"):
+        judged = words.look_up([text])
+        assert judged.spelled is not None
+        unknown = 3 if shifted else 0
+        pieces = [piece for code in judged.codes for piece in judged.spelled.of_word(int(code))]
+        found = [vocabulary.id_of(piece) if known else unknown for piece, known in pieces]
+        assert (found == library(text, add_special_tokens=False)["input_ids"]) == shifted
+
+
 @pytest.mark.parametrize(
     ("op", "attributes", "why"),
     [

@@ -57,6 +57,44 @@ def test_parquet_of_others(tmp_path: Path) -> None:
         assert refusal(tmp_path / "t").startswith("a Parquet file that was not written by vocab")
 
 
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        ("token,id\nthe,0\nof,1", "(CSV)"),
+        (',"Token";index\n0;the;5\n', "(CSV)"),
+        ("id\tword\r\n0\tthe\r\n", "(CSV)"),
+        ('\ufeffword,doc_freq,x\n"a,b",5,1\n', "(CSV)"),
+        ('the,0\n"a ""b"", c",1\nof,2\n', "(CSV)"),
+        ("4\nhello/MS\nworld/S\nfoo\nnew york\n", "Hunspell"),
+        ("20000\n" + "0/nm\nabacus/SM\nplain\nword\tpo:noun\n" * 5_000, "Hunspell"),
+        ("\\data\\\nngram 1=3\n\n\\1-grams:\n-1.0\t<unk>\n\n\\end\\\n", "(ARPA)"),
+        ("a comment\n\\data\\\r\nngram 1 = 3\r\n", "(ARPA)"),
+        ("5 4 3 5 2 2166136261 < >\n0 0.5 0.25 0.5 1.0\n1 0.5 0.25 0.5 1.0\n", "floret"),
+    ],
+)
+def test_tables_and_dictionaries(tmp_path: Path, data: str, what: str) -> None:
+    """Files whose lines are not words: each says what to do instead."""
+    said = refusal(written(tmp_path, data))
+    assert what in said
+    assert ("in a text file, one on each line" in said) == (what != "floret")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "token\nid\nthe\n",
+        "1,000\n2,500\n3,000\n",
+        "0\n00\n000\nkm/h\nTCP/IP\n",
+        "7\nAC/DC\nTCP/IP\n",
+        "word\nword, id\n",
+        "\\data\\\nwords\n",
+    ],
+)
+def test_lists_that_resemble_them(tmp_path: Path, data: str) -> None:
+    """A column's name, numbers with commas, or slashes in some words make no table of a list."""
+    assert list(vocabtool.extract(written(tmp_path, data))) == data.splitlines()
+
+
 @pytest.mark.parametrize("protocol", range(6))
 def test_nothing_is_unpickled(tmp_path: Path, protocol: int) -> None:
     """A pickle that would run when it is loaded does not."""

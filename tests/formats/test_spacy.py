@@ -14,7 +14,7 @@ import pytest
 
 import vocabtool
 from tests.fuzzing import damages
-from vocabtool.errors import InvalidFile, UnknownFormat, VocabtoolError
+from vocabtool.errors import InvalidFile, UnknownFormat, UnsupportedFormat, VocabtoolError
 
 spacy = pytest.importorskip("spacy", reason="the oracle: spaCy writes the folders")
 
@@ -69,10 +69,9 @@ def test_strings(tmp_path: Path) -> None:
     hashed: dict[str, Any] = {"data": np.ones((50, 4), "f"), "hash_count": 2, "minn": 3, "maxn": 5}
     nlp.vocab.vectors = spacy.vectors.Vectors(strings=nlp.vocab.strings, mode="floret", **hashed)
     nlp.to_disk(tmp_path / "floret")
-    model = vocabtool.inspect(tmp_path / "floret")
-    (warning,) = model.warnings
-    assert warning.startswith("vocab/key2row: floret vectors, whose rows belong to parts of words")
-    assert [list(found) for found in model.vocabularies] == [sorted(nlp.vocab.strings)]
+    for folder in ("floret", "floret/vocab"):
+        with pytest.raises(UnsupportedFormat, match=r"floret vectors.*no word is unknown"):
+            vocabtool.inspect(tmp_path / folder)
 
 
 def test_keys(tmp_path: Path) -> None:

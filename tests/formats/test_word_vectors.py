@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import struct
 import subprocess
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import vocabtool
+from tests.cli.running import told
 from tests.conftest import ROOT
 from tests.fuzzing import damages
 from tests.reader_checks import format_of, survives
@@ -511,6 +513,27 @@ def test_what_unknown_means(tmp_path: Path) -> None:
     ):
         words, _ = vocabtool.inspect(written(tmp_path, data, name="model.bin")).vocabularies
         assert words.notes == ("2 dimensions", expected)
+
+
+@pytest.mark.parametrize("maxn", [6, 0])
+def test_unknown_words_with_vectors_are_told(tmp_path: Path, maxn: int) -> None:
+    """``oov``, ``words`` and ``search`` say it, once, where words outside have vectors."""
+    model = written(tmp_path, fast_text(maxn=maxn), name="model.bin")
+    texts = written(tmp_path, "the cat\nthe\n", name="texts.txt")
+    said = "an out-of-vocabulary word still gets a vector"
+    words = vocabtool.Words.of(model, rule="whitespace")
+    vocabtool.Index.create(tmp_path / "index", vocabulary=words, dim=2)
+    index = vocabtool.Index.open(tmp_path / "index")
+    options = ("--rule", "whitespace", "--format", "json")
+    notes = {
+        "oov": json.loads(told("oov", model, texts, *options)[0])["notes"],
+        "words": json.loads(told("words", model, "the", *options)[0])["notes"],
+        "guessed": list(vocabtool.Words.of(model).notes),
+        "search": list(index.search("the dog").notes),
+        "known": list(index.search("the").notes),
+    }
+    counts = {name: sum(note.startswith(said) for note in each) for name, each in notes.items()}
+    assert counts == {name: int(maxn > 0 and name != "known") for name in notes}
 
 
 def test_fasttext(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tokenizers import AddedToken, Tokenizer, pre_tokenizers
 
 import vocabtool
@@ -22,7 +23,8 @@ from tests.tokenization.test_tokenizer_files import (
     word_pieces,
 )
 from vocabtool import Words
-from vocabtool.errors import UnsupportedFormat
+from vocabtool.cli.main import cli
+from vocabtool.errors import UnsupportedFormat, VocabtoolError
 
 TEXTS = (*HARD, "I use Xapian, XAPIAN and xapian", "a <mask> b<unk> </s>", "Ünïcödé [CLS] [MASK]x")
 CONFIG = "tokenizer_config.json"
@@ -193,6 +195,109 @@ def test_a_file_of_entries_beside_a_tokenizer_json(tmp_path: Path) -> None:
     of_bert(True)(tmp_path)
     (tmp_path / CONFIG).unlink()
     assert [ids(Words.of(tmp_path / "encoder.json"), text) for text in TEXTS] == alone
+
+
+FOLDERS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "settings": (
+        lowered,
+        "files used: tokenizer.json with modules.json, tokenizer_config.json, "
+        "sentence_bert_config.json; left alone: vocab.txt",
+    ),
+    "Marian": (
+        marian,
+        "files used: vocab.json with source.spm, tokenizer_config.json; left alone: target.spm, "
+        "vocab.txt",
+    ),
+    "one file": (of_openai, "files used: encoder.json with vocab.bpe; left alone: vocab.txt"),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_files_that_are_told(name: str, tmp_path: Path) -> None:
+    """``inspect`` and ``words`` name the files that were used, and those that were left alone."""
+    build, note = FOLDERS[name]
+    build(tmp_path)
+    (tmp_path / "vocab.txt").write_text("[UNK]\nthe\n##s\n", "utf-8")
+    if name == "settings":
+        write_json(tmp_path / "modules.json", [])
+    result = CliRunner().invoke(cli, ["inspect", str(tmp_path), "--format", "json"])
+    assert note in json.loads(result.stdout)["vocabularies"][0]["notes"]
+    result = CliRunner().invoke(cli, ["words", str(tmp_path), "the", "--format", "json"])
+    assert note in json.loads(result.stdout)["notes"]
+
+
+def test_yaml_of_marian(tmp_path: Path) -> None:
+    """The ids of Marian's own vocab.yml are those of the vocab.json that transformers makes."""
+    marian(tmp_path)
+    text = "Hello world, naïve 漢字 and the rest"
+    wanted = ids(Words.of(tmp_path), text)
+    numbers = json.loads((tmp_path / "vocab.json").read_text("utf-8"))
+    (tmp_path / "vocab.json").unlink()
+    lines = [
+        f"{json.dumps(entry, ensure_ascii=False)}: {number}" for entry, number in numbers.items()
+    ]
+    file = tmp_path / "opus.vocab.yml"
+    file.write_text("\n".join(lines), "utf-8")
+    words = Words.of(tmp_path)
+    assert (ids(words, text), words.how) == (wanted, "recovered")
+    assert {entry: words.vocabulary.id_of(entry) for entry in words.vocabulary} == numbers
+    file.write_text("\n".join([*lines, "other: [1, 2]"]), "utf-8")
+    with pytest.raises(UnsupportedFormat, match="other YAML is not read"):
+        Words.of(tmp_path)  # not the pieces of the target
+
+
+STOP = ("the", "of", "And", "'s", "a", "--")
+ENTRIES = ("PADDING_TOKEN", "the", "queen", "King", "king", "don't", "U.S.", "naïve", "café,", "x")
+SENTENCES = (
+    "The queen, THE KING! (king) King. of the U.S. U.S.?",
+    "  don't\u00a0'don't' Naïve café, CAFÉ \x1c x -- a. And and\u2003the's 's ",
+    "",
+    "PADDING_TOKEN padding_token unknown! ### x-x",
+    "İstanbul ẞ ΑΣ",
+)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("where", ["0_WordEmbeddings", ""])
+def test_word_embeddings(lower: bool, where: str, tmp_path: Path) -> None:
+    """Entries, stop words and lower-casing of sentence-transformers' averaged word vectors."""
+    pytest.importorskip("sentence_transformers", reason="the owner of these folders")
+    from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
+
+    library = WhitespaceTokenizer(ENTRIES, STOP, lower)
+    folder = tmp_path / where
+    folder.mkdir(exist_ok=True)
+    library.save(str(folder))
+    name = "sentence_transformers.models.WordEmbeddings"
+    module = {"idx": 0, "name": "0", "path": where, "type": name}
+    write_json(tmp_path / "modules.json", [module])
+    for model in {tmp_path, folder, folder / "whitespacetokenizer_config.json"}:
+        words = Words.of(model)
+        assert [*words.vocabulary] == list(ENTRIES)
+        assert words.how == "recovered"
+        for text in SENTENCES:
+            found = [word["id"] for word in words.split([text]).to_pylist()[0] if word["known"]]
+            assert found == library.tokenize(text)
+    assert Words.of(tmp_path).unknown(SENTENCES[3]) == (
+        ["padding_token", "padding_token", "unknown", "x-x"]
+        if lower
+        else ["padding_token", "unknown", "x-x"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"ngram_separator": "_", "max_ngram_length": 5}, "a PhraseTokenizer of sentence-trans"),
+        ({"stop_words": [1]}, "stop_words is not a list of texts"),
+        ({"do_lower_case": 1}, "do_lower_case is not true or false"),
+    ],
+)
+def test_other_word_embeddings(document: dict[str, Any], message: str, tmp_path: Path) -> None:
+    usual = {"vocab": ["a"], "stop_words": [], "do_lower_case": True}
+    write_json(tmp_path / "whitespacetokenizer_config.json", {**usual, **document})
+    with pytest.raises(VocabtoolError, match=message):
+        vocabtool.inspect(tmp_path / "whitespacetokenizer_config.json")
 
 
 def test_unknown_numbering_is_refused(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ from vocabtool.formats.files import ZipArchive, map_file
 from vocabtool.formats.reader import Findings, PassedOver, Reader, Source
 from vocabtool.formats.wire import Buffer
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
-from vocabtool.vocabulary import Place, Vocabulary, decode
+from vocabtool.vocabulary import STILL_A_VECTOR, Place, Vocabulary, decode
 
 HEADER: Final = re.compile(rb"([0-9]{1,18}) ([0-9]{1,9}) ?\r?\n")  # numbers of words and dimensions
 
@@ -382,10 +382,7 @@ def _read_fasttext(source: Source) -> Findings:
         raise InvalidFile(f"the header states {what}", offset=8)
     notes = [f"{dim:,} dimensions", "no subwords: an out-of-vocabulary word gets no vector"]
     if maxn > 0 and not (version == 11 and model == 3):  # supervised: then 0
-        notes[1] = (
-            f"an out-of-vocabulary word still gets a vector, from its n-grams of {minn} to {maxn} "
-            "characters"
-        )
+        notes[1] = f"{STILL_A_VECTOR}, from its n-grams of {minn} to {maxn} characters"
     if pruned >= 0:
         notes.append(f"pruned by quantisation to {pruned:,} n-grams; some words were removed too")
     places = (Place(source.name, "dictionary"),)
@@ -441,6 +438,11 @@ STRINGS: Final = "strings.json"  # all strings of the pipeline, including labels
 KEYS: Final = (
     "key2row"  # a MessagePack map from keys (hashes of words) to rows, which may be shared
 )
+SETTINGS: Final = "vectors.cfg"
+FLORET: Final = (
+    "floret vectors, whose rows belong to parts of words: no word is unknown, and no list of words "
+    "is stored; use them with spaCy"
+)
 MULTIPLIER: Final = np.uint64(0xC6A4_A793_5BD1_E995)
 SHIFT: Final = np.uint64(47)
 BLOCK: Final = 8  # bytes hashed at a time
@@ -466,6 +468,7 @@ def read_spacy(folder: Path) -> Findings | None:
     """Read the words of a pipeline, or of its ``vocab`` folder; ``None`` for any other folder.
 
     If the vectors cannot be read, the result has a warning and all strings instead of the words.
+    Raises :class:`UnsupportedFormat` for floret vectors.
     """
     vocab, within = folder / "vocab", "vocab/"
     if not (vocab / STRINGS).is_file():
@@ -481,26 +484,32 @@ def read_spacy(folder: Path) -> Findings | None:
     pipes = [path.name for path in sorted(folder.glob("*transformer")) if path.is_dir()]
     findings = Findings(format="spaCy vocab")
     findings.warnings += (f"{pipe}/: the pieces of its tokenizer are not read" for pipe in pipes)
+    is_floret = False
     if (vocab / KEYS).is_file():
         with findings.warning(effect="the words with vectors are not read"):
-            if (words := _words_with_vectors(strings, vocab, within)) is not None:
+            is_floret = _are_floret(vocab, within)
+            words = None if is_floret else _words_with_vectors(strings, vocab, within)
+            if words is not None:
                 why = "all strings of the pipeline, including labels and shapes of words"
                 findings.found += [words, PassedOver(STRINGS, len(strings), place, why)]
+    if is_floret:
+        raise UnsupportedFormat(FLORET, file=within + SETTINGS)
     if not findings.found:
         notes = (json_file.POSITIONS,)
         findings.found.append(Vocabulary(STRINGS, "list", strings, places=(place,), notes=notes))
     return findings
 
 
+def _are_floret(vocab: Path, within: str) -> bool:
+    if not (vocab / SETTINGS).is_file():
+        return False
+    with reading(within + SETTINGS):
+        settings = json_file.parse(files.read_linkless(vocab / SETTINGS))
+        return json_file.expect(settings, dict, SETTINGS).get("mode") == "floret"
+
+
 def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocabulary | None:
-    settings: dict[str, Any] = {}
-    if (vocab / "vectors.cfg").is_file():
-        with reading(within + "vectors.cfg"):
-            parsed = json_file.parse(files.read_linkless(vocab / "vectors.cfg"))
-            settings = json_file.expect(parsed, dict, "vectors.cfg")
     with reading(within + KEYS):
-        if settings.get("mode") == "floret":
-            raise UnsupportedFormat("floret vectors, whose rows belong to parts of words")
         rows = _integer_map(files.read_linkless(vocab / KEYS))
     if not rows:
         return None

@@ -149,6 +149,22 @@ def read_modules(folder: Path) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
     return tuple(map(json_file.show, names)), modules
 
 
+def find_word_embeddings(folder: Path) -> Path | None:
+    """Return the file with the words of a sentence-transformers model that averages their vectors.
+
+    ``None`` if ``folder`` is not such a model. The file is in the folder of the first module.
+    """
+    if not (folder / MODULES).is_file():
+        return None
+    names, modules = read_modules(folder)
+    path = modules[0].get("path") if names[:1] == ("WordEmbeddings",) else None
+    if not isinstance(path, str):
+        return None
+    part = named_file(folder, path.encode("utf-8", "surrogatepass")) if path else folder
+    file = part / json_file.WHITESPACE_TOKENIZER
+    return file if file.is_file() and not files.leads_away(file) else None
+
+
 def folders_of(folder: Path) -> tuple[Path, ...]:
     """Return the folders that may have the settings of a model; ``folder`` is the first."""
     return (folder, folder.parent) if folder.name == SUBFOLDER else (folder,)

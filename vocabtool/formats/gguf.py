@@ -1,7 +1,8 @@
 """Read the tokens in the header of a GGUF file (llama.cpp); the weights are never read.
 
 Layout: ggml-org/ggml, docs/gguf.md. A header has a magic number, a version, the number of tensors,
-the number of keys, and the keys with typed values. Only keys ``tokenizer.ggml.*`` are used. Files
+the number of keys, and the keys with typed values. Only keys ``tokenizer.ggml.*`` are used and,
+where these have no tokens, ``tokenizer.huggingface.json``, a whole ``tokenizer.json``. Files
 of version 1, big-endian files and arrays of arrays are refused: current programs write none.
 """
 
@@ -9,14 +10,16 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, UnsupportedFormat
+from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
+from vocabtool.formats import hf_tokenizer, json_file
+from vocabtool.formats.files import MAX_FILE as MAX_JSON
 from vocabtool.formats.files import map_file
 from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.wire import MAX_NAME, Buffer, Cursor
@@ -35,6 +38,7 @@ LENGTH: Final = 8  # bytes of the length of a string
 
 PREFIX: Final = b"tokenizer.ggml."
 TOKENS: Final = "tokenizer.ggml.tokens"
+WHOLE: Final = "tokenizer.huggingface.json"
 # llama.cpp's names of tokenizers.
 MODELS: Final[dict[str, tuple[Kind, Marker | None, str]]] = {
     "llama": ("bpe", "▁", "SentencePiece pieces, which llama.cpp merges by their scores"),
@@ -113,8 +117,23 @@ def read_tokenizer(file: Path) -> GGUFTokenizer | None:
     return tokenizer
 
 
+def read_document(file: Path) -> dict[str, Any] | None:
+    """Return the ``tokenizer.json`` in a GGUF file; ``None`` if it has none, or other tokens."""
+    with file.open("rb") as opened:
+        if opened.read(len(MAGIC)) != MAGIC:
+            return None
+    fields = _read_fields(map_file(file))
+    if "tokens" in fields or not isinstance(fields.get(WHOLE), bytes):
+        return None
+    with reading(WHOLE):
+        document = json_file.parse(fields[WHOLE])
+        if reason := hf_tokenizer.recognise(document):
+            raise InvalidFile(f"not a tokenizer.json: {reason}")
+    return dict(document)
+
+
 def _read_fields(buffer: Buffer) -> dict[str, Any]:
-    """Return the values of the keys ``tokenizer.ggml.*``, without this prefix."""
+    """Return the values of the keys ``tokenizer.ggml.*``, without this prefix, and ``WHOLE``."""
     header = Cursor(buffer, len(MAGIC), "the GGUF header")
     version = header.number("<I")
     if version not in VERSIONS:
@@ -134,19 +153,20 @@ def _read_fields(buffer: Buffer) -> dict[str, Any]:
         key = header.take(length)
         if key in fields:
             raise InvalidFile(f"the key {printable(key[:60])!r} occurs twice", offset=start)
-        fields[key] = _read_value(header, header.number("<I"), key.startswith(PREFIX))
+        most = MAX_JSON if key == WHOLE.encode() else MAX_NAME
+        fields[key] = _read_value(header, header.number("<I"), key.startswith(PREFIX), most)
     return {
         printable(key.removeprefix(PREFIX)): value
         for key, value in fields.items()
-        if key.startswith(PREFIX)
+        if key.startswith(PREFIX) or key == WHOLE.encode()
     }
 
 
-def _read_value(header: Cursor, value_type: int, wanted: bool) -> Any:
-    """Read a value, or only pass over it; of texts, only the beginning: chat templates are long."""
+def _read_value(header: Cursor, value_type: int, wanted: bool, most: int) -> Any:
+    """Read a value, or only pass over it; of a text, at most ``most`` bytes."""
     if value_type == STRING:
         start = header.skip(header.count("<Q"))
-        return header.buffer[start : min(header.position, start + MAX_NAME)]
+        return header.buffer[start : min(header.position, start + most)]
     item_type = header.number("<I") if value_type == ARRAY else value_type
     if value_type == ARRAY and item_type == STRING:
         return header.strings(header.count("<Q", LENGTH), "<Q")
@@ -164,7 +184,11 @@ def _read_value(header: Cursor, value_type: int, wanted: bool) -> Any:
 def _read(source: Source) -> Findings:
     tokenizer = read_tokenizer(source.file)
     if tokenizer is None:
-        return Findings()
+        document = read_document(source.file)
+        if document is None:
+            return Findings()
+        whole = hf_tokenizer.vocabulary(document, WHOLE)
+        return Findings([replace(whole, places=(Place(source.name, WHOLE),))])
     unknown, types = tokenizer.unknown, tokenizer.types
     if unknown is None and types.count(UNKNOWN) == 1:
         unknown = types.index(UNKNOWN)

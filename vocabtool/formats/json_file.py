@@ -9,6 +9,8 @@ contains JSON: many people save the result of Keras' ``Tokenizer.to_json()`` tha
 - ``added_tokens.json``, tokens that are not in ``vocab.json``, in the layout of ``vocab.json``.
 - ``strings.json``, a list of texts: ``StringStore.to_disk`` in explosion/spaCy, spacy/strings.pyx.
   Ids are positions, because spaCy's ids are hashes, which are not stored.
+- ``whitespacetokenizer_config.json``, the words of a model that averages word vectors:
+  ``WhitespaceTokenizer`` in huggingface/sentence-transformers. Ids are positions.
 - Scored pieces, a list of [piece, score]: tensorflow/tfjs-models,
   universal-sentence-encoder/src/tokenizer. Ids are positions. A score may be null.
 - ``tekken.json`` (``Tekkenizer`` in mistralai/mistral-common, tokens/tokenizers/tekken.py):
@@ -40,7 +42,7 @@ from typing import Any, Final, TypeGuard, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, NotFound, reading
+from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading
 from vocabtool.formats import files, wire, word_list
 from vocabtool.formats.reader import Finding, Findings, JsonReader, Source, constant
 from vocabtool.formats.saved_model.graph import MAX_ELEMENTS, MAX_RANK
@@ -263,6 +265,42 @@ def _read_ids(document: Any, source: Source) -> Findings:
 
 
 IDS: Final = JsonReader("JSON object of ids (Hugging Face vocab.json)", _why_no_ids, _read_ids)
+
+
+# The words of WordEmbeddings.
+
+WHITESPACE_TOKENIZER: Final = "whitespacetokenizer_config.json"
+
+
+def why_no_whitespace_tokenizer(document: object) -> str | None:
+    """Return ``None`` if parsed JSON is a ``WhitespaceTokenizer``, otherwise the reason why not."""
+    if not isinstance(document, dict):
+        return f"{kind(document)}, wanted an object"
+    if not isinstance(document.get("do_lower_case"), bool):
+        return "do_lower_case is not true or false"
+    for key in ("vocab", "stop_words"):
+        listed = document.get(key)
+        if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+            return f"{key} is not a list of texts"
+    return None
+
+
+def _read_whitespace_tokenizer(document: Any, source: Source) -> Findings:
+    if "ngram_separator" in document:
+        raise UnsupportedFormat(
+            "a PhraseTokenizer of sentence-transformers, which splits texts with nltk, is not "
+            "read; write its words in a text file, one on each line"
+        )
+    words, places = strings(document["vocab"], "vocab: word"), (Place(source.name, "vocab"),)
+    notes = (f"{len(document['stop_words']):,} stop words; unknown words are left out of a text",)
+    return Findings([Vocabulary(source.name, "table", words, places=places, notes=notes)])
+
+
+WHITESPACE: Final = JsonReader(
+    "WordEmbeddings of sentence-transformers",
+    why_no_whitespace_tokenizer,
+    _read_whitespace_tokenizer,
+)
 
 
 # Lists of texts, and of pieces and scores.

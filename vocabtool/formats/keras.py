@@ -9,6 +9,9 @@ An archive (keras/src/saving/saving_lib.py, and the same file in tf_keras) is a 
 - ``metadata.json`` and ``model.weights.h5``, which are not read
 - ``assets/<path of the layer>/vocabulary.txt`` for each layer whose ``adapt`` was called. The file
   includes the mask and unknown entries. ``_save_state`` in saving_lib.py forms the path.
+- the files of a tokenizer of keras-hub, in a folder of the same form (``save_assets`` in
+  keras_hub/src/tokenizers): ``vocabulary.json`` with ``merges.txt`` (BytePairTokenizer),
+  ``vocabulary.txt`` (WordPieceTokenizer) or ``vocabulary.spm`` (SentencePieceTokenizer)
 
 If a layer was given a vocabulary *file*, Keras 2 stores only the path of that file.
 
@@ -22,17 +25,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from vocabtool.errors import InvalidFile, reading
 from vocabtool.formats import json_file, word_list
-from vocabtool.formats.reader import Finding, Findings, JsonReader, Reader, Source
+from vocabtool.formats.files import ZipArchive
+from vocabtool.formats.reader import Finding, Findings, JsonReader, PassedOver, Reader, Source
 from vocabtool.formats.saved_model import contents
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import EntryType, Place, Special, Unknown, Vocabulary, printable
+from vocabtool.vocabulary import (
+    FIRST_WORDS,
+    EntryType,
+    Place,
+    Special,
+    Unknown,
+    Vocabulary,
+    guess_marker,
+    printable,
+)
 
 ZIP: Final = b"PK\x03\x04"  # the first member of an archive
 
@@ -44,6 +57,10 @@ MASK_AND_OOV: Final[dict[str, tuple[Token, Token]]] = {  # the constructors' def
     "IntegerLookup": (None, -1),
 }
 TOKEN: Final = (str, int, type(None))
+TEXT_SETTINGS: Final = {  # of a TextVectorization, with the constructor's defaults
+    **{"standardize": "lower_and_strip_punctuation", "split": "whitespace"},
+    **{"ngrams": None, "output_sequence_length": None},
+}
 OLD_MODES: Final = {None: "int", "binary": "multi_hot", "tf-idf": "tf_idf"}
 
 
@@ -59,6 +76,7 @@ class LookupLayer:
     - ``mask_token``: the entry with id 0, or ``None``. It is always ``None`` if the output mode is
       not ``int``.
     - ``inverse``: whether the layer maps ids to words.
+    - ``text_settings``: of a TextVectorization, :data:`TEXT_SETTINGS`.
     """
 
     path: str
@@ -71,6 +89,7 @@ class LookupLayer:
     num_oov_indices: int
     output_mode: str
     inverse: bool = False
+    text_settings: dict[str, Any] = field(default_factory=dict)
 
     @property
     def first_id(self) -> int:
@@ -132,6 +151,7 @@ def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
         num_oov_indices=num_oov_indices,
         output_mode=mode,
         inverse=setting("invert", False, bool),
+        text_settings={key: config.get(key, usual) for key, usual in TEXT_SETTINGS.items()},
     )
     values = config.get("vocabulary")
     if isinstance(values, dict) and values.get("class_name") == "__tuple__":
@@ -183,6 +203,8 @@ MEMBER_NAME: Final = 30  # bytes of a member's header before its name
 
 ASSETS: Final = "assets/"
 VOCABULARY: Final = "/vocabulary.txt"
+ENTRIES: Final = "/vocabulary.json"
+MERGES: Final = "/merges.txt"
 INNER: Final = "/_lookup_layer"  # the lookup layer inside a TextVectorization saves the same file
 OLD_LAYERS: Final = "_layer_checkpoint_dependencies"  # Keras 2.12's name of "layers"
 
@@ -204,8 +226,6 @@ def _recognise_archive(source: Source) -> str | None:
 
 
 def _read_archive(source: Source) -> Findings:
-    from vocabtool.formats.files import ZipArchive
-
     findings = Findings()
     with ZipArchive(source.file) as archive:
         if CONFIG not in archive.names:
@@ -265,6 +285,23 @@ def _descriptions(config: dict[str, Any]) -> Iterator[tuple[LookupLayer, bool]]:
         waiting += reversed(children)
 
 
+def _layer_path(asset: str) -> str:
+    path = asset.removeprefix(ASSETS).removesuffix(VOCABULARY).removesuffix(INNER)
+    return "/".join("layers" if part == OLD_LAYERS else part for part in path.split("/"))
+
+
+def text_vectorization(file: Path, vocabulary: Vocabulary) -> LookupLayer | None:
+    """Return the TextVectorization of an archive that has a vocabulary; ``None`` if none has it."""
+    if _recognise_archive(Source.open(file)) is not None:
+        return None
+    with ZipArchive(file) as archive:
+        described = _descriptions(parse(CONFIG, archive.read(CONFIG)))
+        layers = {layer.path: layer for layer, _ in described}
+    paths = [_layer_path(place.place.removeprefix(f"{CONFIG}: ")) for place in vocabulary.places]
+    found = (layers[path] for path in paths if path in layers)
+    return next((layer for layer in found if layer.class_name == "TextVectorization"), None)
+
+
 def _read_asset(name: str, data: bytes, layers: dict[str, LookupLayer], file: str) -> Finding:
     """Return the vocabulary of an asset, whose mask and unknown entries its layer describes."""
     shown = printable(name.encode("utf-8", "surrogateescape"))
@@ -272,11 +309,19 @@ def _read_asset(name: str, data: bytes, layers: dict[str, LookupLayer], file: st
     with reading(shown):
         if data.count(b"\n") > len(data) // 2 + 1:  # each line takes eight bytes of memory
             raise InvalidFile("most lines of the file are empty: it is not a vocabulary")
+        if name.endswith(ENTRIES):
+            ids = json_file.expect(json_file.parse(data), dict, "the whole file")
+            stored = json_file.strings(ids, "entry")
+            bpe = Vocabulary.from_ids(
+                PurePosixPath(shown).parent.name, "bpe", stored, json_file.parse_ids(ids, "the id")
+            )
+            notes = ("keras-hub's BytePairTokenizer: byte-level BPE",)
+            return replace(bpe, places=(place,), notes=notes, marker="Ġ")
+        if name.endswith(MERGES):
+            return PassedOver(PurePosixPath(shown).name, 0, place, word_list.MERGES)
         if not name.endswith(VOCABULARY):
             return contents.classify_asset(PurePosixPath(shown).name, place, data)
-        path = name.removeprefix(ASSETS).removesuffix(VOCABULARY).removesuffix(INNER)
-        parts = ("layers" if part == OLD_LAYERS else part for part in path.split("/"))
-        layer = layers.get("/".join(parts))
+        layer = layers.get(_layer_path(name))
         if layer is not None and layer.vocabulary is None:
             lines = word_list.read_lines(data)
             count = len(lines)
@@ -291,6 +336,8 @@ def _read_asset(name: str, data: bytes, layers: dict[str, LookupLayer], file: st
             return _vocabulary(layer, stored, place)
         own = PurePosixPath(shown.removesuffix(VOCABULARY).removesuffix(INNER)).name
         stored, notes = word_list.read_lines(data), (UNDESCRIBED,)
+        if guess_marker(stored) == "##":  # of keras-hub's WordPieceTokenizer
+            return word_list.words(data, own, place, "asset")
         return Vocabulary(own, "asset", stored, places=(place,), notes=notes)
 
 
@@ -317,8 +364,14 @@ def _vocabulary(layer: LookupLayer, stored: ByteStrings, place: Place) -> Vocabu
         specials=tuple(specials),
         places=(place,),
         entry_type=layer.entry_type,
-        notes=(f"Keras' {layer.class_name}",),
+        notes=(f"Keras' {layer.class_name}", *_cut_note(layer)),
     )
+
+
+def _cut_note(layer: LookupLayer) -> Iterator[str]:
+    length = layer.text_settings.get("output_sequence_length")
+    if layer.output_mode == "int" and json_file.is_id(length):
+        yield f"{FIRST_WORDS} {length:,} words count"
 
 
 # Tokenizer.to_json().

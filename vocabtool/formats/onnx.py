@@ -6,7 +6,8 @@ beside the model is opened.
 
 The tokenizers of onnxruntime-extensions (microsoft/onnxruntime-extensions, docs/custom_ops.md) have
 a whole file in an attribute: ``vocab.txt``, ``vocab.json`` with merges and added tokens,
-``tokenizer.json``, or a SentencePiece model.
+``tokenizer.json``, or a SentencePiece model. With the input ``fairseq``, the ids of SentencePiece
+are changed as in operators/tokenizer/sentencepiece_tokenizer.cc.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ IR_VERSION, MODEL_VERSION, MODEL_GRAPH, OPSETS, FUNCTIONS, LAST = 1, 5, 7, 8, 25
 GRAPH_TAGS: Final = tuple(field << 3 | LEN for field in (1, 2, 5, 10, 11, 12, 13, 14, 15))
 GRAPH_NODES, INITIALIZERS, FUNCTION_NODES = 1, 5, 7
 # The fields of NodeProto, AttributeProto and TensorProto.
-OUTPUT, NODE_NAME, OP, ATTRIBUTES, DOMAIN = 2, 3, 4, 5, 7
+INPUT, OUTPUT, NODE_NAME, OP, ATTRIBUTES, DOMAIN = 1, 2, 3, 4, 5, 7
 NAME, INTEGER, STRING, TENSOR, GRAPH, FLOATS, INTEGERS, STRINGS, GRAPHS = 1, 3, 4, 5, 6, 7, 8, 9, 11
 DATA_TYPE, STRING_DATA, TENSOR_NAME, EXTERNAL, DATA_LOCATION = 2, 6, 8, 13, 14
-STRING_TYPE, ELSEWHERE = 8, 1  # a data type, and a location of data
+INTEGER_DATA, RAW_DATA = 5, 9
+STRING_TYPE, BOOL_TYPE, ELSEWHERE = 8, 9, 1  # data types, and a location of data
 
 MAX_PARTS: Final = 300_000  # nodes, attributes, graphs and initializers
 MAX_DEPTH: Final = 16  # of nested graphs
@@ -50,6 +52,10 @@ IDS: Final = {
 }
 NOT_FOUND: Final = -1  # the default of LabelEncoder, CategoryMapper and WordpieceTokenizer
 NO_STRINGS: Final = ByteStrings.of(())
+# The position of the input ``fairseq``, and the ids that it gives the first pieces; others get one
+# more.
+FAIRSEQ: Final = {b"SentencepieceTokenizer": 6, b"SentencepieceDecoder": 1}
+FAIRSEQ_IDS: Final = (3, 0, 2)
 NO_WORDS: Final = (b"nodes_modes", b"separators", b"stopwords")
 
 # The tokenizers of onnxruntime-extensions: the attribute with the file, and what completes a JSON.
@@ -146,6 +152,7 @@ class _Model:
         self._buffer = buffer
         self._file = file
         self._parts = 0
+        self._true = set[bytes]()  # names of constants that are true
         self.findings = Findings()
 
     def walk(self) -> Findings:
@@ -171,6 +178,7 @@ class _Model:
         for part in self._messages(span, INITIALIZERS):
             with self.findings.warning(f"{scope}an initializer"):
                 tensor = _Fields(self._buffer, part, STRING_DATA)
+                self._keep_true(tensor.text(TENSOR_NAME), tensor)
                 name = printable(tensor.text(TENSOR_NAME)) or "initializer"
                 place = Place(self._file, f"{scope}initializer {name}")
                 if strings := self._strings(tensor, place.place):
@@ -191,6 +199,8 @@ class _Model:
                     if TENSOR in fields.spans:
                         tensor = _Fields(self._buffer, fields.spans[TENSOR], STRING_DATA)
                         fields.strings = self._strings(tensor, where)
+                        if op == b"Constant":
+                            self._keep_true(node.text(OUTPUT), tensor)
                     attributes[fields.text(NAME)] = fields
                 spans = fields.spans if fields is not None else {}
                 for graphs in {GRAPH, GRAPHS} & spans.keys():
@@ -199,7 +209,11 @@ class _Model:
             with self.findings.warning(where, "its words are not read"):
                 place = Place(self._file, f"{where} ({printable(op)})")
                 if op in TOKENIZERS:
-                    self.findings.found.append(_tokenizer(name, op, attributes, place))
+                    found = _tokenizer(name, op, attributes, place)
+                    inputs = list(self._messages(part, INPUT))[FAIRSEQ.get(op, MAX_PARTS) :][:1]
+                    if any(self._buffer[start:end] in self._true for start, end in inputs):
+                        found = _fairseq(found)
+                    self.findings.found.append(found)
                 else:
                     self._read_lists(name, op, attributes, where, place)
             if op not in TOKENIZERS and node.text(DOMAIN) in EXTENSION_DOMAINS:
@@ -208,6 +222,13 @@ class _Model:
                     if end - start >= LARGE:
                         what = f"{end - start:,} bytes of text, possibly a tokenizer: not read"
                         self.findings.warnings.append(f"{where}: {printable(key)}: {what}")
+
+    def _keep_true(self, name: bytes, tensor: _Fields) -> None:
+        if tensor.numbers.get(DATA_TYPE) == BOOL_TYPE:
+            spans = (tensor.spans.get(field, (0, 0)) for field in (INTEGER_DATA, RAW_DATA))
+            stored = any(any(self._buffer[start:end]) for start, end in spans)
+            if stored or tensor.numbers.get(INTEGER_DATA):
+                self._true.add(name)
 
     def _strings(self, tensor: _Fields, place: str) -> ByteStrings:
         external = EXTERNAL in tensor.spans or tensor.numbers.get(DATA_LOCATION) == ELSEWHERE
@@ -286,3 +307,14 @@ def _tokenizer(name: str, op: bytes, attributes: Attributes, place: Place) -> Vo
     if op == b"WordpieceTokenizer":
         return replace(vocabulary, unknown=Unknown(NOT_FOUND))
     return vocabulary
+
+
+def _fairseq(pieces: Vocabulary) -> Vocabulary:
+    ids = np.arange(1, len(pieces) + 1)
+    ids[: len(FAIRSEQ_IDS)] = FAIRSEQ_IDS[: len(pieces)]
+    unknown = None if pieces.unknown is None else Unknown(int(ids[pieces.unknown.id]))
+    numbered = Vocabulary.from_ids(
+        pieces.name, pieces.kind, pieces.stored, ids, unknown=unknown, marker=pieces.marker
+    )
+    notes = (*pieces.notes, "fairseq is true: ids are those of fairseq")
+    return replace(numbered, places=pieces.places, notes=notes)

@@ -12,6 +12,7 @@ subfolders are skipped. Links are followed only in a Hugging Face cache (``../..
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Iterator
@@ -27,18 +28,21 @@ from vocabtool.errors import (
     reading,
     refuse_pointer,
 )
-from vocabtool.formats import json_file, tokenizer_folder
+from vocabtool.formats import binary_vectors, encoder_files, json_file, tokenizer_folder
 from vocabtool.formats.files import MAX_FILES, MAX_NAMED, leads_away, split_kind
-from vocabtool.formats.reader import Findings, Model, PassedOver, Reader, Source
+from vocabtool.formats.reader import HEAD, Findings, Model, PassedOver, Reader, Source
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.graph_files import GRAPH_FILE, GRAPH_FOLDER, OTHER_GRAPH
 from vocabtool.vocabulary import Place, Vocabulary, printable
 
-WORD_LISTS: Final = re.compile(r"(vocab|words|tokens|dict).*\.txt|.*\.vocab", re.IGNORECASE)
+WORD_LISTS: Final = re.compile(
+    r"(vocab|words|tokens|dict).*\.txt|.*\.vocab|.*vocab\.ya?ml", re.IGNORECASE
+)
 WEIGHTS: Final = re.compile(
     r".*\.(safetensors|h5|hdf5|msgpack|pt|pth|ckpt|npz|npy)|(pytorch|tf|flax)_model.*",
     re.IGNORECASE,
 )
+MAX_COUNT: Final = 9  # digits
 MARK: Final = "#"  # separates the name of a vocabulary
 
 
@@ -51,7 +55,6 @@ def readers() -> Iterator[Reader]:
 def other_readers() -> tuple[Reader, ...]:
     """Return the readers of all formats except TensorFlow graphs, in the order they are tried."""
     from vocabtool.formats import (
-        binary_vectors,
         gguf,
         keras,
         onnx,
@@ -91,6 +94,7 @@ def _read_json(source: Source) -> Findings:
         keras.TOKENIZER,
         json_file.TEKKEN,
         json_file.IDS,
+        json_file.WHITESPACE,
         json_file.PIECES,
         json_file.TEXTS,
     ):
@@ -102,6 +106,12 @@ def _read_json(source: Source) -> Findings:
 
 
 JSON: Final = Reader("JSON", json_file.recognise, _read_json)
+
+# Names of columns of a CSV file.
+WORD_COLUMN: Final = rb"\"?(?:token|word|piece|subword|entry|term)s?\"?"
+NUMBER_COLUMN: Final = (
+    rb"\"?(?:[a-z_]{1,20}_)?(?:id|index|idx|rank|count|freq|frequency|score)s?\"?"
+)
 
 # Files that contain no words, or that only a program of another library reads: how they begin, and
 # what is said of them. A pickle is a program, which would run when it is loaded.
@@ -150,12 +160,43 @@ REFUSALS: Final = (
         "a list of subwords of TensorFlow Datasets or Tensor2Tensor (SubwordTextEncoder), which is "
         "not read: load it there, and write its subwords in a text file, one on each line",
     ),
+    (
+        re.compile(
+            rb"(?i)(?:\xef\xbb\xbf)?(?:[^\n]{0,80}[,;\t])?%b[,;\t]%b[,;\t\r\n]"
+            rb"|(?:\xef\xbb\xbf)?%b[,;\t]%b[,;\t\r\n]"
+            rb"|(?:(?:\"(?:[^\"\n]|\"\")*\"|(?![0-9.]+[,;])[^\s,;\"]+)[,;][0-9]{1,18}\r?\n){3}"
+            % (WORD_COLUMN, NUMBER_COLUMN, NUMBER_COLUMN, WORD_COLUMN)
+        ),
+        "a table of words and numbers (CSV), which is not read: write its words in a text file, "
+        "one on each line, in the order of their ids",
+    ),
+    (
+        re.compile(rb"(?s:.{0,2000}?)(?<![^\n])\\data\\[ \t]*\r?\nngram +1 *="),
+        "an n-gram language model (ARPA), which is not read: write the words of its 1-grams in a "
+        "text file, one on each line",
+    ),
+    (re.compile(rb"(?:[0-9]+ ){6}\S+ \S+\r?\n"), binary_vectors.FLORET),
+)
+HUNSPELL: Final = (
+    "a Hunspell dictionary (.dic), whose words have forms that only the .aff file beside it "
+    "describes: write all forms in a text file, one on each line (`unmunch FILE.dic FILE.aff`)"
 )
 
 
 def refusal(source: Source) -> str | None:
     """Return what is said of a file that is refused by name, otherwise ``None``."""
+    if is_hunspell(source):
+        return HUNSPELL
     return next((why for begin, why in REFUSALS if begin.match(source.head)), None)
+
+
+def is_hunspell(source: Source) -> bool:
+    """Return whether a file is a Hunspell dictionary: a number of words, then words with flags."""
+    first, _, head = source.head.removeprefix(codecs.BOM_UTF8).partition(b"\n")
+    stated, lines = first.strip(), head.count(b"\n") + 1
+    if not stated.isdigit() or len(stated) > MAX_COUNT or re.search(rb"\S/\S", head) is None:
+        return False
+    return 0.5 < int(stated) / (lines * max(1, source.size / HEAD)) < 2
 
 
 def _refuse(source: Source) -> NoReturn:
@@ -203,11 +244,13 @@ def has_graphs(model: str | Path) -> bool:
 
 
 def _read_folder(folder: Path) -> Findings:
-    from vocabtool.formats import binary_vectors
-
     pipeline = binary_vectors.read_spacy(folder)
     if pipeline is not None:
         return pipeline
+    words = encoder_files.find_word_embeddings(folder)
+    if words is not None and words.parent != folder:
+        source = replace(Source.open(words), name=f"{words.parent.name}/{words.name}")
+        return JSON.read(source)
     paths = sorted(folder.iterdir())
     if len(paths) > MAX_FILES:
         raise UnsupportedFormat(f"a folder of more than {MAX_FILES:,} files; pass a single file")
@@ -231,6 +274,8 @@ def _read_folder(folder: Path) -> Findings:
         except UnknownFormat as error:  # other JSON, for example settings or a weights index
             findings.found.append(PassedOver(name, 0, Place(name, "whole file"), error.what))
         except VocabtoolError as error:
+            if name == findings.main:
+                raise  # the entries of another file would be those of another tokenizer
             findings.warnings.append(str(error))
         else:
             if result is not None:

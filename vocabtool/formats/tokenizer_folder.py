@@ -9,7 +9,7 @@ text is split, and which file gives the ids. The result is one ``tokenizer.json`
   are added. A setting that contradicts the file in another way is refused by name.
 - A SentencePiece model of a class that numbers pieces in its own way (fairseq) or changes texts
   first (ALBERT): the pieces with the ids of that class.
-- Marian: ``source.spm`` splits texts, ``vocab.json`` gives the ids.
+- Marian: ``source.spm`` splits texts, ``vocab.json`` (or Marian's own ``vocab.yml``) gives the ids.
 - ``vocab.json`` with ``merges.txt`` (or OpenAI's ``encoder.json`` with ``vocab.bpe``), and
   ``vocab.txt``: the tokenizer of the class, with its settings.
 
@@ -51,7 +51,7 @@ from vocabtool.formats.tokenizer_parts import (
     texts,
     with_ends,
 )
-from vocabtool.vocabulary import ALPHABET, Place, Unknown, Vocabulary
+from vocabtool.vocabulary import ALPHABET, USED, Place, Unknown, Vocabulary
 
 LOWER: Final = "lower_first"  # our own key of a tokenizer.json: texts are lower-cased before it
 MAX_SETTINGS: Final = 1 << 24  # bytes
@@ -69,6 +69,12 @@ SENTENCEPIECE: Final = (
     "sentencepiece.model",
     "spm.model",
 )
+READ_HERE: Final = (
+    *(TOKENIZER, TOKENIZER_CONFIG, SPECIAL_MAP, json_file.ADDED, SENTENCES, SOURCE, "target.spm"),
+    *(name for pair in ENTRIES_AND_MERGES for name in pair),
+    *(VOCAB_TEXT, *SENTENCEPIECE, "tokenizer.model"),
+)
+YAML: Final = "*vocab.yml"  # the ids of Marian, before transformers converts it
 # Classes by the model_type of config.json, where tokenizer_config.json names none.
 CLASSES: Final = {
     **dict.fromkeys(
@@ -93,6 +99,7 @@ class FolderTokenizer:
     - ``pieces``, ``added``: for Marian, the SentencePiece model whose pieces are looked up in
       ``file``, and the tokens that are kept whole.
     - ``settings``: the names of the other files that were obeyed.
+    - ``left_alone``: the names of files of tokenizers that were not read.
     """
 
     file: str
@@ -100,9 +107,20 @@ class FolderTokenizer:
     pieces: str | None = None
     added: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+    left_alone: tuple[str, ...] = ()
 
     def correct(self, vocabulary: Vocabulary) -> Vocabulary:
-        """Return the vocabulary of ``file`` with the entries and ids of this tokenizer."""
+        """Return the vocabulary of ``file`` with the entries and ids of this tokenizer.
+
+        Its last note names the files that were used, and those that were left alone.
+        """
+        corrected = self._correct(vocabulary)
+        used = ", ".join(self.settings)
+        note = f"{USED} {self.file}" + f" with {used}" * bool(used)
+        left = f"; left alone: {', '.join(self.left_alone)}" * bool(self.left_alone)
+        return replace_fields(corrected, notes=(*corrected.notes, note + left))
+
+    def _correct(self, vocabulary: Vocabulary) -> Vocabulary:
         notes = vocabulary.notes
         if self.pieces is not None:
             notes += (f"{self.pieces} splits texts into these entries",)
@@ -126,9 +144,12 @@ def read(folder: Path, entries: str | None = None) -> FolderTokenizer | None:
     that vocabtool does not know.
     """
     files = _Files(folder)
-    if files.has(SOURCE) and files.has(VOCAB) and not files.has(TOKENIZER):
+    ids = VOCAB if files.has(VOCAB) else next(iter(sorted(p.name for p in folder.glob(YAML))), "")
+    if files.has(SOURCE) and ids and files.has(ids) and not files.has(TOKENIZER):
         tokens = ("</s>", UNKNOWN, "<pad>", *(t["content"] for t in _added_in_settings(files)))
-        return FolderTokenizer(VOCAB, {}, SOURCE, tuple(dict.fromkeys(tokens)))
+        used = (SOURCE, *files.used)
+        left = files.left_alone(ids, *used)
+        return FolderTokenizer(ids, {}, SOURCE, tuple(dict.fromkeys(tokens)), used, left)
     for build in (_from_tokenizer_json, _from_sentencepiece, _from_merges, _from_lines):
         found = build(files)
         if found is not None and entries in (None, found[1]):
@@ -136,7 +157,8 @@ def read(folder: Path, entries: str | None = None) -> FolderTokenizer | None:
             if files.settings(SENTENCES).get("do_lower_case") is True and not files.is_static():
                 document = {**document, LOWER: True}
             used = tuple(name for name in files.used if name != file)
-            return FolderTokenizer(file, document, settings=used)
+            left = files.left_alone(file, *used)
+            return FolderTokenizer(file, document, settings=used, left_alone=left)
     return None
 
 
@@ -155,6 +177,9 @@ class _Files:
         self.used[name] = None
         with reading(name):
             return read_file(self.folder / name, limit)
+
+    def left_alone(self, *used: str) -> tuple[str, ...]:
+        return tuple(name for name in READ_HERE if name not in used and self.has(name))
 
     def settings(self, name: str) -> Json:
         """Return the object in a JSON file; an empty one if there is no such file."""

@@ -7,7 +7,12 @@ as in Hugging Face files; TensorFlow refuses empty lines.
 
 Each line may be a word, one space or tab, and a number. The numbers are ids if they are 0 to n-1,
 each once, as in the ``vocab.txt`` of tflite-support. Otherwise, the numbers are counts, or scores
-as in SentencePiece's ``.vocab``, and are not read.
+as in SentencePiece's ``.vocab``, and are not read. A word may consist of such spaces or tabs alone,
+as in the ``tokens.txt`` of k2-fsa/sherpa-onnx.
+
+Marian (``vocab.yml``, marian-nmt/marian-dev, src/data/default_vocab.cpp): YAML with one line
+``entry: id`` for each entry. An entry is plain, or in single or double quotes (yaml.org/spec/1.2.2,
+section 7.3; escapes 5.7). Other YAML is refused.
 
 tiktoken (openai/tiktoken, tiktoken/load.py): each line has a token in base64, a space and its rank.
 ``=`` is the empty token. Ranks are ids, and lower ranks are merged first. Special tokens are not in
@@ -23,12 +28,13 @@ from __future__ import annotations
 import codecs
 import re
 from binascii import a2b_base64
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile
+from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats.files import read_file
 from vocabtool.formats.reader import HEAD, Findings, Reader, Source
 from vocabtool.system.byte_strings import CHUNK, ByteStrings, Offsets
@@ -185,7 +191,21 @@ ESCAPE: Final = re.compile(rb"\\(\\|n|r|x[0-9a-fA-F]{2})")
 
 UNKNOWNS: Final = (b"[UNK]", b"<unk>", b"<UNK>", b"<UNKNOWN>")
 WORD_AND_ID: Final = "each line has a word and its id"
+MAX_WIDTH: Final = 24  # bytes of a number and the blanks before it
 NUMBER: Final = re.compile(rb"-?[0-9]{1,18}(?:\.[0-9]+)?(?:e-?[0-9]+)?")
+ALL_BLANK: Final = re.compile(rb"^(?: +(?= [0-9])|\t+(?=\t[0-9]))", re.MULTILINE)
+
+# Marian's vocab.yml.
+YAML_ID: Final = re.compile(rb": +[0-9]{1,18} *\r?$", re.MULTILINE)
+YAML_ENTRY: Final = re.compile(
+    r"""(?s)"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^']|'')*)'"""
+    r"""|(?P<plain>(?!(?:[-?:](?:\s|$)|.*(?:: | \#)))[^\s,\[\]{}#&*!|>'"%@`].*)"""
+)
+YAML_ESCAPE: Final = re.compile(r"(?s)\\(x..|u.{4}|U.{8}|.)")
+YAML_NAMED: Final = {
+    **dict(zip("0abt\tnvfre", "\0\a\b\t\t\n\v\f\r\x1b", strict=True)),
+    **dict(zip(' "/\\N_LP', ' "/\\\x85\xa0\u2028\u2029', strict=True)),
+}
 
 
 def why_not_words(head: bytes, size: int) -> str | None:
@@ -246,8 +266,14 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
         what = f"line {line + 1:,} has {longest:,} bytes, wanted words of at most {MAX_LINE:,}"
         raise InvalidFile(what, offset=int(entries.starts[line]))
     notes = []
-    columns = word_and_number(data.removeprefix(codecs.BOM_UTF8))
-    if columns is not None and columns[0].distinct == len(columns[0]):
+    bare = data.removeprefix(codecs.BOM_UTF8)
+    head = bare[:HEAD].rstrip(b"\r\n")
+    is_yaml = 2 * len(YAML_ID.findall(head)) > head.count(b"\n") + 1
+    columns = None if is_yaml else word_and_number(bare)
+    if is_yaml:
+        entries, kind = _yaml_entries(bare), "table"
+        notes.append("Marian's vocab.yml: each line has an entry and its id")
+    elif columns is not None and columns[0].distinct == len(columns[0]):
         entries, ids = columns
         if ids is not None and np.array_equal(np.sort(ids), np.arange(len(ids))):
             entries, kind = entries.take(np.argsort(ids, kind="stable")), "table"
@@ -287,6 +313,52 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
     )
 
 
+def _yaml_entries(data: bytes) -> ByteStrings:
+    """Return the entries of a ``vocab.yml`` in the order of their ids."""
+    entry_of: dict[int, bytes] = {}
+    lines = [line.rstrip(b" ") for line in read_lines(data)]
+    for number, line in enumerate(lines, 1):
+        if line in (b"", b"---"):
+            continue
+        written, _, stated = line.rpartition(b": ")
+        entry = id_ = None
+        with suppress(ValueError, OverflowError):  # an escape or a number that is none
+            entry = _yaml_text(written.rstrip(b" ").decode())
+            id_ = int(stated) if len(stated) <= MAX_WIDTH else None
+        if entry is None or id_ is None or not 0 <= id_ < len(lines) or id_ in entry_of:
+            raise UnsupportedFormat(
+                f"line {number:,} is {printable(line[:40])!r}, wanted an entry and its own id as "
+                "in Marian's vocab.yml; other YAML is not read: write the entries in a text file, "
+                "one on each line, in the order of their ids"
+            )
+        entry_of[id_] = entry
+    for missing in (each for each in range(len(entry_of)) if each not in entry_of):
+        raise UnsupportedFormat(f"no entry has id {missing:,}, wanted 0 to {len(entry_of) - 1:,}")
+    return ByteStrings.of(entry_of[id_] for id_ in range(len(entry_of)))
+
+
+def _yaml_text(written: str) -> bytes | None:
+    """Return the text of a YAML scalar; ``None`` for another value.
+
+    Raises ``ValueError`` or ``OverflowError`` for an escape that is not in YAML.
+    """
+    found = YAML_ENTRY.fullmatch(written)
+    if found is None:
+        return None
+    if found["double"] is None:
+        return (found["plain"] or found["single"].replace("''", "'")).encode()
+
+    def character(escape: re.Match[str]) -> str:
+        code = escape[1]
+        if len(code) > 1:
+            return chr(int(code[1:], 16))
+        if code not in YAML_NAMED:
+            raise ValueError(code)
+        return YAML_NAMED[code]
+
+    return YAML_ESCAPE.sub(character, found["double"]).encode()
+
+
 def note_escaped(lines: ByteStrings) -> list[str]:
     """Return a list with one note if some lines look backslash-escaped, otherwise an empty list."""
     if ESCAPE.search(lines.data) is None:
@@ -313,14 +385,17 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None]
         data = data.rstrip(b"\r\n")
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     for delimiter in (b"\t", b" "):
-        if lines < 2 or data.count(delimiter) != lines:
+        # A word of such blanks alone is hidden from the split.
+        split = ALL_BLANK.sub(lambda blanks: b"_" * len(blanks[0]), data)
+        if lines < 2 or split.count(delimiter) != lines:
             continue
         try:
-            held, numbers = read_columns(data, 0, 1, delimiter)
+            held, numbers = read_columns(split, 0, 1, delimiter)
         except InvalidFile:  # two in one line, none in another
             continue
         if not isinstance(held, ByteStrings) or not isinstance(numbers, ByteStrings):
             raise AssertionError("a column contains numbers, wanted text")
+        held = ByteStrings(data, held.starts, held.ends)
         if all(map(NUMBER.fullmatch, numbers)) and 2 * held.distinct > len(held):
             try:
                 return held, integers(numbers)

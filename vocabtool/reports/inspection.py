@@ -21,7 +21,7 @@ from vocabtool.reports.report import (
     short,
 )
 from vocabtool.system.messages import plural
-from vocabtool.vocabulary import Place, Vocabulary, encode, is_utf8, printable
+from vocabtool.vocabulary import USED, Place, Vocabulary, encode, is_utf8, printable
 
 if TYPE_CHECKING:
     from vocabtool.tokenization.words import Word, Words
@@ -233,7 +233,7 @@ def words_report(words: Words, texts: Sequence[str]) -> Report:
                 *steps,
                 f"rule {words.fingerprint[:16]}",
             ],
-            notes=words.notes,
+            notes=_notes(words),
         )
         for other in words.others:
             indented = [f"  {step}" for step in other.describe()]
@@ -259,8 +259,13 @@ def _rule_data(words: Words) -> dict[str, Any]:
         "how": words.how,
         "rule": list(words.describe()),
         "fingerprint": words.fingerprint,
-        "notes": list(words.notes),
+        "notes": list(_notes(words)),
     }
+
+
+def _notes(words: Words) -> tuple[str, ...]:
+    used = (note for note in words.vocabulary.notes if note.startswith(USED))
+    return (*words.notes, *used)
 
 
 def _words_of(words: Words, texts: Sequence[str]) -> list[list[_Word]]:

@@ -404,6 +404,8 @@ def _first_notes(
         notes.append(PIECES)
     if text is not None and not query.words:
         notes.append(NO_WORDS)
+    if store.known_words is not None and any(word.unknown for word in query.words):
+        notes += store.known_words.notes
     return notes
 
 

@@ -25,6 +25,7 @@ from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among, mask_of
 from vocabtool.tokenization.words import Words
+from vocabtool.vocabulary import STILL_A_VECTOR
 
 MAX_COMPARED: Final = 100  # documents with all parts of a joined word
 MAX_REMEMBERED: Final = 1 << 16  # words; then the cache is cleared
@@ -48,13 +49,15 @@ class KnownWords:
     """Looks up which words a model knows, by the rule of the model. Thread-safe.
 
     A word is unknown if the rule turns it into an unknown token, or into nothing. ``subword``:
-    whether the model uses subword pieces.
+    whether the model uses subword pieces. ``notes``: what must be told with unknown words.
     """
 
     def __init__(self, words: Words) -> None:
         self.words = words
         self._remembered: dict[str, WordStatus] = {}
         self.subword = words.subword
+        held = words.vocabulary.notes
+        self.notes = tuple(note for note in held if note.startswith(STILL_A_VECTOR))
 
     def statuses(self, surfaces: Sequence[str]) -> list[WordStatus]:
         """Return the status of each word. New words are looked up in one call of the model."""

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+import string
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import accumulate, chain, pairwise, repeat
 from pathlib import Path
@@ -25,14 +26,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, reading
+from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import json_file, keras, sentencepiece, wire
 from vocabtool.formats.reader import Source
 from vocabtool.formats.saved_model.tokenizers import END_TO_END, read_wordpiece
-from vocabtool.tokenization.rule import LowerEveryScript, Rule
-from vocabtool.tokenization.steps import Characters, DropEmpty, RegexReplace, SplitOn
+from vocabtool.tokenization.rule import PUNCTUATION, LowerEveryScript, Rule
+from vocabtool.tokenization.steps import (
+    Characters,
+    DropEmpty,
+    Lower,
+    NGrams,
+    RegexReplace,
+    SplitOn,
+    SplitWhitespace,
+)
 from vocabtool.tokenization.text_arrays import (
     Integers,
+    SplitStep,
     Step,
     TokenCodes,
     as_bytes,
@@ -426,6 +436,94 @@ def keras_tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | N
         one_of = re.sub(r"[\\\]\[^\-]", r"\\\g<0>", filtered).replace("\0", r"\x00")
         steps.append(RegexReplace(f"[{one_of}]", split.decode().replace("\\", "\\\\")))
     return RuleTokenizer(Rule((*steps, SplitOn(split), DropEmpty())), vocabulary)
+
+
+MAX_NGRAM: Final = 64  # words
+STANDARDIZE: Final[dict[object, tuple[Step, ...]]] = {
+    None: (),
+    "lower": (Lower(),),
+    "strip_punctuation": (RegexReplace(PUNCTUATION, ""),),
+    "lower_and_strip_punctuation": (Lower(), RegexReplace(PUNCTUATION, "")),
+}
+SPLIT: Final[dict[object, tuple[Step, ...]]] = {
+    **{None: (), "whitespace": (SplitWhitespace(),), "character": (Characters(),)},
+}
+
+
+def text_vectorization_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | None:
+    """Return a tokenizer like the Keras ``TextVectorization`` of an archive; ``None`` for others.
+
+    Raises :class:`UnsupportedFormat` for other settings than those of Keras, such as functions.
+    """
+    with reading(str(file)):
+        layer = keras.text_vectorization(file, vocabulary)
+        if layer is None:
+            return None
+        widths, ngrams = layer.text_settings.get("ngrams"), dict[object, tuple[Step, ...]]()
+        if isinstance(widths, dict):
+            widths = widths.get("items")  # of a tuple
+        elif json_file.is_id(widths):
+            widths = [*range(1, min(widths, MAX_NGRAM + 1) + 1)]
+        numbers = widths if isinstance(widths, list) and len(widths) <= MAX_NGRAM else [0]
+        if all(json_file.is_id(width) and 0 < width <= MAX_NGRAM for width in numbers):
+            ngrams[str(widths)] = (NGrams(b" ", tuple(numbers)),)
+        steps: list[Step] = []
+        for key, value, known in (
+            ("standardize", layer.text_settings.get("standardize"), STANDARDIZE),
+            ("split", layer.text_settings.get("split"), SPLIT),
+            ("ngrams", None if widths is None else str(widths), {None: (), **ngrams}),
+        ):
+            if not isinstance(value, str | None) or value not in known:
+                name = value.get("config") if isinstance(value, dict) else value
+                raise UnsupportedFormat(
+                    f"layer {layer.name}: its {key} is {json_file.show_value(name)!r}, which is "
+                    "not of Keras (functions of Python are not run); save the model with "
+                    "model.export(FOLDER), or name a rule with --rule"
+                )
+            steps += known[value]
+    return RuleTokenizer(Rule(tuple(steps)), vocabulary)
+
+
+@dataclass(frozen=True, slots=True)
+class WhitespaceWords(SplitStep):
+    """Split as the ``WhitespaceTokenizer`` of sentence-transformers does.
+
+    Each part between white space is looked up as it is, then without punctuation at its ends, then
+    in lower case. The first of these that is an entry is a word; the first that is a stop word
+    removes the part. A part that is neither is a word in its last form.
+    """
+
+    entries: Vocabulary = field(repr=False)
+    stop_words: dict[str, None] = field(hash=False)
+    lower: bool
+
+    def split(self, text: bytes) -> list[bytes]:
+        given, words = decode(text), []
+        for part in (given.lower() if self.lower else given).split():
+            bare = part.strip(string.punctuation)
+            forms = (part, bare, bare.lower())
+            found = next((f for f in forms if f in self.stop_words or f in self.entries), forms[-1])
+            if found and found not in self.stop_words:
+                words.append(encode(found))
+        return words
+
+    def describe(self) -> str:
+        lower = "lower-case, " * self.lower
+        return (
+            f"{lower}split at white space; where that is no entry, without punctuation at the "
+            f"ends, then in lower case; without {len(self.stop_words):,} stop words"
+        )
+
+
+def whitespace_tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | None:
+    """Return the tokenizer of sentence-transformers' WordEmbeddings; ``None`` for other files."""
+    with reading(str(file)):
+        document = json_file.read(file) if json_file.recognise(Source.open(file)) is None else None
+        if json_file.why_no_whitespace_tokenizer(document) is not None:
+            return None
+    stop_words = dict.fromkeys(sorted(document["stop_words"]))
+    step = WhitespaceWords(vocabulary, stop_words, document["do_lower_case"])
+    return RuleTokenizer(Rule((step,)), vocabulary)
 
 
 # SentencePiece.

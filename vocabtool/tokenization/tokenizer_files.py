@@ -108,6 +108,9 @@ def document_of(file: Path) -> Json | None:
     found = gguf.read_tokenizer(file)
     if found is not None:
         return _gguf(found)
+    whole = gguf.read_document(file)
+    if whole is not None:
+        return whole
     if file.name not in tokenizer_folder.SEVERAL_FILES:
         return None
     folder = tokenizer_folder.read(file.parent, file.name)

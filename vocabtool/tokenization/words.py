@@ -28,6 +28,8 @@ from vocabtool.tokenization.lookup import (
     Tokenizer,
     WordLookup,
     keras_tokenizer_for,
+    text_vectorization_for,
+    whitespace_tokenizer_for,
 )
 from vocabtool.tokenization.rule import (
     Rule,
@@ -37,7 +39,16 @@ from vocabtool.tokenization.rule import (
     tokenizer_file,
 )
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
-from vocabtool.vocabulary import Kind, Place, Vocabulary, decode, encode, guess_marker
+from vocabtool.vocabulary import (
+    FIRST_WORDS,
+    STILL_A_VECTOR,
+    Kind,
+    Place,
+    Vocabulary,
+    decode,
+    encode,
+    guess_marker,
+)
 
 NAME_RULE = f"name a rule with --rule (in Python rule=): {', '.join(RULE_NAMES)}"
 LIST = f"a list of words does not define how a text is split into words; {NAME_RULE}"
@@ -106,6 +117,13 @@ class Words:
 
         Raises :class:`VocabtoolError` if the rule cannot be determined.
         """
+        words = cls._of(model, name, rule)
+        begins = (STILL_A_VECTOR, FIRST_WORDS)
+        notes = [note for note in words.vocabulary.notes if note.startswith(begins)]
+        return replace(words, notes=(*words.notes, *notes))
+
+    @classmethod
+    def _of(cls, model: str | Path | Vocabulary, name: str | None, rule: str | None) -> Words:
         if rule is not None:
             if isinstance(model, Vocabulary):
                 return cls(model, "named", _tokenizer_by_rule(model, rule), rule=rule)
@@ -265,7 +283,7 @@ def _from_file(model: str | Path, name: str | None) -> Words:
         if name is None and left_out:
             listed = ", ".join(left_out)
             notes = (*notes, f"other vocabularies, to be chosen with --name: {listed}")
-        rule = f"tokenizer:{file}"
+        rule = None if file is None else f"tokenizer:{file}"
         return Words(vocabulary, "recovered", tokenizer, notes=notes, rule=rule)
     if chosen.rule is not None:
         words = Words.of(chosen, rule=chosen.rule)
@@ -285,12 +303,13 @@ def _from_file(model: str | Path, name: str | None) -> Words:
     )
 
 
-def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> tuple[Tokenizer, Path] | None:
+def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> tuple[Tokenizer, Path | None] | None:
+    """Return the tokenizer of a vocabulary, and the file that defines it, if that is no model."""
     from vocabtool.tokenization import hf_tokenizer, tokenizer_files
 
     files = [path]
     if path.is_dir():  # the files of the folder that contain the vocabulary
-        names = {place.file: None for place in vocabulary.places if "/" not in place.file}
+        names = {place.file: None for place in vocabulary.places}
         with reading(str(path)):
             folder = tokenizer_folder.read(path)
         if folder is not None and folder.file in names:
@@ -305,9 +324,19 @@ def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> tuple[Tokenizer, Path]
         files = [path / name for name in names if (path / name).is_file()]
     model = vocabulary.stored.data  # SentencePiece models are read in place
     if vocabulary.kind == "sentencepiece" and sentencepiece.looks_like_model(model[:HEAD]):
-        pieces = SentencePieceTokenizer(Rule(()), SentencePieces(model), vocabulary)
-        return pieces, files[0] if files else path
-    readers = (hf_tokenizer.tokenizer_for, keras_tokenizer_for, tokenizer_files.tokenizer_for)
+        own = sentencepiece.vocabulary(model, vocabulary.name, vocabulary.places[0])
+        cut = SentencePieceTokenizer(Rule(()), SentencePieces(model), own)
+        file = files[0] if files else path
+        renumbered = not np.array_equal(own.id_array(), vocabulary.id_array())
+        return (PieceTokenizer(cut, vocabulary) if renumbered else cut), file
+    for file in files:
+        layer = text_vectorization_for(file, vocabulary)
+        if layer is not None:
+            return layer, None
+    readers = (
+        *(hf_tokenizer.tokenizer_for, keras_tokenizer_for, whitespace_tokenizer_for),
+        tokenizer_files.tokenizer_for,
+    )
     for tokenizer_for in readers:  # settings beside the entries count if nothing else does
         for file in files:
             tokenizer: Tokenizer | None = tokenizer_for(file, vocabulary)
