@@ -45,7 +45,6 @@ Marker = Literal["▁", "Ġ", " ", "##", "@@", "</w>"]
 # How the notes of a vocabulary begin that concern whoever looks words up.
 USED: Final = "files used:"
 STILL_A_VECTOR: Final = "an out-of-vocabulary word still gets a vector"
-FIRST_WORDS: Final = "of a text, the first"
 
 
 class Place(NamedTuple):

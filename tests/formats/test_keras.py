@@ -202,7 +202,6 @@ RULES: dict[str, dict[str, Any]] = {
     "whole texts": {"split": None, "standardize": "lower"},
     "few": {"max_tokens": 6},
     "counts": {"output_mode": "count"},
-    "six words": {"output_sequence_length": 6},
 }
 
 
@@ -230,9 +229,6 @@ def test_text_vectorization(case: str, given: bool, keras: Library, tmp_path: Pa
         assert [[ids.count(at) for at in range(len(counts[0]))] for ids in found] == wanted
         return
     wanted = [[i for i in row if i] for row in layer(tf.constant(HARD)[:, None]).numpy().tolist()]
-    if case == "six words":
-        assert "of a text, the first 6 words count" in words.notes
-        found = [ids[:6] for ids in found]
     assert [[i for i in ids if i] for ids in found] == wanted
 
 

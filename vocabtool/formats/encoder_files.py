@@ -154,9 +154,7 @@ def find_word_embeddings(folder: Path) -> Path | None:
 
     ``None`` if ``folder`` is not such a model. The file is in the folder of the first module.
     """
-    if not (folder / MODULES).is_file():
-        return None
-    names, modules = read_modules(folder)
+    names, modules = read_modules(folder) if (folder / MODULES).is_file() else ((), [])
     path = modules[0].get("path") if names[:1] == ("WordEmbeddings",) else None
     if not isinstance(path, str):
         return None

@@ -37,7 +37,6 @@ from vocabtool.formats.reader import Finding, Findings, JsonReader, PassedOver, 
 from vocabtool.formats.saved_model import contents
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import (
-    FIRST_WORDS,
     EntryType,
     Place,
     Special,
@@ -58,8 +57,7 @@ MASK_AND_OOV: Final[dict[str, tuple[Token, Token]]] = {  # the constructors' def
 }
 TOKEN: Final = (str, int, type(None))
 TEXT_SETTINGS: Final = {  # of a TextVectorization, with the constructor's defaults
-    **{"standardize": "lower_and_strip_punctuation", "split": "whitespace"},
-    **{"ngrams": None, "output_sequence_length": None},
+    **{"standardize": "lower_and_strip_punctuation", "split": "whitespace", "ngrams": None},
 }
 OLD_MODES: Final = {None: "int", "binary": "multi_hot", "tf-idf": "tf_idf"}
 
@@ -364,14 +362,8 @@ def _vocabulary(layer: LookupLayer, stored: ByteStrings, place: Place) -> Vocabu
         specials=tuple(specials),
         places=(place,),
         entry_type=layer.entry_type,
-        notes=(f"Keras' {layer.class_name}", *_cut_note(layer)),
+        notes=(f"Keras' {layer.class_name}",),
     )
-
-
-def _cut_note(layer: LookupLayer) -> Iterator[str]:
-    length = layer.text_settings.get("output_sequence_length")
-    if layer.output_mode == "int" and json_file.is_id(length):
-        yield f"{FIRST_WORDS} {length:,} words count"
 
 
 # Tokenizer.to_json().

@@ -321,11 +321,11 @@ def _yaml_entries(data: bytes) -> ByteStrings:
         if line in (b"", b"---"):
             continue
         written, _, stated = line.rpartition(b": ")
-        entry = id_ = None
-        with suppress(ValueError, OverflowError):  # an escape or a number that is none
+        id_ = -1
+        with suppress(ValueError, LookupError, OverflowError):  # another value, or no number
             entry = _yaml_text(written.rstrip(b" ").decode())
-            id_ = int(stated) if len(stated) <= MAX_WIDTH else None
-        if entry is None or id_ is None or not 0 <= id_ < len(lines) or id_ in entry_of:
+            id_ = int(stated) if len(stated) <= MAX_WIDTH else -1
+        if not 0 <= id_ < len(lines) or id_ in entry_of:
             raise UnsupportedFormat(
                 f"line {number:,} is {printable(line[:40])!r}, wanted an entry and its own id as "
                 "in Marian's vocab.yml; other YAML is not read: write the entries in a text file, "
@@ -337,24 +337,19 @@ def _yaml_entries(data: bytes) -> ByteStrings:
     return ByteStrings.of(entry_of[id_] for id_ in range(len(entry_of)))
 
 
-def _yaml_text(written: str) -> bytes | None:
-    """Return the text of a YAML scalar; ``None`` for another value.
-
-    Raises ``ValueError`` or ``OverflowError`` for an escape that is not in YAML.
+def _yaml_text(written: str) -> bytes:
+    """Return the text of a YAML scalar. Raises ``ValueError``, ``LookupError`` or
+    ``OverflowError`` for another value.
     """
     found = YAML_ENTRY.fullmatch(written)
     if found is None:
-        return None
+        raise ValueError(written)
     if found["double"] is None:
         return (found["plain"] or found["single"].replace("''", "'")).encode()
 
     def character(escape: re.Match[str]) -> str:
         code = escape[1]
-        if len(code) > 1:
-            return chr(int(code[1:], 16))
-        if code not in YAML_NAMED:
-            raise ValueError(code)
-        return YAML_NAMED[code]
+        return chr(int(code[1:], 16)) if len(code) > 1 else YAML_NAMED[code]
 
     return YAML_ESCAPE.sub(character, found["double"]).encode()
 

@@ -439,14 +439,15 @@ def keras_tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | N
 
 
 MAX_NGRAM: Final = 64  # words
-STANDARDIZE: Final[dict[object, tuple[Step, ...]]] = {
-    None: (),
-    "lower": (Lower(),),
-    "strip_punctuation": (RegexReplace(PUNCTUATION, ""),),
-    "lower_and_strip_punctuation": (Lower(), RegexReplace(PUNCTUATION, "")),
-}
-SPLIT: Final[dict[object, tuple[Step, ...]]] = {
-    **{None: (), "whitespace": (SplitWhitespace(),), "character": (Characters(),)},
+# What the settings of a TextVectorization do, by their value as text.
+TEXT_STEPS: Final[dict[str, dict[str, tuple[Step, ...]]]] = {
+    "standardize": {
+        "None": (),
+        "lower": (Lower(),),
+        "strip_punctuation": (RegexReplace(PUNCTUATION, ""),),
+        "lower_and_strip_punctuation": (Lower(), RegexReplace(PUNCTUATION, "")),
+    },
+    "split": {"None": (), "whitespace": (SplitWhitespace(),), "character": (Characters(),)},
 }
 
 
@@ -459,28 +460,26 @@ def text_vectorization_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer 
         layer = keras.text_vectorization(file, vocabulary)
         if layer is None:
             return None
-        widths, ngrams = layer.text_settings.get("ngrams"), dict[object, tuple[Step, ...]]()
+        widths = layer.text_settings["ngrams"]
         if isinstance(widths, dict):
             widths = widths.get("items")  # of a tuple
         elif json_file.is_id(widths):
             widths = [*range(1, min(widths, MAX_NGRAM + 1) + 1)]
-        numbers = widths if isinstance(widths, list) and len(widths) <= MAX_NGRAM else [0]
-        if all(json_file.is_id(width) and 0 < width <= MAX_NGRAM for width in numbers):
-            ngrams[str(widths)] = (NGrams(b" ", tuple(numbers)),)
+        listed = widths if isinstance(widths, list) and len(widths) <= MAX_NGRAM else [0]
+        ngrams: dict[str, tuple[Step, ...]] = {"None": ()}
+        if all(json_file.is_id(width) and 0 < width <= MAX_NGRAM for width in listed):
+            ngrams[str(layer.text_settings["ngrams"])] = (NGrams(b" ", tuple(listed)),)
         steps: list[Step] = []
-        for key, value, known in (
-            ("standardize", layer.text_settings.get("standardize"), STANDARDIZE),
-            ("split", layer.text_settings.get("split"), SPLIT),
-            ("ngrams", None if widths is None else str(widths), {None: (), **ngrams}),
-        ):
-            if not isinstance(value, str | None) or value not in known:
+        for key, known in {**TEXT_STEPS, "ngrams": ngrams}.items():
+            value = layer.text_settings[key]
+            if str(value) not in known:
                 name = value.get("config") if isinstance(value, dict) else value
                 raise UnsupportedFormat(
                     f"layer {layer.name}: its {key} is {json_file.show_value(name)!r}, which is "
                     "not of Keras (functions of Python are not run); save the model with "
                     "model.export(FOLDER), or name a rule with --rule"
                 )
-            steps += known[value]
+            steps += known[str(value)]
     return RuleTokenizer(Rule(tuple(steps)), vocabulary)
 
 
@@ -508,11 +507,9 @@ class WhitespaceWords(SplitStep):
         return words
 
     def describe(self) -> str:
-        lower = "lower-case, " * self.lower
-        return (
-            f"{lower}split at white space; where that is no entry, without punctuation at the "
-            f"ends, then in lower case; without {len(self.stop_words):,} stop words"
-        )
+        ends = "where a word is no entry, remove punctuation at its ends, then lower-case it"
+        stop = f"drop {len(self.stop_words):,} stop words"
+        return f"{'lower-case, ' * self.lower}split at white space; {ends}; {stop}"
 
 
 def whitespace_tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | None:

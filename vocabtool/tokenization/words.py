@@ -40,7 +40,6 @@ from vocabtool.tokenization.rule import (
 )
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
 from vocabtool.vocabulary import (
-    FIRST_WORDS,
     STILL_A_VECTOR,
     Kind,
     Place,
@@ -118,8 +117,7 @@ class Words:
         Raises :class:`VocabtoolError` if the rule cannot be determined.
         """
         words = cls._of(model, name, rule)
-        begins = (STILL_A_VECTOR, FIRST_WORDS)
-        notes = [note for note in words.vocabulary.notes if note.startswith(begins)]
+        notes = (note for note in words.vocabulary.notes if note.startswith(STILL_A_VECTOR))
         return replace(words, notes=(*words.notes, *notes))
 
     @classmethod
