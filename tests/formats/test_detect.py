@@ -100,7 +100,8 @@ def test_a_tokenizers_folder(folder: Path) -> None:
     assert vocabulary.tokens == ["the", "of", "to"]
     assert (vocabulary.name, vocabulary.kind) == ("vocab.json", "bpe")
     assert vocabulary.places[0].file == "vocab.json"
-    assert vocabulary.notes == ("BPE with the merges in merges.txt",)
+    used = "files used: vocab.json with config.json, merges.txt"
+    assert vocabulary.notes == ("BPE with the merges in merges.txt", used)
     assert model.warnings == ()
     assert [item.name for item in model.passed_over] == ["config.json"]
 
