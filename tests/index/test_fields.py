@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from collections.abc import Sequence
@@ -308,3 +309,57 @@ def test_commands(tmp_path: Path) -> None:
     (tmp_path / "vocabtool.toml").write_text(written.format("body"))
     told("index", "x", "--quiet")
     assert_weighted(Index.open(tmp_path / "index"))
+
+
+BIG = (2**64 - 1, 2**64 - 2, -(2**63) - 1, 10**20, 10**400)
+
+
+@pytest.mark.parametrize("way", ["python", "arrow", "jsonl", "json", "csv"])
+def test_whole_numbers_of_more_than_64_bits_are_exact(tmp_path: Path, way: str) -> None:
+    """They are texts, so two hashes stay two; a number that is exact as it is stays a number."""
+    numbers = BIG[:2] if way == "arrow" else BIG
+    rows: list[dict[str, Any]] = [
+        {"id": str(at), "text": "x", "big": number, "exact": 2**64, "small": 2**63 - 1}
+        for at, number in enumerate(numbers)
+    ]
+    index = Index.create(tmp_path / "index", dim=1)
+    source: Any = rows
+    if way == "arrow":
+        kinds = {"id": pa.string(), "text": pa.string(), "big": pa.uint64(), "exact": pa.float64()}
+        rows = [row | {"exact": float(2**64)} for row in rows]
+        source = pa.Table.from_pylist(rows, pa.schema({**kinds, "small": pa.int64()}))
+    elif way != "python":
+        source = tmp_path / f"rows.{way}"
+        with source.open("w") as file:
+            if way == "csv":
+                writer = csv.DictWriter(file, list(rows[0]))
+                writer.writeheader()
+                writer.writerows(rows)
+            elif way == "json":
+                json.dump(rows, file)
+            else:
+                file.writelines(f"{json.dumps(row)}\n" for row in rows)
+    if way in ("python", "arrow"):
+        with index.writer() as opened:
+            opened.add(source, np.ones((len(numbers), 1)))
+    else:
+        np.save(tmp_path / "vectors.npy", np.ones((len(numbers), 1)))
+        keep = ["big", "exact", "small"]
+        index.load(source, id_field="id", keep=keep, vectors=tmp_path / "vectors.npy")
+    found = [each.fields for each in index.documents()]
+    assert [each["big"] for each in found] == [*map(str, numbers)]
+    assert {each["exact"] for each in found} == {2**64}
+    assert {each["small"] for each in found} == {2**63 - 1}
+    hits = index.search(where=f"big = '{2**64 - 2}'")
+    assert [hit.id for hit in hits] == ["1"]
+
+
+def test_a_whole_number_that_does_not_fit_its_field_is_refused_with_the_row(tmp_path: Path) -> None:
+    index = Index.create(tmp_path / "index", dim=1)
+    for number in (1, 2.5):
+        with index.writer() as writer:
+            writer.add([{"id": str(number), "text": "x", "n": number}], [[1.0]])
+        refused = pytest.raises(VocabtoolError, match=r"document 'b': .*'n'.*18446744073709551615")
+        with refused, index.writer() as writer:
+            rows = [{"id": "a", "text": "x", "n": 3}, {"id": "b", "text": "x", "n": 2**64 - 1}]
+            writer.add(rows, [[1.0], [1.0]])

@@ -22,6 +22,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from struct import unpack, unpack_from
@@ -121,6 +122,7 @@ PLAIN: Final[dict[type, Callable[[Any], bytes]]] = {
     int: lambda value: b"%d" % value,
 }
 ONE_A_LINE: Final = "--input-format jsonl (format=) reads one object per line"
+LONG: Final = re.compile(rb"[0-9]{20}")  # perhaps an integer that orjson would round
 MAX_INTEGER_DIGITS: Final = 4300  # Python converts no longer string to int
 
 
@@ -149,7 +151,7 @@ def read_json(file: Readable, request: Request) -> Iterator[Batch]:
     content = content.removeprefix(BOM)
     try:
         try:
-            items = orjson.loads(content)
+            items = _parse(content) if LONG.search(content) else orjson.loads(content)
         except orjson.JSONDecodeError:
             items = _parse(content)  # accepts lone surrogates, and gives the reason
     except BadRow as bad:

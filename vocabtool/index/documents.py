@@ -38,7 +38,7 @@ from vocabtool.documents.batch import (
 )
 from vocabtool.documents.tables import as_strings, byte_lengths, in_parts, is_long, is_strings
 from vocabtool.errors import InvalidFile
-from vocabtool.search.conditions import LEAST, MOST
+from vocabtool.search.conditions import LEAST, MOST, is_exact
 
 PLAIN: Final[dict[Kind, str]] = {
     "null": "nothing",
@@ -51,6 +51,9 @@ PLAIN: Final[dict[Kind, str]] = {
 BOOLEAN: Final = "true|false"
 INTEGER: Final = "-?(0|[1-9][0-9]{0,18})"
 NUMBER: Final = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
+
+WHOLE: Final = re.compile("-?[0-9]+")
+MIN_DIGITS: Final = 19  # of a whole number of more than 64 bits
 
 ID: Final = "id"
 TEXT: Final = "text"
@@ -80,6 +83,8 @@ def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
         return batch, []
     texts = batch.columns[name]
     fits = pc.match_substring_regex(texts, f"^(?:{BOOLEAN if kind == 'boolean' else NUMBER})$")
+    if rounded := _rounded(texts):
+        fits = pc.and_(fits, pa.array(~np.isin(np.arange(len(texts)), rounded)))
     others = np.flatnonzero(np.asarray(pc.invert(fits).fill_null(False)))
     texts = pc.if_else(fits, texts, pa.scalar(None, pa.string()))
     columns, kinds = {**batch.columns, name: texts}, {**batch.kinds, name: kind_of_spelling(texts)}
@@ -102,15 +107,25 @@ def kind_of_spelling(texts: pa.StringArray) -> Kind:
         return "string"
     if are_all(INTEGER):
         return _kind_of_integers(there)
-    return "number" if are_all(NUMBER) else "string"
+    return "number" if are_all(NUMBER) and not _rounded(there) else "string"
 
 
 def _kind_of_integers(texts: pa.StringArray) -> Kind:
     try:
         texts.cast(pa.int64())
     except pa.ArrowInvalid:  # more than 64 bits
-        return "number"
+        return "string" if _rounded(texts) else "number"
     return "integer"
+
+
+def _rounded(texts: pa.StringArray) -> list[int]:
+    """Return the places of whole numbers that neither 64 bits nor floating point hold exactly."""
+    is_long = np.asarray(pc.fill_null(pc.binary_length(texts), 0)) >= MIN_DIGITS
+    return [
+        row
+        for row in np.flatnonzero(is_long).tolist()
+        if re.fullmatch(WHOLE, text := texts[row].as_py()) and not is_exact(text)
+    ]
 
 
 def values_of(texts: pa.StringArray, kind: Kind) -> list[Value]:
@@ -286,7 +301,9 @@ def _kind(value: object) -> Kind:
         case bool():
             return "boolean"
         case int():
-            return "integer" if LEAST <= value <= MOST else "number"
+            if LEAST <= value <= MOST:
+                return "integer"
+            return "number" if is_exact(str(value)) else "string"
         case float():
             return "number"
         case _:
@@ -328,7 +345,8 @@ def _column_of_array(column: pa.Array, name: str) -> tuple[pa.StringArray, Kind]
         texts = column.cast(pa.string())
         return texts, _kind_of_integers(texts)
     if of.is_decimal(kind):
-        return column.cast(pa.string()), "number"
+        texts = column.cast(pa.string())
+        return texts, "string" if _rounded(texts) else "number"
     if of.is_floating(kind):
         wide = column.cast(pa.float32()) if of.is_float16(kind) else column
         return pc.if_else(pc.is_nan(wide), None, wide).cast(pa.string()), "number"

@@ -37,7 +37,7 @@ LEAST: Final = -(1 << 63)  # whole numbers of 64 bits; others become floating po
 MOST: Final = (1 << 63) - 1
 MAX_CHARACTERS: Final = 10_000  # characters of a condition
 KEPT: Final = 128  # parsed conditions, of at most MAX_CHARACTERS each
-MAX_DIGITS: Final = 20  # of a 64-bit integer, with its sign
+MAX_DIGITS: Final = 310  # of the largest number in floating point, with its sign
 MAX_DEPTH: Final = 20  # nested parentheses and "not": SQLite's parser has a limit
 DAY: Final = 86_400_000_000  # microseconds
 MOMENT: Final = re.compile(
@@ -99,6 +99,17 @@ class Moment(NamedTuple):
 
 
 Value: TypeAlias = str | int | float | bool | Moment
+
+
+def is_exact(text: str) -> bool:
+    """Return whether 64 bits hold the whole number ``text`` exactly, as int or floating point."""
+    if len(text) > MAX_DIGITS:
+        return False
+    number = int(text)
+    try:
+        return LEAST <= number <= MOST or int(float(number)) == number
+    except OverflowError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ twice, such as a PUT by id, does no harm.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from http import HTTPStatus
@@ -20,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vocabtool.documents.batch import BadRow, Batch, Document, numbers_of
-from vocabtool.documents.row_files import BLANK, BOM
+from vocabtool.documents.row_files import BLANK, BOM, LONG
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.contents import VECTOR
@@ -119,7 +120,9 @@ def row_of(number: int, line: bytes) -> Row:
     place = f"body:{number}"
     try:
         value = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
+        if LONG.search(line):  # orjson may have rounded a number
+            value = json.loads(line)
+    except (ValueError, RecursionError) as error:
         raise ServeError(f"{place}: not JSON in UTF-8: {error}") from None
     if not isinstance(value, dict):
         raise ServeError(f"{place}: expected an object with id and text, got {str(value)[:50]}")
