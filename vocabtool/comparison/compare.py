@@ -35,6 +35,7 @@ from vocabtool.comparison.entries import (
 )
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats.registry import PickedVocabulary, pick, split_name
+from vocabtool.system.arguments import checked
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Marker, Vocabulary
 
@@ -46,6 +47,7 @@ Part = Literal["common", "only_a", "only_b"]
 NONE: Final = 255  # the kind of an entry that a side does not contain
 
 
+@checked
 def diff(
     a: Comparable,
     b: Comparable,

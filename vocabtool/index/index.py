@@ -59,6 +59,7 @@ from vocabtool.search.hits import Hits
 from vocabtool.search.query import understand
 from vocabtool.search.search import Arrangement, find_similar, search
 from vocabtool.search.settings import Calibration, Settings
+from vocabtool.system.arguments import checked
 from vocabtool.system.messages import plural
 from vocabtool.system.own_files import lock_folder, telling_full_disk
 from vocabtool.tokenization.words import GivenWords
@@ -114,6 +115,7 @@ class Index:
         return made
 
     @classmethod
+    @checked
     def create(
         cls,
         path: str | Path,
@@ -292,6 +294,7 @@ class Index:
         return index
 
     @classmethod
+    @checked
     def open(cls, path: str | Path, model: Model | None = None, **options: Any) -> Index:
         """Open the last commit of an index. The model is opened on first use.
 
@@ -377,10 +380,12 @@ class Index:
         """Return the commit that this object reads."""
         return self._snapshot
 
+    @checked
     def get(self, id_: str) -> Document | None:
         """Return the document with this id, or ``None``."""
         return next(iter(self.get_many([id_]).values()), None)
 
+    @checked
     def get_many(self, ids: Iterable[str]) -> dict[str, Document]:
         """Return a dictionary from id to document, in the order of ``ids``, without unknown ids."""
         snapshot = self._snapshot
@@ -390,6 +395,7 @@ class Index:
         found = snapshot.documents.fetch_documents(np.array([rows[id_] for id_ in there], np.int64))
         return dict(zip(there, found, strict=True))
 
+    @checked
     def ids(self, where: str | None = None) -> Iterator[str]:
         """Yield the ids of all documents, or of the documents that satisfy ``where``, in row order.
 
@@ -399,6 +405,7 @@ class Index:
         """
         return contents.ids(self._snapshot, where)
 
+    @checked
     def documents(self, where: str | None = None) -> Iterator[Document]:
         """Yield documents with all fields, in the order of :meth:`ids`, in bounded memory.
 
@@ -409,6 +416,7 @@ class Index:
         rows = snapshot.rows_in_order(where)
         return (each for _, found in contents.blocks(snapshot, rows) for each in found)
 
+    @checked
     def vectors(self, ids: Iterable[str]) -> dict[str, Vectors]:
         """Return a dictionary from id to stored vector, without unknown ids.
 
@@ -476,6 +484,7 @@ class Index:
         maintenance.copy(self.path, Path(new), progress)
         return Index.open(new)
 
+    @checked
     def delete(
         self,
         ids: str | Iterable[str] | None = None,
@@ -632,6 +641,7 @@ class Index:
         with self.writer(progress) as writer:
             return Loader(self.name, self.path, self._newest(), writer, request, progress).run()
 
+    @checked
     def search(
         self,
         text: str | None = None,
@@ -684,6 +694,7 @@ class Index:
         more = {"k": k, "where": where, "explain": explain}
         return self._search(self._snapshot, [text], vector, 1, settings, arrangement, **more)[0]
 
+    @checked
     def search_many(
         self,
         texts: Sequence[str],
@@ -771,6 +782,7 @@ class Index:
         with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
             return [*pool.map(ask, texts, made)]
 
+    @checked
     def similar(
         self, id_: str, k: int = 10, *, where: str | None = None, explain: bool = False
     ) -> Hits:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, SupportsIndex
 
 from vocabtool.choices import FUSIONS, PHRASES, RERANK_DEPTH, Fusion, Phrases
+from vocabtool.system.arguments import check_fields
 
 Predicate = Callable[[str], bool]
 
@@ -69,6 +70,7 @@ class Settings:
     literal: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self)
         choices = {"fusion": FUSIONS, "phrases": PHRASES}
         for name, allowed in choices.items():
             if (got := getattr(self, name)) not in allowed:

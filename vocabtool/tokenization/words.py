@@ -19,6 +19,7 @@ from vocabtool.formats import sentencepiece, tokenizer_folder
 from vocabtool.formats.files import MAX_FILE, read_file
 from vocabtool.formats.reader import HEAD
 from vocabtool.formats.saved_model import graph_files
+from vocabtool.system.arguments import checked
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.tokenization.lookup import (
     PieceTokenizer,
@@ -99,6 +100,7 @@ class Words:
     source: tuple[str | Path, str | None] | None = None
 
     @classmethod
+    @checked
     def of(
         cls,
         model: str | Path | Vocabulary,

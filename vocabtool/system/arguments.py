@@ -1,0 +1,103 @@
+"""Refuses arguments of wrong types before a public function does anything with them."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, wraps
+from inspect import Parameter, signature
+from numbers import Integral, Real
+from types import NoneType
+from typing import Any, Final, ParamSpec, TypeVar, get_args
+
+import numpy as np
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Allowed = tuple[tuple[type, ...], str]  # the types of an argument, and their names in a message
+
+STRINGS: Final = "a list of strings"
+CHECKED: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+PARAMETERS: Final = re.compile(r"\[[^\[\]]*\]")  # of a generic type
+# What is accepted, and how a message calls it.
+ACCEPTED: Final[Mapping[str, Allowed]] = {
+    "int": ((Integral,), "a whole number"),
+    "float": ((Real,), "a number"),
+    "bool": ((bool, np.bool_), "True or False"),
+    "str": ((str,), "a string"),
+    "NoneType": ((NoneType,), "None"),
+    "Path": ((os.PathLike,), "a path"),
+    "Sequence": ((Iterable,), "a list"),
+    "Iterable": ((Iterable,), "a list"),
+}
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function refuse arguments that its annotations do not allow.
+
+    It raises ``ValueError`` with the name of the argument, and what was wanted. Annotations with
+    names that do not exist at run time, and with other types than classes, are not checked.
+    """
+
+    @cache
+    def wanted() -> tuple[tuple[str, Allowed | None], ...]:
+        scope = function.__globals__  # type: ignore[attr-defined] # it is no built-in function
+        return tuple(
+            (name, _allowed(each.annotation, scope) if each.kind in CHECKED else None)
+            for name, each in signature(function).parameters.items()
+        )
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        for at, (name, allowed) in enumerate(wanted()):
+            if allowed is None or (at >= len(args) and name not in kwargs):
+                continue
+            _check(name, args[at] if at < len(args) else kwargs[name], *allowed)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def check_fields(record: Any) -> None:
+    """Raise ``ValueError`` if a dataclass has a value that the annotation does not allow."""
+    for name, allowed in _fields_of(type(record)):
+        if allowed is not None:
+            _check(name, getattr(record, name), *allowed)
+
+
+@cache
+def _fields_of(kind: type) -> tuple[tuple[str, Allowed | None], ...]:
+    scope = vars(sys.modules[kind.__module__])
+    return tuple((name, _allowed(text, scope)) for name, text in kind.__annotations__.items())
+
+
+def _check(name: str, value: object, kinds: tuple[type, ...], names: str) -> None:
+    if STRINGS in names and isinstance(value, list | tuple):
+        value = next((each for each in value if not isinstance(each, str)), "")
+        kinds = (str,)
+    if not isinstance(value, kinds) or (type(value) is bool and bool not in kinds):
+        got = f"{type(value).__name__} {' '.join(repr(value).split()):.80}"
+        raise ValueError(f"{name}: wanted {names}, got {got}")
+
+
+def _allowed(annotation: object, scope: dict[str, Any]) -> Allowed | None:
+    if not isinstance(annotation, str):  # of self
+        return None
+    text = annotation
+    while PARAMETERS.search(text):
+        text = PARAMETERS.sub("", text)
+    kinds: list[type] = []
+    names: list[str] = []
+    try:
+        found = eval(text, scope)  # noqa: S307 - our own annotation
+        for kind in get_args(found) or (NoneType if found is None else found,):
+            isinstance(None, kind)  # raises TypeError for what is no class
+            accepted, name = ACCEPTED.get(kind.__name__, ((kind,), f"a {kind.__name__}"))
+            name += " of strings" * (name == "a list" and "[str]" in annotation)
+            kinds += accepted
+            names.append(name)
+    except (NameError, TypeError, AttributeError):
+        return None
+    return tuple(kinds), " or ".join(dict.fromkeys(names))
