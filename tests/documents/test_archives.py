@@ -193,6 +193,8 @@ def test_hostile_docx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No entity is expanded, what is unpacked has limits, and what is no document is named."""
     path = with_body(tmp_path / "a.docx", "<w:p><w:r><w:t>&b;&f;a</w:t></w:r></w:p>")
     assert parts(path) == []  # an entity ends the text
+    with_body(path, "<w:p/>" * 2_000_000)
+    assert "more than 1,048,576 tags" in refused(path)
     with_body(path, "<w:p>" * 100_000)
     assert "not a Word document, or damaged" in refused(path)
     for content in (b"PK\x03\x04junk", b""):

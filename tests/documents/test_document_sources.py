@@ -37,6 +37,7 @@ from tests.documents.reading import (
 )
 from vocabtool import Document
 from vocabtool.documents import Batch, Extent, SkipCounter, extent, left_out
+from vocabtool.documents.reading import ReadLog
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
 
 COUNT = 1000
@@ -502,3 +503,28 @@ def test_standard_input(ending: str, sources: Callable[[str], Any]) -> None:
     assert (done.stdout, done.stderr) == (b"1000 doc-0 doc-999 {'-'}\n", b"")
     with pytest.raises(UnsupportedFormat, match=r"-: Parquet .*stream"):
         list(batches("-", format="parquet"))
+
+
+@pytest.mark.parametrize("others", [0, 1, 5_000])
+def test_a_row_group_that_unpacks_to_much(tmp_path: Path, others: int) -> None:
+    """It is refused by what its metadata says, and not unpacked."""
+    path = tmp_path / "corpus.parquet"
+    texts = ["a " * (40 << 20), *map(str, range(others))]
+    parquet.write_table(pa.table({"text": texts}), path, compression="zstd")
+    before = pa.default_memory_pool().max_memory()
+    with pytest.raises(InvalidFile, match=r"row group 0: .* a text can have 67,108,864 bytes"):
+        list(batches(str(path)))
+    assert pa.default_memory_pool().max_memory() == before
+
+
+def test_a_text_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row is invalid, in every format with columns."""
+    monkeypatch.setattr("vocabtool.documents.tables.MAX_TEXT_BYTES", 1_000)
+    table = pa.table({"text": ["a" * 1_000, "b" * 1_001, *"cdef"]})
+    parquet.write_table(table, tmp_path / "corpus.parquet")
+    feather.write_feather(table, tmp_path / "corpus.arrow")
+    for source in (str(tmp_path / "corpus.parquet"), str(tmp_path / "corpus.arrow"), table):
+        log = ReadLog()
+        found = [text for each in batches(source, on_error="skip", log=log) for text in each.texts]
+        assert [str(text)[:1] for text in found] == [*"acdef"]
+        assert log.skipped.first[0].reason == "a text of more than 1,000 bytes"

@@ -73,6 +73,7 @@ REFUSED: dict[str, tuple[bytes, type[Exception], str]] = {
     "gzip": (b"\x1f\x8b\x08" + b"\0" * 99, UnsupportedFormat, "a gzip archive"),
     "ff": (b"\xff" * 1000, UnknownFormat, "not a model"),
     "cut in half": (GOOD[: len(GOOD) // 2], InvalidFile, "past the end"),
+    "meta graphs": (b"\x08\x01" + b"\x12\0" * 1_001, InvalidFile, "more than 1,000 meta graphs"),
     "group": (b"\x08\x01\x12\x02\x13\x14", InvalidFile, "wire type 3 does not exist"),
     "git-lfs-pointer": (
         b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
@@ -226,6 +227,11 @@ def inverse_at(first: int) -> bytes:
 
 # Some just below the limits, so that what is behind them runs; each was slow, large or fatal once.
 HOSTILE: dict[str, Callable[[], bytes]] = {
+    "empty meta graphs": lambda: b"\x08\x01" + b"\x12\x00" * 5_000_000,
+    "empty functions of one name": lambda: b.saved_model(
+        b.graph(NOTHING) + b.field(2, b"\x0a\x00" * 5_000_000)
+    ),
+    "empty parts of a function": lambda: graph(NOTHING, functions=[b"\x0a\x00" * 4_000_000]),
     "every string different": lambda: orphan(
         b.string_tensor([b"%05x" % number for number in range(1_450_000)])
     ),

@@ -302,6 +302,16 @@ def test_any_name_of_a_schema(address: str, schema: str) -> None:
     again.remove()  # type: ignore[attr-defined] # only in PostgreSQL
 
 
+def test_a_long_name_of_an_index(address: str) -> None:
+    """It has up to 200 characters, also while it is replaced."""
+    named = address.replace("index=test", f"index={'é' * 200}")
+    Index.create(named, dim=DIM)
+    assert len(Index.create(named, dim=DIM, force=True)) == 0
+    assert len(Index.open(named)) == 0
+    with pytest.raises(VocabtoolError, match="1 to 200 printable characters"):
+        Index.create(f"{named}é", dim=DIM)
+
+
 @pytest.mark.parametrize("schema", ["$user", "", "x" * 64, "a\nb"])
 def test_names_that_no_schema_can_have(address: str, schema: str) -> None:
     with pytest.raises(VocabtoolError, match="the name of a schema must be"):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import logging
-import os
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -34,7 +33,8 @@ MAX_PLACES: Final = 1 << 20  # parts of text between tags
 MAX_LINES: Final = 1 << 15  # of Markdown; its parser needs up to 60 µs for each
 MAX_PAGES: Final = 20_000  # of a PDF
 MAX_CHARACTERS: Final = 64 << 20  # of the text of a PDF or DOCX
-MAX_UNPACKED: Final = 256 << 20  # bytes of a DOCX, which is a zip archive
+MAX_UNPACKED: Final = 128 << 20  # bytes of a DOCX, which is a zip archive
+MAX_MARKUP: Final = 1 << 20  # of < and = in it: tags and attributes, which need much more memory
 
 LINE_END: Final = re.compile(r"\r\n?|\n")
 MAX_FRONT: Final = 1 << 20  # characters of front matter
@@ -422,6 +422,16 @@ def pdf(data: bytes, _: Path) -> MarkedText:
     return text.with_title(title, is_paged=True)
 
 
+class _Markup(io.BytesIO):
+    """Counts the tags and attributes of what is written, and keeps none of it."""
+
+    count = 0
+
+    def write(self, data: Any, /) -> int:
+        self.count += data.count(b"<") + data.count(b"=")
+        return len(data)
+
+
 def docx(_: bytes, path: Path) -> MarkedText:
     """Return the paragraphs of a Word document and its headings. Needs python-docx.
 
@@ -433,9 +443,12 @@ def docx(_: bytes, path: Path) -> MarkedText:
         from lxml.etree import strip_elements
     except ImportError as error:
         raise UnsupportedFormat("DOCX needs python-docx: pip install '.[documents]'") from error
-    with ZipArchive(path, MAX_UNPACKED) as archive, Path(os.devnull).open("wb") as nowhere:
+    with ZipArchive(path, MAX_UNPACKED) as archive:
+        markup = _Markup()
         for name in archive.names:  # python-docx unpacks all, and has no limits
-            archive.copy(name, nowhere)
+            archive.copy(name, markup)
+            if markup.count > MAX_MARKUP:
+                raise BadRow(f"the document has more than {MAX_MARKUP:,} tags and attributes")
     text = _Paragraphs()
     with _bad_if_damaged("not a Word document, or damaged"):
         document = library.Document(str(path))

@@ -103,6 +103,9 @@ class Columns:
         if self.vector is not None:
             vectors, wrong = vectors_in(part.column(self.vector), self.vector)
             batch = replace(batch, vectors=vectors)
+        lengths = byte_lengths(batch.texts)
+        for row in np.flatnonzero(lengths > MAX_TEXT_BYTES).tolist():
+            wrong[row] = f"a text of more than {MAX_TEXT_BYTES:,} bytes"
         has_text = np.asarray(batch.texts.is_valid())
         has_id = has_text if batch.ids is None else np.asarray(batch.ids.is_valid())
         valid = has_text & has_id
@@ -218,6 +221,8 @@ def byte_lengths(values: pa.Array) -> NDArray[np.int64]:
 ROWS_AT_ONCE: Final = 1024
 BUFFER: Final = 1 << 20  # bytes read ahead in a column
 LONG_TEXT: Final = (64 << 20) // ROWS_AT_ONCE  # bytes; dictionaries with longer texts stay coded
+MAX_TEXT_BYTES: Final = 64 << 20  # as of a line; a longer text is an invalid row
+MAX_GROWTH: Final = 1_000  # of a longer row group; repeated texts stand in its dictionary, once
 PARQUET_ERROR: Final = "not Parquet, or damaged"
 
 
@@ -243,15 +248,24 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
             """Yield a few rows at a time, and whether they are dictionary-encoded."""
             for group in range(skipped, table.num_row_groups):
                 # Even a few rows may contain much text. The first row comes with the dictionaries.
+                metadata = table.metadata.row_group(group)
+                chunks = [metadata.column(at) for at in range(metadata.num_columns)]
+                chunks = [each for each in chunks if each.path_in_schema in wanted]
+                size = sum(each.total_uncompressed_size for each in chunks)
+                packed = sum(each.total_compressed_size for each in chunks)
+                if size > MAX_TEXT_BYTES * metadata.num_rows or (
+                    size > MAX_TEXT_BYTES and size > MAX_GROWTH * packed
+                ):
+                    raise InvalidFile(
+                        f"row group {group}: {packed:,} bytes unpack to {size:,} in "
+                        f"{metadata.num_rows:,} rows; a text can have {MAX_TEXT_BYTES:,} bytes"
+                    )
                 row = next(coded.iter_batches(1, [group], long), None)
                 is_coded = row is not None and any(
                     byte_lengths(row.column(name).dictionary).max(initial=0) > LONG_TEXT
                     for name in long
                 )
                 # About BUFFER bytes on average, by the sizes in the metadata.
-                metadata = table.metadata.row_group(group)
-                chunks = map(metadata.column, range(metadata.num_columns))
-                size = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in wanted)
                 at_once = max(1, min(ROWS_AT_ONCE, BUFFER * metadata.num_rows // max(size, 1)))
                 for rows in (coded if is_coded else table).iter_batches(at_once, [group], wanted):
                     for part in in_parts(rows, long) if is_coded else (rows,):

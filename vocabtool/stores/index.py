@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 TRIES: Final = 5  # to read documents that others delete meanwhile
 CACHE: Final = "VOCABTOOL_CACHE"  # environment variable: the folder of copies
-MAX_NAME: Final = 200  # characters of the name of an index, with BUILD
+MAX_NAME: Final = 200  # characters of the name of an index, without BUILD
 BUILD: Final = ".new"  # ends the name of an index that will replace another one
 NO_ADDRESS: Final = (
     "not a PostgreSQL address: wanted postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME,"
@@ -367,7 +367,7 @@ def _parse(address: str) -> tuple[Connections, str]:
     given = [parameter.partition("=") for parameter in parts.query.split("&") if parameter]
     own = {name: unquote(text) for name, _, text in given if name in ("index", "schema")}
     others = "&".join("".join(parameter) for parameter in given if parameter[0] not in own)
-    index, most = own.get("index", ""), MAX_NAME - len(BUILD)
+    index, most = own.get("index", ""), MAX_NAME
     if not 0 < len(index) <= most or not index.isprintable() or index.endswith(BUILD):
         wanted = f"1 to {most} printable characters that do not end in {BUILD!r}"
         raise VocabtoolError(
