@@ -237,12 +237,13 @@ def test_text_vectorization(case: str, given: bool, keras: Library, tmp_path: Pa
     [
         (
             {"standardize": {"class_name": "function", "config": "my_own", "module": "builtins"}},
-            "its standardize is 'my_own', which is not of Keras",
+            "its standardize is 'my_own', which vocabtool does not know",
         ),
-        ({"split": "my>split"}, "its split is 'my>split', which is not of Keras"),
+        ({"split": "my>split"}, "its split is 'my>split', which vocabtool does not know"),
         ({"standardize": ["lower"]}, "its standardize is 'a list'"),
         ({"ngrams": 10**9}, "its ngrams is"),
         ({"ngrams": [10**9]}, "its ngrams is"),
+        ({"ngrams": [64] * 64}, "its ngrams is"),  # 4,096 times the text
         ({"ngrams": {"class_name": "__tuple__", "items": ["2"]}}, "its ngrams is"),
         ({"ngrams": True}, "its ngrams is 'True'"),
     ],

@@ -236,8 +236,10 @@ def test_yaml_of_marian(entries: list[str], plain: bool) -> None:
         ("a: 0\nb: 1\n? c\n: 2\n", "line 3 is '? c'"),
         ("a: 0\nb: 1\nc: 999999999999999999\n", "line 3 is"),
         ("a: 0\nb: 1\n&x c: 2\n", "line 3 is '&x c: 2'"),
+        ("a: 0\n" * 2_000_000, "a vocab.yml of 2,000,000 lines, wanted at most 1,048,576"),
         ("a: 1\nb: 2\n\n\n", "no entry has id 0, wanted 0 to 1"),
     ],
+    ids=lambda given: given[-20:],
 )
 def test_other_yaml(tmp_path: Path, lines: str, why: str) -> None:
     with pytest.raises(UnsupportedFormat, match=re.escape(why)):

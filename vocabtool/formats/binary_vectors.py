@@ -505,7 +505,7 @@ def _are_floret(vocab: Path, within: str) -> bool:
         return False
     with reading(within + SETTINGS):
         settings = json_file.parse(files.read_linkless(vocab / SETTINGS))
-        return json_file.expect(settings, dict, SETTINGS).get("mode") == "floret"
+        return bool(json_file.expect(settings, dict, SETTINGS).get("mode") == "floret")
 
 
 def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocabulary | None:

@@ -154,7 +154,9 @@ def find_word_embeddings(folder: Path) -> Path | None:
 
     ``None`` if ``folder`` is not such a model. The file is in the folder of the first module.
     """
-    names, modules = read_modules(folder) if (folder / MODULES).is_file() else ((), [])
+    if not (folder / MODULES).is_file():
+        return None
+    names, modules = read_modules(folder)
     path = modules[0].get("path") if names[:1] == ("WordEmbeddings",) else None
     if not isinstance(path, str):
         return None

@@ -310,7 +310,7 @@ def _tokenizer(name: str, op: bytes, attributes: Attributes, place: Place) -> Vo
 
 
 def _fairseq(pieces: Vocabulary) -> Vocabulary:
-    ids = np.arange(1, len(pieces) + 1)
+    ids = np.arange(1, len(pieces) + 1, dtype=np.int64)
     ids[: len(FAIRSEQ_IDS)] = FAIRSEQ_IDS[: len(pieces)]
     unknown = None if pieces.unknown is None else Unknown(int(ids[pieces.unknown.id]))
     numbered = Vocabulary.from_ids(

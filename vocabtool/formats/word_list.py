@@ -191,6 +191,7 @@ ESCAPE: Final = re.compile(rb"\\(\\|n|r|x[0-9a-fA-F]{2})")
 
 UNKNOWNS: Final = (b"[UNK]", b"<unk>", b"<UNK>", b"<UNKNOWN>")
 WORD_AND_ID: Final = "each line has a word and its id"
+MAX_YAML: Final = 1 << 20  # lines of a vocab.yml
 MAX_WIDTH: Final = 24  # bytes of a number and the blanks before it
 NUMBER: Final = re.compile(rb"-?[0-9]{1,18}(?:\.[0-9]+)?(?:e-?[0-9]+)?")
 ALL_BLANK: Final = re.compile(rb"^(?: +(?= [0-9])|\t+(?=\t[0-9]))", re.MULTILINE)
@@ -315,6 +316,8 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
 
 def _yaml_entries(data: bytes) -> ByteStrings:
     """Return the entries of a ``vocab.yml`` in the order of their ids."""
+    if (count := data.count(b"\n")) > MAX_YAML:
+        raise UnsupportedFormat(f"a vocab.yml of {count:,} lines, wanted at most {MAX_YAML:,}")
     entry_of: dict[int, bytes] = {}
     lines = [line.rstrip(b" ") for line in read_lines(data)]
     for number, line in enumerate(lines, 1):
@@ -381,7 +384,9 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None]
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     for delimiter in (b"\t", b" "):
         # A word of such blanks alone is hidden from the split.
-        split = ALL_BLANK.sub(lambda blanks: b"_" * len(blanks[0]), data)
+        split = data
+        if data.count(delimiter) > lines:
+            split = ALL_BLANK.sub(lambda blanks: b"_" * len(blanks[0]), data)
         if lines < 2 or split.count(delimiter) != lines:
             continue
         try:

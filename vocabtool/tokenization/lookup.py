@@ -438,7 +438,7 @@ def keras_tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | N
     return RuleTokenizer(Rule((*steps, SplitOn(split), DropEmpty())), vocabulary)
 
 
-MAX_NGRAM: Final = 64  # words
+MAX_NGRAMS: Final = 64  # words in all n-grams that begin with one word
 # What the settings of a TextVectorization do, by their value as text.
 TEXT_STEPS: Final[dict[str, dict[str, tuple[Step, ...]]]] = {
     "standardize": {
@@ -464,10 +464,11 @@ def text_vectorization_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer 
         if isinstance(widths, dict):
             widths = widths.get("items")  # of a tuple
         elif json_file.is_id(widths):
-            widths = [*range(1, min(widths, MAX_NGRAM + 1) + 1)]
-        listed = widths if isinstance(widths, list) and len(widths) <= MAX_NGRAM else [0]
+            widths = [*range(1, min(widths, MAX_NGRAMS) + 1)]
+        listed = widths if isinstance(widths, list) else [0]
         ngrams: dict[str, tuple[Step, ...]] = {"None": ()}
-        if all(json_file.is_id(width) and 0 < width <= MAX_NGRAM for width in listed):
+        numbers = all(json_file.is_id(width) and width > 0 for width in listed)
+        if numbers and sum(listed) <= MAX_NGRAMS:
             ngrams[str(layer.text_settings["ngrams"])] = (NGrams(b" ", tuple(listed)),)
         steps: list[Step] = []
         for key, known in {**TEXT_STEPS, "ngrams": ngrams}.items():
@@ -475,9 +476,9 @@ def text_vectorization_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer 
             if str(value) not in known:
                 name = value.get("config") if isinstance(value, dict) else value
                 raise UnsupportedFormat(
-                    f"layer {layer.name}: its {key} is {json_file.show_value(name)!r}, which is "
-                    "not of Keras (functions of Python are not run); save the model with "
-                    "model.export(FOLDER), or name a rule with --rule"
+                    f"layer {layer.name}: its {key} is {json_file.show_value(name)!r}, which "
+                    "vocabtool does not know (functions of Python are not run); save the model "
+                    "with model.export(FOLDER), or name a rule with --rule"
                 )
             steps += known[str(value)]
     return RuleTokenizer(Rule(tuple(steps)), vocabulary)

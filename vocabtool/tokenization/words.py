@@ -334,7 +334,9 @@ def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> tuple[Tokenizer, Path 
         if layer is not None:
             return layer, None
     readers = (
-        *(hf_tokenizer.tokenizer_for, keras_tokenizer_for, whitespace_tokenizer_for),
+        hf_tokenizer.tokenizer_for,
+        keras_tokenizer_for,
+        whitespace_tokenizer_for,
         tokenizer_files.tokenizer_for,
     )
     for tokenizer_for in readers:  # settings beside the entries count if nothing else does
