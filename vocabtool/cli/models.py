@@ -114,11 +114,12 @@ def extract_command(model: str, name: str | None, form: FileFormat | None, file:
 
 WORDS_MODEL = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
 (https://...) that is in the local cache, a SentencePiece model, a tokenizer.json, a GGUF file, a
-vocab.txt or vocab.json with its tokenizer_config.json, a Keras tokenizer, tekken.json, ranks that
-OpenAI publishes, tiktoken:NAME, a static embedding (model2vec), an ONNX graph beside a
-tokenizer.json, or word vectors of `vocabtool train`: these define how texts become words. For other
-word vectors, the rule that fits their entries best is used without --rule. Any other file or folder
-that `vocabtool extract` reads needs --rule. MODEL#NAME is the same as --name NAME."""
+vocab.txt or vocab.json with its tokenizer_config.json, a Keras tokenizer, a .keras archive with a
+TextVectorization, WordEmbeddings of sentence-transformers, tekken.json, ranks that OpenAI
+publishes, tiktoken:NAME, a static embedding (model2vec), an ONNX graph beside a tokenizer.json, or
+word vectors of `vocabtool train`: these define how texts become words. For other word vectors, the
+rule that fits their entries best is used without --rule. Any other file or folder that `vocabtool
+extract` reads needs --rule. MODEL#NAME is the same as --name NAME."""
 WORDS_OPTIONS = options.gather(
     "chosen",
     options.NAME,
