@@ -17,27 +17,30 @@ Call = Callable[[Any], object]
 WRONG: Final[dict[str, tuple[Call, str]]] = {
     "k is a text": (
         lambda index: index.search("a", k="5"),
-        "k: wanted a whole number, got str '5'",
+        "k must be a whole number, got '5'",
     ),
-    "k is no whole number": (lambda index: index.search("a", k=1.5), "k: .* got float 1.5"),
-    "k is None": (lambda index: index.search("a", k=None), "k: .* got NoneType None"),
-    "k is true": (lambda index: index.similar("d1", k=True), "k: .* got bool True"),
-    "the text": (lambda index: index.search(5), "text: wanted a string or None, got int 5"),
-    "the condition": (lambda index: index.search("a", where=5), "where: .* got int 5"),
-    "sort": (lambda index: index.search("a", sort=[1]), "sort: .*list of strings, got int 1"),
-    "facets": (lambda index: index.search("a", facets=5), "facets: .*list of strings, got int 5"),
-    "a setting": (lambda index: index.search("a", depth="9"), "depth: .* got str '9'"),
-    "explain": (lambda index: index.search("a", explain="no"), "explain: wanted True or False"),
-    "texts": (lambda index: index.search_many([5]), "texts: wanted a list of strings, got int 5"),
-    "an id": (lambda index: index.get(1), "id_: wanted a string, got int 1"),
-    "ids": (lambda index: index.get_many(1), "ids: wanted a list of strings, got int 1"),
-    "deleted ids": (lambda index: index.delete([1]), "ids: .* got int 1"),
-    "a path": (lambda _: Index.open(None), "path: wanted a string or a path, got NoneType"),  # type: ignore[arg-type] # as all here
-    "a weight": (lambda _: Settings(a="high"), "a: wanted a number or None, got str 'high'"),  # type: ignore[arg-type]
-    "a list of words": (lambda _: diff(["a"], ["b"]), r"a: wanted .*, got list \['a'\]"),  # type: ignore[arg-type]
-    "a model": (lambda _: vocabtool.inspect(5), "model: wanted a string or a path, got int 5"),  # type: ignore[arg-type]
-    "words of a list": (lambda _: Words.of(["a"]), "model: wanted .*, got list"),  # type: ignore[arg-type]
-    "words": (lambda _: OovCounter("model"), "words: wanted a Words, got str 'model'"),  # type: ignore[arg-type]
+    "k is no whole number": (lambda index: index.search("a", k=1.5), "k must be .* got 1.5"),
+    "k is None": (lambda index: index.search("a", k=None), "k must be .* got None"),
+    "k is true": (lambda index: index.similar("d1", k=True), "k must be .* got True"),
+    "the text": (lambda index: index.search(5), "text must be a string or None, got 5"),
+    "the condition": (lambda index: index.search("a", where=5), "where must be .* got 5"),
+    "sort": (lambda index: index.search("a", sort=[1]), "sort must be .*list of strings, got 1"),
+    "facets": (
+        lambda index: index.search("a", facets=5),
+        "facets must be .*list of strings, got 5",
+    ),
+    "a setting": (lambda index: index.search("a", depth="9"), "depth must be .* got '9'"),
+    "explain": (lambda index: index.search("a", explain="no"), "explain must be True or False"),
+    "texts": (lambda index: index.search_many([5]), "texts must be a list of strings, got 5"),
+    "an id": (lambda index: index.get(1), "id_ must be a string, got 1"),
+    "ids": (lambda index: index.get_many(1), "ids must be a list of strings, got 1"),
+    "deleted ids": (lambda index: index.delete([1]), "ids must be .* got 1"),
+    "a path": (lambda _: Index.open(None), "path must be a string or a path, got None"),  # type: ignore[arg-type] # as all here
+    "a weight": (lambda _: Settings(a="high"), "a must be a number or None, got 'high'"),  # type: ignore[arg-type]
+    "a list of words": (lambda _: diff(["a"], ["b"]), r"a must be .*, got \['a'\]"),  # type: ignore[arg-type]
+    "a model": (lambda _: vocabtool.inspect(5), "model must be a string or a path, got 5"),  # type: ignore[arg-type]
+    "words of a list": (lambda _: Words.of(["a"]), "model must be .*, got"),  # type: ignore[arg-type]
+    "words": (lambda _: OovCounter("model"), "words must be a Words, got 'model'"),  # type: ignore[arg-type]
 }
 
 

@@ -217,7 +217,7 @@ def search(
     only_operators = bool(query.operators) and not query.searched
     no_vector = vector is None or (only_operators and not np.count_nonzero(vector))
     is_list = no_vector and (text is None or only_operators)
-    _check_arguments(text, query, vector, k, where, settings, is_list)
+    _check_arguments(text, query, vector, k, settings, is_list)
     asked: list[Asked] = [] if where is None else [Where.of(where)]
     asked += [each.asked for each in query.operators if each.asked is not None]
     if query.required:
@@ -351,15 +351,11 @@ def _check_arguments(
     query: Query,
     vector: Vectors | None,
     k: int,
-    where: str | None,
     settings: Settings,
     is_list: bool,
 ) -> None:
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
-    if where is not None and not isinstance(where, str):
-        wanted = "where must be one text, for example \"year >= 2020 and lang = 'en'\""
-        raise ValueError(f"{wanted}, got {where!r}")
     wordless = text is None or (query.operators and not query.searched)
     if settings.rerank is not None and wordless:
         raise ValueError("rerank needs the text of the query")

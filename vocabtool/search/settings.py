@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, SupportsIndex
 
 from vocabtool.choices import FUSIONS, PHRASES, RERANK_DEPTH, Fusion, Phrases
-from vocabtool.system.arguments import check_fields
+from vocabtool.system.arguments import checked
 
 Predicate = Callable[[str], bool]
 
@@ -70,7 +70,6 @@ class Settings:
     literal: bool = False
 
     def __post_init__(self) -> None:
-        check_fields(self)
         choices = {"fusion": FUSIONS, "phrases": PHRASES}
         for name, allowed in choices.items():
             if (got := getattr(self, name)) not in allowed:
@@ -114,6 +113,9 @@ class Settings:
         if self.depth is not None:
             return self.depth
         return max(documents, 1) if documents <= MAX_SMALL else DEPTH
+
+
+Settings.__init__ = checked(Settings.__init__)  # type: ignore[method-assign] # a dataclass writes it
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, wraps
 from inspect import Parameter, signature
@@ -18,6 +17,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Allowed = tuple[tuple[type, ...], str]  # the types of an argument, and their names in a message
 
+TOLD: Final = {"where": "one text, for example \"year >= 2020 and lang = 'en'\""}
 STRINGS: Final = "a list of strings"
 CHECKED: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 PARAMETERS: Final = re.compile(r"\[[^\[\]]*\]")  # of a generic type
@@ -54,32 +54,19 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         for at, (name, allowed) in enumerate(wanted()):
             if allowed is None or (at >= len(args) and name not in kwargs):
                 continue
-            _check(name, args[at] if at < len(args) else kwargs[name], *allowed)
+            value = args[at] if at < len(args) else kwargs[name]
+            kinds, names = allowed
+            if STRINGS in names and isinstance(value, list | tuple):
+                value, kinds = (
+                    next((each for each in value if not isinstance(each, str)), ""),
+                    (str,),
+                )
+            if not isinstance(value, kinds) or (type(value) is bool and bool not in kinds):
+                got = " ".join(repr(value).split())
+                raise ValueError(f"{name} must be {TOLD.get(name, names)}, got {got:.80}")
         return function(*args, **kwargs)
 
     return call
-
-
-def check_fields(record: Any) -> None:
-    """Raise ``ValueError`` if a dataclass has a value that the annotation does not allow."""
-    for name, allowed in _fields_of(type(record)):
-        if allowed is not None:
-            _check(name, getattr(record, name), *allowed)
-
-
-@cache
-def _fields_of(kind: type) -> tuple[tuple[str, Allowed | None], ...]:
-    scope = vars(sys.modules[kind.__module__])
-    return tuple((name, _allowed(text, scope)) for name, text in kind.__annotations__.items())
-
-
-def _check(name: str, value: object, kinds: tuple[type, ...], names: str) -> None:
-    if STRINGS in names and isinstance(value, list | tuple):
-        value = next((each for each in value if not isinstance(each, str)), "")
-        kinds = (str,)
-    if not isinstance(value, kinds) or (type(value) is bool and bool not in kinds):
-        got = f"{type(value).__name__} {' '.join(repr(value).split()):.80}"
-        raise ValueError(f"{name}: wanted {names}, got {got}")
 
 
 def _allowed(annotation: object, scope: dict[str, Any]) -> Allowed | None:
