@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final, Protocol, SupportsIndex
 
 from vocabtool.choices import FUSIONS, PHRASES, RERANK_DEPTH, Fusion, Phrases
-from vocabtool.system.arguments import checked
 
 Predicate = Callable[[str], bool]
 
@@ -113,9 +112,6 @@ class Settings:
         if self.depth is not None:
             return self.depth
         return max(documents, 1) if documents <= MAX_SMALL else DEPTH
-
-
-Settings.__init__ = checked(Settings.__init__)  # type: ignore[method-assign] # a dataclass writes it
 
 
 @dataclass(frozen=True, slots=True)
