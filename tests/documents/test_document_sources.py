@@ -528,3 +528,20 @@ def test_a_text_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         found = [text for each in batches(source, on_error="skip", log=log) for text in each.texts]
         assert [str(text)[:1] for text in found] == [*"acdef"]
         assert log.skipped.first[0].reason == "a text of more than 1,000 bytes"
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "part", "end"),
+    [
+        ("corpus.json", b"[", b"{},", b"{}]"),
+        ("corpus.jsonl", b'{"text": "a", "x": [', b"[],", b"[]]}"),
+        ("corpus.ipynb", b'{"nbformat": 4, "metadata": {}, "cells": [', b"{},", b"{}]}"),
+    ],
+)
+def test_json_of_many_parts(
+    tmp_path: Path, name: str, begin: bytes, part: bytes, end: bytes
+) -> None:
+    """It is refused before it is parsed, which would take 25 times its size."""
+    (tmp_path / name).write_bytes(begin + part * 4_000_000 + end)
+    with pytest.raises(InvalidFile, match="JSON of more than 7,000,000 commas and brackets"):
+        list(batches(str(tmp_path / name)))

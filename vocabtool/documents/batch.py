@@ -25,6 +25,7 @@ from vocabtool.vocabulary import decode, encode
 
 BATCH_BYTES: Final = 4 << 20  # default number of bytes of text in a batch
 MAX_ROWS: Final = 1 << 18  # texts in a batch; empty texts also need memory
+MAX_PARTS: Final = 7_000_000  # of JSON that is parsed at once; 64 MiB of float32 have fewer
 EXAMPLES: Final = 10  # invalid rows whose location and reason are kept
 SKIP_IT: Final = "use --on-error skip to skip invalid rows"
 SOURCE: Final = "source"  # the field of a piece that contains the name of its file
@@ -172,6 +173,12 @@ class ReadLog:
 
 class BadRow(ValueError):
     """Raised for an invalid row; the message is the reason. The caller adds the row number."""
+
+
+def check_parts(content: bytes) -> None:
+    """Raise :class:`BadRow` if JSON has too many parts: each may need 25 times its bytes."""
+    if len(content) > MAX_PARTS and sum(map(content.count, (b",", b"[", b"{"))) > MAX_PARTS:
+        raise BadRow(f"JSON of more than {MAX_PARTS:,} commas and brackets")
 
 
 class Measure(Protocol):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from vocabtool.documents.batch import BadRow
+from vocabtool.documents.batch import BadRow, check_parts
 from vocabtool.errors import UnsupportedFormat
 from vocabtool.formats.files import ZipArchive
 from vocabtool.vocabulary import decode
@@ -365,6 +365,7 @@ class _Paragraphs:
 
 def notebook(data: bytes, _: Path) -> MarkedText:
     """Return the text of all cells of a notebook, and the headings of its Markdown cells."""
+    check_parts(data)
     try:
         root: Any = orjson.loads(data)
     except orjson.JSONDecodeError as error:

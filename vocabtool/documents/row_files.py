@@ -37,11 +37,13 @@ from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
 from vocabtool.documents.batch import (
+    MAX_PARTS,
     BadRow,
     Batch,
     Request,
     Row,
     batch_of,
+    check_parts,
     gather,
     in_size,
     join_texts,
@@ -150,6 +152,7 @@ def read_json(file: Readable, request: Request) -> Iterator[Batch]:
     refuse_utf16(content)
     content = content.removeprefix(BOM)
     try:
+        check_parts(content)
         try:
             items = _parse(content) if LONG.search(content) else orjson.loads(content)
         except orjson.JSONDecodeError:
@@ -170,6 +173,9 @@ def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | No
     text, id_field, vector = options.single_field or TEXT, options.id_field, options.vector_field
     several = options.fields
     try:
+        for line in lines:
+            if len(line) > MAX_PARTS:
+                check_parts(line)
         values = [orjson.loads(line) for line in lines]
         ids = (
             None
@@ -210,6 +216,7 @@ def _spell(text: str | bytes) -> bytes:
 
 
 def _parse(line: bytes) -> object:
+    check_parts(line)
     try:
         return DECODER.decode(line.decode())
     except UnicodeDecodeError as error:
