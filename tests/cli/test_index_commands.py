@@ -175,6 +175,11 @@ def test_an_update_loses_no_field(index: str, tmp_path: Path) -> None:
     more.write_text('{"key": "a", "text": "I hate Lucene", "year": 2019, "lang": "en"}\n')
     output("index", more, "-o", index, *given, "--keep", "lang", "--quiet")
     assert "I hate Lucene" in output("search", index, "--where", "lang = 'en'", "Lucene")
+    more.write_text('{"key": "e", "text": "new", "year": 2019, "lang": "en"}\n')
+    _, note = told("index", more, "-o", index, "--keep", "year")
+    assert "--keep lang --id-field key" in note
+    options = ("--keep", "year", "--keep", "lang", "--id-field", "key")
+    assert "--keep" not in told("index", more, "-o", index, *options)[1]
 
 
 def test_an_unknown_number_counts_like_a_known_word(index: str) -> None:

@@ -159,6 +159,8 @@ def index_command(
                 f"the index has {plural(len(lost), 'field', 'fields')} that the new documents "
                 f"would not have: {names}. To keep them, add: {keep}"
             )
+        elif not quiet and shards_in(files) is None:
+            _tell_lost_options(index, read)
         with output.progress_bar(quiet) as progress:
             report = index.load(
                 [*files],
@@ -312,6 +314,23 @@ def _open(
         pass
     folders.remove_build(build)
     return build, None
+
+
+def _tell_lost_options(index: Index, read: ReadOptions) -> None:
+    """Say which fields of the indexed FILEs, and whether their ids, this run does not read."""
+    from vocabtool.reports.report import safe
+
+    before = [source.options for source in index.manifest.sources]
+    keep = {name: None for each in before for name in each.kept_fields}
+    lost = [f"--keep {safe(name)}" for name in keep if name not in read.kept_fields]
+    if read.id_field is None:
+        ids = {each.id_field: None for each in before if each.id_field is not None}
+        lost += [f"--id-field {safe(name)}" for name in [*ids][-1:]]
+    if lost:
+        tell(
+            f"other FILEs of the index were indexed with {' '.join(lost)}; the new documents do "
+            "not get these fields. If they have them, add these options"
+        )
 
 
 @contextmanager
