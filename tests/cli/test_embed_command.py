@@ -30,6 +30,7 @@ def test_the_report(corpus: Path, tmp_path: Path) -> None:
     command = ("embed", corpus, *MODEL, "-o", out, "--shard-rows", "30")
     whole, done = output(*command).splitlines()
     assert whole == f"{out}: 100 documents in 4 shards"
+    assert "--field FIELD  " in output("embed", "--help")
     assert done.startswith("  done now    100 documents in ")
     assert output(*command).splitlines() == [
         whole,
@@ -56,6 +57,7 @@ def test_the_report_as_json(corpus: Path, tmp_path: Path) -> None:
         (("--model", "nowhere", "-o", "out"), 3, "nowhere"),
         ((*MODEL, "-o", "out", "--field", "body"), 3, "corpus.jsonl:1: no field 'body'"),
         ((*MODEL, "-o", "out", "--field", "a", "--field", "a"), 2, "field"),
+        ((*MODEL, "-o", "out", "--field", "a^2", "--field", "b"), 2, "use 'a' instead of 'a^2'"),
     ],
     ids=str,
 )

@@ -68,7 +68,7 @@ RUN = options.gather(
 @options.ENCODER
 @options.output_folder("Folder of the shards.")
 @RUN
-@options.DOCUMENTS
+@options.EMBEDDED
 @options.QUIET
 @options.format_option("Format of the final report.")
 def embed_command(

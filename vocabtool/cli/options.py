@@ -270,14 +270,7 @@ TEXTS = gather(
     _on_error("an invalid row."),
     into=partial(_read_options, weights=False),
 )
-DOCUMENTS = gather(
-    "read",
-    _field_option(
-        "FIELD[^W]",
-        " A word in FIELD^W, with W from 1 to 9, counts W times in keyword search. Without "
-        "--field, pieces of texts with headings begin with the path of headings; `--field text` "
-        "omits it.",
-    ),
+_READING: Final = (
     INPUT_FORMAT,
     QUOTES,
     click.option(
@@ -320,7 +313,20 @@ DOCUMENTS = gather(
         help="In folders, leave out what a .gitignore names. [default: --gitignore]",
     ),
     _on_error("an invalid row (and, in an index, a value that does not fit its field)."),
+)
+DOCUMENTS = gather(
+    "read",
+    _field_option(
+        "FIELD[^W]",
+        " A word in FIELD^W, with W from 1 to 9, counts W times in keyword search. Without "
+        "--field, pieces of texts with headings begin with the path of headings; `--field text` "
+        "omits it.",
+    ),
+    *_READING,
     into=_read_options,
+)
+EMBEDDED = gather(
+    "read", _field_option("FIELD", ""), *_READING, into=partial(_read_options, weights=False)
 )
 
 VECTORS = file_option(
