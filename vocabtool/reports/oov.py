@@ -232,7 +232,11 @@ def _sections(report: OovReport) -> Iterator[Section]:
     if report.suggested is not None:
         yield _suggestions(report.suggested)
     words = _words("unknown word", report.commonest(SHOWN_WORDS))
-    yield Section("The commonest unknown words", words)
+    notes = []
+    if report.distinct_unknown > SHOWN_WORDS:
+        every = f"These are {SHOWN_WORDS:,} of {report.distinct_unknown:,} unknown words."
+        notes.append(f"{every} For all of them: -o words.csv")
+    yield Section("The commonest unknown words", words, (), notes)
     kinds = [(KINDS[each.kind], each.words, each.tokens) for each in report.kinds]
     columns = (Column("what unknown words look like"), *counts("words", "tokens"))
     notes = []
@@ -297,7 +301,8 @@ def _split_sections(report: OovReport, split: SplitWords) -> Iterator[Section]:
     words = _split_words("split word", split.words(0, number))
     notes = ["cost: count x (pieces - 1)"]
     if split.listed > number:
-        notes.append(f"These are {number:,} of {split.listed:,} split words.")
+        shown = f"These are {number:,} of {split.listed:,} split words."
+        notes.append(f"{shown} For all of them: -o words.csv")
     yield Section("The split words", words, (), notes)
     kinds = [(KINDS[each.kind], *each[1:3], each.pieces / each.tokens) for each in split.kinds]
     mean = Column("pieces per token", "mean")
