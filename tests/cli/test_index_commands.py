@@ -257,6 +257,7 @@ def test_an_index_of_shards_needs_no_model(corpus: Path, tmp_path: Path) -> None
     assert [hit["id"] for hit in hits] == ["a"]
     assert "no vector" in note
     assert "Pass its vector" in note
+    assert "_weights.json" in errors("search", folder, "Xapian", "--model", MODEL)
     output("index", shards, "-o", other, "--model", MODEL, "--quiet")
     words = answer("search", other, "use Xapian", "--explain")["query"]["words"]
     assert words[1]["known"] is False

@@ -131,6 +131,8 @@ def test_notes(tmp_path: Path) -> None:
     words = Words.of(str(tmp_path / "words.txt"), rule="whitespace")
     mixed: list[bytes] = [b"the", b"\xff", b"", b"the \xc3", b"\xa9 cat", "né".encode()]
     counting = OovCounter(words)
+    with pytest.raises(TypeError, match=r"batches.* write \[texts\]"):
+        counting.count(["one", "two"])
     counting.count([mixed[:2], string_array(mixed)[2:], string_array([])])
     note = "3 of 6 documents are not UTF-8"
     assert any(note in told for told in counting.report().notes)

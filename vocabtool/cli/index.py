@@ -159,7 +159,7 @@ def index_command(
                 f"the index has {plural(len(lost), 'field', 'fields')} that the new documents "
                 f"would not have: {names}. To keep them, add: {keep}"
             )
-        elif not quiet and shards_in(files) is None:
+        if not quiet and shards_in(files) is None:
             _tell_lost_options(index, read)
         with output.progress_bar(quiet) as progress:
             report = index.load(

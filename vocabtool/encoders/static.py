@@ -136,7 +136,8 @@ class StaticEncoder(Encoder):
         if fitted.vectors != vectors.fingerprint:
             raise VocabtoolError(
                 f"{vectors.file}: the weights were fitted with other word vectors: wanted "
-                f"fingerprint {vectors.fingerprint[:12]}, got {fitted.vectors[:12]}. Fit them again"
+                f"fingerprint {vectors.fingerprint[:12]}, got {fitted.vectors[:12]}. Use the model "
+                "they were fitted with (for shards, the --model of embed), or fit them again"
             )
         if fitted.rule != self.words.tokenizer.fingerprint:
             raise VocabtoolError(

@@ -404,8 +404,9 @@ class IndexModel:
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
             raise VocabtoolError(
                 f"{self._name}: {given} needs word weights that were fitted on the corpus, and "
-                "the index has none. In Python, pass open_encoder(MODEL, fitted=FILE), or index "
-                "the documents with this model"
+                "the index has none. Index the documents, or the shards that embed wrote, with "
+                f"this model (vocabtool index SHARDS --model {given} -o DIR), or in Python pass "
+                "open_encoder(MODEL, fitted='SHARDS/_weights.json')"
             )
         if encoder.dim != held.dim:
             what = f"it makes vectors of {encoder.dim:,} numbers, but the index needs {held.dim:,}"

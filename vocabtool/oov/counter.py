@@ -91,7 +91,7 @@ class OovCounter:
         A batch is a list or an Arrow array of texts.
         """
         for texts, broken, counts in parallel_map(
-            self._count, map(texts_array, batches), workers=threads
+            self._count, map(_batch_array, batches), workers=threads
         ):
             self._not_utf8 += broken
             self._blanks += counts[0].blanks
@@ -514,6 +514,12 @@ def count_languages(found: WordLookup) -> dict[str, list[int]]:
     per_text.append(per_text[-1] > 0)
     totals = [np.bincount(group, each, len(names)).astype(np.int64).tolist() for each in per_text]
     return {name: row for name, *row in zip(names, *totals, strict=True) if row[0]}
+
+
+def _batch_array(texts: pa.Array | Sequence[str | bytes]) -> pa.StringArray:
+    if isinstance(texts, str | bytes):
+        raise TypeError("expected batches (lists of texts), got texts: write [texts]")
+    return texts_array(texts)
 
 
 def _scripts(words: pa.StringArray) -> tuple[list[str], NDArray[np.int64]]:
