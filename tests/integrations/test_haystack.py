@@ -269,6 +269,16 @@ def test_pipelines_are_dumped_and_loaded(tmp_path: Path) -> None:
     assert asyncio.run(plain.run_async("love", top_k=1)) == {"documents": [found]}
 
 
+def test_a_store_creates_its_index(tmp_path: Path) -> None:
+    """For own embeddings or with a model; it must fit afterwards."""
+    store = VocabtoolDocumentStore(str(tmp_path / "own"), embedding_dim=2, metric="l2")
+    store.write_documents([Document(id="a", content="x", embedding=[3.0, 4.0])])
+    again = VocabtoolDocumentStore.from_dict(store.to_dict())
+    assert [each.embedding for each in again.filter_documents()] == [[3.0, 4.0]]
+    with pytest.raises(ValueError, match="2 numbers, but embedding_dim is 3"):
+        VocabtoolDocumentStore(str(tmp_path / "own"), embedding_dim=3)
+
+
 def test_stores_that_cannot_be_opened_or_written(tmp_path: Path) -> None:
     path = str(tmp_path / "index")
     with pytest.raises(NotFound, match="index"):

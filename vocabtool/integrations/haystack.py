@@ -18,9 +18,9 @@ from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy, FilterPolicy, apply_filter_policy
 from haystack.errors import FilterError
 
-from vocabtool.choices import OnExisting
+from vocabtool.choices import Language, Metric, OnExisting
 from vocabtool.documents.batch import Document as Stored
-from vocabtool.errors import InvalidCondition
+from vocabtool.errors import InvalidCondition, NotFound
 from vocabtool.index.index import Index
 from vocabtool.integrations import adapter
 from vocabtool.integrations.adapter import Comparison, Junction, in_thread, refuse
@@ -46,9 +46,14 @@ Filters = dict[str, Any]
 class VocabtoolDocumentStore:
     """Documents in an index, for pipelines of Haystack. Every method also has an ``_async`` form.
 
-    - ``path``: the address of an index, as for :meth:`Index.open`.
-    - ``model``, ``options``: the other arguments of :meth:`Index.open`, needed only if the index
-      cannot find the model that it was created with.
+    - ``path``: the address of an index, as for :meth:`Index.open`. If there is none, it is created
+      with ``model``, or for embeddings of ``embedding_dim`` numbers; ``metric`` says how they are
+      compared, and ``language`` is that of stems and stop words.
+    - ``model``, ``options``: the other arguments of :meth:`Index.open`. An existing index needs
+      them only if it cannot find the model that it was created with.
+
+    Raises the errors of :meth:`Index.open` and :meth:`Index.create`, and ``ValueError`` if the
+    vectors of the index do not have ``embedding_dim`` numbers.
 
     The model of the index makes the vectors of queries, and of documents that have no embedding. In
     an index without a model, documents without an embedding are found only by their words.
@@ -63,14 +68,29 @@ class VocabtoolDocumentStore:
     path: str
     _: KW_ONLY
     model: str | None = None
+    embedding_dim: int | None = None
+    metric: Metric = "cosine"
+    language: Language = "english"
     options: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        self._index = Index.open(self.path, self.model, **(self.options or {}))
+        options, dim = self.options or {}, self.embedding_dim
+        try:
+            self._index = Index.open(self.path, self.model, **options)
+        except NotFound:
+            if self.model is None and dim is None:
+                raise
+            own: dict[str, Any] = {"metric": self.metric, "language": self.language, **options}
+            own |= {} if dim is None else {"dim": dim}
+            self._index = Index.create(self.path, self.model, dtype="float32", **own)
+        if dim not in (None, found := self._index.configuration.dim):
+            what = f"vectors have {found} numbers, but embedding_dim is {dim}"
+            raise ValueError(f"{self.path}: {what}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary from which :meth:`from_dict` makes a store over the same index."""
-        return default_to_dict(self, path=self.path, model=self.model, options=self.options)
+        names = ("path", "model", "embedding_dim", "metric", "language", "options")
+        return default_to_dict(self, **{name: getattr(self, name) for name in names})
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> VocabtoolDocumentStore:
