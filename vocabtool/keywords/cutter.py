@@ -56,7 +56,7 @@ from vocabtool.keywords.tokens import (
     boundaries,
     canonical,
     case_folded,
-    characters_of,
+    folded_character,
     humps,
     in_one_word,
     may_stand_alone,
@@ -359,22 +359,19 @@ class Cutter:
         if written.isascii():
             yield _Cut(self._stemmed(written.lower()), run)
         elif written[0].translate(SHAPES) == "c":
-            characters = characters_of(text[start : run.end])
-            for first, last in zip(characters, characters[1:] or characters, strict=False):
-                yield from self._characters(text, start + first.start, start + last.end)
-            for at, _ in characters if characters[1:] else ():
-                if may_stand_alone(text[start + at]):
-                    yield from self._characters(text, start + at, start + at + 1, "singles")
+            characters = enumerate(text[start : run.end], start)
+            folded = [(at, term) for at, each in characters if (term := folded_character(each))]
+            for (at, one), (last, other) in pairwise(folded):
+                yield _Cut(one + other, Span(at, last + 1))
+            for at, term in folded:
+                if not folded[1:]:
+                    yield _Cut(term, Span(at, at + 1))
+                elif may_stand_alone(text[at]):
+                    yield _Cut(term, Span(at, at + 1), "singles")
         else:  # folding may insert a separator and so give several words (one half: 1 and 2)
-            folded = case_folded(written)
-            for word in [folded] if folded.isascii() else runs_of(folded):
+            lower = case_folded(written)
+            for word in [lower] if lower.isascii() else runs_of(lower):
                 yield from self._spelled_both_ways(word[:MAX_TERM], run)
-
-    def _characters(
-        self, text: str, start: int, end: int, kind: Literal["words", "singles"] = "words"
-    ) -> Iterator[_Cut]:
-        if term := "".join(without_marks(case_folded(text[start:end])).split()):
-            yield _Cut(term, Span(start, end), kind)
 
     def _spelled_both_ways(self, word: str, run: Span) -> Iterator[_Cut]:
         """Yield the terms of a case-folded word: without its accents, and with them."""

@@ -237,10 +237,10 @@ def humps(run: str) -> list[Span]:
     return longer if len(longer) > 1 else []
 
 
-def characters_of(run: str) -> list[Span]:
-    """Return the places of the visible characters of a run."""
-    shape = run.translate(SHAPES)
-    return [Span(at, at + 1) for at, each in enumerate(shape) if each != "f"]
+@cache
+def folded_character(character: str) -> str:
+    """Fold a single character; empty if it is ignored."""
+    return "".join(without_marks(case_folded(character)).split())
 
 
 @cache

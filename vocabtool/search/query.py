@@ -435,7 +435,7 @@ def term_clauses(
         weight = UNKNOWN_WEIGHT if is_weighted and word.unknown else 1.0
         shares = dict(word.word.shares)
         for term in word.terms:
-            share = weight * shares.get(term.text, 1.0)
+            share = weight * shares.get(term.text, 1.0) if shares else weight
             if term not in made or made[term].boost < share:
                 made[term] = Clause((term,), share)
     joined = list[tuple[WeighedWord, JoinedWord, bool]]()
@@ -478,7 +478,7 @@ def _other_spellings(
     def mass(terms: Iterable[Term]) -> float:
         return sum(idf(store.rows, frequencies[term]) for term in terms)
 
-    made = dict[tuple[Term, ...], Clause]()
+    made: dict[tuple[Term, ...], Clause] = {}
     for word in words:
         for terms in word.word.spellings:
             if not frequencies[terms[0]] or (len(terms) == 1 and terms[0] in counted):
