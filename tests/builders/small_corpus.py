@@ -128,6 +128,7 @@ class Whole(NamedTuple):
 
     words: Collection[str]
     subword: bool = False
+    notes: tuple[str, ...] = ()
 
     def statuses(self, surfaces: Sequence[str]) -> list[WordStatus]:
         return [WordStatus(surface.lower() in self.words) for surface in surfaces]
@@ -138,6 +139,7 @@ class Pieces(NamedTuple):
 
     size: int
     subword: bool = True
+    notes: tuple[str, ...] = ()
 
     def statuses(self, surfaces: Sequence[str]) -> list[WordStatus]:
         return [WordStatus(True, -(-len(surface) // self.size)) for surface in surfaces]
