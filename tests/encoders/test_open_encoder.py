@@ -111,7 +111,8 @@ def test_it_is_opened_again_by_its_options(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "error", "message"),
     [
-        ("words.txt", b"love\nto\nuse\n", UnknownFormat, "format is .* has no vectors"),
+        ("words.txt", b"love\nto\nuse\n", UnknownFormat, "format is .* has no vectors.* train"),
+        ("vocab.json", b'{"love": 0, "to": 1}', UnknownFormat, "format is JSON object of ids"),
         ("whole.txt", b"love 1 0 0\nuse 0 1 0\n", UnknownFormat, "not a model"),
         ("module.tar.gz", gzip.compress(b"module", mtime=0), UnsupportedFormat, "Unpack it"),
     ],

@@ -15,6 +15,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from importlib.metadata import entry_points
@@ -258,7 +259,15 @@ def _recognise_file(file: Path) -> EncoderKind:
             return "onnx"
     tried = tuple(f"{each.format}: {each.recognise(source)}" for each in vector_readers)
     if reader is not graph_files.OTHER_GRAPH:
-        what = f"its format is {reader.format}, which has no vectors"
+        form = reader.format
+        if reader is registry.JSON:
+            with suppress(VocabtoolError):
+                form = registry.read(file)[1].format
+        what = (
+            f"its format is {form}, which has no vectors. Train word vectors on your texts "
+            "(vocabtool train FILE... -o words.npz), or pass this file as the --vocabulary of "
+            "your own vectors, of python:... or of openai:..."
+        )
         raise UnknownFormat(f"{file}: neither word vectors nor a graph; {what}", tried)
     try:
         graph_files.open_graphs(file)
