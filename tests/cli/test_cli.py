@@ -52,6 +52,7 @@ def test_inspect_says_what_was_passed_over(tmp_path: Path) -> None:
     """A model without a vocabulary is answered with what was looked at."""
     names = b.const(b"names", b.string_tensor([b"v%d" % i for i in range(12)]))
     save(tmp_path, names, b.node(b"save", b"SaveV2", b"prefix", b"names", b"slices"))
+    assert "--all" in told("inspect", tmp_path)[1]
     table, message = told("inspect", tmp_path, "--all")
     assert table.endswith(
         "\n\npassed over\tsize\twhy\twhere\n"

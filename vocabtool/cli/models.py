@@ -59,7 +59,10 @@ def inspect_command(model: str, show_all: bool, report_format: Literal["table", 
     output.deliver_report(report, "-", None, report_format)
     if report_format != "json" and not contents.vocabularies:
         passed = f"{len(contents.passed_over)} lists skipped"
-        tell(f"{contents.path}: no vocabulary found ({contents.format}; {passed})")
+        hint = (
+            "" if show_all or not contents.passed_over else ". --all lists them, with the reasons"
+        )
+        tell(f"{contents.path}: no vocabulary found ({contents.format}; {passed}){hint}")
     for warning in contents.warnings:
         tell(f"incomplete: {warning}")
 
