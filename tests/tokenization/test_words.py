@@ -173,7 +173,7 @@ RULES: dict[str, tuple[str, ...] | str] = {
     "tfdf_adult_rf": (),
     "tftext_segmenter": ("split into characters", "replace every match of '\\s' by '[SPACE]'"),
     "tfx_taxi_tft": ("drop empty strings",),
-    "serving_tftext": "its words are constants",
+    "serving_tftext": "its words are constants.* --rule tokenizer:FILE",
     "tfx_taxi_serving_tf1": "ParseExampleV2",
     "tfx_keras_serving": "no supported op of the model looks words up",
     "use_lite_2": "no supported op of the model looks words up",

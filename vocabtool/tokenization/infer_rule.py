@@ -60,6 +60,10 @@ UNDERSTOOD: Final[frozenset[LookupKind]] = frozenset(
     ("table", "wordpiece", "fast wordpiece", "sentencepiece")
 )
 NAME_IT: Final = "name a rule that makes the same words with --rule (in Python rule=)"
+NAME_FILE: Final = (
+    "its entries are subword pieces: name the file of their tokenizer, if you have it, with --rule "
+    "tokenizer:FILE (in Python rule=)"
+)
 MAX_WAYS: Final = 64  # call paths to a function
 NO_TEXTS: Final = "a branch for a batch without texts"
 SIZES: Final = frozenset((b"Size", b"Shape", b"StridedSlice", b"Cast", b"Identity", b"Prod"))
@@ -190,9 +194,10 @@ class LookupPath(NamedTuple):
         node, vocabulary = self.node, self.vocabulary
         if isinstance(self.rule, Unclear):
             op = f"the op {self.rule.op}: " if self.rule.op else ""
+            has_pieces = self.kind != "table" or vocabulary.marker is not None
             raise VocabtoolError(
                 f"{vocabulary.name}: the model does not show how it splits texts into words: "
-                f"{op}{self.rule.why}; {NAME_IT}"
+                f"{op}{self.rule.why}; {NAME_FILE if has_pieces else NAME_IT}"
             )
         match self.kind:
             case "table":
