@@ -125,7 +125,7 @@ def test_stats_for_people(made: Path) -> None:
         f"{made}: 7 documents; commit 1 in generation 0",
         f"  model       {MODEL} (static)",
         "  vectors     4 numbers, float16, cosine; exact search",
-        "  keywords    english, 31 running words",
+        "  keywords    english, 33 running words",
         "  weight      a = 0.5, not calibrated",
     ]
     assert lines[7:] == [

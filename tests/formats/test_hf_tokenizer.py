@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
@@ -77,6 +78,9 @@ def test_old_files_without_a_type(model_type: str, tmp_path: Path) -> None:
     assert vocabulary.notes[0].startswith(model_type)
 
 
+@pytest.mark.skipif(
+    tokenizers.__version__ < "0.23", reason="earlier ones number tokens from the highest id"
+)
 @settings(max_examples=60)
 @given(
     model_type=st.sampled_from(["BPE", "WordLevel", "WordPiece", "Unigram"]),

@@ -60,7 +60,8 @@ def test_wrong_types_are_refused(index: Index, call: Call, message: str) -> None
 def test_other_forms_of_the_same_are_accepted(index: Index) -> None:
     """Numbers of NumPy, paths, and any list of names."""
     first = index.search("amber", k=2)
-    assert index.search("amber", k=np.int64(2), explain=np.bool_(False)) == first
+    numpy: dict[str, Any] = {"k": np.int64(2), "explain": np.bool_(False)}
+    assert index.search("amber", **numpy) == first
     assert [*index.get_many(iter(["d1"]))] == [*index.get_many(np.array(["d1"]))] == ["d1"]
     assert index.search("amber", k=2, sort=()) == first
     assert isinstance(index.path, Path)

@@ -35,7 +35,7 @@ from vocabtool.comparison.entries import (
 )
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats.registry import PickedVocabulary, pick, split_name
-from vocabtool.system.arguments import checked
+from vocabtool.system.arguments import check_arguments
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Marker, Vocabulary
 
@@ -47,7 +47,7 @@ Part = Literal["common", "only_a", "only_b"]
 NONE: Final = 255  # the kind of an entry that a side does not contain
 
 
-@checked
+@check_arguments
 def diff(
     a: Comparable,
     b: Comparable,

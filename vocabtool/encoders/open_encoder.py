@@ -262,7 +262,7 @@ def _recognise_file(file: Path) -> EncoderKind:
         form = reader.format
         if reader is registry.JSON:
             with suppress(VocabtoolError):
-                form = registry.read(file)[1].format
+                form = registry.read(file)[1].format or form
         what = (
             f"its format is {form}, which has no vectors. Train word vectors on your texts "
             "(vocabtool train FILE... -o words.npz), or pass this file as the --vocabulary of "

@@ -397,11 +397,11 @@ def connections(url: str, count: int) -> urllib3.PoolManager:
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
     if not proxy or proxy_bypass(parts.hostname):  # type: ignore[arg-type, unused-ignore] # a host
-        return _limited(urllib3.PoolManager(maxsize=count))
+        return _with_time_limit(urllib3.PoolManager(maxsize=count))
     try:
         credentials = urllib3.util.parse_url(proxy).auth
         headers = urllib3.make_headers(proxy_basic_auth=credentials)
-        return _limited(urllib3.ProxyManager(proxy, maxsize=count, proxy_headers=headers))
+        return _with_time_limit(urllib3.ProxyManager(proxy, maxsize=count, proxy_headers=headers))
     except exceptions.HTTPError:
         name = f"{parts.scheme.upper()}_PROXY"
         raise VocabtoolError(
@@ -409,7 +409,7 @@ def connections(url: str, count: int) -> urllib3.PoolManager:
         ) from None  # its text contains the URL
 
 
-def _limited(manager: urllib3.PoolManager) -> urllib3.PoolManager:
+def _with_time_limit(manager: urllib3.PoolManager) -> urllib3.PoolManager:
     """Let all connections of a manager read :class:`LimitedResponse`."""
     pools: dict[str, Any] = {}
     pool: Any

@@ -33,7 +33,7 @@ from vocabtool.formats.files import MAX_FILES, MAX_NAMED, leads_away, split_kind
 from vocabtool.formats.reader import HEAD, Findings, Model, PassedOver, Reader, Source
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.graph_files import GRAPH_FILE, GRAPH_FOLDER, OTHER_GRAPH
-from vocabtool.system.arguments import checked
+from vocabtool.system.arguments import check_arguments
 from vocabtool.vocabulary import Place, Vocabulary, printable
 
 WORD_LISTS: Final = re.compile(
@@ -337,7 +337,7 @@ class PickedVocabulary(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-@checked
+@check_arguments
 def vocabularies(model: str | Path) -> tuple[Vocabulary, ...]:
     """Return all vocabularies of a model.
 
@@ -351,7 +351,7 @@ def vocabularies(model: str | Path) -> tuple[Vocabulary, ...]:
     return inspect(model).vocabularies
 
 
-@checked
+@check_arguments
 def inspect(model: str | Path, *, small: bool = False) -> Model:
     """Return the vocabularies of a model, its skipped lists, and the parts that cannot be read.
 
@@ -362,7 +362,7 @@ def inspect(model: str | Path, *, small: bool = False) -> Model:
     return result.model(path, small=small)
 
 
-@checked
+@check_arguments
 def extract(model: str | Path, name: str | None = None) -> Vocabulary:
     """Return one vocabulary of a model. By default, it is the first of these that exists:
 

@@ -34,7 +34,7 @@ from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, reading
 from vocabtool.formats import json_file
 from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.word_list import ESCAPE, INT64
-from vocabtool.system.arguments import checked
+from vocabtool.system.arguments import check_arguments
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.system.own_files import from_json, whole_file
 from vocabtool.vocabulary import (
@@ -105,7 +105,7 @@ def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = N
         return write(vocabulary, file, format)
 
 
-@checked
+@check_arguments
 def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # noqa: A002 - the name of the option
     """Read a file that :func:`save` wrote.
 

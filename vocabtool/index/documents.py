@@ -83,7 +83,7 @@ def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
         return batch, []
     texts = batch.columns[name]
     fits = pc.match_substring_regex(texts, f"^(?:{BOOLEAN if kind == 'boolean' else NUMBER})$")
-    if rounded := _rounded(texts):
+    if rounded := _inexact_rows(texts):
         fits = pc.and_(fits, pa.array(~np.isin(np.arange(len(texts)), rounded)))
     others = np.flatnonzero(np.asarray(pc.invert(fits).fill_null(False)))
     texts = pc.if_else(fits, texts, pa.scalar(None, pa.string()))
@@ -107,18 +107,18 @@ def kind_of_spelling(texts: pa.StringArray) -> Kind:
         return "string"
     if are_all(INTEGER):
         return _kind_of_integers(there)
-    return "number" if are_all(NUMBER) and not _rounded(there) else "string"
+    return "number" if are_all(NUMBER) and not _inexact_rows(there) else "string"
 
 
 def _kind_of_integers(texts: pa.StringArray) -> Kind:
     try:
         texts.cast(pa.int64())
     except pa.ArrowInvalid:  # more than 64 bits
-        return "string" if _rounded(texts) else "number"
+        return "string" if _inexact_rows(texts) else "number"
     return "integer"
 
 
-def _rounded(texts: pa.StringArray) -> list[int]:
+def _inexact_rows(texts: pa.StringArray) -> list[int]:
     """Return the places of whole numbers that neither 64 bits nor floating point hold exactly."""
     is_long = np.asarray(pc.fill_null(pc.binary_length(texts), 0)) >= MIN_DIGITS
     return [
@@ -346,7 +346,7 @@ def _column_of_array(column: pa.Array, name: str) -> tuple[pa.StringArray, Kind]
         return texts, _kind_of_integers(texts)
     if of.is_decimal(kind):
         texts = column.cast(pa.string())
-        return texts, "string" if _rounded(texts) else "number"
+        return texts, "string" if _inexact_rows(texts) else "number"
     if of.is_floating(kind):
         wide = column.cast(pa.float32()) if of.is_float16(kind) else column
         return pc.if_else(pc.is_nan(wide), None, wide).cast(pa.string()), "number"

@@ -59,7 +59,7 @@ from vocabtool.search.hits import Hits
 from vocabtool.search.query import understand
 from vocabtool.search.search import Arrangement, find_similar, search
 from vocabtool.search.settings import Calibration, Settings
-from vocabtool.system.arguments import checked
+from vocabtool.system.arguments import check_arguments
 from vocabtool.system.messages import plural
 from vocabtool.system.own_files import lock_folder, telling_full_disk
 from vocabtool.tokenization.words import GivenWords
@@ -115,7 +115,7 @@ class Index:
         return made
 
     @classmethod
-    @checked
+    @check_arguments
     def create(
         cls,
         path: str | Path,
@@ -294,7 +294,7 @@ class Index:
         return index
 
     @classmethod
-    @checked
+    @check_arguments
     def open(cls, path: str | Path, model: Model | None = None, **options: Any) -> Index:
         """Open the last commit of an index. The model is opened on first use.
 
@@ -380,12 +380,12 @@ class Index:
         """Return the commit that this object reads."""
         return self._snapshot
 
-    @checked
+    @check_arguments
     def get(self, id_: str) -> Document | None:
         """Return the document with this id, or ``None``."""
         return next(iter(self.get_many([id_]).values()), None)
 
-    @checked
+    @check_arguments
     def get_many(self, ids: Iterable[str]) -> dict[str, Document]:
         """Return a dictionary from id to document, in the order of ``ids``, without unknown ids."""
         snapshot = self._snapshot
@@ -395,7 +395,7 @@ class Index:
         found = snapshot.documents.fetch_documents(np.array([rows[id_] for id_ in there], np.int64))
         return dict(zip(there, found, strict=True))
 
-    @checked
+    @check_arguments
     def ids(self, where: str | None = None) -> Iterator[str]:
         """Yield the ids of all documents, or of the documents that satisfy ``where``, in row order.
 
@@ -405,7 +405,7 @@ class Index:
         """
         return contents.ids(self._snapshot, where)
 
-    @checked
+    @check_arguments
     def documents(self, where: str | None = None) -> Iterator[Document]:
         """Yield documents with all fields, in the order of :meth:`ids`, in bounded memory.
 
@@ -416,7 +416,7 @@ class Index:
         rows = snapshot.rows_in_order(where)
         return (each for _, found in contents.blocks(snapshot, rows) for each in found)
 
-    @checked
+    @check_arguments
     def vectors(self, ids: Iterable[str]) -> dict[str, Vectors]:
         """Return a dictionary from id to stored vector, without unknown ids.
 
@@ -484,7 +484,7 @@ class Index:
         maintenance.copy(self.path, Path(new), progress)
         return Index.open(new)
 
-    @checked
+    @check_arguments
     def delete(
         self,
         ids: str | Iterable[str] | None = None,
@@ -641,7 +641,7 @@ class Index:
         with self.writer(progress) as writer:
             return Loader(self.name, self.path, self._newest(), writer, request, progress).run()
 
-    @checked
+    @check_arguments
     def search(
         self,
         text: str | None = None,
@@ -694,7 +694,7 @@ class Index:
         more = {"k": k, "where": where, "explain": explain}
         return self._search(self._snapshot, [text], vector, 1, settings, arrangement, **more)[0]
 
-    @checked
+    @check_arguments
     def search_many(
         self,
         texts: Sequence[str],
@@ -782,7 +782,7 @@ class Index:
         with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
             return [*pool.map(ask, texts, made)]
 
-    @checked
+    @check_arguments
     def similar(
         self, id_: str, k: int = 10, *, where: str | None = None, explain: bool = False
     ) -> Hits:

@@ -147,7 +147,7 @@ def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name not in (NODE, REF)}
 
 
-def explained(hits: Hits, hit: Hit) -> dict[str, Any]:
+def why_found(hits: Hits, hit: Hit) -> dict[str, Any]:
     """Return the metadata of a hit, with a dictionary that says why the document was found.
 
     The dictionary is under the key ``_vocabtool``. Its keys:

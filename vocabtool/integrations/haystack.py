@@ -272,7 +272,7 @@ class VocabtoolHybridRetriever:
       ``{"explain": True}``.
 
     The ``meta`` of each document have the key ``_vocabtool``, see
-    :func:`~vocabtool.integrations.adapter.explained`.
+    :func:`~vocabtool.integrations.adapter.why_found`.
     """
 
     document_store: VocabtoolDocumentStore
@@ -321,7 +321,7 @@ class VocabtoolHybridRetriever:
             )
         documents = [
             Document(
-                id=hit.id, content=hit.text, meta=adapter.explained(hits, hit), score=hit.score
+                id=hit.id, content=hit.text, meta=adapter.why_found(hits, hit), score=hit.score
             )
             for hit in hits
         ]

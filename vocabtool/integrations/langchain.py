@@ -74,7 +74,7 @@ class VocabtoolVectorStore(VectorStore):
     The search methods take ``k``, ``filter``, ``explain`` and other arguments of
     :meth:`vocabtool.Index.search`, such as ``fusion="dense"``. ``filter`` is a condition or a
     dictionary, see :func:`condition`. If ``explain`` is true, the metadata of each document have
-    the key ``_vocabtool``, see :func:`~vocabtool.integrations.adapter.explained`.
+    the key ``_vocabtool``, see :func:`~vocabtool.integrations.adapter.why_found`.
 
     Each call sees the newest commit of the index. Several threads may use one store.
     """
@@ -207,7 +207,7 @@ class VocabtoolVectorStore(VectorStore):
         for hit in hits:
             metadata = adapter.metadata_of(hit.fields)
             if arguments.get("explain"):
-                metadata = adapter.explained(hits, hit)
+                metadata = adapter.why_found(hits, hit)
             document = Document(id=hit.id, page_content=hit.text, metadata=metadata)
             pairs.append((document, hit.score))
         return pairs
@@ -240,7 +240,7 @@ class VocabtoolRetriever(BaseRetriever):
     is empty.
 
     The metadata of each document have the key ``_vocabtool``, see
-    :func:`~vocabtool.integrations.adapter.explained`.
+    :func:`~vocabtool.integrations.adapter.why_found`.
     """
 
     # A misspelt filter must not be ignored: it may say what a user is allowed to see.

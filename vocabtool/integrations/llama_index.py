@@ -180,7 +180,7 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
         empty ``node_ids`` allow all nodes: ``VectorStoreIndex.as_retriever`` always passes them.
 
         The metadata of each node have the key ``_vocabtool`` with the facts that
-        :func:`~vocabtool.integrations.adapter.explained` lists. The key is excluded from prompts
+        :func:`~vocabtool.integrations.adapter.why_found` lists. The key is excluded from prompts
         and embeddings.
 
         Raises ``ValueError`` for an unknown mode, :class:`vocabtool.InvalidCondition` for an
@@ -206,7 +206,7 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
         similarities: list[float] = []
         for hit in hits:
             node = _node_of(Document(hit.id, hit.text, hit.fields))
-            node.metadata = adapter.explained(hits, hit)
+            node.metadata = adapter.why_found(hits, hit)
             node.excluded_llm_metadata_keys.append(EXPLAINED)
             node.excluded_embed_metadata_keys.append(EXPLAINED)
             similarity = hit.similarity if mode is Mode.DEFAULT else None

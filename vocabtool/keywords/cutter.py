@@ -457,7 +457,7 @@ def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Sp
     than 4,096 characters, only words in its best windows are highlighted: see :func:`_windows`.
     """
     cut_places, cut_spans = cache(lambda chunk: [*cutter.places(chunk)]), cache(cutter.spans)
-    terms = _searched(words)
+    terms = _search_terms(words)
     surfaces = {surface for word in words for surface in word.surfaces[:1]}
     joined = {text for word in words for (field, text), *_ in word.spellings if field == "surfaces"}
     wholes = set[str]()
@@ -473,7 +473,7 @@ def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Sp
             if not (surfaces.isdisjoint(word.surfaces[:1]) and joined.isdisjoint(word.surfaces)):
                 wholes.add(word.surfaces[0])
                 places.append(Span(first + word.start, first + word.end))
-    terms = _searched([each for each in words if wholes.isdisjoint(each.surfaces[:1])])
+    terms = _search_terms([each for each in words if wholes.isdisjoint(each.surfaces[:1])])
     places += [place for term, place in parts if term in terms]
     united: list[Span] = []
     for place in sorted(places):
@@ -538,7 +538,7 @@ def _beginnings(word: QueryWord, *, has_capitals: bool) -> set[str]:
     return found
 
 
-def _searched(words: Iterable[QueryWord]) -> set[str]:
+def _search_terms(words: Iterable[QueryWord]) -> set[str]:
     """Return all terms of the field "words" that are searched for words, without humps."""
     spelled = (term for word in words for spelling in word.spellings for term in spelling)
     terms = {term for word in words for term in word.words + word.accented}

@@ -27,7 +27,7 @@ from vocabtool.oov.report import (
     split_table,
     unknown_table,
 )
-from vocabtool.system.arguments import checked
+from vocabtool.system.arguments import check_arguments
 from vocabtool.system.messages import plural
 from vocabtool.system.parallel import parallel_map
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
@@ -73,7 +73,7 @@ class OovCounter:
       report says what is cut off. ``None`` means that the model reads all tokens.
     """
 
-    @checked
+    @check_arguments
     def __init__(
         self, words: Words, *, budget: int = BUDGET, limit: TokenLimit | None = None
     ) -> None:

@@ -34,7 +34,7 @@ ACCEPTED: Final[Mapping[str, Allowed]] = {
 }
 
 
-def checked(function: Callable[P, R]) -> Callable[P, R]:
+def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """Make a function refuse arguments that its annotations do not allow.
 
     It raises ``ValueError`` with the name of the argument, and what was wanted. Annotations with
@@ -42,16 +42,16 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     """
 
     @cache
-    def wanted() -> tuple[tuple[str, Allowed | None], ...]:
-        scope = function.__globals__  # type: ignore[attr-defined] # it is no built-in function
+    def expected_types() -> tuple[tuple[str, Allowed | None], ...]:
+        scope = function.__globals__
         return tuple(
-            (name, _allowed(each.annotation, scope) if each.kind in CHECKED else None)
+            (name, _accepted_types(each.annotation, scope) if each.kind in CHECKED else None)
             for name, each in signature(function).parameters.items()
         )
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        for at, (name, allowed) in enumerate(wanted()):
+        for at, (name, allowed) in enumerate(expected_types()):
             if allowed is None or (at >= len(args) and name not in kwargs):
                 continue
             value = args[at] if at < len(args) else kwargs[name]
@@ -69,7 +69,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _allowed(annotation: object, scope: dict[str, Any]) -> Allowed | None:
+def _accepted_types(annotation: object, scope: dict[str, Any]) -> Allowed | None:
     if not isinstance(annotation, str):  # of self
         return None
     text = annotation

@@ -128,7 +128,14 @@ class HFWordTokenizer:
             self._model: Any = Tokenizer(full.model)
             self.special_tokens: int = full.num_special_tokens_to_add(is_pair=False)
             added = sorted(full.get_added_tokens_decoder().items())
-            self._added = {token.content: number for number, token in added}
+            # Before 0.23, the library numbered some added tokens in another way.
+            own = vocabulary.positions
+            self._added = {
+                token.content: vocabulary.id_of(token.content)
+                if token.content.encode() in own
+                else number
+                for number, token in added
+            }
             self._speller: Any = Tokenizer.from_str(json.dumps(_speller(document, full)))
             spelled = self._speller.get_added_tokens_decoder().items()
             self._contents = {number: token.content for number, token in spelled}

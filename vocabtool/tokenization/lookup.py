@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import accumulate, chain, pairwise, repeat
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -516,7 +516,8 @@ class WhitespaceWords(SplitStep):
 def whitespace_tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | None:
     """Return the tokenizer of sentence-transformers' WordEmbeddings; ``None`` for other files."""
     with reading(str(file)):
-        document = json_file.read(file) if json_file.recognise(Source.open(file)) is None else None
+        is_json = json_file.recognise(Source.open(file)) is None
+        document: Any = json_file.read(file) if is_json else None
         if json_file.why_no_whitespace_tokenizer(document) is not None:
             return None
     stop_words = dict.fromkeys(sorted(document["stop_words"]))

@@ -19,7 +19,7 @@ from vocabtool.formats import sentencepiece, tokenizer_folder
 from vocabtool.formats.files import MAX_FILE, read_file
 from vocabtool.formats.reader import HEAD
 from vocabtool.formats.saved_model import graph_files
-from vocabtool.system.arguments import checked
+from vocabtool.system.arguments import check_arguments
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.tokenization.lookup import (
     PieceTokenizer,
@@ -100,7 +100,7 @@ class Words:
     source: tuple[str | Path, str | None] | None = None
 
     @classmethod
-    @checked
+    @check_arguments
     def of(
         cls,
         model: str | Path | Vocabulary,
@@ -316,10 +316,10 @@ def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> tuple[Tokenizer, Path 
             if folder.pieces is None:
                 return tokenizer_files.tokenizer_from(folder.document, vocabulary), path
             data = read_file(path / folder.pieces, MAX_FILE)
-            cut = SentencePieces(data, tuple(map(str.encode, folder.added)))
+            pieces = SentencePieces(data, tuple(map(str.encode, folder.added)))
             place = Place(folder.pieces, "")
             own = sentencepiece.vocabulary(data, folder.pieces, place)
-            source = SentencePieceTokenizer(Rule(()), cut, own)
+            source = SentencePieceTokenizer(Rule(()), pieces, own)
             return PieceTokenizer(source, vocabulary), path / folder.pieces
         files = [path / name for name in names if (path / name).is_file()]
     model = vocabulary.stored.data  # SentencePiece models are read in place
