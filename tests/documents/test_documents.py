@@ -46,7 +46,10 @@ def write(path: Path, data: bytes) -> str:
 
 def slow_lines(data: bytes) -> list[bytes]:
     """The rule for text lines, written plainly."""
-    *ended, last = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    if b"\n" not in data:
+        data = data.replace(b"\r", b"\n")
+    *ended, last = data.split(b"\n")
     return [line.removesuffix(b"\r") for line in ended] + ([last] if last else [])
 
 

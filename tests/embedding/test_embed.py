@@ -32,6 +32,7 @@ from vocabtool.errors import (
     FolderInUse,
     FolderNotEmpty,
     InvalidFile,
+    NoSpace,
     NotFound,
     OperatorFailed,
     VocabtoolError,
@@ -709,7 +710,7 @@ def test_threads_end_where_writing_fails(
 
     monkeypatch.setattr(shards, "flush", full)
     before = threading.active_count()
-    with pytest.raises(OSError, match="No space left") as caught:
+    with pytest.raises(NoSpace, match="no space left") as caught:
         vocabtool.embed(corpus, encode, tmp_path / "out", threads=3)
     assert caught.tb is not None
     assert threading.active_count() == before

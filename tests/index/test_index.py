@@ -230,7 +230,7 @@ def test_many_documents_and_vectors_by_id(index: Index) -> None:
     assert {*found} == {"d4", "d0"}
     np.testing.assert_allclose(found["d4"], vector(4) / np.linalg.norm(vector(4)), rtol=2e-3)
     assert index.get_many([]) == index.vectors([]) == {}
-    with pytest.raises(ValueError, match="int"):
+    with pytest.raises(ValueError, match="ids must be a list of strings, got 1"):
         index.get_many([1])  # type: ignore[list-item] # refused
 
 

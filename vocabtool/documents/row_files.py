@@ -68,6 +68,7 @@ from vocabtool.formats import wire
 from vocabtool.vocabulary import decode
 
 BOM: Final = b"\xef\xbb\xbf"
+HEAD: Final = 1 << 16  # bytes at the beginning of a text that show its line ends
 MAX_LINE_BYTES: Final = 64 << 20  # including the line end; a longer line is an invalid row
 
 
@@ -92,13 +93,13 @@ def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
 def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
     """Yield (first line number, whole lines), about ``request.size`` bytes at a time.
 
-    If the first bytes have CR as their only line end, each CR becomes LF.
+    If the first ``HEAD`` bytes have CR as their only line end, each CR becomes LF.
     """
-    first, rest, only_cr = 1, b"", False
-    while more := file.read(min(max(request.size, len(rest)), MAX_LINE_BYTES - len(rest))):
-        if first == 1 and not rest:
+    first, rest, only_cr, least = 1, b"", False, HEAD
+    while more := file.read(min(max(request.size, len(rest), least), MAX_LINE_BYTES - len(rest))):
+        if least:
             refuse_utf16(more)
-            only_cr = b"\r" in more[:-1] and b"\n" not in more
+            only_cr, least = b"\r" in more[: HEAD - 1] and b"\n" not in more[:HEAD], 0
         data = rest + (more.replace(b"\r", b"\n") if only_cr else more)
         end = data.rfind(b"\n") + 1
         if end:
