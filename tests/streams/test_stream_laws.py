@@ -105,7 +105,7 @@ def test_any_operators_give_every_element_once(numbers: Numbers, chain: list[Ope
     assert found == expected or not in_order
     assert list(shaped) == found
     assert list(islice(shaped, 3)) == found[:3]
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads  # one of another test may end meanwhile
 
 
 @settings(max_examples=100, deadline=None)
