@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
-from typing import Any, Final, Protocol, SupportsIndex
+from typing import Any, Final, Protocol
 
 from vocabtool.choices import FUSIONS, PHRASES, RERANK_DEPTH, Fusion, Phrases
 
@@ -75,7 +75,7 @@ class Settings:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {got!r}")
         for name in ("depth", "rerank_depth"):
             number: Any = getattr(self, name)
-            is_whole = isinstance(number, SupportsIndex)
+            is_whole = hasattr(number, "__index__")  # isinstance(…, SupportsIndex) is slow
             if number is not None and not (is_whole and number >= 1):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
         a: Any = self.a
