@@ -48,7 +48,10 @@ def test_types_of_strings(tmp_path: Path, kind: pa.DataType, name: str) -> None:
     texts = ["a", None, "", "naïve", "naïve", None, "z"]
     column = pa.array(texts)
     column = column.dictionary_encode().cast(kind) if "dict" in str(kind) else column.cast(kind)
-    file = write(tmp_path / name, pa.table({"n": range(7), "body": column}))
+    try:
+        file = write(tmp_path / name, pa.table({"n": range(7), "body": column}))
+    except pa.ArrowNotImplementedError:
+        pytest.skip("this release of pyarrow cannot write it")
     skipped = SkipCounter()
     found = documents(file, field="body", id_field="n", on_error="skip", skipped=skipped)
     assert [(d.id, d.text, d.fields) for d in found] == [

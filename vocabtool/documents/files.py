@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from errno import ENAMETOOLONG, ENOENT
+from errno import EINVAL, ENAMETOOLONG, ENOENT
 from functools import cache
 from glob import glob, has_magic
 from importlib.util import find_spec
@@ -313,7 +313,10 @@ def arrow_errors(what: str) -> Iterator[None]:
     except (pa.ArrowException, zlib.error, EOFError) as error:
         raise InvalidFile(f"{what}: {error}") from error
     except OSError as error:
-        if error.errno is not None:
+        if error.errno not in (
+            None,
+            EINVAL,
+        ):  # from older releases of Arrow: a place outside the file
             raise
         raise InvalidFile(f"{what}: {error}") from error
 
