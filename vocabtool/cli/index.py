@@ -321,10 +321,10 @@ def _tell_lost_options(index: Index, read: ReadOptions) -> None:
     from vocabtool.reports.report import safe
 
     before = [source.options for source in index.manifest.sources]
-    keep = {name: None for each in before for name in each.kept_fields}
+    keep = {name: None for options in before for name in options.kept_fields}
     lost = [f"--keep {safe(name)}" for name in keep if name not in read.kept_fields]
     if read.id_field is None:
-        ids = {each.id_field: None for each in before if each.id_field is not None}
+        ids = {options.id_field: None for options in before if options.id_field is not None}
         lost += [f"--id-field {safe(name)}" for name in [*ids][-1:]]
     if lost:
         tell(

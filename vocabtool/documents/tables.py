@@ -250,9 +250,9 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
                 # Even a few rows may contain much text. The first row comes with the dictionaries.
                 metadata = table.metadata.row_group(group)
                 chunks = [metadata.column(at) for at in range(metadata.num_columns)]
-                chunks = [each for each in chunks if each.path_in_schema in wanted]
-                size = sum(each.total_uncompressed_size for each in chunks)
-                packed = sum(each.total_compressed_size for each in chunks)
+                chunks = [chunk for chunk in chunks if chunk.path_in_schema in wanted]
+                size = sum(chunk.total_uncompressed_size for chunk in chunks)
+                packed = sum(chunk.total_compressed_size for chunk in chunks)
                 if size > MAX_TEXT_BYTES * metadata.num_rows or (
                     size > MAX_TEXT_BYTES and size > MAX_GROWTH * packed
                 ):

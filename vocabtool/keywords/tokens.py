@@ -17,8 +17,8 @@ connected by joiners:
 
 Everything else separates tokens: for example brackets, quotation marks, or the full stop of a
 sentence. So ``foo.bar()`` has the token ``foo.bar``, and ``didn't`` has the tokens ``didn`` and
-``t``. In scripts whose words are not told apart, a run is always a token of its own: most have no
-spaces, and in Hangul particles follow words without one.
+``t``. A run of Han, kana, Hangul, Thai or a similar script is always a token of its own: most of
+these scripts have no spaces, and in Hangul, particles follow a word without a space.
 
 The patterns match the *shape* of a text: each character is replaced by an ASCII character.
 
