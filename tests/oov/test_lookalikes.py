@@ -31,7 +31,7 @@ def kind_of(word: str | bytes, example: str = "") -> tuple[Kind, str | None]:
 
 def classified(words: list[bytes], entries: list[bytes]) -> list[tuple[Kind, int]]:
     spellings = [spelling(word, b"") for word in words]
-    return classify(words, spellings, ByteStrings.of(entries))
+    return [*classify(words, spellings, ByteStrings.of(entries))]
 
 
 LIKE: list[tuple[str, Kind, str]] = [
@@ -48,7 +48,7 @@ UNLIKE: dict[Kind, list[str | bytes]] = {
         *("CVE-2024-1234", "snake_case", "camelCase", "C++", "0x80070005", "std::map", "me@home"),
         "2nd",
     ],
-    "script": ["привет", "漢字"],
+    "script": ["привет", "漢字", "\uff76\uff85"],  # halfwidth Katakana
     "name": ["London", "O'Neill"],
     "symbol": ["...", "😀", ""],
     "other": ["e.g.", "cut", "xapian", b"caf\xe9"],  # "cut": three characters are not enough
@@ -104,8 +104,8 @@ SHORT = st.text("abcé", max_size=6)
 @given(st.lists(SHORT.filter(bool), max_size=8), st.lists(SHORT, max_size=8))
 def test_misspellings_are_those_of_brute_force(words: list[str], entries: list[str]) -> None:
     """The index of words without one character finds all similar entries, the first one wins."""
-    found = classified([word.encode() for word in words], [entry.encode() for entry in entries])
-    for word, likeness in zip(words, found, strict=True):
+    answers = classified([word.encode() for word in words], [entry.encode() for entry in entries])
+    for word, likeness in zip(words, answers, strict=True):
         if word in entries:
             assert likeness == ("form", entries.index(word))
             continue

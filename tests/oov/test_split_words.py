@@ -138,6 +138,7 @@ LANGUAGES = {
     "Greek": "ἡ γάτα είναι στο σπίτι",
     "Chinese characters": "猫在房子里",
     "Hangul": "고양이는 집에 있다",
+    "Katakana": "\uff88\uff7a",  # halfwidth letters are of the same script
     "Latin, language not recognised": "alpha beta gamma delta",
     "no letters": "1 2 3 !",
 }

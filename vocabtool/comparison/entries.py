@@ -187,7 +187,7 @@ def kinds(tokens: pa.LargeBinaryArray, marker: Marker | None) -> NDArray[np.uint
     some = take(plain, with_letters)
     foreign = np.flatnonzero(matches(some, FOREIGN))
     mixed = foreign[matches(take(some, foreign), LATIN)]
-    latin = [at for at in mixed.tolist() if main_script(some[at].as_py().decode()) == "LATIN"]
+    latin = [at for at in mixed.tolist() if main_script(some[at].as_py().decode()) == "Latin"]
 
     # In reverse order of the table above, so that the first definition that fits wins.
     codes = np.full(len(tokens), CODES["other"], np.uint8)

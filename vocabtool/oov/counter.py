@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import unicodedataplus
 from numpy.typing import NDArray
 
-from vocabtool.oov.lookalikes import script_of
 from vocabtool.oov.report import (
     CutOff,
     Header,
@@ -529,9 +529,9 @@ def _scripts(words: pa.StringArray) -> tuple[list[str], NDArray[np.int64]]:
     others = np.flatnonzero(~pc.string_is_ascii(words).to_numpy(zero_copy_only=False))
     for at, word in zip(others.tolist(), as_bytes(words.take(pa.array(others))), strict=True):
         letter = next(filter(str.isalpha, word.decode("utf-8", "replace")), None)
-        script = NO_LETTERS if letter is None else script_of(letter)
-        name = {"LATIN": LATIN, "CJK": "Chinese characters"}.get(script, script.capitalize())
-        scripts[at] = names.setdefault(NO_LETTERS if letter is None else name, len(names))
+        script = NO_LETTERS if letter is None else unicodedataplus.script(letter)
+        name = {"Latin": LATIN, "Han": "Chinese characters"}.get(script, script.replace("_", " "))
+        scripts[at] = names.setdefault(name, len(names))
     return [*names], scripts
 
 

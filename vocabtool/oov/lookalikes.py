@@ -7,12 +7,12 @@ untrusted input: each search takes time linear in their length.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
 from os.path import commonprefix
 from typing import Final, Literal
+
+import unicodedataplus
 
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import decode
@@ -31,7 +31,7 @@ Kind = Literal[
 SHORTEST: Final = 4  # fewest characters of a misspelling
 LONGEST: Final = 64  # characters; longer words have too many neighbours and are never misspellings
 RARE: Final = 100  # a script of fewer than one entry in RARE is a foreign script
-SAMPLED: Final = 50_000  # entries, evenly spread, that determine a vocabulary's scripts
+SAMPLED: Final = 50_000  # entries at most, evenly spread, that determine a vocabulary's scripts
 CODE: Final = re.compile(r"[a-z][A-Z]|\w(?:\+\+?|#)$|\w[_/\\@]\w|\w::\w|\w\w\.\w\w")
 
 
@@ -41,35 +41,33 @@ def classify(
     entries: ByteStrings,
     *,
     misspellings: bool = True,
-) -> list[tuple[Kind, int]]:
-    """Return for each word its kind, and the position of the first similar entry, or -1.
+) -> Iterator[tuple[Kind, int]]:
+    """Yield for each word its kind, and the position of the first similar entry, or -1.
 
     ``spellings``: The words with their capitals.
     """
     folds = [fold(word) for word in words]
-    forms, near = _find_similar({folded for folded in folds if folded}, entries, misspellings)
-    step = max(len(entries) // SAMPLED, 1)
-    scripts = Counter(main_script(decode(entries[at])) for at in range(0, len(entries), step))
+    forms, near = _find_similar({*folds} - {""}, entries, misspellings)
+    sample = range(0, len(entries), len(entries) // SAMPLED + 1)
+    scripts = Counter(main_script(decode(entries[at])) for at in sample)
     del scripts[None]
     common = {script for script, count in scripts.items() if count >= scripts.total() / RARE}
-
-    def classified(written: str, folded: str) -> tuple[Kind, int]:
-        if folded in forms:
-            return "form", forms[folded]
+    for written, folded in zip(spellings, folds, strict=True):
         first = next(filter(str.isalpha, written), None)
-        if first is not None and (any(map(str.isdigit, written)) or CODE.search(written)):
-            return "code", -1
-        if first is None and any(map(str.isnumeric, written)):
-            return "number", -1
-        if first is not None and common and main_script(written) not in common:
-            return "script", -1
-        if folded in near:
-            return "misspelling", near[folded]
-        if first is None:
-            return "symbol", -1
-        return ("name" if first.isupper() else "other"), -1
-
-    return list(map(classified, spellings, folds))
+        if folded in forms:
+            yield "form", forms[folded]
+        elif first is not None and (any(map(str.isdigit, written)) or CODE.search(written)):
+            yield "code", -1
+        elif first is None and any(map(str.isnumeric, written)):
+            yield "number", -1
+        elif first is not None and common and main_script(written) not in common:
+            yield "script", -1
+        elif folded in near:
+            yield "misspelling", near[folded]
+        elif first is None:
+            yield "symbol", -1
+        else:
+            yield ("name" if first.isupper() else "other"), -1
 
 
 def fold(word: bytes) -> str:
@@ -80,17 +78,16 @@ def fold(word: bytes) -> str:
         return ""
     if text.isascii():
         return text.lower()
-    composed = unicodedata.normalize("NFKC", text.lstrip("▁")).casefold()  # ▁ begins a word
-    return unicodedata.normalize("NFKC", composed)
+    composed = unicodedataplus.normalize("NFKC", text.lstrip("▁")).casefold()  # ▁ begins a word
+    return str(unicodedataplus.normalize("NFKC", composed))
 
 
 def _find_similar(
     words: set[str], entries: Iterable[bytes], misspellings: bool
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return two mappings from a folded word to the first similar entry.
+    """Map folded words to the first entry that folds to the word, and to the first one edit away.
 
-    In the first mapping, the entry is equal to the word after folding. In the second, it is one
-    edit away; without ``misspellings``, this mapping is empty.
+    Without ``misspellings``, the second mapping is empty.
     """
     around: dict[str, list[str]] = {}
     for word in words if misspellings else ():
@@ -124,14 +121,9 @@ def one_edit(one: str, other: str) -> bool:
 
 
 def main_script(text: str) -> str | None:
-    """Return the most frequent script among the letters of a text; ``None`` without letters."""
+    """Return the most frequent script of a text's letters, such as Latin; ``None`` without any."""
     if text.isascii():
-        return "LATIN" if any(map(str.isalpha, text)) else None
-    scripts = Counter(map(script_of, filter(str.isalpha, unicodedata.normalize("NFKC", text))))
+        return "Latin" if any(map(str.isalpha, text)) else None
+    letters = filter(str.isalpha, unicodedataplus.normalize("NFKC", text))
+    scripts = Counter(map(unicodedataplus.script, letters))
     return scripts.most_common(1)[0][0] if scripts else None
-
-
-@lru_cache(maxsize=4096)
-def script_of(letter: str) -> str:
-    """Return the first word of a letter's Unicode name, such as LATIN, CYRILLIC or CJK."""
-    return unicodedata.name(letter, "UNNAMED").partition(" ")[0]
