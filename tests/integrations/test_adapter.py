@@ -246,7 +246,7 @@ NUMBERS = st.integers(1 - (1 << 63), (1 << 63) - 1) | FLOATS
 def test_a_value_stays_a_value(field: str, value: Any, operator: Any) -> None:
     """Whatever a field is called and its value contains: no part of it is read as a condition."""
     value = str(value) if operator == "like" else value
-    quoted = adapter.condition(adapter.Comparison(field, operator, value), read=lambda each: each)
+    quoted = adapter.compare(field, operator, value)
     parsed = conditions.parse(quoted)
     test = parsed.conditions[-1] if isinstance(parsed, conditions.Junction) else parsed
     assert isinstance(test, conditions.Test)

@@ -3,10 +3,9 @@
 All metadata are stored as JSON in the field ``_metadata``, so they come back exactly, and every
 framework can read what another framework has written. For filters, values are stored in fields too.
 
-A module of a framework has one function that reads a filter of the framework, one level at a time.
-Here, :func:`condition` translates filters of all frameworks to conditions (see
-``search/conditions.py``). In a filter, a missing field equals ``None`` and no other value. A
-missing field satisfies ``!=`` and ``not in``, but no other operator.
+The module of a framework reads the framework's filters. It writes them as conditions (see
+``search/conditions.py``) with :func:`compare` and :func:`join`. In a filter, a missing field equals
+``None`` and no other value. A missing field satisfies ``!=`` and ``not in``, but no other operator.
 """
 
 from __future__ import annotations
@@ -19,12 +18,11 @@ import reprlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import wraps
 from itertools import groupby
 from threading import Lock
-from typing import Any, Final, Literal, NoReturn, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Document, Kind
@@ -66,14 +64,14 @@ def add(
     Raises the errors of :meth:`vocabtool.Writer.add`.
     """
     added = 0
+    rows = zip(documents, vectors, strict=True)
     with WRITING[index.name], index.writer() as writer:
         # The writer encodes texts itself, because it checks that the model is still the same.
-        for _, places in groupby(range(len(documents)), lambda place: vectors[place] is None):
-            first, *others = places
-            batch = slice(first, first + 1 + len(others))
-            given = None if vectors[first] is None else vectors[batch]
+        for without_vector, batch in groupby(rows, lambda row: row[1] is None):
+            texts, given = zip(*batch, strict=True)
+            own = None if without_vector else given
             # A value of another kind than its field is in the exact metadata.
-            added += writer.add(documents[batch], given, on_existing=on_existing, on_error="skip")
+            added += writer.add(texts, own, on_existing=on_existing, on_error="skip")
     return added
 
 
@@ -88,15 +86,10 @@ def delete(index: Index, ids: Iterable[str] | None = None, where: str | None = N
         return index.delete(where=where or ALWAYS, force=True)
 
 
-# What an asynchronous form of a method shares with it. Not ``__type_params__``: when the site is
-# built, Sphinx stands in for frameworks that are not installed, without a tuple there.
-NAMED: Final = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
-
-
 def in_thread(method: Callable[..., Result]) -> Callable[..., Coroutine[Any, Any, Result]]:
     """Return an asynchronous method that calls ``method`` in another thread."""
 
-    @wraps(method, NAMED)
+    @wraps(method)
     async def run(*args: Any, **kwargs: Any) -> Result:
         return await asyncio.to_thread(method, *args, **kwargs)
 
@@ -188,81 +181,51 @@ def _fits(value: object) -> bool:
 NEVER: Final = "id is null"  # every document has an id
 ALWAYS: Final = "id is not null"
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in", "not in", "like", "ilike", "contains"]
-NEGATED: Final[dict[Operator, Operator]] = {"!=": "=", "not in": "in"}
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """A filter that compares a field with a value.
-
-    ``value``: for ``in`` and ``not in`` a list, else a string, number, boolean or date. With
-    ``=``, ``!=`` and in lists, ``None`` stands for a missing field.
-    """
-
-    field: str
-    operator: Operator
-    value: Any
+def join(word: Literal["and", "or"], tests: Sequence[str]) -> str:
+    """Join conditions. Without conditions, ``and`` is always true and ``or`` never."""
+    if not tests:
+        return ALWAYS if word == "and" else NEVER
+    return tests[0] if len(tests) == 1 else f"({f' {word} '.join(tests)})"
 
 
-@dataclass(frozen=True)
-class Junction:
-    """Filters that are joined by a word; ``not`` means that not all of them are true."""
-
-    word: Literal["and", "or", "not"]
-    filters: Sequence[Any]
-
-
-def condition(
-    given: Any,
-    read: Callable[[Any], Comparison | Junction],
-    fields: Mapping[str, Kind] | None = None,
-    depth: int = 0,
+def compare(
+    field: str, operator: Operator, value: Any, fields: Mapping[str, Kind] | None = None
 ) -> str:
-    """Return a filter as a condition, which is true or false for every document.
+    """Return a condition that compares a field; it is true or false for every document.
 
-    - ``given``: a filter of a framework, or a comparison or junction that was made from one.
-    - ``read``: reads a filter of the framework; those in a junction are read later.
+    - ``value``: for ``in`` and ``not in`` a list, else a string, number, boolean or date. With
+      ``=``, ``!=`` and in lists, ``None`` stands for a missing field.
     - ``fields``: the fields of the index; any other field is missing in every document. By default,
       the search refuses other fields.
-    - ``depth``: how deep the filter is nested.
 
-    Raises :class:`InvalidCondition` for a filter that no condition can express.
+    Raises :class:`InvalidCondition` for a comparison that no condition can express.
     """
-    if depth > MAX_DEPTH:
-        refuse(f"more than {MAX_DEPTH} nested filters", given)
-    found = given if isinstance(given, Comparison | Junction) else read(given)
-    if isinstance(found, Comparison):
-        return _compare(found, fields)
-    tests = [condition(part, read, fields, depth + 1) for part in found.filters]
-    word, empty = ("or", NEVER) if found.word == "or" else ("and", ALWAYS)
-    joined = f"({f' {word} '.join(tests)})" if len(tests) > 1 else "".join(tests) or empty
-    return f"not {joined}" if found.word == "not" else joined
-
-
-def _compare(given: Comparison, fields: Mapping[str, Kind] | None) -> str:
-    if given.operator in NEGATED:
-        return f"not {_compare(replace(given, operator=NEGATED[given.operator]), fields)}"
-    if not given.field:
-        refuse("the name of a field must not be empty", given.field)
-    name = '"' + given.field.replace('"', '""') + '"'
-    operator, value = given.operator, given.value
-    if operator == "=":
-        operator, value = "in", [value]
-    if operator == "in":
-        if not isinstance(value, list | tuple | set | frozenset):
-            refuse(f"{operator!r} of the field {given.field!r} needs a list of values", value)
-        dates = [quote_value(each) for each in value if isinstance(each, date)]
-        others = [quote_value(each) for each in value if not isinstance(each, date | None)]
+    if operator == "!=":
+        return f"not {compare(field, '=', value, fields)}"
+    if operator == "not in":
+        return f"not {compare(field, 'in', value, fields)}"
+    if not field:
+        raise invalid("the name of a field must not be empty", field)
+    name = '"' + field.replace('"', '""') + '"'
+    holds_of_missing = False
+    if operator in ("=", "in"):
+        values = [value] if operator == "=" else value
+        if not isinstance(values, list | tuple | set | frozenset):
+            raise invalid(f"{operator!r} of the field {field!r} needs a list of values", value)
+        holds_of_missing = None in values
+        dates = [quote_value(item) for item in values if isinstance(item, date)]
+        others = [quote_value(item) for item in values if not isinstance(item, date | None)]
         tests = [f"{name} in ({', '.join(others)})"] if others else []
         if dates:  # the test of a text that is no date is unknown; after the pattern it is false
             tests.append(f"({name} like '____-__-__%' and {name} in ({', '.join(dates)}))")
-        test = f"({' or '.join(tests)})" if len(tests) > 1 else "".join(tests) or NEVER
-        holds_of_missing = len(dates) + len(others) < len(value)
+        test = join("or", tests)
     else:
-        test, holds_of_missing = f"{name} {operator} {quote_value(value)}", False
-    if given.field in (ID, TEXT):  # no document is without them
+        test = f"{name} {operator} {quote_value(value)}"
+    if field in (ID, TEXT):  # no document is without them
         return test
-    if fields is not None and fields.get(given.field, "null") == "null":
+    if fields is not None and fields.get(field, "null") == "null":
         return ALWAYS if holds_of_missing else NEVER
     return f"({name} is null or {test})" if holds_of_missing else f"({name} is not null and {test})"
 
@@ -271,24 +234,28 @@ def quote_value(value: object) -> str:
     """Return a value in the syntax of conditions, or raise :class:`InvalidCondition`."""
     match value:
         case str():
-            text = "'" + value.replace("'", "''") + "'"
+            return "'" + value.replace("'", "''") + "'"
         case bool() | int() | float():  # the parser of conditions refuses NaN and infinity
-            text = str(value).lower()
+            return str(value).lower()
         case datetime():
-            text = value.isoformat(timespec="microseconds")  # otherwise, it is a whole second
+            return value.isoformat(timespec="microseconds")  # otherwise, it is a whole second
         case date():
-            text = value.isoformat()
-        case _:
-            refuse("a value must be a string, a boolean, a date or a number", value)
-    return text
+            return value.isoformat()
+    raise invalid("a value must be a string, a boolean, a date or a number", value)
+
+
+def check_depth(depth: int, given: object) -> None:
+    """Raise :class:`InvalidCondition` if the filter ``given`` is nested too deep."""
+    if depth > MAX_DEPTH:
+        raise invalid(f"more than {MAX_DEPTH} nested filters", given)
 
 
 def check_operator(operator: object, allowed: Collection[str], given: object) -> None:
     """Raise :class:`InvalidCondition` if the operator of the filter ``given`` is not allowed."""
     if not isinstance(operator, str) or operator not in allowed:
-        refuse(f"the operator must be one of {', '.join(allowed)}, got {operator!r}", given)
+        raise invalid(f"the operator must be one of {', '.join(allowed)}, got {operator!r}", given)
 
 
-def refuse(what: str, given: object) -> NoReturn:
-    """Raise :class:`InvalidCondition` with a message. ``given``: the wrong part of a filter."""
-    raise InvalidCondition(f"filter: {what}", reprlib.repr(given), 0)
+def invalid(what: str, given: object) -> InvalidCondition:
+    """Return the error for a filter. ``given``: the wrong part of the filter."""
+    return InvalidCondition(f"filter: {what}", reprlib.repr(given), 0)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
-from datetime import UTC, date, datetime
-from typing import Any, Final, Literal
+from contextlib import contextmanager, suppress
+from dataclasses import KW_ONLY, dataclass, fields
+from datetime import datetime
+from typing import Any, Final
 
 import numpy as np
 from haystack import Document, component, default_from_dict, default_to_dict
@@ -20,10 +20,11 @@ from haystack.errors import FilterError
 
 from vocabtool.choices import Language, Metric, OnExisting
 from vocabtool.documents.batch import Document as Stored
+from vocabtool.documents.batch import Kind
 from vocabtool.errors import InvalidCondition, NotFound
 from vocabtool.index.index import Index
 from vocabtool.integrations import adapter
-from vocabtool.integrations.adapter import Comparison, Junction, in_thread, refuse
+from vocabtool.integrations.adapter import in_thread, invalid
 
 POLICIES: Final[dict[DuplicatePolicy, OnExisting]] = {
     DuplicatePolicy.SKIP: "skip",
@@ -32,11 +33,10 @@ POLICIES: Final[dict[DuplicatePolicy, OnExisting]] = {
 META: Final = "meta."
 OWN: Final = {"id": "id", "content": "text"}  # fields of a document, as an index calls them
 NOT_KEPT: Final = ("blob", "score", "embedding", "sparse_embedding", "meta")
-JUNCTIONS: Final[dict[str, Literal["and", "or", "not"]]] = {"AND": "and", "OR": "or", "NOT": "not"}
-LISTS: Final[dict[str, adapter.Operator]] = {"in": "in", "not in": "not in"}
+JUNCTIONS: Final = ("AND", "OR", "NOT")
+ORDERED: Final = (">", ">=", "<", "<=")
+LISTS: Final = ("in", "not in")
 EQUAL: Final[dict[str, adapter.Operator]] = {"==": "in", "!=": "not in"}
-ORDERED: Final[dict[str, adapter.Operator]] = {">": ">", ">=": ">=", "<": "<", "<=": "<="}
-OPERATORS: Final = {**EQUAL, **ORDERED, **LISTS}
 DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ].*)?")
 
 Filters = dict[str, Any]
@@ -81,16 +81,18 @@ class VocabtoolDocumentStore:
             if self.model is None and dim is None:
                 raise
             own: dict[str, Any] = {"metric": self.metric, "language": self.language, **options}
-            own |= {} if dim is None else {"dim": dim}
-            self._index = Index.create(self.path, self.model, dtype="float32", **own)
-        if dim not in (None, found := self._index.configuration.dim):
-            what = f"vectors have {found} numbers, but embedding_dim is {dim}"
-            raise ValueError(f"{self.path}: {what}")
+            self._index = Index.create(self.path, self.model, dim=dim, dtype="float32", **own)
+        size = self._index.configuration.dim
+        if dim is not None and dim != size:
+            raise ValueError(
+                f"{self.path}: vectors have {size} numbers, but embedding_dim is {dim}"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary from which :meth:`from_dict` makes a store over the same index."""
-        names = ("path", "model", "embedding_dim", "metric", "language", "options")
-        return default_to_dict(self, **{name: getattr(self, name) for name in names})
+        return default_to_dict(
+            self, **{field.name: getattr(self, field.name) for field in fields(self)}
+        )
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> VocabtoolDocumentStore:
@@ -114,15 +116,16 @@ class VocabtoolDocumentStore:
         of another type.
         """
         index = self.index
-        with filter_errors():
-            documents = [*index.documents(condition(filters, index))]
-        vectors = index.vectors(document.id for document in documents)
-        found = []
-        for each in documents:
-            vector, meta = vectors.get(each.id), adapter.metadata_of(each.fields)
+        with condition(filters, index) as where:
+            rows = [*index.documents(where)]
+        vectors = index.vectors(row.id for row in rows)
+        documents = []
+        for row in rows:
+            vector, meta = vectors.get(row.id), adapter.metadata_of(row.fields)
             embedding = vector.tolist() if vector is not None and vector.any() else None
-            found.append(Document(id=each.id, content=each.text, meta=meta, embedding=embedding))
-        return found
+            document = Document(id=row.id, content=row.text, meta=meta, embedding=embedding)
+            documents.append(document)
+        return documents
 
     def write_documents(
         self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
@@ -136,12 +139,9 @@ class VocabtoolDocumentStore:
         ``DuplicateDocumentError`` if the policy is ``FAIL``, and a document exists or is given
         twice.
         """
-        if not isinstance(documents, list):
-            raise ValueError(f"documents: wanted a list, got {type(documents).__name__}")
-        for place, document in enumerate(documents):
+        for document in documents:
             if not isinstance(document, Document):
-                what = f"wanted a Document, got {type(document).__name__}"
-                raise ValueError(f"documents[{place}]: {what}")
+                raise ValueError(f"documents: wanted a list of documents, got {document!r} in it")
             others = (document.blob, document.sparse_embedding)
             if document.content is None or others != (None, None):
                 what = "an index stores documents with a content, without blob or sparse_embedding"
@@ -155,12 +155,14 @@ class VocabtoolDocumentStore:
                     raise DuplicateDocumentError(f"{what}, or occurs twice: use another policy")
                 existing.add(document.id)
         rows = [
-            Stored(each.id, each.content or "", adapter.fields_of(each.meta, each.id))
-            for each in documents
+            Stored(
+                document.id, document.content or "", adapter.fields_of(document.meta, document.id)
+            )
+            for document in documents
         ]
         # Without a model, a document without an embedding has a vector of zeros.
-        none = None if index.can_encode else np.zeros(index.configuration.dim)
-        vectors = [none if each.embedding is None else each.embedding for each in documents]
+        default = None if index.can_encode else np.zeros(index.configuration.dim)
+        vectors = [default if row.embedding is None else row.embedding for row in documents]
         added = adapter.add(index, rows, vectors, on_existing)
         return len(documents) if on_existing == "update" else added
 
@@ -175,84 +177,77 @@ class VocabtoolDocumentStore:
     def delete_by_filter(self, filters: Filters) -> int:
         """Delete the documents that match the filters, in one commit; return their number."""
         index = self.index
-        with filter_errors():
-            return adapter.delete(index, where=condition(filters, index))
+        with condition(filters, index) as where:
+            return adapter.delete(index, where=where)
 
-
-NAMES: Final = ("count_documents", "filter_documents", "write_documents", "delete_documents")
-for _name in (*NAMES, "delete_all_documents", "delete_by_filter"):
-    _method = in_thread(getattr(VocabtoolDocumentStore, _name))
-    setattr(VocabtoolDocumentStore, f"{_name}_async", _method)
+    count_documents_async = in_thread(count_documents)
+    filter_documents_async = in_thread(filter_documents)
+    write_documents_async = in_thread(write_documents)
+    delete_documents_async = in_thread(delete_documents)
+    delete_all_documents_async = in_thread(delete_all_documents)
+    delete_by_filter_async = in_thread(delete_by_filter)
 
 
 # Filters.
 
 
 @contextmanager
-def filter_errors() -> Iterator[None]:
-    """Turn an :class:`InvalidCondition` of the ``with`` block into a ``FilterError``."""
+def condition(filters: Filters | None, index: Index) -> Iterator[str | None]:
+    """Give filters as a condition to the ``with`` block, or ``None`` if there are no filters.
+
+    An :class:`InvalidCondition`, also one that the block raises, becomes a ``FilterError``.
+    """
     try:
-        yield
+        yield _read(filters, index.manifest.fields) if filters else None
     except InvalidCondition as error:
         raise FilterError(str(error)) from error
 
 
-def condition(filters: Mapping[str, Any] | None, index: Index) -> str | None:
-    """Return filters as a condition, or ``None`` if there are no filters.
-
-    Raises :class:`InvalidCondition` for an invalid filter.
-    """
-    return adapter.condition(filters, _read, index.manifest.fields) if filters else None
-
-
-def _read(given: Any) -> Comparison | Junction:
+def _read(given: Any, kinds: Mapping[str, Kind], depth: int = 0) -> str:
+    """Return a filter as a condition. ``kinds``: the fields of the index."""
+    adapter.check_depth(depth, given)
     if not isinstance(given, Mapping):
-        refuse("wanted a dictionary", given)
-    for name in ("operator", "value") if "field" in given else ("operator", "conditions"):
-        if name not in given:
-            refuse(f"no {name!r}", given)
-    operator = given["operator"]
+        raise invalid("wanted a dictionary", given)
+    operator = given.get("operator")
     if "field" not in given:
         adapter.check_operator(operator, JUNCTIONS, given)
-        if not isinstance(given["conditions"], list):
-            refuse("'conditions' needs a list of filters", given)
-        return Junction(JUNCTIONS[operator], given["conditions"])
+        filters = given.get("conditions")
+        if not isinstance(filters, list):
+            raise invalid("'conditions' needs a list of filters", given)
+        tests = [_read(item, kinds, depth + 1) for item in filters]
+        test = adapter.join("or" if operator == "OR" else "and", tests)
+        return f"not {test}" if operator == "NOT" else test
+    adapter.check_operator(operator, (*EQUAL, *ORDERED, *LISTS), given)
+    if "value" not in given:
+        raise invalid("no 'value'", given)
     field, value = given["field"], given["value"]
-    adapter.check_operator(operator, OPERATORS, given)
     if not isinstance(field, str) or field in NOT_KEPT:
-        refuse(f"no filter can ask for the field {field!r}: use 'id', 'content', 'meta.…'", given)
+        raise invalid(
+            f"no filter can ask for the field {field!r}: use 'id', 'content', 'meta.…'", given
+        )
     if operator in LISTS and not isinstance(value, list):
-        refuse(f"{operator!r} of the field {field!r} needs a list of values", given)
+        raise invalid(f"{operator!r} of the field {field!r} needs a list of values", given)
     name = OWN.get(field) or adapter.field_of(field.removeprefix(META))
-    if operator not in ORDERED:
-        wanted: list[Any] = []
-        for each in value if operator in LISTS else [value]:
-            moment = _moment(each)
-            if not isinstance(each, date):
-                wanted.append(each)
-            if moment is not None:
-                wanted.append(moment)
-        return Comparison(name, OPERATORS[operator], wanted)
-    if value is None:
-        return Comparison(name, "in", [])
-    moment = _moment(value)
-    if moment is None and isinstance(value, str | list | dict):
-        refuse(f"{operator!r} compares numbers and dates in ISO 8601", given)
-    return Comparison(name, OPERATORS[operator], moment or value)
+    if operator in ORDERED:
+        if value is None:
+            return adapter.NEVER
+        moment = _moment(value)
+        if moment is None and isinstance(value, str | list | dict):
+            raise invalid(f"{operator!r} compares numbers and dates in ISO 8601", given)
+        return adapter.compare(name, operator, moment or value, kinds)
+    values = value if operator in LISTS else [value]
+    # A string that is a date equals the same string, and every string for the same time.
+    moments = [moment for moment in map(_moment, values) if moment is not None]
+    others = [item for item in values if not isinstance(item, datetime)]
+    return adapter.compare(name, EQUAL.get(operator, operator), [*others, *moments], kinds)
 
 
 def _moment(value: object) -> datetime | None:
-    """Return a date or time in UTC, or ``None`` if ``value`` is neither."""
-    try:
-        if type(value) is date:
-            value = datetime(value.year, value.month, value.day)
-        elif isinstance(value, str) and DATE.fullmatch(value):
-            value = datetime.fromisoformat(value)
-        if not isinstance(value, datetime):
-            return None
-        return value if value.tzinfo is None else value.astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
+    """Return the time that ``value`` is or, as a string in ISO 8601, stands for; or ``None``."""
+    with suppress(ValueError):
+        if isinstance(value, str) and DATE.fullmatch(value):
+            return datetime.fromisoformat(value)
+    return value if isinstance(value, datetime) else None
 
 
 # Components.
@@ -283,13 +278,13 @@ class VocabtoolHybridRetriever:
     settings: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        component.set_output_types(self, documents=list[Document])
         if not isinstance(self.document_store, VocabtoolDocumentStore):
             wanted = f"wanted a VocabtoolDocumentStore, got {type(self.document_store).__name__}"
             raise TypeError(f"document_store: {wanted}")
         policy = FilterPolicy.from_str(str(self.filter_policy))  # raises ``ValueError``
         self.filter_policy = policy.value  # a pipeline is stored as YAML
 
-    @component.output_types(documents=list[Document])
     def run(
         self,
         query: str | None = None,
@@ -311,12 +306,12 @@ class VocabtoolHybridRetriever:
         index = self.document_store.index
         policy = FilterPolicy(self.filter_policy)
         chosen = apply_filter_policy(policy, self.filters, filters)
-        with filter_errors():
+        with condition(chosen, index) as where:
             hits = index.search(
                 query,
                 vector=query_embedding,
                 k=self.top_k if top_k is None else top_k,
-                where=condition(chosen, index),
+                where=where,
                 **(self.settings or {}),
             )
         documents = [

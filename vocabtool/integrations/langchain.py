@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, Self, cast
+from typing import Any, Final, Self, cast
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -23,7 +23,7 @@ from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.errors import NotFound
 from vocabtool.index.index import Index
 from vocabtool.integrations import adapter
-from vocabtool.integrations.adapter import Comparison, Junction, refuse
+from vocabtool.integrations.adapter import compare, invalid, join
 
 K: Final = 4  # documents, as in other vector stores of LangChain
 OPERATORS: Final[dict[str, adapter.Operator]] = {
@@ -31,9 +31,7 @@ OPERATORS: Final[dict[str, adapter.Operator]] = {
     **{"$in": "in", "$nin": "not in"},
     **{"$like": "like", "$ilike": "ilike", "$contains": "contains"},
 }
-JUNCTIONS: Final[dict[str, Literal["and", "or", "not"]]] = {
-    **{"$and": "and", "$or": "or", "$not": "not"},
-}
+JUNCTIONS: Final = ("$and", "$or", "$not")
 OF_FIELDS: Final = (*OPERATORS, "$exists", "$not")
 
 Filter = str | Mapping[str, Any] | None
@@ -169,8 +167,8 @@ class VocabtoolVectorStore(VectorStore):
         """Return the documents with these ids, in the order of ``ids``. Unknown ids are ignored."""
         self.index.refresh()
         return [
-            Document(id=one.id, page_content=one.text, metadata=adapter.metadata_of(one.fields))
-            for one in self.index.get_many(ids).values()
+            Document(id=row.id, page_content=row.text, metadata=adapter.metadata_of(row.fields))
+            for row in self.index.get_many(ids).values()
         ]
 
     def delete(self, ids: list[str] | None = None, *, filter: Filter = None, **others: Any) -> bool:  # noqa: A002 - as in LangChain
@@ -187,15 +185,26 @@ class VocabtoolVectorStore(VectorStore):
         adapter.delete(self.index, [] if where is None and ids is None else ids, where)
         return True
 
-    def _search(
+    def similarity_search(self, query: str, k: int = K, **kwargs: Any) -> list[Document]:
+        """Return the best ``k`` documents for a query."""
+        return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
+
+    def similarity_search_by_vector(
+        self, embedding: list[float], k: int = K, **kwargs: Any
+    ) -> list[Document]:
+        """Return the ``k`` documents whose vectors are nearest to ``embedding``, shape (dim,)."""
+        pairs = self.similarity_search_with_score(None, k, vector=embedding, **kwargs)
+        return [document for document, _ in pairs]
+
+    def similarity_search_with_score(
         self,
         query: str | None,
-        k: int,
+        k: int = K,
         filter: Filter = None,  # noqa: A002 - as in LangChain
         vector: list[float] | None = None,
         **arguments: Any,
     ) -> list[tuple[Document, float]]:
-        """Search with the arguments of LangChain; return documents and their scores."""
+        """Return documents with their :attr:`Hit.score`. Compare scores only within one result."""
         where = condition(filter)
         self.index.refresh()
         if not len(self.index):
@@ -211,22 +220,6 @@ class VocabtoolVectorStore(VectorStore):
             document = Document(id=hit.id, page_content=hit.text, metadata=metadata)
             pairs.append((document, hit.score))
         return pairs
-
-    def similarity_search(self, query: str, k: int = K, **kwargs: Any) -> list[Document]:
-        """Return the best ``k`` documents for a query."""
-        return [document for document, _ in self._search(query, k, **kwargs)]
-
-    def similarity_search_by_vector(
-        self, embedding: list[float], k: int = K, **kwargs: Any
-    ) -> list[Document]:
-        """Return the ``k`` documents whose vectors are nearest to ``embedding``, shape (dim,)."""
-        return [document for document, _ in self._search(None, k, vector=embedding, **kwargs)]
-
-    def similarity_search_with_score(
-        self, query: str, k: int = K, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        """Return documents with their :attr:`Hit.score`. Compare scores only within one result."""
-        return self._search(query, k, **kwargs)
 
 
 class VocabtoolRetriever(BaseRetriever):
@@ -261,8 +254,7 @@ class VocabtoolRetriever(BaseRetriever):
         self, query: str, *, run_manager: Any, **kwargs: Any
     ) -> list[Document]:
         own: dict[str, Any] = {"k": self.k, "filter": self.filter, "explain": True}
-        pairs = self._store._search(query, **{**own, **self.search_kwargs, **kwargs})
-        return [document for document, _ in pairs]
+        return self._store.similarity_search(query, **{**own, **self.search_kwargs, **kwargs})
 
     _aget_relevant_documents = adapter.in_thread(_get_relevant_documents)
 
@@ -280,36 +272,44 @@ def condition(given: Filter) -> str | None:
     """
     if given is None or isinstance(given, str):
         return given or None
-    return adapter.condition(given, _read)
+    return _read(given)
 
 
-def _read(given: Any) -> Comparison | Junction:
+def _read(given: Any, depth: int = 0) -> str:
+    adapter.check_depth(depth, given)
     if not isinstance(given, Mapping):
-        refuse("a filter must be a condition or a dictionary", given)
-    if len(given) != 1:
-        return Junction("and", [{name: value} for name, value in given.items()])
-    ((name, value),) = given.items()
-    if name in JUNCTIONS:
-        filters = [value] if isinstance(value, Mapping) and name == "$not" else value
-        if not isinstance(filters, list | tuple) or not filters:
-            refuse(f"{name!r} needs a list of filters", value)
-        return Junction(JUNCTIONS[name], filters)
-    if not isinstance(name, str) or name.startswith("$"):
-        adapter.check_operator(name, JUNCTIONS, value)
-    field = adapter.field_of(name)
-    if not isinstance(value, Mapping):
-        return Comparison(field, "=", value)
-    if not value:
-        refuse(f"field {name!r} needs a value or an operator", value)
-    if len(value) > 1:
-        return Junction("and", [{name: {key: operand}} for key, operand in value.items()])
-    ((operator, operand),) = value.items()
-    adapter.check_operator(operator, OF_FIELDS, given)
-    if operator == "$not":
-        return Junction("not", [{name: operand}])
-    if operator == "$exists":
-        return Comparison(field, "!=" if operand else "=", None)
-    return Comparison(field, OPERATORS[operator], operand)
+        raise invalid("a filter must be a condition or a dictionary", given)
+    tests = []
+    for name, value in given.items():
+        if name in JUNCTIONS:
+            filters = [value] if isinstance(value, Mapping) and name == "$not" else value
+            if not isinstance(filters, list | tuple) or not filters:
+                raise invalid(f"{name!r} needs a list of filters", value)
+            inner = [_read(item, depth + 1) for item in filters]
+            tests.append(f"not {join('and', inner)}" if name == "$not" else join(name[1:], inner))
+        elif not isinstance(name, str) or name.startswith("$"):
+            adapter.check_operator(name, JUNCTIONS, value)
+        elif isinstance(value, Mapping):
+            tests.append(_read_field(name, value, depth))
+        else:
+            tests.append(compare(adapter.field_of(name), "=", value))
+    return join("and", tests)
+
+
+def _read_field(name: str, operands: Mapping[Any, Any], depth: int) -> str:
+    """Return the condition of a field. ``operands``: by operator, such as ``{"$gte": 2020}``."""
+    if not operands:
+        raise invalid(f"field {name!r} needs a value or an operator", operands)
+    field, tests = adapter.field_of(name), []
+    for operator, operand in operands.items():
+        adapter.check_operator(operator, OF_FIELDS, operands)
+        if operator == "$not":
+            tests.append(f"not {_read({name: operand}, depth + 1)}")
+        elif operator == "$exists":
+            tests.append(compare(field, "!=" if operand else "=", None))
+        else:
+            tests.append(compare(field, OPERATORS[operator], operand))
+    return join("and", tests)
 
 
 def _embeddings(given: Embeddings | Model | None) -> Embeddings | None:

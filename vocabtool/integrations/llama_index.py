@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -27,7 +26,8 @@ from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.index.documents import ID
 from vocabtool.index.index import Index
 from vocabtool.integrations import adapter
-from vocabtool.integrations.adapter import EXPLAINED, NODE, REF, Comparison, Junction, refuse
+from vocabtool.integrations.adapter import EXPLAINED, NODE, REF, compare, invalid, join
+from vocabtool.search.hits import Hit
 
 NODES: Final = (schema.Node, schema.IndexNode, schema.ImageNode, schema.ImageDocument)
 KINDS: Final[dict[str, type[BaseNode]]] = {
@@ -205,16 +205,15 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
         nodes: list[BaseNode] = []
         similarities: list[float] = []
         for hit in hits:
-            node = _node_of(Document(hit.id, hit.text, hit.fields))
+            node = _node_of(hit)
             node.metadata = adapter.why_found(hits, hit)
             node.excluded_llm_metadata_keys.append(EXPLAINED)
             node.excluded_embed_metadata_keys.append(EXPLAINED)
-            similarity = hit.similarity if mode is Mode.DEFAULT else None
             nodes.append(node)
+            similarity = hit.similarity if mode is Mode.DEFAULT else None
             similarities.append(hit.score if similarity is None else similarity)
-        return types.VectorStoreQueryResult(
-            nodes=nodes, similarities=similarities, ids=[hit.id for hit in hits]
-        )
+        ids = [hit.id for hit in hits]
+        return types.VectorStoreQueryResult(nodes=nodes, similarities=similarities, ids=ids)
 
     async_add = adapter.in_thread(add)
     adelete = adapter.in_thread(delete)
@@ -231,70 +230,76 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
         ``one_of``: fields, each with the values that it may have; ``None``: with any.
         """
         self._index.refresh()
-        fields = self._index.manifest.fields
-        given = [(field, values) for field, values in one_of.items() if values is not None]
-        tests: list[Any] = [Comparison(field, "in", values) for field, values in given]
-        tests += [] if filters is None else [filters]
-        if not tests:
-            return None
-        return adapter.condition(Junction("and", tests), partial(_read, fields), fields)
+        fields, tests = self._index.manifest.fields, []
+        for field, values in one_of.items():
+            if values is not None:
+                tests.append(compare(field, "in", values, fields))
+        if filters is not None:
+            tests.append(_read(filters, fields))
+        return join("and", tests) if tests else None
 
 
-def _read(fields: Mapping[str, Kind], given: Any) -> Comparison | Junction:
-    """Read filters, or a filter. ``fields``: the fields of the index."""
-    if isinstance(given, types.MetadataFilters):
-        some = Junction("or", given.filters)
-        if given.filters and given.condition == types.FilterCondition.OR:
-            return some
-        if given.filters and given.condition == types.FilterCondition.NOT:  # none of them
-            return Junction("not", [some])
-        return Junction("and", given.filters)  # also if the condition is None
+def _read(given: types.MetadataFilters, fields: Mapping[str, Kind], depth: int = 0) -> str:
+    """Return filters as a condition. ``fields``: the fields of the index."""
+    adapter.check_depth(depth, given)
+    tests = []
+    for item in given.filters:
+        if isinstance(item, types.MetadataFilters):
+            tests.append(_read(item, fields, depth + 1))
+        else:
+            tests.append(_read_filter(item, fields))
+    if not tests or given.condition in (None, types.FilterCondition.AND):
+        return join("and", tests)
+    some = join("or", tests)
+    return some if given.condition == types.FilterCondition.OR else f"not {some}"
+
+
+def _read_filter(given: types.MetadataFilter, fields: Mapping[str, Kind]) -> str:
     name, operator, value = adapter.field_of(given.key), given.operator, given.value
     what, kind = f"{operator.value!r} of {given.key!r}", fields.get(name, "null")
     if operator == Op.IS_EMPTY:
-        return Comparison(name, "in", [None, "", "[]"] if kind == "string" else [None])
+        return compare(name, "in", [None, "", "[]"] if kind == "string" else [None], fields)
     if value is None:
-        refuse(f"{what} needs a value", value)
+        raise invalid(f"{what} needs a value", value)
     if kind == "boolean" and value in (0, 1):  # a filter cannot have a boolean
         value = bool(value)
     if operator in COMPARISONS:
-        return Comparison(name, COMPARISONS[operator], value)
+        return compare(name, COMPARISONS[operator], value, fields)
     if operator in (Op.ANY, Op.ALL):
         if not isinstance(value, list):
-            refuse(f"{what} needs a list of values", value)
-        tests = [Comparison(name, "contains", item) for item in value]
+            raise invalid(f"{what} needs a list of values", value)
+        tests = [compare(name, "contains", item, fields) for item in value]
         if operator == Op.ANY:
-            return Junction("or", tests)
-        return Junction("and", [Comparison(name, "!=", None), *tests])
+            return join("or", tests)
+        return join("and", [compare(name, "!=", None, fields), *tests])
     if operator != Op.TEXT_MATCH_INSENSITIVE:
-        refuse(f"{what} is not known", value)
+        raise invalid(f"{what} is not known", value)
     if not isinstance(value, str) or {*"%_"} & {*value}:
-        refuse(f"{what} needs a text without % and _", value)
-    return Comparison(name, "ilike", f"%{value}%")
+        raise invalid(f"{what} needs a text without % and _", value)
+    return compare(name, "ilike", f"%{value}%", fields)
 
 
 def _document_of(node: BaseNode) -> Document:
     """Return a node as a document; a field has as JSON what else a node has."""
-    left_out = {"embedding", "metadata"}
+    text_of_node = {"text": True, "text_resource": {"text"}}  # it is the text of the document
+    left_out = {"embedding": True, "metadata": True, **text_of_node}
     content = node.model_dump(mode="json", exclude=left_out, exclude_defaults=True)
-    content.pop("text", None)  # it is the text of the document
-    if content.get("text_resource"):
-        content["text_resource"].pop("text", None)
     fields = {**adapter.fields_of(node.metadata, node.node_id), NODE: json.dumps(content)}
     if node.ref_doc_id is not None:
         fields[REF] = node.ref_doc_id
     return Document(node.node_id, node.get_content(schema.MetadataMode.NONE), fields)
 
 
-def _node_of(document: Document) -> BaseNode:
+def _node_of(document: Document | Hit) -> BaseNode:
     metadata = adapter.metadata_of(document.fields)
     with suppress(ValueError, TypeError, RecursionError):  # else the field is not ours
         content = json.loads(str(document.fields.get(NODE)))
         if isinstance(content, dict):
+            if document.text:  # a TextNode has it too
+                content["text_resource"] = {
+                    **content.get("text_resource", {}),
+                    "text": document.text,
+                }
             kind = KINDS.get(content.get("class_name", ""), TextNode)
-            if content.get("text_resource") is not None:
-                content["text_resource"]["text"] = document.text
-            elif issubclass(kind, TextNode):
-                content["text"] = document.text
             return kind.from_dict({**content, "metadata": metadata})
     return TextNode(id_=document.id, text=document.text, metadata=metadata)
