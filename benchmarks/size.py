@@ -8,18 +8,21 @@ All lines count, including blank lines and docstrings. A command is traced in a 
 in its second run, when everything is imported: the called functions of the package (a comprehension
 counts as part of its function), and their files. Bare participles among names are recognised by
 their ending and by a list of words. A short function that is used once has at most 12 lines, a name
-that no other function of the package has, and one place that uses the name.
+that no other function of the package has, and one place that uses the name. A vague name is a
+target of an assignment or a loop that does not say what the value is, such as ``found``.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import io
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import tokenize
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -70,6 +73,7 @@ def options(command):
 print(options(cli))
 """
 SHORT: Final = 12  # lines of a function
+VAGUE: Final = frozenset({"found", "each", "part", "parts", "held", "asked", "told"})
 PUBLIC_MODULES: Final = ("vocabtool.cli.main", "vocabtool.documents", "vocabtool.errors")
 PARTICIPLES: Final = frozenset(
     """asked begun bought bound broken brought built chosen done drawn fed felt found given gone
@@ -124,6 +128,10 @@ def sizes(root: Path) -> Iterator[tuple[str, int]]:
     yield from notions(trees)
     yield "public_names", len(public)
     yield "options", int(run_python(root, "-c", COUNT_OPTIONS))
+    names = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name))
+    yield "vague_names", sum(isinstance(n.ctx, ast.Store) and n.id in VAGUE for n in names)
+    yield "walruses", sum(isinstance(n, ast.NamedExpr) for tree in trees for n in ast.walk(tree))
+    yield "comments", sum(map(comments, sources))
     yield "participles", sum(len(participles(tree)) for tree in trees)
     modules = [path.stem for path in package.rglob("*.py")]
     yield "participles_public", sum(map(is_participle, [*public, *modules]))
@@ -164,6 +172,13 @@ def imports_in_functions(tree: ast.Module) -> int:
             if isinstance(inner, ast.Import | ast.ImportFrom)
         }
     )
+
+
+def comments(source: str) -> int:
+    """Return the number of comments, without those for tools, such as ``# noqa``."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    texts = (token.string for token in tokens if token.type == tokenize.COMMENT)
+    return sum(not text.startswith(("# noqa", "# type:", "# fmt:")) for text in texts)
 
 
 def notions(trees: list[ast.Module]) -> Iterator[tuple[str, int]]:
