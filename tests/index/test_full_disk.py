@@ -87,7 +87,14 @@ COMMANDS: dict[str, Callable[[Path], tuple[object, ...]]] = {
     ),
     "extract": lambda disk: ("extract", disk.parent / "words.txt", "-o", disk / "new"),
     "export": lambda disk: ("export", disk / "ix", "-o", disk / "new.jsonl"),
-    "train": lambda disk: ("train", disk.parent / "more.jsonl", "-o", disk / "new.npz"),
+    "train": lambda disk: (
+        "train",
+        disk.parent / "more.jsonl",
+        "-o",
+        disk / "new.npz",
+        "--dim",
+        "2",
+    ),
     "api-key": lambda disk: ("api-key", disk / "ix" / "keys", "bob"),
 }
 

@@ -137,7 +137,10 @@ def embed_command(
 @options.gather(
     "settings",
     options.default_option(
-        "--dim", type=click.IntRange(1), default=DIM, help="Length of a vector."
+        "--dim",
+        type=click.IntRange(1),
+        default=DIM,
+        help="Length of a vector, less than the number of words.",
     ),
     options.default_option(
         "--min-count",
@@ -181,5 +184,5 @@ def train_command(
         f"{file}: {plural(size, 'word', 'words')}, {dim:,} dimensions, trained on "
         f"{trained.tokens:,} words of {plural(trained.documents, 'document', 'documents')}"
     )
-    output.tell_notes((*trained.notes, *log.notes, *left_out([*files], read)))
+    output.tell_notes((*log.notes, *left_out([*files], read)))
     output.tell_skipped(log.skipped)

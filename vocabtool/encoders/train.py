@@ -13,6 +13,7 @@ Embeddings, TACL 3, 2015. Texts are read once and kept as numbers of words, 4 by
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,26 +21,22 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import svds
 
 from vocabtool.choices import DIM, MAX_WORDS, MIN_COUNT, WINDOW
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import ReadLog, Sources, batches, extent, names_of
+from vocabtool.encoders.encoder import unit_length
 from vocabtool.errors import VocabtoolError, no_documents, reading
 from vocabtool.formats.binary_vectors import RULES, may_state
-from vocabtool.system.messages import plural
 from vocabtool.system.own_files import whole_file
 from vocabtool.tokenization.rule import Rule, parse_rule
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.vocabulary import decode
 
-Progress = Callable[[str, float], None]  # gets the name of a step and the share that is done
-
-RULE: Final = "words"
-MAX_WORD: Final = 100  # bytes; a longer word gets no vector, as in word2vec
+WORD: Final = re.compile(rb"[^\0]{1,100}")  # word2vec ignores longer ones; a .npz loses a NUL
 MAX_TOKENS: Final = 1 << 29  # words of all texts
-READ_BYTES: Final = 1 << 20  # bytes of text in a batch
 BLOCK: Final = 1 << 18  # words whose pairs are counted at a time
 TOLERANCE: Final = 0.01  # of singular values; 0 takes three times as long for the same vectors
 
@@ -51,7 +48,7 @@ class TrainedVectors:
     ``words``: the n words; bytes that are not UTF-8 are decoded with ``surrogateescape``.
     ``vectors``: float32, shape (n, dim), unit length, or zero for a word without any neighbour.
     ``rule``: the rule that split the texts. ``documents``: number of texts.
-    ``tokens``: number of words in the texts, with repetitions. ``notes``: remarks for the user.
+    ``tokens``: number of words in the texts, with repetitions.
     """
 
     words: list[str]
@@ -59,13 +56,11 @@ class TrainedVectors:
     rule: str
     documents: int
     tokens: int
-    notes: tuple[str, ...] = ()
 
     def save(self, file: str | Path) -> None:
         """Write a ``.npz`` file with words, vectors and rule, atomically."""
         with reading(str(file)), whole_file(file) as opened:
-            words, rule = np.array(self.words), np.array([self.rule])
-            np.savez(opened, words=words, vectors=self.vectors, rule=rule)
+            np.savez(opened, words=self.words, vectors=self.vectors, rule=[self.rule])
 
 
 def train(
@@ -76,119 +71,90 @@ def train(
     window: int = WINDOW,
     min_count: int = MIN_COUNT,
     max_words: int = MAX_WORDS,
-    rule: str = RULE,
+    rule: str = "words",
     log: ReadLog | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[str, float], None] | None = None,
 ) -> TrainedVectors:
     """Train word vectors on the texts of ``sources``, which are read once.
 
     ``sources``, ``options``, ``log``: as for ``vocabtool.documents.batches``. A list of strings is
     taken as names of files, so pass texts as ``iter(texts)``.
-    ``dim``: length of a vector, less than the number of words.
+    ``dim``: length of a vector, less than the number of words that get one.
     ``window``: the number of words on each side of a word that count as near.
     ``min_count``, ``max_words``: words that occur less often get no vector; of the others, only the
     most frequent get one.
     ``rule``: splits texts into words, see ``Words.of``. Rules for subword pieces are refused.
+    ``progress``: is called with the name of a step and the share of the step that is done.
 
     Equal texts and options give equal vectors on the same machine. Raises :class:`VocabtoolError`,
     for example for texts with too few or too many words, and ``ValueError`` for a number below 1.
     """
-    numbers = {"dim": dim, "window": window, "min_count": min_count, "max_words": max_words}
-    for name, number in numbers.items():
-        if number < 1:
-            raise ValueError(f"{name} must be at least 1, got {number}")
+    limits = {"dim": dim, "window": window, "min_count": min_count, "max_words": max_words}
+    if min(limits.values()) < 1:
+        raise ValueError(f"wanted numbers of at least 1, got {limits}")
     if not may_state(rule):
-        raise VocabtoolError(
-            f"the rule {rule[:80]!r} cannot be used. A rule must find whole words, and its name is "
-            f"stored in the file. Use {RULES}"
-        )
+        what = "A rule must find whole words, and open no other file"
+        raise VocabtoolError(f"the rule {rule[:80]!r} cannot be used. {what}. Use {RULES}")
     show, log, options = progress or (lambda *_: None), log or ReadLog(), options or ReadOptions()
     options.refuse_weights()
     size, split = extent(sources, options=options).bytes, Rule(parse_rule(rule)).token_codes
-    known: dict[bytes, int] = {}  # the number of each word
+    known = {b"": 0}  # the number of each word; 0 stands for what gets no vector
     texts: list[NDArray[np.int32]] = []  # the words of all texts
     documents = tokens = 0
-    for batch in batches(sources, options, log=log, size=READ_BYTES):
-        found = split(batch.texts)
-        lengths, count = np.diff(found.offsets), len(found.codes)
-        documents, tokens = documents + len(lengths), tokens + count
+    for batch in batches(sources, options, log=log):
+        cut = split(batch.texts)
+        documents, tokens = documents + len(batch), tokens + len(cut.codes)
         if tokens > MAX_TOKENS:
             raise VocabtoolError(f"the texts have more than {MAX_TOKENS:,} words: train on a part")
-        distinct = [
-            known.setdefault(word, len(known))
-            if 0 < len(word) <= MAX_WORD and b"\0" not in word
-            else -1
-            for word in as_bytes(found.distinct)  # an .npz file keeps no NUL
-        ]
-        # -1 is no word. It stands ``window`` times after each text: no window reaches the next.
-        words = np.full(count + window * len(lengths), -1, np.int32)
-        before = np.repeat(np.arange(len(lengths)) * window, lengths)
-        words[np.arange(count) + before] = np.array(distinct, np.int32)[found.codes]
-        texts.append(words)
+        words = [word if WORD.fullmatch(word) else b"" for word in as_bytes(cut.distinct)]
+        numbers = np.array([known.setdefault(word, len(known)) for word in words], np.int32)
+        # 0 also stands ``window`` times after each text: no window reaches the next text.
+        texts.append(np.insert(numbers[cut.codes], np.repeat(cut.offsets[1:], window), 0))
         show("texts read", log.bytes / size if size else 0.0)
     if not documents:
         raise no_documents(names_of(sources) or ["the texts"], log.skipped.first)
     corpus, spellings = np.concatenate(texts), [*known]
     del texts  # as large as the corpus
-    counts = np.bincount(corpus[corpus >= 0], minlength=len(known))
-    frequent = np.flatnonzero(counts >= min_count).tolist()
+    counts = np.bincount(corpus)
+    frequent = (np.flatnonzero(counts[1:] >= min_count) + 1).tolist()  # 0 gets no vector
     order = sorted(frequent, key=lambda at: (-counts[at], spellings[at]))[:max_words]
-    if len(order) < 2:
+    if len(order) <= dim:
         raise VocabtoolError(
-            "wanted 2 or more different words that occur at least "
-            f"{plural(min_count, 'time', 'times')}, got {len(order)} among {tokens:,} words: train "
-            "on more texts, or lower --min-count"
+            f"vectors of {dim:,} numbers need more than {dim:,} different words that occur "
+            f"--min-count {min_count:,} times or more, got {len(order):,} among {tokens:,} words: "
+            "train on more texts, or lower --dim or --min-count"
         )
-    rows = np.full(len(known) + 1, -1, np.int32)  # the last one is the row of no word
+    rows = np.full(len(known), -1, np.int32)
     rows[order] = np.arange(len(order))
-    matrix = _associations(_near(rows[corpus], window, len(order), show))
-    shorter = min(dim, len(order) - 1)
-    vectors = _decompose(matrix, shorter)
-    show("vectors computed", 1.0)
-    note = f"only {len(order):,} words are frequent enough, so vectors have {shorter:,} dimensions"
-    notes = (note,) if shorter < dim else ()
-    chosen = [decode(spellings[at]) for at in order]
-    return TrainedVectors(chosen, vectors, rule, documents, tokens, notes)
-
-
-def _near(corpus: NDArray[np.int32], window: int, size: int, show: Progress) -> csr_array:
-    """Return n(w, c): int64, shape (size, size). ``corpus``: the row of each word, or -1."""
-    near = csr_array((size, size), dtype=np.int64)
+    near = csr_array((len(order), len(order)), dtype=np.int64)  # of pairs whose w comes before c
+    distances, shape = np.arange(1, window + 1), (BLOCK, BLOCK + window)
+    weights = diags_array(distances[::-1], offsets=distances, shape=shape, dtype=np.int64).tocsr()
     for start in range(0, len(corpus), BLOCK):
-        left, pairs = corpus[start : start + BLOCK], []
-        for distance in range(1, window + 1):
-            right = corpus[start + distance : start + distance + BLOCK]
-            both = np.stack((left[: len(right)], right))
-            pairs.append(both[:, (both >= 0).all(axis=0)])
-        weights = np.repeat(np.arange(window, 0, -1), [both.shape[1] for both in pairs])
-        places = np.concatenate(pairs, axis=1)
-        near = near + coo_array((weights, (places[0], places[1])), (size, size)).tocsr()
+        block = rows[corpus[start : start + BLOCK + window]]
+        places = np.flatnonzero(block >= 0)
+        ones = np.ones(len(places), np.int64)
+        right = csr_array((ones, (places, block[places])), (BLOCK + window, len(order)))
+        near = near + right[:BLOCK].T @ (weights @ right)
         show("neighbours counted", min(start + BLOCK, len(corpus)) / len(corpus))
-    return near + near.T
+    vectors = _decompose(near + near.T, dim)
+    show("vectors computed", 1.0)
+    return TrainedVectors([decode(spellings[at]) for at in order], vectors, rule, documents, tokens)
 
 
-def _associations(near: csr_array) -> csr_array:
-    """Return M, see the top of the file; float32: half the time and memory."""
-    totals = np.asarray(near.sum(axis=1), np.float64)
+def _decompose(near: csr_array, dim: int) -> NDArray[np.float32]:
+    """Return the vectors of the words. ``near``: n(w, c)."""
+    totals = near.sum(axis=1).astype(np.float64)
     smooth = totals**0.75
-    words, contexts = near.nonzero()
-    values = np.log(near.data / (totals[words] * smooth[contexts] / smooth.sum()))
-    matrix = csr_array((np.maximum(values, 0).astype(np.float32), (words, contexts)), near.shape)
-    matrix.eliminate_zeros()
+    w, c = near.nonzero()
+    values = np.log(near.data / (totals[w] * smooth[c] / smooth.sum()))
+    positive = values > 0
+    matrix = csr_array((values[positive], (w[positive], c[positive])), near.shape, dtype=np.float32)
     if not matrix.nnz:
-        raise VocabtoolError(
-            "no two words are near each other more often than by chance, so there is nothing to "
-            "learn: train on more texts, or lower --min-count"
-        )
-    return matrix
-
-
-def _decompose(matrix: csr_array, dim: int) -> NDArray[np.float32]:
+        what = "no two words are near each other more often than by chance"
+        raise VocabtoolError(f"{what}: train on more texts, or lower --min-count")
     start = np.random.default_rng(0).standard_normal(matrix.shape[0], np.float32)
     left, strength, _ = svds(matrix, dim, tol=TOLERANCE, v0=start)
     strongest = np.argsort(-strength)  # first, so that --dim keeps them
     vectors = (left * np.sqrt(strength))[:, strongest]
     vectors[np.diff(matrix.indptr) == 0] = 0  # without any neighbour
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    # in rows, so that the file can be memory-mapped
-    return np.ascontiguousarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny))
+    return np.ascontiguousarray(unit_length(vectors))  # in rows, so that it can be memory-mapped
