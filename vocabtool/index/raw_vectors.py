@@ -160,15 +160,15 @@ def similarities(query: Vectors, vectors: Vectors, metric: Metric) -> Scores:
     result for one vector does not depend on the other vectors.
     """
     if metric == "cosine":
-        cosines: Scores = np.einsum("ij,j->i", vectors, query)
+        cosines: Scores = np.vecdot(vectors, query)
         np.minimum(cosines, 1, out=cosines)  # with the next line faster than np.clip
         return np.maximum(cosines, -1, out=cosines)
     exact, asked = vectors.astype(np.float64), query.astype(np.float64)
     if metric == "l2":
         exact -= asked
-        scores: NDArray[np.float64] = -np.einsum("ij,ij->i", exact, exact)
+        scores: NDArray[np.float64] = -np.vecdot(exact, exact)
     else:
-        scores = np.einsum("ij,j->i", exact, asked)
+        scores = np.vecdot(exact, asked)
     return scores.astype(np.float32)
 
 

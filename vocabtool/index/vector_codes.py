@@ -410,7 +410,7 @@ class Block:
                 self.rows, raw_vectors.similarities(query, self.vectors, metric), limit
             )
         # Choose the rows that may be among the best, given the rounding errors.
-        rough = np.einsum("ij,j->i", self.vectors, query)
+        rough = np.vecdot(self.vectors, query)
         length, longest = float(np.sqrt(query @ query)), float(np.sqrt(self.squares.max()))
         error = (len(query) + 8) * SINGLE * longest * length
         if metric == "l2":
