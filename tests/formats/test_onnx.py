@@ -45,16 +45,16 @@ def strings(name: str, words: Any = WORDS) -> Any:
 
 
 def read(tmp_path: Path, *nodes: Any, initializers: Any = (), **model: Any) -> vocabtool.Model:
-    """What is found in a model of these nodes, saved by the owning library."""
+    """Read a model of these nodes, saved by the owning library."""
     path = tmp_path / "m.onnx"
     onnx.save(onnx.helper.make_model(graph(*nodes, initializers=initializers), **model), path)
     return vocabtool.inspect(path)
 
 
-def only(found: vocabtool.Model) -> Vocabulary:
-    """The only vocabulary of a model in which nothing else was found."""
-    assert (found.passed_over, found.warnings) == ((), ())
-    (vocabulary,) = found.vocabularies
+def only(model: vocabtool.Model) -> Vocabulary:
+    """The only vocabulary of a model that has nothing else."""
+    assert (model.passed_over, model.warnings) == ((), ())
+    (vocabulary,) = model.vocabularies
     return vocabulary
 
 
@@ -65,32 +65,32 @@ def by_id(words: Any, ids: Any) -> list[tuple[int, bytes]]:
 
 def test_constants(tmp_path: Path) -> None:
     """Tensors and lists of constants, and initializers: nothing says what they are for."""
-    found = read(
+    model = read(
         tmp_path,
         node("Constant", "tensor", "", value=strings("inside")),
         node("Constant", "list", "", value_strings=WORDS[::-1]),
         initializers=[strings("init", WORDS[1:]), onnx.numpy_helper.from_array(np.ones(9), "w")],
     )
-    assert [(v.name, list(v.stored), v.places[0].place) for v in found.vocabularies] == [
+    assert [(v.name, list(v.stored), v.places[0].place) for v in model.vocabularies] == [
         ("tensor", STORED, "node tensor: value"),
         ("list.value_strings", STORED[::-1], "node list: value_strings"),
         ("init", STORED[1:], "initializer init"),
     ]
-    assert {v.kind for v in found.vocabularies} == {"constant"}
-    assert (found.passed_over, found.warnings) == ((), ())
+    assert {v.kind for v in model.vocabularies} == {"constant"}
+    assert (model.passed_over, model.warnings) == ((), ())
 
 
 def test_passed_over(tmp_path: Path) -> None:
     """Few strings, and those of a decision tree, are no vocabulary."""
-    found = read(
+    model = read(
         tmp_path,
         node("Constant", "few", "", value_strings=["a", "b"]),
         node("TreeEnsembleRegressor", "tree", nodes_modes=["BRANCH_LEQ"] * 40),
     )
-    assert (found.vocabularies, found.warnings) == ((), ())
+    assert (model.vocabularies, model.warnings) == ((), ())
     few = "fewer than 10 strings that no table uses"
     tree = "settings of the node or stop words"
-    assert found.passed_over == (
+    assert model.passed_over == (
         PassedOver("few.value_strings", 2, Place("m.onnx", "node few: value_strings"), few),
         PassedOver("tree.nodes_modes", 40, Place("m.onnx", "node tree: nodes_modes"), tree),
     )
@@ -103,12 +103,12 @@ def test_subgraphs_and_functions(tmp_path: Path) -> None:
     encoder = node("LabelEncoder", "f", classes_strings=WORDS[1:])
     imported = [onnx.helper.make_opsetid("ai.onnx.ml", 1)]
     function = onnx.helper.make_function("local", "Encode", ["x"], ["y"], [encoder], imported)
-    found = read(tmp_path, node("If", "outer", "", then_branch=middle), functions=[function])
-    assert [[place.place for place in each.places] for each in found.vocabularies] == [
+    model = read(tmp_path, node("If", "outer", "", then_branch=middle), functions=[function])
+    assert [[place.place for place in v.places] for v in model.vocabularies] == [
         ["node outer, node middle, node inner (LabelEncoder)", "node outer, initializer init"],
         ["function Encode, node f (LabelEncoder)"],
     ]
-    assert [list(v.stored) for v in found.vocabularies] == [STORED, STORED[1:]]
+    assert [list(v.stored) for v in model.vocabularies] == [STORED, STORED[1:]]
 
 
 def packed(values: Any) -> bytes:
@@ -116,7 +116,7 @@ def packed(values: Any) -> bytes:
 
 
 def model_of(*nodes: bytes) -> bytes:
-    return b"\x08\x08" + field(7, b"".join(field(1, part) for part in nodes))
+    return b"\x08\x08" + field(7, b"".join(field(1, node) for node in nodes))
 
 
 def attribute(name: bytes, *rest: bytes) -> bytes:
@@ -148,7 +148,13 @@ DAMAGED = {
     "the strings of a list are not together": one_attribute(
         b"a", (field(9, b"") + b"\x18\x01") * 2_000, op=b"Constant"
     ),
-    "truncated or longer than 10": one_attribute(b"values_int64s", b"\x40\x01" * 600 + b"\x40\xff"),
+    "truncated or longer than 10": model_of(
+        attribute(b"keys_strings", LIST)
+        + attribute(b"values_int64s", b"\x40\x01" * 199 + b"\x40\xff")
+    ),
+    "200 words, but 199 ids": model_of(
+        attribute(b"keys_strings", LIST) + attribute(b"values_int64s", b"\x40\x01" * 199)
+    ),
     "the last string runs 123 bytes past the end": one_attribute(
         b"a", LIST + b"\x4a\x7fword", op=b"Constant"
     ),
@@ -160,20 +166,20 @@ def test_a_damaged_attribute(tmp_path: Path, message: str) -> None:
     """What is wrong with one attribute is a warning; the others are read."""
     good = field(4, b"LabelEncoder") + attribute(b"classes_strings", LIST)
     data = DAMAGED[message] + field(7, field(1, good))
-    found = vocabtool.inspect(written(tmp_path, data))
-    assert [len(vocabulary) for vocabulary in found.vocabularies] == [200]
-    (warning,) = found.warnings
+    model = vocabtool.inspect(written(tmp_path, data))
+    assert [len(vocabulary) for vocabulary in model.vocabularies] == [200]
+    (warning,) = model.warnings
     assert message in warning
 
 
 def test_nesting(tmp_path: Path) -> None:
     """2,000 graphs in each other are followed for a while, then said to be too deep."""
-    part = b""
+    nested = b""
     for _ in range(2_000):
-        part = field(1, attribute(b"a", field(6, part)))
-    found = vocabtool.inspect(written(tmp_path, b"\x08\x08" + field(7, part)))
-    assert (found.vocabularies, found.passed_over) == ((), ())
-    assert found.warnings == ("graphs nested more than 16 deep are not read",)
+        nested = field(1, attribute(b"a", field(6, nested)))
+    model = vocabtool.inspect(written(tmp_path, b"\x08\x08" + field(7, nested)))
+    assert (model.vocabularies, model.passed_over) == ((), ())
+    assert model.warnings == ("graphs nested more than 16 deep are not read",)
 
 
 OPERATORS: list[tuple[str, dict[str, Any], bool, Unknown | None]] = [
@@ -208,9 +214,9 @@ def test_operators(
 def test_keys_without_ids(tmp_path: Path, values: dict[str, Any]) -> None:
     """A LabelEncoder that gives its keys no integers is no table."""
     keys = [f"word{number}" for number in range(20)]
-    found = read(tmp_path, node("LabelEncoder", "enc", keys_strings=keys, **values))
-    assert {vocabulary.kind for vocabulary in found.vocabularies} == {"constant"}
-    assert found.vocabularies[0].unknown is None
+    model = read(tmp_path, node("LabelEncoder", "enc", keys_strings=keys, **values))
+    assert {vocabulary.kind for vocabulary in model.vocabularies} == {"constant"}
+    assert model.vocabularies[0].unknown is None
 
 
 def test_strings_in_another_file(tmp_path: Path) -> None:
@@ -218,18 +224,21 @@ def test_strings_in_another_file(tmp_path: Path) -> None:
     tensors = [onnx.TensorProto(name=name, data_type=kind) for name, kind in (("w", 8), ("f", 1))]
     for tensor in tensors:
         tensor.data_location = onnx.TensorProto.EXTERNAL
-    found = read(tmp_path, initializers=tensors)
+    model = read(tmp_path, initializers=tensors)
     why = "initializer w: its strings are in another file, which is not opened"
-    assert found.warnings == (why,)
+    assert model.warnings == (why,)
 
 
 def test_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes beyond any model's number end the walk."""
+    """Nodes beyond any model's number are refused before one of them is read."""
+    with pytest.raises(UnsupportedFormat, match="a message of more than 500,000 fields"):
+        vocabtool.inspect(written(tmp_path, b"\x08\x08" + field(7, b"\n\0" * 15_000_000)))
     constants = [field(4, b"C%d" % n) + attribute(b"a", field(9, b"x")) for n in range(20)]
     path = written(tmp_path, model_of(*constants))
-    monkeypatch.setattr("vocabtool.formats.onnx.MAX_PARTS", 5)
-    with pytest.raises(UnsupportedFormat, match="a model of more than 5 nodes and attributes"):
-        vocabtool.inspect(path)
+    for most, what in ((19, "a message of more than 19"), (50, "the graphs have more than 50")):
+        monkeypatch.setattr("vocabtool.formats.onnx.MAX_FIELDS", most)
+        with pytest.raises(UnsupportedFormat, match=f"{what} fields"):
+            vocabtool.inspect(path)
 
 
 # onnxruntime-extensions.
@@ -269,7 +278,6 @@ def test_byte_level_bpe(tmp_path: Path, op: str) -> None:
     assert dict(ids(vocabulary)) == {i: token for token, i in oracle.get_vocab().items()}
     assert vocabulary.kind == "bpe"
     assert vocabulary.marker == ("</w>" if op == "CLIPTokenizer" else "Ġ")
-    assert "BPE with 1 merges" in vocabulary.notes[0]
 
 
 def test_other_tokenizers(tmp_path: Path) -> None:
@@ -287,6 +295,13 @@ def test_other_tokenizers(tmp_path: Path) -> None:
     assert (ids(spm), spm.marker) == ([(0, "▁a"), (1, "b")], "▁")
 
 
+def test_unknown_operator(tmp_path: Path) -> None:
+    """A long text of an operator that is not known may be a tokenizer: a warning."""
+    model = read(tmp_path, node("NewTokenizer", "n", CONTRIB, short="x" * 1_023, long="x" * 1_024))
+    (warning,) = model.warnings
+    assert warning.startswith("node n: long: a text of 1,024 bytes or more")
+
+
 @pytest.mark.parametrize("op", ["SentencepieceTokenizer", "SentencepieceDecoder"])
 def test_sentencepiece(tmp_path: Path, op: str) -> None:
     """A model of any size, small ones too."""
@@ -297,7 +312,7 @@ def test_sentencepiece(tmp_path: Path, op: str) -> None:
     assert (vocabulary.kind, vocabulary.marker) == ("sentencepiece", "▁")
 
 
-@pytest.mark.parametrize("given", ["initializer", "node", "false", "missing"])
+@pytest.mark.parametrize("given", ["initializer", "node", "false", "missing", "input"])
 @pytest.mark.parametrize("op", ["SentencepieceTokenizer", "SentencepieceDecoder"])
 def test_fairseq(tmp_path: Path, op: str, given: str) -> None:
     """With the input ``fairseq``, ids are those of XLM-R on the same pieces."""
@@ -317,8 +332,10 @@ def test_fairseq(tmp_path: Path, op: str, given: str) -> None:
     flag = onnx.helper.make_tensor("flag", onnx.TensorProto.BOOL, [1], [given != "false"])
     constant = onnx.helper.make_node("Constant", [], ["flag"], value=flag)
     nodes = (constant, made) if given == "node" else (made,)
-    vocabulary = only(read(tmp_path, *nodes, initializers=() if given == "node" else (flag,)))
+    constants = () if given in ("node", "input") else (flag,)
+    vocabulary = only(read(tmp_path, *nodes, initializers=constants))
     shifted = given in ("initializer", "node")
+    assert ("given at run time" in " ".join(vocabulary.notes)) == (given == "input")
     if shifted:
         tokens = library.convert_tokens_to_ids([*vocabulary])
         assert [vocabulary.id_of(piece) for piece in vocabulary] == tokens
@@ -329,8 +346,8 @@ def test_fairseq(tmp_path: Path, op: str, given: str) -> None:
         assert judged.spelled is not None
         unknown = 3 if shifted else 0
         pieces = [piece for code in judged.codes for piece in judged.spelled.of_word(int(code))]
-        found = [vocabulary.id_of(piece) if known else unknown for piece, known in pieces]
-        assert (found == library(text, add_special_tokens=False)["input_ids"]) == shifted
+        tokens = [vocabulary.id_of(piece) if known else unknown for piece, known in pieces]
+        assert (tokens == library(text, add_special_tokens=False)["input_ids"]) == shifted
 
 
 @pytest.mark.parametrize(
@@ -339,16 +356,16 @@ def test_fairseq(tmp_path: Path, op: str, given: str) -> None:
         ("BertTokenizer", {}, "the attribute vocab_file with the words is missing"),
         ("GPT2Tokenizer", {"vocab": '["a"]'}, "model.vocab is a list, wanted an object"),
         ("CLIPTokenizer", {"vocab": '{"a": 0}', "added_token": "x"}, "line 1 is b'x', wanted"),
-        ("HfJsonTokenizer", {"tokenizer_vocab": "[]"}, "tokenizer_vocab is not a tokenizer.json:"),
+        ("HfJsonTokenizer", {"tokenizer_vocab": "[]"}, "tokenizer_vocab: a list, wanted an object"),
         ("SentencepieceTokenizer", {"model": "xx"}, "not a SentencePiece model: it does not"),
     ],
 )
 def test_damaged_extension(tmp_path: Path, op: str, attributes: dict[str, str], why: str) -> None:
     """What a tokenizer's text is, where it is not what its operator wants: the model is
     incomplete."""
-    found = read(tmp_path, node(op, "n", CONTRIB, **attributes))
-    assert (found.vocabularies, found.passed_over) == ((), ())
-    (warning,) = found.warnings
+    model = read(tmp_path, node(op, "n", CONTRIB, **attributes))
+    assert (model.vocabularies, model.passed_over) == ((), ())
+    (warning,) = model.warnings
     assert warning.startswith(f"node n: {why}")
 
 
@@ -356,7 +373,7 @@ def test_real_files(shared: Path) -> None:
     """A model of onnxruntime-extensions' own tests: BERT's cased vocabulary."""
     folder = shared / "files/onnx"
     (node,) = onnx.load(folder / "test_bert_tokenizer.onnx").graph.node
-    text = next(part.s for part in node.attribute if part.name == "vocab_file")
+    text = next(a.s for a in node.attribute if a.name == "vocab_file")
     bert = vocabtool.extract(folder / "test_bert_tokenizer.onnx")
     assert list(bert.stored) == [line for line in text.split(b"\n") if line]
     assert (len(bert), bert.unknown, bert.id_of("the")) == (28_996, Unknown(100), 1103)

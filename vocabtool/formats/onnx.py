@@ -5,15 +5,14 @@ have attributes, and an attribute may contain another graph. Weights are never r
 beside the model is opened.
 
 The tokenizers of onnxruntime-extensions (microsoft/onnxruntime-extensions, docs/custom_ops.md) have
-a whole file in an attribute: ``vocab.txt``, ``vocab.json`` with merges and added tokens,
-``tokenizer.json``, or a SentencePiece model. With the input ``fairseq``, the ids of SentencePiece
-are changed as in operators/tokenizer/sentencepiece_tokenizer.cc.
+a whole file in an attribute: ``vocab.txt``, ``vocab.json`` with added tokens, ``tokenizer.json``,
+or a SentencePiece model. With the input ``fairseq``, the ids of SentencePiece are changed as in
+operators/tokenizer/sentencepiece_tokenizer.cc.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -23,22 +22,22 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import hf_tokenizer, json_file, sentencepiece, wire, word_list
 from vocabtool.formats.files import MAX_FILE, map_file
 from vocabtool.formats.reader import HEAD, Findings, PassedOver, Reader, Source, constant
-from vocabtool.formats.wire import LEN, MAX_NAME, VARINT, Buffer, Span
+from vocabtool.formats.wire import LEN, VARINT, Message, Span
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.vocabulary import Place, Unknown, Vocabulary, decode, printable
+from vocabtool.vocabulary import Place, Unknown, Vocabulary, decode, in_id_order, printable
 
 # The fields of ModelProto, GraphProto (all length-delimited) and FunctionProto.
 IR_VERSION, MODEL_VERSION, MODEL_GRAPH, OPSETS, FUNCTIONS, LAST = 1, 5, 7, 8, 25, 26
-GRAPH_TAGS: Final = tuple(field << 3 | LEN for field in (1, 2, 5, 10, 11, 12, 13, 14, 15))
-GRAPH_NODES, INITIALIZERS, FUNCTION_NODES = 1, 5, 7
+GRAPH_TAGS: Final = tuple(number << 3 | LEN for number in (1, 2, 5, 10, 11, 12, 13, 14, 15))
+GRAPH_NODES, INITIALIZERS, FUNCTION_NAME, FUNCTION_NODES = 1, 5, 1, 7
 # The fields of NodeProto, AttributeProto and TensorProto.
 INPUT, OUTPUT, NODE_NAME, OP, ATTRIBUTES, DOMAIN = 1, 2, 3, 4, 5, 7
 NAME, INTEGER, STRING, TENSOR, GRAPH, FLOATS, INTEGERS, STRINGS, GRAPHS = 1, 3, 4, 5, 6, 7, 8, 9, 11
-DATA_TYPE, STRING_DATA, TENSOR_NAME, EXTERNAL, DATA_LOCATION = 2, 6, 8, 13, 14
-INTEGER_DATA, RAW_DATA = 5, 9
+DATA_TYPE, INTEGER_DATA, STRING_DATA, TENSOR_NAME, RAW_DATA = 2, 5, 6, 8, 9
+EXTERNAL, DATA_LOCATION = 13, 14
 STRING_TYPE, BOOL_TYPE, ELSEWHERE = 8, 9, 1  # data types, and a location of data
 
-MAX_PARTS: Final = 300_000  # nodes, attributes, graphs and initializers
+MAX_FIELDS: Final = 500_000  # of a message, and of all; lists are not counted
 MAX_DEPTH: Final = 16  # of nested graphs
 LARGE: Final = 1 << 10  # bytes of a string that may be a whole tokenizer
 
@@ -51,11 +50,6 @@ IDS: Final = {
     b"string_vocabulary": b"",
 }
 NOT_FOUND: Final = -1  # the default of LabelEncoder, CategoryMapper and WordpieceTokenizer
-NO_STRINGS: Final = ByteStrings.of(())
-# The position of the input ``fairseq``, and the ids that it gives the first pieces; others get one
-# more.
-FAIRSEQ: Final = {b"SentencepieceTokenizer": 6, b"SentencepieceDecoder": 1}
-FAIRSEQ_IDS: Final = (3, 0, 2)
 NO_WORDS: Final = (b"nodes_modes", b"separators", b"stopwords")
 
 # The tokenizers of onnxruntime-extensions: the attribute with the file, and what completes a JSON.
@@ -72,7 +66,11 @@ TOKENIZERS: Final[dict[bytes, tuple[bytes, dict[str, Any]]]] = {
     b"HfJsonTokenizer": (b"tokenizer_vocab", {}),
     **dict.fromkeys((b"SentencepieceTokenizer", b"SentencepieceDecoder"), (b"model", {})),
 }
-# Their other operators may contain words, too.
+# The position of the input ``fairseq``, and the ids that it gives the first pieces; others get one
+# more.
+FAIRSEQ: Final = {b"SentencepieceTokenizer": 6, b"SentencepieceDecoder": 1}
+FAIRSEQ_IDS: Final = (3, 0, 2)
+# Other operators of onnxruntime-extensions may contain words, too.
 EXTENSION_DOMAINS: Final = (b"ai.onnx.contrib", b"com.microsoft.extensions")
 
 
@@ -97,224 +95,177 @@ def _recognise(source: Source) -> str | None:
     return None if seen & {IR_VERSION, OPSETS} else "its first fields have no ONNX version"
 
 
-READER: Final = Reader(
-    "ONNX", _recognise, lambda source: _Model(map_file(source.file), source.name).walk()
-)
-
-
-class _Fields:
-    """The fields of one message.
-
-    - ``numbers``: by field number, the last varint.
-    - ``spans``: by field number, the place of the last payload.
-    - ``strings``: the values of the field ``strings_field``.
-    - ``integers``: the values of an attribute that is in ``IDS``. Reading ends at any other list of
-      numbers, because an attribute contains only one list.
-    """
-
-    def __init__(self, buffer: Buffer, span: Span, strings_field: int = 0) -> None:
-        self.numbers: dict[int, int] = {}
-        self.spans: dict[int, Span] = {}
-        self.strings = NO_STRINGS
-        self.integers: list[int] = []
-        self._buffer = buffer
-        pos, end = span
-        while pos < end:
-            if buffer[pos] == strings_field << 3 | LEN:
-                if len(self.strings):
-                    raise InvalidFile("the strings of a list are not together", offset=pos)
-                data = buffer[pos:end]
-                self.strings, length = wire.string_fields(data, 0, len(data), data[0])
-                pos += length
-                continue
-            number, wire_type, start, pos = next(wire.fields(buffer, pos, end))
-            if strings_field == STRINGS and number in (FLOATS, INTEGERS):
-                if number == FLOATS or self.text(NAME) not in IDS.values():
-                    break
-                self.integers += wire.integers(buffer, (start, pos), wire_type)
-            elif wire_type == LEN:
-                self.spans[number] = (start, pos)
-            elif wire_type == VARINT:
-                self.numbers[number] = wire.to_signed(wire.varint(buffer, start, pos)[0])
-
-    def text(self, number: int, most: int = MAX_NAME) -> bytes:
-        start, end = self.spans.get(number, (0, 0))
-        return self._buffer[start : min(end, start + most)]
-
-
-Attributes = dict[bytes, _Fields]
+Attributes = dict[bytes, Message]
 
 
 class _Model:
-    """The walk over a model. ``findings``: what it has found so far."""
+    """The walk over a model. ``findings``: what it has read so far."""
 
-    def __init__(self, buffer: Buffer, file: str) -> None:
-        self._buffer = buffer
-        self._file = file
-        self._parts = 0
-        self._true = set[bytes]()  # names of constants that are true
+    def __init__(self, source: Source) -> None:
+        self._buffer = map_file(source.file)
+        self._file = source.name
+        self._fields = 0  # parsed so far
+        # Constants of type bool by name; an input without a name is omitted.
+        self._flags: dict[bytes, bool] = {b"": False}
         self.findings = Findings()
+        model = self._parse((0, len(self._buffer)))
+        for span in model.spans(MODEL_GRAPH):
+            self._read_graph(span, "", 0)
+        for span in model.spans(FUNCTIONS):
+            function = self._parse(span)
+            scope = f"function {printable(function.text(FUNCTION_NAME))}, "
+            self._read_nodes(function.spans(FUNCTION_NODES), scope, 0)
 
-    def walk(self) -> Findings:
-        whole = (0, len(self._buffer))
-        for graph in self._messages(whole, MODEL_GRAPH):
-            self._walk_graph(graph, "", 0)
-        for function in self._messages(whole, FUNCTIONS):
-            name = printable(wire.last_bytes(self._buffer, function, 1)[:MAX_NAME])
-            self._walk_nodes(function, FUNCTION_NODES, f"function {name}, ", 0)
-        return self.findings
+    def _parse(self, span: Span, strings_field: int = 0, until: tuple[int, ...] = ()) -> Message:
+        message = Message(self._buffer, span, MAX_FIELDS, strings_field=strings_field, until=until)
+        self._fields += message.size
+        if self._fields > MAX_FIELDS:
+            raise UnsupportedFormat(f"the graphs have more than {MAX_FIELDS:,} fields")
+        return message
 
-    def _messages(self, span: Span, number: int) -> Iterator[Span]:
-        for message in wire.messages(self._buffer, span, number):
-            self._parts += 1
-            if self._parts > MAX_PARTS:
-                raise UnsupportedFormat(f"a model of more than {MAX_PARTS:,} nodes and attributes")
-            yield message
-
-    def _walk_graph(self, span: Span, scope: str, depth: int) -> None:
+    def _read_graph(self, span: Span, scope: str, depth: int) -> None:
         if depth > MAX_DEPTH:
             self.findings.warnings.append(f"graphs nested more than {MAX_DEPTH} deep are not read")
             return
-        for part in self._messages(span, INITIALIZERS):
-            with self.findings.warning(f"{scope}an initializer"):
-                tensor = _Fields(self._buffer, part, STRING_DATA)
-                self._keep_true(tensor.text(TENSOR_NAME), tensor)
+        graph = self._parse(span)
+        for initializer in graph.spans(INITIALIZERS):
+            with self.findings.warning(f"{scope}an initializer", kind=InvalidFile):
+                tensor = self._parse(initializer, STRING_DATA)
                 name = printable(tensor.text(TENSOR_NAME)) or "initializer"
                 place = Place(self._file, f"{scope}initializer {name}")
-                if strings := self._strings(tensor, place.place):
+                if strings := self._strings(tensor, tensor.text(TENSOR_NAME), place.place):
                     self.findings.found.append(constant(name, strings, place))
-        self._walk_nodes(span, GRAPH_NODES, scope, depth)
+        self._read_nodes(graph.spans(GRAPH_NODES), scope, depth)
 
-    def _walk_nodes(self, span: Span, number: int, scope: str, depth: int) -> None:
-        for part in self._messages(span, number):
-            node = _Fields(self._buffer, part)
+    def _strings(self, tensor: Message, value: bytes, where: str) -> ByteStrings:
+        """Return the strings of a tensor. If it is a flag, keep it under the name ``value``."""
+        elsewhere = tensor.spans(EXTERNAL) or tensor.integer(DATA_LOCATION) == ELSEWHERE
+        if tensor.integer(DATA_TYPE) == STRING_TYPE and elsewhere:
+            what = "its strings are in another file, which is not opened"
+            self.findings.warnings.append(f"{where}: {what}")
+        elif tensor.integer(DATA_TYPE) == BOOL_TYPE:
+            stored = any(tensor.text(RAW_DATA)) or any(tensor.integers(INTEGER_DATA))
+            self._flags.setdefault(value, stored)
+        return tensor.strings
+
+    def _read_nodes(self, spans: list[Span], scope: str, depth: int) -> None:
+        for span in spans:
+            node = self._parse(span)
             op = node.text(OP)
+            if not node.spans(ATTRIBUTES) and op not in TOKENIZERS:
+                continue  # most nodes of a large graph
             name = printable(node.text(NODE_NAME) or node.text(OUTPUT) or op)
             where = f"{scope}node {name}"
             attributes: Attributes = {}
-            for attribute in self._messages(part, ATTRIBUTES):
-                fields: _Fields | None = None
-                with self.findings.warning(where):
-                    fields = _Fields(self._buffer, attribute, STRINGS)
-                    if TENSOR in fields.spans:
-                        tensor = _Fields(self._buffer, fields.spans[TENSOR], STRING_DATA)
-                        fields.strings = self._strings(tensor, where)
-                        if op == b"Constant":
-                            self._keep_true(node.text(OUTPUT), tensor)
-                    attributes[fields.text(NAME)] = fields
-                spans = fields.spans if fields is not None else {}
-                for graphs in {GRAPH, GRAPHS} & spans.keys():
-                    for graph in self._messages(attribute, graphs):
-                        self._walk_graph(graph, f"{where}, ", depth + 1)
+            for attribute_span in node.spans(ATTRIBUTES):
+                with self.findings.warning(where, kind=InvalidFile):
+                    # Lists of numbers may be long, and most are not ids.
+                    attribute = self._parse(attribute_span, STRINGS, until=(FLOATS, INTEGERS))
+                    for tensor_span in attribute.spans(TENSOR):
+                        tensor = self._parse(tensor_span, STRING_DATA)
+                        attribute.strings = self._strings(tensor, node.text(OUTPUT), where)
+                    attributes[attribute.text(NAME)] = attribute
+                    for graph in attribute.spans(GRAPH) + attribute.spans(GRAPHS):
+                        self._read_graph(graph, f"{where}, ", depth + 1)
             with self.findings.warning(where, "its words are not read"):
                 place = Place(self._file, f"{where} ({printable(op)})")
                 if op in TOKENIZERS:
-                    found = _tokenizer(name, op, attributes, place)
-                    inputs = list(self._messages(part, INPUT))[FAIRSEQ.get(op, MAX_PARTS) :][:1]
-                    if any(self._buffer[start:end] in self._true for start, end in inputs):
-                        found = _fairseq(found)
-                    self.findings.found.append(found)
+                    self.findings.found.append(self._tokenizer(name, node, attributes, place))
                 else:
-                    self._read_lists(name, op, attributes, where, place)
-            if op not in TOKENIZERS and node.text(DOMAIN) in EXTENSION_DOMAINS:
-                for key, fields in attributes.items():
-                    start, end = fields.spans.get(STRING, (0, 0))
-                    if end - start >= LARGE:
-                        what = f"{end - start:,} bytes of text, possibly a tokenizer: not read"
-                        self.findings.warnings.append(f"{where}: {printable(key)}: {what}")
-
-    def _keep_true(self, name: bytes, tensor: _Fields) -> None:
-        if tensor.numbers.get(DATA_TYPE) == BOOL_TYPE:
-            spans = (tensor.spans.get(field, (0, 0)) for field in (INTEGER_DATA, RAW_DATA))
-            stored = any(any(self._buffer[start:end]) for start, end in spans)
-            if stored or tensor.numbers.get(INTEGER_DATA):
-                self._true.add(name)
-
-    def _strings(self, tensor: _Fields, place: str) -> ByteStrings:
-        external = EXTERNAL in tensor.spans or tensor.numbers.get(DATA_LOCATION) == ELSEWHERE
-        if external and tensor.numbers.get(DATA_TYPE) == STRING_TYPE:
-            what = "its strings are in another file, which is not opened"
-            self.findings.warnings.append(f"{place}: {what}")
-        return tensor.strings
+                    self._read_lists(name, node, attributes, where, place)
 
     def _read_lists(
-        self, name: str, op: bytes, attributes: Attributes, where: str, place: Place
+        self, name: str, node: Message, attributes: Attributes, where: str, place: Place
     ) -> None:
-        integers = {key: fields.integers for key, fields in attributes.items() if fields.integers}
-        for key, fields in attributes.items():
-            words = fields.strings
+        is_extension = node.text(DOMAIN) in EXTENSION_DOMAINS
+        default = None
+        if node.text(OP) in (b"LabelEncoder", b"CategoryMapper"):
+            stated = attributes.get(b"default_int64")
+            default = Unknown(NOT_FOUND if stated is None else stated.integer(INTEGER))
+        for key, attribute in attributes.items():
+            shown, whole = printable(key), Place(self._file, f"{where}: {printable(key)}")
+            if is_extension and len(attribute.text(STRING, LARGE)) == LARGE:
+                what = f"a text of {LARGE:,} bytes or more, possibly a tokenizer: not read"
+                self.findings.warnings.append(f"{whole.place}: {what}")
+            words, id_list = attribute.strings, attributes.get(IDS.get(key, b""))
             if not words:
                 continue
-            if key in IDS and (key != KEYS or IDS[KEYS] in integers):
-                ids = integers.get(IDS[key])
-                if ids is not None and len(ids) != len(words):
-                    raise InvalidFile(f"{len(words):,} words, but {len(ids):,} ids")
-                default = Unknown(NOT_FOUND)
-                if b"default_int64" in attributes:
-                    default = Unknown(attributes[b"default_int64"].numbers.get(INTEGER, NOT_FOUND))
-                table = Vocabulary.from_ids(
-                    name,
-                    "table",
-                    words,
-                    None if ids is None else np.array(ids, np.int64),
-                    unknown=default if op in (b"LabelEncoder", b"CategoryMapper") else None,
-                    places=(place,),
+            ids = np.fromiter(id_list.integers(INTEGERS) if id_list else (), np.int64)
+            if len(ids) not in (0, len(words)):
+                raise InvalidFile(f"{len(words):,} words, but {len(ids):,} ids")
+            if key in IDS and (key != KEYS or len(ids)):
+                numbers = ids if len(ids) else None
+                self.findings.found.append(
+                    Vocabulary.from_ids(
+                        name, "table", words, numbers, unknown=default, places=(place,)
+                    )
                 )
-                self.findings.found.append(table)
-                continue
-            listed = name if key == b"value" else f"{name}.{printable(key)}"
-            whole = Place(self._file, f"{where}: {printable(key)}")
-            if key in NO_WORDS:
+            elif key in NO_WORDS:
                 why = "settings of the node or stop words"
-                self.findings.found.append(PassedOver(listed, len(words), whole, why))
+                self.findings.found.append(PassedOver(f"{name}.{shown}", len(words), whole, why))
             else:
-                self.findings.found.append(constant(listed, words, whole))
+                title = name if key == b"value" else f"{name}.{shown}"
+                self.findings.found.append(constant(title, words, whole))
 
-
-def _tokenizer(name: str, op: bytes, attributes: Attributes, place: Place) -> Vocabulary:
-    key, document = TOKENIZERS[op]
-    if key not in attributes or STRING not in attributes[key].spans:
-        raise InvalidFile(f"the attribute {key.decode()} with the words is missing")
-    text = attributes[key].text(STRING, MAX_FILE + 1)
-    if len(text) > MAX_FILE:
-        raise UnsupportedFormat(f"words of more than {MAX_FILE:,} bytes: save them as a file")
-    if key == b"model":
-        return sentencepiece.vocabulary(text, name, place)
-    if key == b"vocab_file":  # empty lines have no id
-        words = word_list.words(re.sub(rb"[\r\n]+", b"\n", text), name, place)
-        return replace(words, kind="wordpiece", marker="##")
-    parsed = json_file.parse(text)
-    if key == b"vocab":
-        merges, added = (
-            [line for line in attributes[more].text(STRING, MAX_FILE).splitlines() if line]
-            if more in attributes
-            else []
-            for more in (b"merges", b"added_token")
+    def _tokenizer(
+        self, name: str, node: Message, attributes: Attributes, place: Place
+    ) -> Vocabulary:
+        op = node.text(OP)
+        key, document = TOKENIZERS[op]
+        text, added = (
+            attributes[attribute].text(STRING, MAX_FILE + 1) if attribute in attributes else b""
+            for attribute in (key, b"added_token")
         )
-        pairs = [line.rpartition(b"=") for line in added]
-        ids = word_list.integers(ByteStrings.of(number for _, _, number in pairs)).tolist()
-        merges = [line for line in merges if b" " in line and not line.startswith(b"#version")]
-        parsed = document | {
-            "model": document["model"] | {"vocab": parsed, "merges": merges},
-            "added_tokens": [
+        if not text:
+            raise InvalidFile(f"the attribute {key.decode()} with the words is missing or empty")
+        if len(text) > MAX_FILE:
+            raise UnsupportedFormat(f"words of more than {MAX_FILE:,} bytes: save them as a file")
+        if key == b"model":
+            return self._number(sentencepiece.vocabulary(text, name, place), node)
+        if key == b"vocab_file":  # empty lines have no id
+            words = word_list.words(re.sub(rb"[\r\n]+", b"\n", text), name, place)
+            return replace(words, kind="wordpiece", marker="##")
+        parsed = json_file.parse(text)
+        if key == b"vocab":  # its added tokens are lines ``token=id``
+            pairs = [line.rpartition(b"=") for line in added.splitlines() if line]
+            ids = word_list.integers(ByteStrings.of(number for _, _, number in pairs)).tolist()
+            tokens = [
                 {"content": decode(token), "id": number}
                 for (token, _, _), number in zip(pairs, ids, strict=True)
-            ],
-        }
-    elif reason := hf_tokenizer.recognise(parsed):
-        raise InvalidFile(f"tokenizer_vocab is not a tokenizer.json: {reason}")
-    vocabulary = replace(hf_tokenizer.vocabulary(parsed, name), places=(place,))
-    if op == b"WordpieceTokenizer":
-        return replace(vocabulary, unknown=Unknown(NOT_FOUND))
-    return vocabulary
+            ]
+            parsed = document | {
+                "model": document["model"] | {"vocab": parsed},
+                "added_tokens": tokens,
+            }
+        if reason := hf_tokenizer.recognise(parsed):
+            raise InvalidFile(f"{key.decode()}: {reason}")
+        vocabulary = replace(hf_tokenizer.vocabulary(parsed, name), places=(place,))
+        if op == b"WordpieceTokenizer":
+            return replace(vocabulary, unknown=Unknown(NOT_FOUND))
+        return vocabulary
+
+    def _number(self, pieces: Vocabulary, node: Message) -> Vocabulary:
+        """Give pieces the ids of fairseq if the input ``fairseq`` of their node is true."""
+        inputs, position = node.spans(INPUT), FAIRSEQ[node.text(OP)]
+        start, end = inputs[position] if position < len(inputs) else (0, 0)
+        flag = self._flags.get(self._buffer[start:end])
+        if flag is None:
+            note = "fairseq is given at run time: if it is true, ids are those of fairseq"
+            return replace(pieces, notes=(*pieces.notes, note))
+        if not flag:
+            return pieces
+        numbers = np.arange(1, len(pieces) + 1, dtype=np.int64)
+        numbers[: len(FAIRSEQ_IDS)] = FAIRSEQ_IDS[: len(pieces)]
+        unknown = None if pieces.unknown is None else Unknown(int(numbers[pieces.unknown.id]))
+        stored, first_id, ids = in_id_order(pieces.stored, numbers)
+        return replace(
+            pieces,
+            stored=stored,
+            first_id=first_id,
+            ids=ids,
+            unknown=unknown,
+            notes=(*pieces.notes, "fairseq is true: ids are those of fairseq"),
+        )
 
 
-def _fairseq(pieces: Vocabulary) -> Vocabulary:
-    ids = np.arange(1, len(pieces) + 1, dtype=np.int64)
-    ids[: len(FAIRSEQ_IDS)] = FAIRSEQ_IDS[: len(pieces)]
-    unknown = None if pieces.unknown is None else Unknown(int(ids[pieces.unknown.id]))
-    numbered = Vocabulary.from_ids(
-        pieces.name, pieces.kind, pieces.stored, ids, unknown=unknown, marker=pieces.marker
-    )
-    notes = (*pieces.notes, "fairseq is true: ids are those of fairseq")
-    return replace(numbered, places=pieces.places, notes=notes)
+READER: Final = Reader("ONNX", _recognise, lambda source: _Model(source).findings)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from mmap import mmap
 from typing import Any, Final
@@ -38,6 +38,9 @@ VARINT: Final = 0
 FIXED64: Final = 1
 LEN: Final = 2
 FIXED32: Final = 5
+
+MAX_NAME: Final = 256  # bytes of a name in a message or table that are kept
+NO_STRINGS: Final = ByteStrings.of(())
 
 
 def varint(buffer: Buffer, pos: int, end: int) -> tuple[int, int]:
@@ -133,6 +136,73 @@ def integers(buffer: Buffer, span: Span, wire_type: int) -> Iterator[int]:
         yield to_signed(value)
 
 
+class Message:
+    """The fields of one message in ``span``.
+
+    ``strings``: the payloads of a field that may have millions, which must lie together. ``size``:
+    the number of other fields.
+    """
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        span: Span,
+        most: int,
+        *,
+        strings_field: int = 0,
+        until: Container[int] = (),
+    ) -> None:
+        """Read the positions of the fields.
+
+        ``most``: how many fields are allowed. ``until``: reading ends before the first of these
+        fields. Raises :class:`InvalidFile` and :class:`UnsupportedFormat`.
+        """
+        self.span = span
+        self.strings = NO_STRINGS
+        self.size = 0
+        self._buffer = buffer
+        self._spans: dict[int, list[Span]] = {}
+        self._integers: dict[int, int] = {}
+        pos, end = span
+        while pos < end:
+            if strings_field and buffer[pos] == strings_field << 3 | LEN:
+                if len(self.strings):
+                    raise InvalidFile("the strings of a list are not together", offset=pos)
+                data = buffer[pos:end]
+                self.strings, length = string_fields(data, 0, len(data), data[0])
+                pos += length
+                continue
+            number, wire_type, start, pos = next(fields(buffer, pos, end))
+            if number in until:
+                break
+            self.size += 1
+            if self.size > most:
+                raise UnsupportedFormat(f"a message of more than {most:,} fields")
+            if wire_type == LEN:
+                self._spans.setdefault(number, []).append((start, pos))
+            elif wire_type == VARINT:
+                self._integers[number] = to_signed(varint(buffer, start, pos)[0])
+
+    def spans(self, number: int) -> list[Span]:
+        """Return the positions of all payloads of a field."""
+        return self._spans.get(number, [])
+
+    def text(self, number: int, most: int = MAX_NAME) -> bytes:
+        """Return the first ``most`` bytes of the last payload of a field; empty if absent."""
+        start, end = self._spans.get(number, [(0, 0)])[-1]
+        return self._buffer[start : min(end, start + most)]
+
+    def integer(self, number: int) -> int:
+        """Return the last value of an int32, int64 or bool field; 0 if absent."""
+        return self._integers.get(number, 0)
+
+    def integers(self, wanted: int) -> Iterator[int]:
+        """Yield the values of an int32, int64 or bool field, packed or not, until the end."""
+        for number, wire_type, start, end in fields(self._buffer, *self.span):
+            if number == wanted:
+                yield from integers(self._buffer, (start, end), wire_type)
+
+
 class Cursor:
     """A position in a buffer, for reading one value after another.
 
@@ -198,7 +268,6 @@ class Cursor:
 
 MAX_STRINGS: Final = 1 << 28  # bytes of strings with their lengths
 WINDOW: Final = 1 << 16  # bytes examined at a time: larger arrays would allocate new pages
-MAX_NAME: Final = 256  # bytes of a name in a message or table that are kept
 LENGTH_BYTES: Final = 5  # a longer varint is a length of 2^35 or more, larger than any file
 INTEGER_BYTES: Final = 10  # 64 bits, 7 per byte
 TOO_LONG: Final = 1 << 40
@@ -239,11 +308,11 @@ def _window(array: Bytes, pos: int, stop: int, tag: int) -> tuple[Offsets, Offse
         return starts, ends
     targets = ends[doubtful]
     following = np.searchsorted(heads, targets)
-    found = heads.take(following, mode="clip") == targets
+    at_head = heads.take(following, mode="clip") == targets
     true = np.ones(len(heads), np.bool_)
     reached = 0
     for head, after, is_head in zip(
-        doubtful.tolist(), following.tolist(), found.tolist(), strict=True
+        doubtful.tolist(), following.tolist(), at_head.tolist(), strict=True
     ):
         if head >= reached:
             true[head + 1 : after] = False
@@ -296,12 +365,12 @@ def varint_run(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
         width = int((lasts - starts).max()) + 1
         if width > INTEGER_BYTES:
             raise InvalidFile("a number is longer than 10 bytes", offset=int(starts[0]))
-        found = (array[starts] & np.uint8(127)).astype(np.int64)
+        numbers = (array[starts] & np.uint8(127)).astype(np.int64)
         for k in range(1, width):
             longer = np.flatnonzero(lasts - starts >= k)
             byte = array[starts[longer] + k] & np.uint8(127)
-            found[longer] |= byte.astype(np.int64) << (7 * k)
-        values[done : done + len(lasts)] = found
+            numbers[longer] |= byte.astype(np.int64) << (7 * k)
+        values[done : done + len(lasts)] = numbers
         done += len(lasts)
         pos = int(lasts[-1]) + 1
     return values, pos
@@ -485,7 +554,7 @@ def flexbuffer_strings(buffer: bytes) -> list[bytes]:
     if count > MAX_FLEX_VALUES:
         what = f"a FlexBuffer vector of {count:,} values, wanted at most {MAX_FLEX_VALUES:,}"
         raise InvalidFile(what, offset=vector)
-    found = []
+    strings = []
     for number in range(count):
         at = vector + number * width
         kind = _flex_number(buffer, vector + count * width + number, 1)
@@ -494,8 +563,8 @@ def flexbuffer_strings(buffer: bytes) -> list[bytes]:
             length = _flex_number(buffer, start - size, size)
             if start + length > len(buffer):
                 raise InvalidFile(f"a string of {length:,} bytes runs past the end", offset=start)
-            found.append(buffer[start : start + length])
-    return found
+            strings.append(buffer[start : start + length])
+    return strings
 
 
 def _flex_number(buffer: bytes, position: int, width: int) -> int:
