@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import hashlib
 import io
 import json
 import os
@@ -155,12 +154,10 @@ def test_json_as_it_is_written() -> None:
         ("a note",),
     )
     assert json.loads(written(vocabulary, "json")) == {
+        "fingerprint": vocabulary.fingerprint,
         "name": "words",
         "kind": "table",
         "entry_type": "text",
-        "size": 2,
-        "sha256": hashlib.sha256(b"the\n\xff").hexdigest(),
-        "first_id": 2,
         "unknown": {"id": 1, "count": 1},
         "specials": [
             {"id": 0, "entry": "", "role": "mask"},
@@ -169,9 +166,9 @@ def test_json_as_it_is_written() -> None:
         "places": [{"file": "saved_model.pb", "place": "graph/words"}],
         "notes": ["a note"],
         "marker": None,
-        "tokens": ["the", "\\xff"],
-        "ids": [2, 5],
-        "base64": {"1": base64.b64encode(b"\xff").decode()},
+        "id": [2, 5],
+        "token": ["the", "\\xff"],
+        "base64": ["", base64.b64encode(b"\xff").decode()],
     }
 
 
@@ -184,13 +181,13 @@ def test_csv_and_parquet_as_they_are_written() -> None:
         ["3", "a,b", ""],
         ["4", '"', ""],
         ["5", "x\ny", ""],
-        ["6", "", "/w=="],
+        ["6", "\\xff", "/w=="],
     ]
     table = pq.read_table(pa.BufferReader(written(vocabulary, "parquet")))
     assert table.to_pydict() == {
         "id": [3, 4, 5, 6],
-        "token": ["a,b", '"', "x\ny", None],
-        "bytes": [None, None, None, b"\xff"],
+        "token": ["a,b", '"', "x\ny", "\\xff"],
+        "base64": ["", "", "", "/w=="],
     }
     assert json.loads(table.schema.metadata[b"vocabtool"])["name"] == "words"
 
@@ -263,35 +260,47 @@ def changed(**facts: Any) -> bytes:
 
 
 def parquet(table: dict[str, Any], **metadata: str) -> bytes:
-    types = {"id": pa.int64(), "token": pa.string(), "bytes": pa.binary()}
-    schema = pa.schema({name: types[name] for name in table}, metadata or None)
     file = io.BytesIO()
-    pq.write_table(pa.table(table, schema=schema), file)
+    pq.write_table(pa.table(table).replace_schema_metadata(metadata), file)
     return file.getvalue()
 
 
 HEAD = b'"id","token","base64"\n'
-BOTH, NO_ID = ({"id": [i], "token": ["a"], "bytes": [b]} for i, b in ((1, b"a"), (None, None)))
+ROW = {"id": [1], "token": ["a"], "base64": [""]}
 
 
 @pytest.mark.parametrize(
     ("format_", "data", "message"),
     [
         ("json", b"", "JSON: "),
-        ("json", changed(tokens=...), "tokens is null, wanted a list"),
-        ("json", changed(tokens=["the", "cat"]), "'sha256' does not match the entries"),
-        ("json", changed(ids=[1]), "expected 2 ids, got 1"),
-        ("json", changed(base64={"0": "?"}), "invalid 'tokens', 'ids' or 'base64': "),
-        ("json", changed(unknown={"id": 1, "count": 0}), "must be at least 1, got 0"),
-        ("csv", b"id,word\n", 'wanted a first line "id","token","base64"'),
+        ("json", b"[]", "the document is a list, wanted an object"),
+        ("json", changed(token=...), "row 1: wanted id, token, base64: "),
+        ("json", changed(token=["the", 1]), "row 2: wanted id, token, base64"),
+        ("json", changed(token=["the", "cat"]), "'fingerprint' does not match"),
+        ("json", changed(fingerprint=...), "'fingerprint' does not match"),
+        ("json", changed(kind="other"), "kind must be "),
+        ("json", changed(id=[1]), "row 2: wanted id, token, base64: "),
+        ("json", changed(id=[0, 1.0]), "row 2: wanted id"),
+        ("json", changed(id=[0, 1 << 63]), "row 2: wanted id"),
+        ("json", changed(base64=["", "?"]), "row 2: wanted id"),
+        ("json", changed(unknown={"id": 1, "count": 0}), "'count' of 'unknown' of at least 1"),
+        ("json", changed(unknown={"id": 1 << 63, "count": 1}), "wanted ids of 64 bits"),
+        ("csv", b"id,word\n", """wanted the first line b'"id","token","base64"\\n'"""),
         ("csv", HEAD + b"1,the,\nx,fox,\n", "conversion error to int64"),
+        ("csv", HEAD + b",the,\n", "conversion error to int64"),
         ("csv", HEAD + b"1,\xff,\n", "invalid UTF8 data"),
-        ("text", b"\xff\n", "unescaped carriage return or invalid UTF-8"),
-        ("parquet", written(words(b"the"), "parquet")[:-9], "invalid or damaged Parquet"),
-        ("parquet", parquet({"id": [1], "token": ["a"]}), "expected the columns"),
-        ("parquet", parquet({"id": [1], "token": ["a"], "bytes": [None]}), "JSON: "),
-        ("parquet", parquet(BOTH, vocabtool="{}"), "either a token or its bytes"),
-        ("parquet", parquet(NO_ID, vocabtool="{}"), "every row must have an 'id'"),
+        ("csv", HEAD + b"1,a,?\n", "row 1: wanted id"),
+        ("text", b"\xff\n", "wanted UTF-8, a final"),
+        ("text", b"a\r\n", "wanted UTF-8, a final"),
+        ("text", b"a\nb", "wanted UTF-8, a final"),
+        ("parquet", written(words(b"the"), "parquet")[:-9], "invalid or damaged parquet"),
+        ("parquet", parquet({"id": [1], "token": ["a"]}), "invalid or damaged parquet"),
+        ("parquet", parquet(ROW), "JSON: "),
+        ("parquet", parquet(ROW, vocabtool="[]"), "the facts is a list, wanted an object"),
+        ("parquet", parquet(ROW, vocabtool="{}"), "name must be str"),
+        ("parquet", parquet(ROW | {"id": ["x"]}, vocabtool="{}"), "invalid or damaged parquet"),
+        ("parquet", parquet(ROW | {"id": [None]}, vocabtool="{}"), "row 1: wanted id"),
+        ("parquet", parquet(ROW | {"token": [None]}, vocabtool="{}"), "row 1: wanted id"),
     ],
 )
 def test_malformed(format_: Format, data: bytes, message: str) -> None:
