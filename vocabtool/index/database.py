@@ -222,15 +222,17 @@ class Database:
                 if not self._is_outdated():
                     return found
 
-    def select(self, statement: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
-        """Run a statement for each batch of ``values``; yield the rows of all its results.
+    def select(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Run a statement for each batch of ``values``; return the rows of all its results.
 
         ``(?...)`` in the statement stands for the values of a batch, at most 10,000.
         """
+        rows = []
         for start in range(0, len(values), PARAMETERS):
-            part = values[start : start + PARAMETERS]
-            marks = ",".join("?" * len(part))
-            yield from self.fetch(statement.replace("(?...)", f"({marks})"), part)
+            batch = values[start : start + PARAMETERS]
+            marks = ",".join("?" * len(batch))
+            rows += self.fetch(statement.replace("(?...)", f"({marks})"), batch)
+        return rows
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, list[int]]:
         """Return the rows of each known id, ascending, including deleted and uncommitted rows."""
@@ -335,8 +337,8 @@ class Documents:
         except KeyError as error:
             missing = f"row {error.args[0]:,} is missing"
             raise InvalidFile(missing, file=str(self.database.file)) from None
-        for row, *texts in found:
-            if not all(isinstance(each, str) for each in texts[:2]):  # id and text
+        for row, *values in found:
+            if {*map(type, values[:2])} != {str}:  # id and text
                 raise InvalidFile(f"damaged: row {row:,}", file=str(self.database.file))
         return found
 

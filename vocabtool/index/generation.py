@@ -298,7 +298,7 @@ def canaries_of(commit: Commit) -> Canaries:
     statement = "SELECT row, id, text FROM documents JOIN fields USING (row)"
     statement += f" WHERE {of_model}row IN (?...) ORDER BY row"
     chosen = live[spread(len(live), CANDIDATES)].tolist()
-    found = [*commit.database.select(statement, chosen)]
+    found = commit.database.select(statement, chosen)
     rows, ids, texts = [[each[at] for each in found] for at in range(3)]
     vectors = raw_vectors(commit.folder, commit.manifest).take(np.array(rows, np.int64))
     return Canaries(ids, texts, vectors)

@@ -215,7 +215,8 @@ def search(
     """
     query = parse_query(store, text or "", settings)
     only_operators = bool(query.operators) and not query.searched
-    no_vector = vector is None or (only_operators and not np.count_nonzero(vector))
+    has_vector = vector is not None and np.count_nonzero(vector) > 0
+    no_vector = vector is None or (only_operators and not has_vector)
     is_list = no_vector and (text is None or only_operators)
     _check_arguments(text, query, vector, k, settings, is_list)
     asked: list[Asked] = [] if where is None else [Where.of(where)]
@@ -228,8 +229,7 @@ def search(
     facets, facet_notes = count_facets(store, arrangement.facets, query, allowed)
     if is_list:
         return _list_documents(store, arrangement, query, settings, allowed, k, facets, facet_notes)
-    by_vector = settings.fusion != "keyword" and vector is not None and np.count_nonzero(vector)
-    used = vector if by_vector else None
+    used = vector if has_vector and settings.fusion != "keyword" else None
     candidates, tiers = store.legs(query, used, limit, allowed)
     is_restricted = where is not None or bool(query.required or query.operators)
     is_empty = is_restricted and not len(candidates.rows) and store.is_empty(allowed)
@@ -237,9 +237,10 @@ def search(
     if query.codes and not np.count_nonzero(tiers):
         notes.append(_no_document_contains(query, where))
 
-    subword = store.known_words is not None and store.known_words.subword
+    known_words = store.known_words
+    subword = known_words is not None and known_words.subword
     # A word that is not in a vocabulary still makes a good vector of its pieces.
-    is_usable = is_own or subword or store.known_words is None or settings.fusion == "dense"
+    is_usable = is_own or subword or known_words is None or settings.fusion == "dense"
     if query.is_unknown and not is_usable and not len(candidates.keyword):
         suggestions = _suggest_spellings(store, query)
         notes += [] if query.operators or NO_MATCH in notes else [NOTHING]
@@ -269,7 +270,7 @@ def search(
     total = int(np.count_nonzero(scores > 0)) if weight == 1 else len(scores)
     places, further, total = arrangement.page(store, candidates.rows[best.places], k, total)
     best = best.take(places)
-    hits = _make_hits(store, query, candidates, tiers, best, further)
+    hits = _make_hits(store, candidates, tiers, best, further)
     if explain:
         hits = explain_hits(store, query, used, allowed, candidates, (near, by_words), best, hits)
     m = query.m if settings.fusion == "coverage" else None
@@ -318,7 +319,6 @@ def _no_document_contains(query: Query, where: str | None) -> str:
 
 def _make_hits(
     store: Store,
-    query: Query,
     candidates: Candidates,
     tiers: NDArray[np.int8],
     best: BestHits,
@@ -328,7 +328,7 @@ def _make_hits(
     documents = store.documents.fetch_documents(candidates.rows[places])
     similarities, bm25 = candidates.similarities[places], candidates.bm25[places]
     columns = best.scores.tolist(), tiers[places].tolist(), similarities.tolist(), bm25.tolist()
-    return tuple(
+    hits = [
         Hit(
             id=document.id,
             text=document.text,
@@ -336,14 +336,15 @@ def _make_hits(
             score=score,
             tier=tier,
             similarity=None if isnan(similarity) else similarity,
-            bm25=by_words if by_words and query.words else None,
+            bm25=by_words or None,
             rerank=by_model,
             further=more,
         )
         for document, score, tier, similarity, by_words, by_model, more in zip(
             documents, *columns, best.reranked, further, strict=True
         )
-    )
+    ]
+    return tuple(hits)
 
 
 def _check_arguments(
@@ -394,14 +395,15 @@ def _first_notes(
         notes.append(NO_DOCUMENTS)
     if settings.fusion != "keyword" and (vector is None or not np.count_nonzero(vector)):
         notes.append(NO_VECTOR if vector is None else ZERO_VECTOR)
-    if explain and store.known_words is None:
+    known_words = store.known_words
+    if explain and known_words is None:
         notes.append(NO_VOCABULARY)
-    elif explain and store.known_words and store.known_words.subword:
+    elif explain and known_words and known_words.subword:
         notes.append(PIECES)
     if text is not None and not query.words:
         notes.append(NO_WORDS)
-    if store.known_words is not None and any(word.unknown for word in query.words):
-        notes += store.known_words.notes
+    if known_words is not None and known_words.notes and any(word.unknown for word in query.words):
+        notes += known_words.notes
     return notes
 
 

@@ -79,8 +79,7 @@ class Settings:
             if number is not None and not (is_whole and number >= 1):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
         a: Any = self.a
-        is_number = isinstance(a, Real)
-        if a is not None and not (is_number and 0 <= a <= 1):
+        if a is not None and not (isinstance(a, Real) and 0 <= a <= 1):
             raise ValueError(f"the weight a must be from 0 to 1, got {a!r}")
         if self.identifier is not None:
             try:
