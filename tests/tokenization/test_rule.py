@@ -86,11 +86,11 @@ TEXT = (
 TEXTS = st.lists(TEXT, max_size=6)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def no_text_is_short() -> Iterator[None]:
-    """Split short texts into chunks, too."""
+@pytest.fixture(autouse=True, scope="module", params=[0, 1 << 20], ids=["long", "short"])
+def length_of_a_short_text(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Treat all texts as long ones, then as short ones."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vocabtool.tokenization.rule.SHORT", 0)
+        patch.setattr("vocabtool.tokenization.rule.SHORT", request.param)
         yield
 
 

@@ -45,6 +45,7 @@ from vocabtool.tokenization.text_arrays import (
     Step,
     TokenCodes,
     Tokens,
+    as_bytes,
     chunks,
     is_filled,
     list_offsets,
@@ -56,7 +57,8 @@ from vocabtool.vocabulary import Vocabulary, decode, encode
 
 MAX_GROWTH: Final = 64  # output bytes per byte of the texts
 GROWTH_ALLOWANCE: Final = 1 << 20  # bytes that a step may always produce
-SHORT: Final = 4096  # bytes; shorter texts are not searched for repeated chunks
+SHORT: Final = 4096  # bytes; the chunks of shorter texts are remembered
+MAX_REMEMBERED: Final = 1 << 13  # chunks
 MIN_CAPITALS: Final = 0.01  # share of the entries; fewer are special entries such as <UNK>
 MARKS: Final = (b",", b".")
 CASED_WITH_MARKS: Final = r"regex:[^\s!-/:-@\[-`{-~]+|[!-/:-@\[-`{-~]"
@@ -87,8 +89,11 @@ class Rule:
 
     def token_codes(self, texts: pa.StringArray) -> TokenCodes:
         """Return the words of texts as codes. If possible, equal chunks are split only once."""
-        if texts.nbytes < SHORT or not self.works_between_blanks(texts):
+        is_short = texts.nbytes < SHORT
+        if not self.works_between_blanks(texts) or (is_short and self.ngrams):
             return TokenCodes.encode(self.tokens(texts))
+        if is_short:
+            return self._remembered_codes(texts)
         of_texts, offsets = chunks(texts)
         encoded = of_texts.view(pa.binary()).dictionary_encode()
         alone, joins = self.steps[: self._first_join], self.steps[self._first_join :]
@@ -98,6 +103,24 @@ class Rule:
             return codes
         tokens = Tokens(codes.distinct.take(codes.codes), codes.offsets)
         return TokenCodes.encode(Rule(joins).tokens(tokens))
+
+    def _remembered_codes(self, texts: pa.StringArray) -> TokenCodes:
+        """Return the words of short texts as codes. Each chunk is split when it first occurs."""
+        of_texts = [text.split() for text in as_bytes(texts)]
+        words_of = self._words_of_chunks
+        if new := {*chain.from_iterable(of_texts)} - words_of.keys():
+            if len(words_of) > MAX_REMEMBERED:  # other threads may still read it
+                vars(self).pop("_words_of_chunks", None)
+            words_of.update(zip(new, self.tokens(string_array(new)).to_lists(), strict=True))
+        words = [[*chain.from_iterable(map(words_of.__getitem__, chunks))] for chunks in of_texts]
+        places: dict[bytes, int] = {}
+        codes = [places.setdefault(word, len(places)) for word in chain.from_iterable(words)]
+        offsets = starts_of([*map(len, words)])
+        return TokenCodes(np.array(codes, np.int32), offsets, string_array(places))
+
+    @cached_property
+    def _words_of_chunks(self) -> dict[bytes, list[bytes]]:
+        return {}
 
     def works_between_blanks(self, texts: pa.StringArray) -> bool:
         """Return whether each chunk between blanks can be split into words on its own.
