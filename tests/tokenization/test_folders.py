@@ -246,6 +246,13 @@ def test_yaml_of_marian(tmp_path: Path) -> None:
         Words.of(tmp_path)  # not the pieces of the target
 
 
+def test_entries_of_marian_by_name(tmp_path: Path) -> None:
+    """Whoever names vocab.json gets the words of the folder."""
+    marian(tmp_path)
+    folder, file = Words.of(tmp_path), Words.of(tmp_path / "vocab.json")
+    assert [ids(file, text) for text in TEXTS] == [ids(folder, text) for text in TEXTS]
+
+
 STOP = ("the", "of", "And", "'s", "a", "--")
 ENTRIES = ("PADDING_TOKEN", "the", "queen", "King", "king", "don't", "U.S.", "naïve", "café,", "x")
 SENTENCES = (

@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("tensorflow_text", reason="the oracle of these tests is TensorFlow Text")
 
+import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tft
 from hypothesis import example, given, settings
@@ -25,7 +26,9 @@ from tensorflow_text.python.ops import bert_tokenizer, regex_split_ops
 from tests.tokenization.test_sentencepiece_words import trained
 from tests.unicode12 import AWKWARD, assigned, assigned_text
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.tokenization.lookup import SentencePieces, WordPiece, read_fast_wordpiece
+from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.tokenization.lookup import SentencePieceTokenizer, WordPiece, read_fast_wordpiece
+from vocabtool.tokenization.rule import Rule
 from vocabtool.tokenization.steps import (
     BertNormalize,
     BertSplit,
@@ -47,12 +50,14 @@ from vocabtool.tokenization.steps import (
     WhitespaceSplit,
 )
 from vocabtool.tokenization.text_arrays import Step, Tokens, string_array
+from vocabtool.vocabulary import Vocabulary
 
 SENTENCES = (
     *("naïve Café", "didn't", "GOOD-bye", "日本語 テキスト", "👩\u200d🚀 x", "a\0b C", "lone\rCR"),
     *("no\u00a0break", "İstanbul", "", " ", "x" * 10_000, "ΑΣ ΣΑΣ", "tab\tnl\nvt\vff\f end "),
     *("[unused7] [UNK]", "e\u0301 \u0345", "! ?", "ﬁ ½ ²", "가각 \u1112\u1161\u11ab", "ab \u3000"),
 )
+NO_ENTRIES = Vocabulary("none", "sentencepiece", ByteStrings.of(()))
 BROKEN = (
     b"\xff\xfeAB c",
     b"a\xe2\x82 b",
@@ -290,10 +295,11 @@ def test_flatbuffer(end_to_end: bool, detokenizes: bool, texts: Texts) -> None:
 @given(text=assigned_text().map(str.encode) | BYTES)
 def test_byte_fallback_knows_everything(text: bytes) -> None:
     """With byte fallback no piece is unknown, and the words are those of the text."""
-    tokenizer = SentencePieces(trained("as Mistral's"))
-    (words,), (pieces,) = tokenizer.words([text]), tokenizer.pieces([text])
+    tokenizer = SentencePieceTokenizer(trained("as Mistral's"), NO_ENTRIES, Rule(()))
+    (words,), (pieces,) = tokenizer.words([text]), tokenizer.cut([text])
     assert all(word.known for word in words)
-    assert tokenizer.unknown_id not in [number for _, number in pieces]
+    library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    assert library.unk_id() not in [number for _, number in pieces]
     assert all(b"<0x" not in word.text or b"<0x" in text for word in words)
 
 
@@ -314,7 +320,7 @@ def test_models_are_checked_before_they_are_trusted() -> None:
         (b"\n\x05\n\x03abc", "rejects the model"),
     ]:
         with pytest.raises(InvalidFile, match=reason):
-            SentencePieces(damaged).pieces([b"alpha"])
+            SentencePieceTokenizer(damaged, NO_ENTRIES, Rule(())).cut([b"alpha"])
 
 
 @settings(max_examples=50)
@@ -325,7 +331,9 @@ def test_any_damage_is_refused_or_harmless(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 4))):
         model[data.draw(st.integers(0, len(model) - 1))] = data.draw(st.integers(0, 255))
     try:
-        found = SentencePieces(bytes(model)).words([b"alpha", "naïve ☃".encode()])
+        found = SentencePieceTokenizer(bytes(model), NO_ENTRIES, Rule(())).words(
+            [b"alpha", "naïve ☃".encode()]
+        )
     except VocabtoolError:
         return
     assert len(found) == 2

@@ -46,9 +46,12 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import encoder_files, hf_tokenizer, tokenizer_folder
 from vocabtool.formats.files import MAX_NAMED, find_folder
 from vocabtool.formats.tokenizer_folder import LOWER
-from vocabtool.tokenization.hf_tokenizer import library_errors, without_own_keys
+from vocabtool.tokenization.hf_tokenizer import (
+    HFWordTokenizer,
+    library_errors,
+    without_own_keys,
+)
 from vocabtool.tokenization.token_limit import TokenLimit
-from vocabtool.tokenization.tokenizer_files import tokenizer_from
 from vocabtool.tokenization.words import Words
 
 BUCKET_TEXTS: Final = 32  # texts padded to the same length, at most
@@ -88,12 +91,12 @@ class OnnxEncoder(Encoder):
             self._settings = encoder_files.read_all_settings(files)
         with reading(str(files.tokenizer)):
             found = tokenizer_folder.read(files.tokenizer.parent)
-            if found is None:
+            if found is None or found.document is None:
                 raise InvalidFile("this JSON is not a tokenizer.json")
             document = {**found.document, LOWER: self._settings.lower}
             self._document = json.dumps(without_own_keys(document))
             vocabulary = hf_tokenizer.vocabulary(document, files.tokenizer.name)
-            self.words = Words(vocabulary, "recovered", tokenizer_from(document, vocabulary))
+            self.words = Words(vocabulary, "recovered", HFWordTokenizer(document, vocabulary))
         self.options = options
         self.max_batch = options.max_batch or MAX_BATCH
         self._notes = self._settings.notes

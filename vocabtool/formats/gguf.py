@@ -74,18 +74,25 @@ class GGUFTokenizer:
     flags: dict[str, bool]
 
 
-def read_tokenizer(file: Path) -> GGUFTokenizer | None:
-    """Return the tokenizer of a file; ``None`` if it is not a GGUF file or has no tokens.
+def read_tokenizer(file: Path) -> GGUFTokenizer | dict[str, Any] | None:
+    """Return the tokenizer of a file, or the ``tokenizer.json`` in it.
 
-    Other fields of a wrong type are ignored. So is an unknown id that belongs to no token, such as
-    the 4294967295 of some converters: llama.cpp takes its default then.
+    ``None`` if it is not a GGUF file or has neither. Other fields of a wrong type are ignored. So
+    is an unknown id that belongs to no token, such as the 4294967295 of some converters: llama.cpp
+    takes its default then.
     """
     with file.open("rb") as opened:
         if opened.read(len(MAGIC)) != MAGIC:
             return None
     fields = _read_fields(map_file(file))
     if "tokens" not in fields:
-        return None
+        if not isinstance(fields.get(WHOLE), bytes):
+            return None
+        with reading(WHOLE):
+            document = json_file.parse(fields[WHOLE])
+            if reason := hf_tokenizer.recognise(document):
+                raise InvalidFile(f"not a tokenizer.json: {reason}")
+        return dict(document)
     if not isinstance(fields["tokens"], ByteStrings):
         raise InvalidFile(f"{TOKENS} is not a list of strings")
 
@@ -115,21 +122,6 @@ def read_tokenizer(file: Path) -> GGUFTokenizer | None:
     if not np.isfinite(tokenizer.scores).all():
         raise InvalidFile("a score of a token is not a number")
     return tokenizer
-
-
-def read_document(file: Path) -> dict[str, Any] | None:
-    """Return the ``tokenizer.json`` in a GGUF file; ``None`` if it has none, or other tokens."""
-    with file.open("rb") as opened:
-        if opened.read(len(MAGIC)) != MAGIC:
-            return None
-    fields = _read_fields(map_file(file))
-    if "tokens" in fields or not isinstance(fields.get(WHOLE), bytes):
-        return None
-    with reading(WHOLE):
-        document = json_file.parse(fields[WHOLE])
-        if reason := hf_tokenizer.recognise(document):
-            raise InvalidFile(f"not a tokenizer.json: {reason}")
-    return dict(document)
 
 
 def _read_fields(buffer: Buffer) -> dict[str, Any]:
@@ -184,10 +176,9 @@ def _read_value(header: Cursor, value_type: int, wanted: bool, most: int) -> Any
 def _read(source: Source) -> Findings:
     tokenizer = read_tokenizer(source.file)
     if tokenizer is None:
-        document = read_document(source.file)
-        if document is None:
-            return Findings()
-        whole = hf_tokenizer.vocabulary(document, WHOLE)
+        return Findings()
+    if isinstance(tokenizer, dict):
+        whole = hf_tokenizer.vocabulary(tokenizer, WHOLE)
         return Findings([replace(whole, places=(Place(source.name, WHOLE),))])
     unknown, types = tokenizer.unknown, tokenizer.types
     if unknown is None and types.count(UNKNOWN) == 1:

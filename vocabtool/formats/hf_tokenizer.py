@@ -8,7 +8,7 @@ an object that maps entries to ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +16,6 @@ import numpy as np
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import json_file
 from vocabtool.formats.reader import Findings, JsonReader, Source
-from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary
 
 KINDS: Final[dict[str, Kind]] = {
@@ -25,8 +24,8 @@ KINDS: Final[dict[str, Kind]] = {
     "BPE": "bpe",
     "Unigram": "unigram",
 }
-# Components, and the keys under which a Sequence lists its parts.
-PARTS: Final = ("normalizer", "pre_tokenizer", "decoder")
+# Steps, and the keys under which a Sequence lists its parts.
+STEPS: Final = ("normalizer", "pre_tokenizer", "decoder")
 SEQUENCES: Final = ("normalizers", "pretokenizers", "decoders")
 BYTE_LEVEL: Final[Marker] = "Ġ"
 META: Final[Marker] = "▁"
@@ -48,30 +47,38 @@ def recognise(document: object) -> str | None:
     return None if isinstance(model.get("vocab"), dict | list) else "its model has no vocab"
 
 
+def parts(step: object) -> Iterator[Json]:
+    """Yield the parts of a step in order. A ``Sequence`` is replaced by its parts."""
+    waiting = [step]
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, dict):
+            continue
+        inner = next((part[key] for key in SEQUENCES if isinstance(part.get(key), list)), None)
+        if inner is None:
+            yield part
+        else:
+            waiting += reversed(inner)
+
+
 def vocabulary(document: Any, name: str) -> Vocabulary:
     """Return the vocabulary of a document that :func:`recognise` accepts."""
     model = document["model"]
     model_type = _type(model)
-    tokens = list(_added_tokens(document.get("added_tokens", [])))
-    id_of: Mapping[str, int]
+    entries: Collection[Any]
     if model_type == "Unigram":
-        pieces = _pieces(model["vocab"])
-        stored, ids = json_file.strings(pieces, "model.vocab: piece"), np.arange(len(pieces))
-        looked_up = {token for token, _, _ in tokens}  # the last of equal pieces counts
-        id_of = {piece: number for number, piece in enumerate(pieces) if piece in looked_up}
+        entries, what = _pieces(model["vocab"]), "piece"
+        ids = np.arange(len(entries))
+        # Of equal pieces, the last one counts.
+        id_of = {piece: at for at, piece in enumerate(entries) if isinstance(piece, str)}
     else:
-        id_of = json_file.expect(model["vocab"], dict, "model.vocab")
-        ids = json_file.parse_ids(id_of, "model.vocab: the id")
-        stored = json_file.strings(id_of, "model.vocab: entry")
-    new, added_notes = _find_added(tokens, id_of, len(stored))
-    unknown, unknown_notes = _unknown(model, model_type, (id_of, new), len(stored))
+        entries = id_of = json_file.expect(model["vocab"], dict, "model.vocab")
+        ids, what = json_file.parse_ids(id_of, "model.vocab: the id"), "entry"
+    new, added_notes = _find_added(document.get("added_tokens", []), id_of, len(entries))
+    unknown, unknown_notes = _unknown(model, model_type, {**id_of, **new}, len(entries))
     marker, marker_notes = _marker(document, model)
-    if new:
-        added = json_file.strings(new, "added_tokens: token")
-        starts = np.concatenate([stored.starts, added.starts + len(stored.data)])
-        ends = np.concatenate([stored.ends, added.ends + len(stored.data)])
-        stored = ByteStrings(stored.data + added.data, starts, ends)
-        ids = np.concatenate([ids, np.fromiter(new.values(), np.int64, len(new))])
+    stored = json_file.strings([*entries, *new], f"model.vocab: {what}")
+    ids = np.append(ids, np.array([*new.values()], np.int64))
     note = "byte-level " * (marker == BYTE_LEVEL) + model_type
     if isinstance(merges := model.get("merges"), list):
         note += f" with {len(merges):,} merges"
@@ -121,7 +128,14 @@ def _pieces(vocab: object) -> list[Any]:
     return [piece for piece, _ in listed]
 
 
-def _added_tokens(tokens: object) -> Iterator[tuple[str, int, bool]]:
+def _find_added(
+    tokens: object, id_of: Mapping[str, int], entries: int
+) -> tuple[dict[str, int], list[str]]:
+    # As the tokenizers library numbers them: an entry of the model keeps its id, and the others
+    # follow the entries of the model in the order of the file, whatever id is stated.
+    new: dict[str, int] = {}
+    special, misstated = [], []
+    seen = {""}
     for number, token in enumerate(json_file.expect(tokens, list, "added_tokens")):
         what = f"added_tokens: item {number:,}"
         fields = json_file.expect(token, dict, what)
@@ -131,22 +145,10 @@ def _added_tokens(tokens: object) -> Iterator[tuple[str, int, bool]]:
             raise InvalidFile(
                 f"{what}, {json_file.show(content)!r}: wanted an id from 0 to {json_file.MAX_ID:,}"
             )
-        yield content, stated, fields.get("special") is True
-
-
-def _find_added(
-    tokens: list[tuple[str, int, bool]], id_of: Mapping[str, int], entries: int
-) -> tuple[dict[str, int], list[str]]:
-    # As the tokenizers library numbers them: an entry of the model keeps its id, and the others
-    # follow the entries of the model in the order of the file, whatever id is stated.
-    new: dict[str, int] = {}
-    special, misstated = [], []
-    seen = {""}
-    for content, stated, is_special in tokens:
         if content in seen:
             continue
         seen.add(content)
-        if is_special:
+        if fields.get("special") is True:
             special.append(content)
         own = id_of.get(content)
         if own is None:
@@ -169,7 +171,7 @@ def _find_added(
 
 
 def _unknown(
-    model: Json, model_type: str, ids_of: tuple[Mapping[str, int], ...], entries: int
+    model: Json, model_type: str, id_of: Mapping[str, int], entries: int
 ) -> tuple[Unknown | None, tuple[str, ...]]:
     token = model.get("unk_id" if model_type == "Unigram" else "unk_token")
     if token is None:
@@ -178,20 +180,14 @@ def _unknown(
         if not json_file.is_id(token) or token >= entries:
             raise InvalidFile(f"model.unk_id: wanted an id below {entries:,}, the number of pieces")
         return Unknown(token), ()
-    json_file.expect(token, str, "model.unk_token")
-    for id_of in ids_of:
-        if token in id_of:
-            return Unknown(id_of[token]), ()
+    if json_file.expect(token, str, "model.unk_token") in id_of:
+        return Unknown(id_of[token]), ()
     return None, (f"the unknown token {json_file.show(token)!r} is not an entry",)
 
 
 def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]]:
     byte_level, blanks = False, []
-    waiting = [document.get(name) for name in PARTS]
-    while waiting:
-        part = waiting.pop()
-        if not isinstance(part, dict):
-            continue
+    for part in (part for name in STEPS for part in parts(document.get(name))):
         byte_level |= part.get("type") == "ByteLevel"
         pattern, content = part.get("pattern"), part.get("content")
         replaced = pattern.get("String") if isinstance(pattern, dict) else None
@@ -200,8 +196,6 @@ def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]
             blanks.append(replacement if isinstance(replacement, str) else META)
         elif part.get("type") == "Replace" and (replaced, content) in ((" ", META), (META, " ")):
             blanks.append(META)
-        for key in SEQUENCES:
-            waiting += inner if isinstance(inner := part.get(key), list) else []
     for key, usual in OWN_MARKS:
         mark = model.get(key)
         if mark and isinstance(mark, str):

@@ -29,6 +29,8 @@ from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from vocabtool.errors import UnsupportedFormat, reading
 from vocabtool.formats import hf_tokenizer, json_file, sentencepiece, word_list
 from vocabtool.formats.encoder_files import CONFIG, MODULES, SENTENCES, TOKENIZER, TOKENIZER_CONFIG
@@ -95,16 +97,16 @@ class FolderTokenizer:
     """The tokenizer of a folder.
 
     - ``file``: the name of the file whose entries have the ids.
-    - ``document``: a ``tokenizer.json`` in which all settings are applied; empty for Marian.
-    - ``pieces``, ``added``: for Marian, the SentencePiece model whose pieces are looked up in
-      ``file``, and the tokens that are kept whole.
+    - ``document``: a ``tokenizer.json`` in which all settings are applied; ``None`` for Marian.
+    - ``pieces``, ``added``: for Marian, the path of the SentencePiece model whose pieces are looked
+      up in ``file``, and the tokens that are kept whole.
     - ``settings``: the names of the other files that were obeyed.
     - ``left_alone``: the names of files of tokenizers that were not read.
     """
 
     file: str
-    document: Json
-    pieces: str | None = None
+    document: Json | None
+    pieces: Path = Path()
     added: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     left_alone: tuple[str, ...] = ()
@@ -114,46 +116,48 @@ class FolderTokenizer:
 
         Its last note names the files that were used, and those that were left alone.
         """
-        corrected = self._correct(vocabulary)
+        if self.document is None:
+            note = f"{self.pieces.name} splits texts into these entries"
+            known = UNKNOWN.encode() in vocabulary.positions
+            unknown = Unknown(vocabulary.id_of(UNKNOWN)) if known else None
+            vocabulary = replace_fields(
+                vocabulary, unknown=unknown, notes=(*vocabulary.notes, note)
+            )
+        else:
+            made = hf_tokenizer.vocabulary(self.document, self.file)
+            same_ids = np.array_equal(made.id_array(), vocabulary.id_array())
+            if made.stored != vocabulary.stored or not same_ids:
+                vocabulary = made
         used = ", ".join(self.settings)
         note = f"{USED} {self.file}" + f" with {used}" * bool(used)
-        left = f"; left alone: {', '.join(self.left_alone)}" * bool(self.left_alone)
-        return replace_fields(corrected, notes=(*corrected.notes, note + left))
-
-    def _correct(self, vocabulary: Vocabulary) -> Vocabulary:
-        notes = vocabulary.notes
-        if self.pieces is not None:
-            notes += (f"{self.pieces} splits texts into these entries",)
-            number = vocabulary.positions.get(UNKNOWN.encode())
-            unknown = None if number is None else Unknown(vocabulary.id_of(UNKNOWN))
-            return replace_fields(vocabulary, unknown=unknown, notes=notes)
-        made = hf_tokenizer.vocabulary(self.document, self.file)
-        if made.stored == vocabulary.stored and bool(
-            (made.id_array() == vocabulary.id_array()).all()
-        ):
-            return vocabulary
-        return made
+        note += f"; left alone: {', '.join(self.left_alone)}" * bool(self.left_alone)
+        return replace_fields(vocabulary, notes=(*vocabulary.notes, note))
 
 
-def read(folder: Path, entries: str | None = None) -> FolderTokenizer | None:
+def read(model: Path) -> FolderTokenizer | None:
     """Return the tokenizer of a folder; ``None`` if the folder has none of the layouts above.
 
-    ``entries``: the name of the file that must have the entries; by default, the first file counts.
+    ``model``: the folder, or the file in it that must have the entries (one of ``SEVERAL_FILES``,
+    ``None`` for others).
 
     Raises :class:`InvalidFile` for a damaged file, and :class:`UnsupportedFormat` for a tokenizer
     that vocabtool does not know.
     """
+    folder, entries = (model, None) if model.is_dir() else (model.parent, model.name)
+    if entries not in (None, *SEVERAL_FILES):
+        return None
     files = _Files(folder)
     ids = VOCAB if files.has(VOCAB) else next(iter(sorted(p.name for p in folder.glob(YAML))), "")
-    if files.has(SOURCE) and ids and files.has(ids) and not files.has(TOKENIZER):
+    if files.has(SOURCE) and files.has(ids) and not files.has(TOKENIZER):
         tokens = ("</s>", UNKNOWN, "<pad>", *(t["content"] for t in _added_in_settings(files)))
         used = (SOURCE, *files.used)
         left = files.left_alone(ids, *used)
-        return FolderTokenizer(ids, {}, SOURCE, tuple(dict.fromkeys(tokens)), used, left)
+        added = tuple(dict.fromkeys(tokens))
+        return FolderTokenizer(ids, None, folder / SOURCE, added, used, left)
     for build in (_from_tokenizer_json, _from_sentencepiece, _from_merges, _from_lines):
-        found = build(files)
-        if found is not None and entries in (None, found[1]):
-            document, file = found
+        described = build(files)
+        if described is not None and entries in (None, described[1]):
+            document, file = described
             if files.settings(SENTENCES).get("do_lower_case") is True and not files.is_static():
                 document = {**document, LOWER: True}
             used = tuple(name for name in files.used if name != file)
@@ -297,24 +301,14 @@ def _from_tokenizer_json(files: _Files) -> tuple[Json, str] | None:
     if files.is_static():
         return document, TOKENIZER
     settings, name = files.settings(TOKENIZER_CONFIG), files.tokenizer_class()
-    steps = [*_parts(document.get("normalizer"))]
-    for part in (*steps, *_parts(document.get("pre_tokenizer"))):
+    steps = [*hf_tokenizer.parts(document.get("normalizer"))]
+    for part in (*steps, *hf_tokenizer.parts(document.get("pre_tokenizer"))):
         _obey(part, settings, name)
     if name == "Albert":
         tables = [part for part in steps if part.get("type") == "Precompiled"]
         document["normalizer"] = sequence("normalizers", _albert(settings, tables))
     usual = BERT_SPECIAL if name in BERT_LIKE else ()
     return _with_added(document, _added_in_settings(files), usual), TOKENIZER
-
-
-def _parts(step: object) -> Iterator[Json]:
-    """Yield the parts of a step in order. A ``Sequence`` is replaced by its parts."""
-    if isinstance(step, dict):
-        inner = next((step[key] for key in hf_tokenizer.SEQUENCES if key in step), None)
-        yield from (step,) if inner is None else _parts(inner)
-    elif isinstance(step, list):
-        for part in step:
-            yield from _parts(part)
 
 
 def _obey(part: Json, settings: Json, name: str | None) -> None:

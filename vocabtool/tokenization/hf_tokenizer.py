@@ -21,7 +21,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, count, pairwise
-from pathlib import Path
 from threading import current_thread, main_thread
 from typing import Any, Final, Literal, NamedTuple
 
@@ -29,10 +28,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, VocabtoolError, reading
-from vocabtool.formats import hf_tokenizer, json_file, sentencepiece
+from vocabtool.errors import InvalidFile, VocabtoolError
+from vocabtool.formats import hf_tokenizer, sentencepiece
 from vocabtool.formats.encoder_files import SENTENCES
-from vocabtool.formats.json_file import parse
 from vocabtool.formats.tokenizer_folder import LOWER
 from vocabtool.tokenization.lookup import (
     SpelledWord,
@@ -67,7 +65,6 @@ META: Final = "▁"
 BYTE_LEVEL: Final = "ByteLevel"
 METASPACE: Final = "Metaspace"
 BEFORE: Final = ("normalizer", "pre_tokenizer")
-SEQUENCES: Final = ("normalizers", "pretokenizers")
 SHOWN: Final = 40  # characters of a pattern
 
 FINGERPRINTED: Final = ("normalizer", "pre_tokenizer", "added_tokens", "model", LOWER)
@@ -99,8 +96,7 @@ class Pieces(NamedTuple):
 class HFWordTokenizer:
     """Splits texts into words, and each distinct word into pieces, with the ``tokenizers`` library.
 
-    - ``data``: The content of a tokenizer.json.
-    - ``document``: The parsed ``data``, without entries and merges.
+    - ``document``: The parsed tokenizer.json. Its entries and merges are removed.
     - ``raw``: Whether the entries of the vocabulary are plain bytes, not byte-level characters.
     - ``fingerprint``: Hexadecimal SHA-256 of the parts of the file that determine words and pieces.
     - ``special_tokens``: The number of special tokens that the tokenizer adds to a text.
@@ -109,14 +105,11 @@ class HFWordTokenizer:
     :class:`VocabtoolError` if the tokenizer skips merges at random (BPE dropout).
     """
 
-    def __init__(
-        self, data: bytes, document: Json, vocabulary: Vocabulary, *, raw: bool = False
-    ) -> None:
+    def __init__(self, document: Json, vocabulary: Vocabulary, *, raw: bool = False) -> None:
         from tokenizers import Tokenizer
 
         _check_parts(document)
-        if LOWER in document:
-            data = json.dumps(without_own_keys(document)).encode()
+        data = json.dumps(without_own_keys(document))
         facts = {key: document.get(key) for key in FINGERPRINTED if key in document}
         digest = hashlib.sha256(b"vocabtool tokenizer.json 1\n")
         digest.update(json.dumps(facts).encode())
@@ -124,7 +117,7 @@ class HFWordTokenizer:
         for key in ENTRIES:  # a large part of the memory; the library has them, too
             document["model"].pop(key, None)
         with library_errors("the tokenizers library rejects the file"):
-            full = Tokenizer.from_buffer(data)
+            full = Tokenizer.from_str(data)
             self._model: Any = Tokenizer(full.model)
             self.special_tokens: int = full.num_special_tokens_to_add(is_pair=False)
             added = sorted(full.get_added_tokens_decoder().items())
@@ -472,21 +465,6 @@ def cut_into_chunks(
     return cut_before(texts, np.flatnonzero(begins))
 
 
-def tokenizer_for(file: Path, vocabulary: Vocabulary) -> HFWordTokenizer | None:
-    """Return the tokenizer in a tokenizer.json; ``None`` for other files.
-
-    Raises :class:`InvalidFile` if the library rejects the file.
-    """
-    with reading(str(file)):
-        data = file.read_bytes()
-        if not json_file.BEGINS.match(data):
-            return None
-        document = parse(data)
-        if hf_tokenizer.recognise(document) is not None:
-            return None
-        return HFWordTokenizer(data, document, vocabulary)
-
-
 # What a tokenizer.json says.
 
 # Normalizers that treat each character alone or with its combining marks, never across a blank.
@@ -514,7 +492,7 @@ PLAIN: Final = {
 
 def list_of_parts(document: Json) -> list[Json]:
     """Return all normalizers, then all pre-tokenizers. A ``Sequence`` is replaced by its parts."""
-    return [part for key in BEFORE for part in _parts(document.get(key))]
+    return [part for key in BEFORE for part in hf_tokenizer.parts(document.get(key))]
 
 
 def is_byte_level(document: Json) -> bool:
@@ -541,10 +519,10 @@ def find_chunking(document: Json) -> Chunking | None:
     - ``behind``: After each blank.
     - ``before``: Before each blank, for tokenizers that join a blank to the next word.
     """
-    normalizers = _parts(document.get("normalizer"))
+    normalizers = hf_tokenizer.parts(document.get("normalizer"))
     if not all(part.get("type") in LOCAL_NORMALIZERS for part in normalizers):
         return None
-    first, *others = list(_parts(document.get("pre_tokenizer"))) or [{}]
+    first, *others = list(hf_tokenizer.parts(document.get("pre_tokenizer"))) or [{}]
     if first.get("type") in BLANK_SPLITTERS:
         alone = all(
             _scheme(part) == "always"
@@ -617,19 +595,6 @@ def _describe_part(part: Json) -> Iterator[str]:
                 if name != "type"
             ]
             yield ", ".join((_quote(kind), *settings))
-
-
-def _parts(value: object) -> Iterator[Json]:
-    waiting = [value]
-    while waiting:
-        part = waiting.pop()
-        if not isinstance(part, dict):
-            continue
-        inner = next((part[key] for key in SEQUENCES if isinstance(part.get(key), list)), None)
-        if inner is None:
-            yield part
-        else:
-            waiting += reversed(inner)
 
 
 def _scheme(part: Json) -> str:

@@ -27,7 +27,6 @@ from vocabtool.formats.saved_model.meta_graph import Linker, pick_serving
 from vocabtool.formats.saved_model.tables import FINDS, WORDPIECES
 from vocabtool.tokenization.lookup import (
     RuleTokenizer,
-    SentencePieces,
     SentencePieceTokenizer,
     Tokenizer,
     WordPiece,
@@ -234,8 +233,8 @@ class LookupPath(NamedTuple):
                         f"{vocabulary.name}: the model splits texts at random (nbest_size "
                         f"{nbest!r}), so its words differ from run to run"
                     )
-                pieces = SentencePieces(maker[1].bytes_of(b"model"))
-                return SentencePieceTokenizer(self.rule, pieces, vocabulary)
+                model = maker[1].bytes_of(b"model")
+                return SentencePieceTokenizer(model, vocabulary, self.rule)
             case _:
                 raise VocabtoolError(
                     f"{vocabulary.name}: the op {printable(node.op)} is not supported; {NAME_IT}"

@@ -14,21 +14,19 @@ import re
 import string
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import accumulate, chain, pairwise, repeat
-from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
+from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import json_file, keras, sentencepiece, wire
-from vocabtool.formats.reader import Source
 from vocabtool.formats.saved_model.tokenizers import END_TO_END, read_wordpiece
 from vocabtool.tokenization.rule import PUNCTUATION, LowerEveryScript, Rule
 from vocabtool.tokenization.steps import (
@@ -413,29 +411,19 @@ class PieceTokenizer(NamedTuple):
         return self.tokenizer.fingerprint
 
 
-def keras_tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | None:
-    """Return a tokenizer like the Keras ``Tokenizer`` in a file; ``None`` for other files.
+def keras_rule(settings: keras.Settings) -> Rule:
+    """Return the rule of a Keras ``Tokenizer``: the words are those of ``texts_to_sequences``.
 
-    The words are those of ``texts_to_sequences``. With ``char_level``, every character is a word.
-    Raises :class:`InvalidFile` for unsupported settings.
+    With ``char_level``, every character is a word.
     """
-    with reading(str(file)):
-        if json_file.recognise(Source.open(file)) is not None:
-            return None
-        document = json_file.read(file)
-        if keras.why_no_tokenizer(document) is not None:
-            return None
-        settings = keras.settings_of(document)
-    if settings is None:
-        return None
     steps: list[Step] = [LowerEveryScript()] if settings.lower else []
     if settings.char_level:
-        return RuleTokenizer(Rule((*steps, Characters())), vocabulary)
+        return Rule((*steps, Characters()))
     split = settings.split.encode("utf-8", "ignore")
     if filtered := settings.filters.encode("utf-8", "ignore").decode():
         one_of = re.sub(r"[\\\]\[^\-]", r"\\\g<0>", filtered).replace("\0", r"\x00")
         steps.append(RegexReplace(f"[{one_of}]", split.decode().replace("\\", "\\\\")))
-    return RuleTokenizer(Rule((*steps, SplitOn(split), DropEmpty())), vocabulary)
+    return Rule((*steps, SplitOn(split), DropEmpty()))
 
 
 MAX_NGRAMS: Final = 64  # words in all n-grams that begin with one word
@@ -451,37 +439,33 @@ TEXT_STEPS: Final[dict[str, dict[str, tuple[Step, ...]]]] = {
 }
 
 
-def text_vectorization_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | None:
-    """Return a tokenizer like the Keras ``TextVectorization`` of an archive; ``None`` for others.
+def text_vectorization_rule(layer: keras.LookupLayer) -> Rule:
+    """Return the rule of a Keras ``TextVectorization``.
 
     Raises :class:`UnsupportedFormat` for other settings than those of Keras, such as functions.
     """
-    with reading(str(file)):
-        layer = keras.text_vectorization(file, vocabulary)
-        if layer is None:
-            return None
-        widths = layer.text_settings["ngrams"]
-        if isinstance(widths, dict):
-            widths = widths.get("items")  # of a tuple
-        elif json_file.is_id(widths):
-            widths = [*range(1, min(widths, MAX_NGRAMS) + 1)]
-        listed = widths if isinstance(widths, list) else [0]
-        ngrams: dict[str, tuple[Step, ...]] = {"None": ()}
-        numbers = all(json_file.is_id(width) and width > 0 for width in listed)
-        if numbers and sum(listed) <= MAX_NGRAMS:
-            ngrams[str(layer.text_settings["ngrams"])] = (NGrams(b" ", tuple(listed)),)
-        steps: list[Step] = []
-        for key, known in {**TEXT_STEPS, "ngrams": ngrams}.items():
-            value = layer.text_settings[key]
-            if str(value) not in known:
-                name = value.get("config") if isinstance(value, dict) else value
-                raise UnsupportedFormat(
-                    f"layer {layer.name}: its {key} is {json_file.show_value(name)!r}, which "
-                    "vocabtool does not know (functions of Python are not run); save the model "
-                    "with model.export(FOLDER), or name a rule with --rule"
-                )
-            steps += known[str(value)]
-    return RuleTokenizer(Rule(tuple(steps)), vocabulary)
+    widths = layer.text_settings["ngrams"]
+    if isinstance(widths, dict):
+        widths = widths.get("items")  # of a tuple
+    elif json_file.is_id(widths):
+        widths = [*range(1, min(widths, MAX_NGRAMS) + 1)]
+    listed = widths if isinstance(widths, list) else [0]
+    ngrams: dict[str, tuple[Step, ...]] = {"None": ()}
+    numbers = all(json_file.is_id(width) and width > 0 for width in listed)
+    if numbers and sum(listed) <= MAX_NGRAMS:
+        ngrams[str(layer.text_settings["ngrams"])] = (NGrams(b" ", tuple(listed)),)
+    steps: list[Step] = []
+    for key, known in {**TEXT_STEPS, "ngrams": ngrams}.items():
+        value = layer.text_settings[key]
+        if str(value) not in known:
+            name = value.get("config") if isinstance(value, dict) else value
+            raise UnsupportedFormat(
+                f"layer {layer.name}: its {key} is {json_file.show_value(name)!r}, which "
+                "vocabtool does not know (functions of Python are not run); save the model "
+                "with model.export(FOLDER), or name a rule with --rule"
+            )
+        steps += known[str(value)]
+    return Rule(tuple(steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -513,62 +497,47 @@ class WhitespaceWords(SplitStep):
         return f"{'lower-case, ' * self.lower}split at white space; {ends}; {stop}"
 
 
-def whitespace_tokenizer_for(file: Path, vocabulary: Vocabulary) -> RuleTokenizer | None:
-    """Return the tokenizer of sentence-transformers' WordEmbeddings; ``None`` for other files."""
-    with reading(str(file)):
-        is_json = json_file.recognise(Source.open(file)) is None
-        document: Any = json_file.read(file) if is_json else None
-        if json_file.why_no_whitespace_tokenizer(document) is not None:
-            return None
-    stop_words = dict.fromkeys(sorted(document["stop_words"]))
-    step = WhitespaceWords(vocabulary, stop_words, document["do_lower_case"])
-    return RuleTokenizer(Rule((step,)), vocabulary)
-
-
 # SentencePiece.
 
 SPACE: Final = "▁".encode()
 
 
 @dataclass(frozen=True, slots=True)
-class SentencePieces:
-    """A SentencePiece tokenizer. All methods raise :class:`InvalidFile` for a damaged model.
+class SentencePieceTokenizer:
+    """Splits texts with a SentencePiece model. Raises :class:`InvalidFile` for a damaged model.
 
     - ``model``: A serialised ``ModelProto``.
+    - ``rule``: What is done to texts before.
     - ``added``: Tokens that are kept whole. A text between two of them is split by itself.
     """
 
     model: bytes
+    vocabulary: Vocabulary
+    rule: Rule
     added: tuple[bytes, ...] = ()
 
-    @property
-    def unknown_id(self) -> int:
-        return int(sentencepiece.open_model(self.model)[0].unk_id())
-
-    def pieces(self, texts: Sequence[bytes]) -> list[tuple[Piece, ...]]:
+    def cut(self, texts: Sequence[bytes]) -> list[tuple[Piece, ...]]:
         """Return the pieces of each text, without control pieces.
 
         An unknown piece is spelled as in the text.
         """
         processor, _ = sentencepiece.open_model(self.model)
-        if not texts:
-            return []
         if self.added:
             longest_first = sorted(self.added, key=len, reverse=True)
             split = re.compile(b"(" + b"|".join(map(re.escape, longest_first)) + b")").split
-            alone = SentencePieces(self.model)
-            return [
-                tuple(
-                    piece
-                    for part in split(text)
-                    for piece in (
-                        [(part, processor.piece_to_id(part.decode()))]
-                        if part in self.added
-                        else alone.pieces([part])[0]
-                    )
-                )
-                for text in texts
-            ]
+            without = replace(self, added=())
+            rows = []
+            for text in texts:
+                pieces: list[Piece] = []
+                for part in split(text):
+                    if part in self.added:
+                        pieces.append((part, processor.piece_to_id(part.decode())))
+                    else:
+                        pieces += without.cut([part])[0]
+                rows.append(tuple(pieces))
+            return rows
+        if not texts:
+            return []
         try:
             spelled = processor.encode(list(texts), out_type=str)
         except UnicodeDecodeError as error:
@@ -581,58 +550,43 @@ class SentencePieces:
             for pieces, ids in zip(spelled, numbered, strict=True)
         ]
 
-    def words(self, texts: Sequence[bytes]) -> list[tuple[SpelledWord, ...]]:
-        """Return the words of each text, without control pieces."""
+    def words(self, texts: Sequence[bytes]) -> list[list[SpelledWord]]:
+        """Return the words of each text, without control pieces.
+
+        A word includes the blank before it, or behind it in a model that marks ends of words.
+        """
         processor, behind = sentencepiece.open_model(self.model)
         unknown, is_byte = processor.unk_id(), processor.is_byte
-
-        def word(pieces: tuple[Piece, ...]) -> SpelledWord:
-            spelled = b"".join(  # <0x41> stands for a byte
-                bytes.fromhex(piece[3:5].decode()) if is_byte(number) else piece
-                for piece, number in pieces
-            )
-            known = all(number != unknown for _, number in pieces)
-            text = spelled.replace(SPACE, b" ")
-            return SpelledWord(text.strip(b" ") or text, pieces, known)
-
-        return [
-            tuple(word(each) for each in group_by_word(pieces, behind) if each)
-            for pieces in self.pieces(texts)
-        ]
-
-
-def group_by_word(pieces: tuple[Piece, ...], behind: bool = False) -> Iterator[tuple[Piece, ...]]:
-    """Yield the pieces of each word. A word includes the blank before it.
-
-    ``behind``: Whether a word includes the blank after it instead.
-    """
-    word: list[Piece] = []
-    for piece in pieces:
-        if word and not behind and piece[0].startswith((SPACE, b" ")):
-            yield tuple(word)
-            word = []
-        word.append(piece)
-        if behind and piece[0].endswith((SPACE, b" ")):
-            yield tuple(word)
-            word = []
-    yield tuple(word)
-
-
-class SentencePieceTokenizer(NamedTuple):
-    rule: Rule
-    model: SentencePieces
-    vocabulary: Vocabulary
+        rows = []
+        for pieces in self.cut(texts):
+            groups: list[list[Piece]] = []
+            ended = True
+            for piece in pieces:
+                if ended or (not behind and piece[0].startswith((SPACE, b" "))):
+                    groups.append([])
+                groups[-1].append(piece)
+                ended = behind and piece[0].endswith((SPACE, b" "))
+            words = []
+            for group in groups:
+                spelled = b"".join(  # <0x41> stands for a byte
+                    bytes.fromhex(piece[3:5].decode()) if is_byte(number) else piece
+                    for piece, number in group
+                )
+                text = spelled.replace(SPACE, b" ")
+                known = all(number != unknown for _, number in group)
+                words.append(SpelledWord(text.strip(b" ") or text, tuple(group), known))
+            rows.append(words)
+        return rows
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
         tokens = self.rule.tokens(texts)
-        words = self.model.words(as_bytes(tokens.values))
+        words = self.words(as_bytes(tokens.values))
         offsets = starts_of(list(map(len, words)))[tokens.offsets]
-        flat = chain.from_iterable(words)
-        return look_up_spelled(flat, offsets, self.vocabulary, self.model.unknown_id)
+        unknown = int(sentencepiece.open_model(self.model)[0].unk_id())
+        return look_up_spelled(chain.from_iterable(words), offsets, self.vocabulary, unknown)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
-        (words,) = self.model.words([word])
-        return tuple(piece for each in words for piece, _ in each.pieces)
+        return tuple(piece for piece, _ in self.cut([word])[0])
 
     def describe(self) -> tuple[str, ...]:
         before = self.rule.describe() if self.rule.steps else ()
@@ -640,7 +594,7 @@ class SentencePieceTokenizer(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        model = hashlib.sha256(self.model.model).hexdigest()
+        model = hashlib.sha256(self.model).hexdigest()
         facts = f"vocabtool sentencepiece 1\n{self.rule.fingerprint}\n{model}\n"
-        facts += " ".join(map(decode, self.model.added))
+        facts += " ".join(map(decode, self.added))
         return hashlib.sha256(facts.encode()).hexdigest()

@@ -20,12 +20,20 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from vocabtool.choices import TiktokenName
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
-from vocabtool.formats import gguf, json_file, tokenizer_folder
-from vocabtool.formats.files import MAX_FILE
+from vocabtool.formats import (
+    gguf,
+    hf_tokenizer,
+    json_file,
+    keras,
+    sentencepiece,
+    tokenizer_folder,
+)
+from vocabtool.formats.files import MAX_FILE, read_file
+from vocabtool.formats.reader import HEAD, Source
 from vocabtool.formats.tokenizer_parts import (
     BLANKS,
     ENGLISH,
@@ -48,25 +56,80 @@ from vocabtool.formats.tokenizer_parts import (
     texts,
 )
 from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, Json
+from vocabtool.tokenization.lookup import (
+    PieceTokenizer,
+    RuleTokenizer,
+    SentencePieceTokenizer,
+    Tokenizer,
+    WhitespaceWords,
+    keras_rule,
+    text_vectorization_rule,
+)
+from vocabtool.tokenization.rule import Rule
 from vocabtool.vocabulary import ALPHABET, Vocabulary
 
 
-def tokenizer_for(file: Path, vocabulary: Vocabulary) -> HFWordTokenizer | None:
-    """Return the tokenizer that a file and the settings beside it define; ``None`` for other files.
+def tokenizer_for(model: Path, vocabulary: Vocabulary) -> tuple[Tokenizer, Path | None] | None:
+    """Return the tokenizer of a model's vocabulary, and the file that defines it.
 
-    Raises :class:`InvalidFile` for a damaged file, and :class:`UnsupportedFormat` for an unknown
-    rule.
+    - ``model``: A file, perhaps with settings beside it, or a folder.
+
+    The file is ``None`` if it is a Keras archive. The result is ``None`` if no file defines how
+    texts are split. Raises :class:`InvalidFile` for a damaged file, and :class:`UnsupportedFormat`
+    for an unknown rule.
     """
-    with reading(str(file)):
-        found = document_of(file)
-        if found is not None:
-            return tokenizer_from(found, vocabulary)
-        if vocabulary.kind != "bpe" or vocabulary.marker != " ":
-            return None
-        pattern = _pattern_of(file)
+    names = dict.fromkeys(place.file for place in vocabulary.places)
+    with reading(str(model)):
+        folder = tokenizer_folder.read(model)
+    if folder is not None and folder.file in names:
+        if folder.document is not None:
+            return HFWordTokenizer(folder.document, vocabulary), model
+        data, added = read_file(folder.pieces, MAX_FILE), tuple(map(str.encode, folder.added))
+        splits = SentencePieceTokenizer(data, vocabulary, Rule(()), added)
+        return PieceTokenizer(splits, vocabulary), folder.pieces
+    files = [model]
+    if model.is_dir():  # the files of the folder that contain the vocabulary
+        files = [model / name for name in names if (model / name).is_file()]
+    data = vocabulary.stored.data  # SentencePiece models are read in place
+    if vocabulary.kind == "sentencepiece" and sentencepiece.looks_like_model(data[:HEAD]):
+        return SentencePieceTokenizer(data, vocabulary, Rule(())), files[0] if files else model
+    for file in files:
+        with reading(str(file)):
+            layer = keras.text_vectorization(file, vocabulary)
+            if layer is not None:
+                return RuleTokenizer(text_vectorization_rule(layer), vocabulary), None
+            tokenizer = _tokenizer_in(file, vocabulary)
+            if tokenizer is not None:
+                return tokenizer, file
+    return None
+
+
+def _tokenizer_in(file: Path, vocabulary: Vocabulary) -> Tokenizer | None:
+    document: Any = document_of(file)
+    if document is None and json_file.recognise(Source.open(file)) is None:
+        document = json_file.read(file)
+    if hf_tokenizer.recognise(document) is None:
+        return HFWordTokenizer(document, vocabulary)
+    if keras.why_no_tokenizer(document) is None:
+        settings = keras.settings_of(document)
+        return None if settings is None else RuleTokenizer(keras_rule(settings), vocabulary)
+    if json_file.why_no_whitespace_tokenizer(document) is None:
+        stop_words = dict.fromkeys(sorted(document["stop_words"]))
+        step = WhitespaceWords(vocabulary, stop_words, document["do_lower_case"])
+        return RuleTokenizer(Rule((step,)), vocabulary)
+    if vocabulary.kind != "bpe" or vocabulary.marker != " ":
+        return None
+    if document is None:  # ranks of tiktoken
+        with file.open("rb") as opened:
+            encoding = PUBLISHED.get(hashlib.file_digest(opened, "sha256").hexdigest())
+        pattern = None if encoding is None else TIKTOKEN[encoding]
+    else:  # other libraries read ``}+`` in a pattern in another way
+        is_tekken = json_file.TEKKEN.recognise(document) is None
+        pattern = document["config"].get("pattern") if is_tekken else None
+        pattern = pattern if isinstance(pattern, str) and "}+" not in pattern else None
     if pattern is None:
         return None
-    return tokenizer_from(_tiktoken(vocabulary, pattern), vocabulary, raw=True)
+    return HFWordTokenizer(_tiktoken(vocabulary, pattern), vocabulary, raw=True)
 
 
 def tokenizer_by_name(rule: str, vocabulary: Vocabulary) -> HFWordTokenizer:
@@ -77,23 +140,19 @@ def tokenizer_by_name(rule: str, vocabulary: Vocabulary) -> HFWordTokenizer:
     _, _, encoding = rule.partition(":")
     for name, pattern in TIKTOKEN.items():
         if name == encoding:
-            return tokenizer_from(_tiktoken(vocabulary, pattern), vocabulary, raw=True)
+            return HFWordTokenizer(_tiktoken(vocabulary, pattern), vocabulary, raw=True)
     if vocabulary.marker != "##":
         raise VocabtoolError(
             f"{vocabulary.name}: the rule {rule!r} needs pieces that begin with ##, as in the "
             "vocab.txt of BERT"
         )
-    return tokenizer_from(bert_file(texts(vocabulary), rule == "bert-uncased"), vocabulary)
-
-
-def tokenizer_from(contents: Json, vocabulary: Vocabulary, *, raw: bool = False) -> HFWordTokenizer:
-    return HFWordTokenizer(json.dumps(contents).encode(), contents, vocabulary, raw=raw)
+    return HFWordTokenizer(bert_file(texts(vocabulary), rule == "bert-uncased"), vocabulary)
 
 
 def copy_of(file: Path) -> bytes:
     """Return the result of :func:`document_of` as JSON; if it is ``None``, the file's bytes."""
-    found = document_of(file)
-    return file.read_bytes() if found is None else json.dumps(found).encode()
+    document = document_of(file)
+    return file.read_bytes() if document is None else json.dumps(document).encode()
 
 
 def document_of(file: Path) -> Json | None:
@@ -102,19 +161,15 @@ def document_of(file: Path) -> Json | None:
     The file may be a GGUF file, or the entries of a folder, which count then even if the folder has
     a ``tokenizer.json``, too.
     """
-    if file.is_dir():
-        folder = tokenizer_folder.read(file)
-        return None if folder is None else folder.document
-    found = gguf.read_tokenizer(file)
-    if found is not None:
-        return _gguf(found)
-    whole = gguf.read_document(file)
-    if whole is not None:
-        return whole
-    if file.name not in tokenizer_folder.SEVERAL_FILES:
-        return None
-    folder = tokenizer_folder.read(file.parent, file.name)
-    return None if folder is None else folder.document
+    folder = tokenizer_folder.read(file)
+    if folder is not None:
+        if folder.document is None:
+            raise UnsupportedFormat(
+                f"{folder.file} and {folder.pieces.name} are no single tokenizer; {OTHERWISE}"
+            )
+        return folder.document
+    contents = None if file.is_dir() else gguf.read_tokenizer(file)
+    return _gguf(contents) if isinstance(contents, gguf.GGUFTokenizer) else contents
 
 
 # GGUF.
@@ -284,23 +339,6 @@ PUBLISHED: Final[dict[str, TiktokenName]] = {
     "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7": "cl100k_base",
     "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d": "o200k_base",
 }
-
-
-def _pattern_of(file: Path) -> str | None:
-    """Return the pattern for a file of tiktoken ranks; ``None`` if it is unknown.
-
-    A pattern with ``}+`` is not used, because other regex libraries read it differently.
-    """
-    if file.stat().st_size > MAX_FILE:
-        return None
-    data = file.read_bytes()
-    if not json_file.BEGINS.match(data):
-        encoding = PUBLISHED.get(hashlib.sha256(data).hexdigest())
-        return None if encoding is None else TIKTOKEN[encoding]
-    found = json_file.parse(data)
-    config = found.get("config") if isinstance(found, dict) else None
-    pattern = config.get("pattern") if isinstance(config, dict) else None
-    return pattern if isinstance(pattern, str) and "}+" not in pattern else None
 
 
 def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:

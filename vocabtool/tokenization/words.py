@@ -14,24 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from vocabtool.choices import RULE_NAMES
-from vocabtool.errors import NotFound, VocabtoolError, reading
-from vocabtool.formats import sentencepiece, tokenizer_folder
-from vocabtool.formats.files import MAX_FILE, read_file
-from vocabtool.formats.reader import HEAD
+from vocabtool.errors import NotFound, VocabtoolError
+from vocabtool.formats import tokenizer_folder
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.arguments import check_arguments
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.tokenization.lookup import (
-    PieceTokenizer,
-    RuleTokenizer,
-    SentencePieces,
-    SentencePieceTokenizer,
-    Tokenizer,
-    WordLookup,
-    keras_tokenizer_for,
-    text_vectorization_for,
-    whitespace_tokenizer_for,
-)
+from vocabtool.tokenization.lookup import PieceTokenizer, RuleTokenizer, Tokenizer, WordLookup
 from vocabtool.tokenization.rule import (
     Rule,
     guess_rule,
@@ -43,7 +31,6 @@ from vocabtool.tokenization.text_arrays import as_bytes, texts_array
 from vocabtool.vocabulary import (
     STILL_A_VECTOR,
     Kind,
-    Place,
     Vocabulary,
     decode,
     encode,
@@ -268,13 +255,14 @@ def _from_file(model: str | Path, name: str | None) -> Words:
     ``name``: The vocabulary; ``None`` chooses the first vocabulary that has a tokenizer.
     """
     from vocabtool.formats import registry
+    from vocabtool.tokenization.tokenizer_files import tokenizer_for
 
     found = registry.inspect(model, small=name is not None)
     chosen = registry.choose(found, name)
     path = graph_files.path_of(model)
     others = [other for other in found.vocabularies if other is not chosen and name is None]
     for vocabulary in (chosen, *others):
-        own = _own_tokenizer(vocabulary, path)
+        own = tokenizer_for(path, vocabulary)
         if own is None:
             continue
         tokenizer, file = own
@@ -303,50 +291,6 @@ def _from_file(model: str | Path, name: str | None) -> Words:
     )
 
 
-def _own_tokenizer(vocabulary: Vocabulary, path: Path) -> tuple[Tokenizer, Path | None] | None:
-    """Return the tokenizer of a vocabulary, and the file that defines it, if that is no model."""
-    from vocabtool.tokenization import hf_tokenizer, tokenizer_files
-
-    files = [path]
-    if path.is_dir():  # the files of the folder that contain the vocabulary
-        names = {place.file: None for place in vocabulary.places}
-        with reading(str(path)):
-            folder = tokenizer_folder.read(path)
-        if folder is not None and folder.file in names:
-            if folder.pieces is None:
-                return tokenizer_files.tokenizer_from(folder.document, vocabulary), path
-            data = read_file(path / folder.pieces, MAX_FILE)
-            pieces = SentencePieces(data, tuple(map(str.encode, folder.added)))
-            place = Place(folder.pieces, "")
-            own = sentencepiece.vocabulary(data, folder.pieces, place)
-            source = SentencePieceTokenizer(Rule(()), pieces, own)
-            return PieceTokenizer(source, vocabulary), path / folder.pieces
-        files = [path / name for name in names if (path / name).is_file()]
-    model = vocabulary.stored.data  # SentencePiece models are read in place
-    if vocabulary.kind == "sentencepiece" and sentencepiece.looks_like_model(model[:HEAD]):
-        own = sentencepiece.vocabulary(model, vocabulary.name, vocabulary.places[0])
-        cut = SentencePieceTokenizer(Rule(()), SentencePieces(model), own)
-        file = files[0] if files else path
-        renumbered = not np.array_equal(own.id_array(), vocabulary.id_array())
-        return (PieceTokenizer(cut, vocabulary) if renumbered else cut), file
-    for file in files:
-        layer = text_vectorization_for(file, vocabulary)
-        if layer is not None:
-            return layer, None
-    readers = (
-        hf_tokenizer.tokenizer_for,
-        keras_tokenizer_for,
-        whitespace_tokenizer_for,
-        tokenizer_files.tokenizer_for,
-    )
-    for tokenizer_for in readers:  # settings beside the entries count if nothing else does
-        for file in files:
-            tokenizer: Tokenizer | None = tokenizer_for(file, vocabulary)
-            if tokenizer is not None:
-                return tokenizer, file
-    return None
-
-
 def tokenizer_of(file: Path) -> Words:
     """Return the ``Words`` of a tokenizer.json, a SentencePiece model, a GGUF file or a folder.
 
@@ -355,9 +299,10 @@ def tokenizer_of(file: Path) -> Words:
     if not file.is_file() and (not file.is_dir() or tokenizer_folder.read(file) is None):
         raise NotFound(f"{file}: no such file (expected {TOKENIZER}, or a folder with one of them)")
     from vocabtool.formats.registry import extract
+    from vocabtool.tokenization.tokenizer_files import tokenizer_for
 
     vocabulary = extract(file)
-    own = _own_tokenizer(vocabulary, file)
+    own = tokenizer_for(file, vocabulary)
     if own is None:
         raise VocabtoolError(
             f"{file}: the file does not define how to split texts (expected {TOKENIZER})"
