@@ -120,10 +120,7 @@ def _in_folder(folder: Path) -> EmbeddingFiles:
         if names not in (("StaticEmbedding",), ("StaticEmbedding", "Normalize")):
             raise UnknownFormat(f"{folder / MODULES}: its modules are {', '.join(names) or 'none'}")
         normalize = names[-1] == "Normalize"
-        with reading(str(folder / MODULES)):
-            path = json_file.expect(modules[0].get("path"), str, "the path of a module")
-            if path not in ("", "."):
-                part = named_file(folder, path.encode("utf-8", "surrogatepass"))
+        part = _module_folder(folder, modules[0])
     tensors, tokenizer, config = part / WEIGHTS, part / TOKENIZER, folder / CONFIG
     has_modules, has_config = (folder / MODULES).is_file(), part == folder and config.is_file()
     wanted = (tensors, tokenizer) if has_modules else (tensors, tokenizer, config)
@@ -149,6 +146,14 @@ def read_modules(folder: Path) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
     return tuple(map(json_file.show, names)), modules
 
 
+def _module_folder(folder: Path, module: dict[str, Any]) -> Path:
+    with reading(str(folder / MODULES)):
+        path = json_file.expect(module.get("path"), str, "the path of a module")
+        if path in ("", "."):
+            return folder
+        return named_file(folder, path.encode("utf-8", "surrogatepass"))
+
+
 def find_word_embeddings(folder: Path) -> Path | None:
     """Return the file with the words of a sentence-transformers model that averages their vectors.
 
@@ -157,11 +162,9 @@ def find_word_embeddings(folder: Path) -> Path | None:
     if not (folder / MODULES).is_file():
         return None
     names, modules = read_modules(folder)
-    path = modules[0].get("path") if names[:1] == ("WordEmbeddings",) else None
-    if not isinstance(path, str):
+    if names[:1] != ("WordEmbeddings",):
         return None
-    part = named_file(folder, path.encode("utf-8", "surrogatepass")) if path else folder
-    file = part / json_file.WHITESPACE_TOKENIZER
+    file = _module_folder(folder, modules[0]) / json_file.WHITESPACE_TOKENIZER
     return file if file.is_file() and not files.leads_away(file) else None
 
 
@@ -447,10 +450,7 @@ def read_all_settings(model: OnnxFiles) -> Settings:
         modules, described = read_modules(folder)
         pooling: tuple[Pooling, ...] = ()
         if modules in SUPPORTED:
-            with reading(str(folder / MODULES)):
-                path = json_file.expect(described[1].get("path"), str, "the path of a module")
-                part = named_file(folder, path.encode("utf-8", "surrogatepass"))
-            pooling = _pooling(read_settings(part / CONFIG, dict))
+            pooling = _pooling(read_settings(_module_folder(folder, described[1]) / CONFIG, dict))
         return Settings(pooling, modules[-1:] == ("Normalize",), modules, lower, ())
     pooling = _pooling(find_settings(model.folders, f"{POOLING}/{CONFIG}")[1])
     note = NO_MODULES.format(", ".join(pooling))

@@ -51,7 +51,6 @@ from vocabtool.vocabulary import Vocabulary, decode, encode
 
 AHEAD: Final = 1000  # letters within which a word must begin in a text
 TRIED: Final = 32  # candidate places of a word in a text
-PYTHON_LOOKUPS: Final = 4_096  # for fewer words, Python is faster than Arrow
 MAX_BYTES: Final = 4  # flatbuffer fields, as in saved_model/tokenizers.py
 INDICATOR: Final = 5
 UNKNOWN_TOKEN: Final = 6
@@ -319,12 +318,8 @@ class RuleTokenizer:
 
     def look_up_words(self, tokens: TokenCodes) -> WordLookup:
         words, vocabulary = tokens.distinct, self._vocabulary
-        if len(words) < PYTHON_LOOKUPS:
-            held = map(vocabulary.positions.get, as_bytes(words), repeat(-1))
-            positions = np.fromiter(held, np.int64, len(words))
-        else:
-            found = pc.index_in(words.view(pa.binary()).cast(pa.large_binary()), self._entries)
-            positions = found.fill_null(-1).to_numpy().astype(np.int64)
+        at = map(vocabulary.positions.get, as_bytes(words), repeat(-1))
+        positions = np.fromiter(at, np.int64, len(words))
         known = positions >= 0
         unknown = vocabulary.unknown
         # With several buckets, the bucket of an unknown word is unknown.
@@ -338,10 +333,6 @@ class RuleTokenizer:
                 masked = equal.to_numpy(zero_copy_only=False) & (positions < 0)
                 ids[masked], known[masked] = special.id, True
         return WordLookup(*tokens, known, ids, positions, unique=True)
-
-    @cached_property
-    def _entries(self) -> pa.LargeBinaryArray:
-        return self._vocabulary.to_arrow().column("token").combine_chunks()
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
         return ()

@@ -112,7 +112,7 @@ class TokenLimit:
                 file, settings = find_settings(folders, TOKENIZER_CONFIG)
                 if isinstance(tokenizer, SentencePieceTokenizer):
                     ends = settings.get("add_bos_token"), settings.get("add_eos_token")
-                    special = sum(each is True for each in ends)
+                    special = ends.count(True)
                 side = settings.get("truncation_side", side)
                 if side is not None and str(side).lower() not in ("left", "right"):
                     what = f"truncation_side is {side!r:.40}, wanted left or right"
@@ -120,6 +120,7 @@ class TokenLimit:
             except VocabtoolError:
                 if places is None:
                     raise
+        cuts_start = str(side).lower() == "left"
         if places is not None:
             if places <= special:
                 added = plural(special, "special token", "special tokens")
@@ -127,36 +128,34 @@ class TokenLimit:
                     f"a limit of {places:,} is too low: the model adds {added} to every text, so "
                     f"the limit must be at least {special + 1:,}"
                 )
-            return cls(places, special, str(side).lower() == "left", GIVEN)
+            return cls(places, special, cuts_start, GIVEN)
         limit: Limit | None = None
         if static is not None and static.config is not None:
             places = encoder_files.read_model2vec(static.config)[1]
             limit = None if places is None else (places, f"{CONFIG}: max_length")
-        elif static is not None:
-            limit = _of_tokenizer(static.tokenizer, truncation)
         else:
-            limit = _limit_in(folders, truncation)
-        return (
-            None if limit is None else cls(limit[0], special, str(side).lower() == "left", limit[1])
-        )
+            if static is None:
+                limit = _limit_in(folders)
+            if limit is None:
+                file = folders[0] / TOKENIZER
+                stated = {"truncation": truncation.get("max_length")}
+                limit = _read_number(file, stated, "truncation")
+        return None if limit is None else cls(limit[0], special, cuts_start, limit[1])
 
 
 def _static_embedding(path: Path) -> EmbeddingFiles | None:
     for folder in (path, *path.parents[:2]):
         with suppress(VocabtoolError):
-            found = encoder_files.find_static(folder)
-            if path in (found.tokenizer, found.tokenizer.parent, found.tensors):
-                return found
+            static = encoder_files.find_static(folder)
+            if path in (static.tokenizer, static.tokenizer.parent, static.tensors):
+                return static
     return None
 
 
-def _of_tokenizer(file: Path, truncation: Mapping[str, Any]) -> Limit | None:
-    return _read_number(file, {"truncation": truncation.get("max_length")}, "truncation")
-
-
-def _limit_in(folders: Sequence[Path], truncation: Mapping[str, Any]) -> Limit | None:
-    if found := _read_number(*find_settings(folders, SENTENCES), "max_seq_length"):
-        return found
+def _limit_in(folders: Sequence[Path]) -> Limit | None:
+    sequence = _read_number(*find_settings(folders, SENTENCES), "max_seq_length")
+    if sequence is not None:
+        return sequence
     file, config = find_settings(folders, CONFIG)
     unused = 0
     if config.get("model_type") in LIKE_ROBERTA:
@@ -168,8 +167,7 @@ def _limit_in(folders: Sequence[Path], truncation: Mapping[str, Any]) -> Limit |
     ]
     if "relative_attention_num_buckets" not in config:  # T5: n_positions is no limit
         limits.append(_read_number(file, config, "n_positions", unused))
-    otherwise = _of_tokenizer(folders[0] / TOKENIZER, truncation)
-    return min(filter(None, limits), default=otherwise)
+    return min(filter(None, limits), default=None)
 
 
 def _read_number(
@@ -194,39 +192,39 @@ def _read_number(
 CutTexts = tuple[int, int, int, NDArray[np.bool_]]
 
 
-def cut_off(found: WordLookup, limit: TokenLimit) -> CutTexts:
-    """Return what a model cuts off. ``found``: The words of the texts, blanks included.
+def cut_off(lookup: WordLookup, limit: TokenLimit) -> CutTexts:
+    """Return what a model cuts off. ``lookup``: The words of the texts, blanks included.
 
     The result has the number of texts that are too long, the number of tokens that are cut off, the
     number of all tokens, and for each distinct word, whether the model reads it completely in at
     least one text.
     """
-    ends = _ends(found)
-    bounds = ends[found.offsets]
+    ends = _ends(lookup)
+    bounds = ends[lookup.offsets]
     cut = np.maximum(np.diff(bounds) - limit.tokens, 0)
-    start = np.repeat(bounds[:-1] + cut * limit.cuts_start, np.diff(found.offsets))
+    start = np.repeat(bounds[:-1] + cut * limit.cuts_start, np.diff(lookup.offsets))
     whole = (ends[:-1] >= start) & (ends[1:] <= start + limit.tokens)
-    read = np.zeros(len(found.distinct), np.bool_)
-    read[found.codes[whole]] = True
+    read = np.zeros(len(lookup.distinct), np.bool_)
+    read[lookup.codes[whole]] = True
     return int(np.count_nonzero(cut)), int(cut.sum()), int(bounds[-1]), read
 
 
-def count_cut(found: WordLookup, most: int | None) -> tuple[int, int]:
+def count_cut(lookup: WordLookup, most: int | None) -> tuple[int, int]:
     """Return how many texts are too long, and how many tokens are cut off.
 
     ``most``: The largest number of tokens that the model reads; ``None`` means no limit.
     """
     if most is None:
         return 0, 0
-    cut = np.maximum(np.diff(_ends(found)[found.offsets]) - most, 0)
+    cut = np.maximum(np.diff(_ends(lookup)[lookup.offsets]) - most, 0)
     return int(np.count_nonzero(cut)), int(cut.sum())
 
 
-def _ends(found: WordLookup) -> Integers:
+def _ends(lookup: WordLookup) -> Integers:
     """Return how many tokens come before each of m words, and the total: shape (m + 1,)."""
-    if found.pieces is None:
-        return np.arange(len(found.codes) + 1)
-    return starts_of(found.pieces[found.codes])
+    if lookup.pieces is None:
+        return np.arange(len(lookup.codes) + 1)
+    return starts_of(lookup.pieces[lookup.codes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,10 +250,10 @@ class CountTokens:
         tokenizer, array = self.words.tokenizer, texts_array(texts)
         if isinstance(tokenizer, PieceTokenizer):
             tokenizer = tokenizer.tokenizer
-        found = tokenizer.chunks_of(array) if isinstance(tokenizer, HFWordTokenizer) else None
-        if found is None:
+        divided = tokenizer.chunks_of(array) if isinstance(tokenizer, HFWordTokenizer) else None
+        if divided is None:
             return self._count(array)
-        chunks, offsets = found
+        chunks, offsets = divided
         parts, cached = chunks.view(pa.binary()).to_pylist(), self._cached
         if new := [part for part in dict.fromkeys(parts) if part not in cached]:
             if len(cached) > MAX_CACHED:
@@ -267,8 +265,8 @@ class CountTokens:
         return ends
 
     def _count(self, texts: pa.StringArray) -> list[int]:
-        found = self.words.look_up(texts)
-        counts: list[int] = np.diff(_ends(found)[found.offsets]).tolist()
+        lookup = self.words.look_up(texts)
+        counts: list[int] = np.diff(_ends(lookup)[lookup.offsets]).tolist()
         return counts
 
 

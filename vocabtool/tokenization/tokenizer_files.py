@@ -34,7 +34,7 @@ from vocabtool.formats import (
 )
 from vocabtool.formats.files import MAX_FILE, read_file
 from vocabtool.formats.reader import HEAD, Source
-from vocabtool.formats.tokenizer_parts import (
+from vocabtool.formats.tokenizer_folder import (
     BLANKS,
     ENGLISH,
     GPT2,
