@@ -178,7 +178,13 @@ def test_a_zero_width_space_separates_words(tmp_path: Path) -> None:
 # Spellings of one word.
 SPELLINGS: Final = [
     *(("iphone15", "iPhone 15"), ("16GB", "16 GB"), ("covid19", "COVID-19"), ("gpt4", "GPT-4")),
-    *(("wifi", "Wi-Fi"), ("email", "e-mail"), ("emails", "e-mails"), ("USA", "U.S.A.")),
+    *(
+        ("WIFI6", "Wi-Fi 6"),
+        ("wifi", "Wi-Fi"),
+        ("email", "e-mail"),
+        ("emails", "e-mails"),
+        ("USA", "U.S.A."),
+    ),
     *(("h264", "H.264"), ("tcpip", "TCP/IP"), ("ATT", "AT&T"), ("nodejs", "node.js")),
     *(("b2b", "B-2-B"), ("r2d2", "R2-D2"), ("mp3", "MP 3"), ("3d", "3-D"), ("5G", "5 G")),
     *(("iphone15s", "iPhone 15s"), ("ps5pro", "PS5 Pro"), ("i7", "i 7"), ("utf8", "UTF-8")),
@@ -197,6 +203,23 @@ def test_spellings_of_a_joined_word_meet(joined: str, apart: str, tmp_path: Path
     hits = found(index, apart)
     assert [hit for hit in hits if hit < 4] == [1, 3, 0, 2]
     assert hits[:2] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text"),
+    [
+        ("2020年", "2020年の夏"),
+        ("夏2020", "東京の夏2020年"),
+        ("iPhoneを買う", "新しいiPhoneを買う人"),
+        ("2대", "아이폰 2대를"),
+        ("ไทย 東京", "ภาษาไทย 東京都"),
+    ],
+)
+def test_a_phrase_ends_within_a_run(phrase: str, text: str, tmp_path: Path) -> None:
+    """Of a script without spaces; a text with its characters elsewhere is not found."""
+    index = index_of(tmp_path, [f"{text} xyz", f"{' '.join(reversed(text))} xyz"], "none")
+    assert found(index, f'"{phrase}"') == [0]
+    assert found(index, f'xyz -"{phrase}"') == [1]
 
 
 def test_a_spelling_is_marked(tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def sentences(text: str) -> list[str]:
 def reads_like_language(sentence: str) -> bool:
     """Return whether a text looks like a sentence, not like code or a table."""
     shape = sentence.translate(SHAPES)
-    without_blanks = shape.count("c")
+    without_blanks = shape.count("c") + shape.count("t")
     if without_blanks > shape.count("a") + shape.count("0"):
         return without_blanks >= MIN_SENTENCE_WORDS
     pieces = [piece for each in sentence.split() if (piece := each.strip(AROUND))]

@@ -313,7 +313,8 @@ def may_touch(plain: str) -> tuple[bool, bool]:
     Letters may precede it if its first character is of a script without spaces, such as Chinese.
     Letters may follow it if its last character is of such a script.
     """
-    return plain[:1].translate(SHAPES) == "c", plain[-1:].translate(SHAPES) == "c"
+    before, after = plain[:1].translate(SHAPES), plain[-1:].translate(SHAPES)
+    return before in ("c", "t"), after in ("c", "t")
 
 
 FUNCTIONS: Final = (("instant", 1, instant), ("fold", 1, fold), ("has_word", 2, has_word))

@@ -4,14 +4,14 @@
 The keyword index has two fields:
 
 - *words*: every run of letters, digits and marks, folded and stemmed. Words with a digit are only
-  folded. Texts in Han, kana, Hangul, Thai, ... are split into overlapping pairs of characters.
-  These additional terms come last:
+  folded. Texts in Han, kana and Hangul are split into characters, texts in Thai, Lao, Khmer and
+  Myanmar into overlapping pairs of characters. These additional terms come last:
 
   - the parts of mixed-case runs, so that ``parse http header`` finds ``parseHttpHeader``; and the
     whole run without stemming, if stemming changes it;
   - for a run with accents, the stem of its accented spelling, or this spelling itself if both
     spellings have one stem;
-  - each single character of Han, kana and Hangul.
+  - the overlapping pairs of characters of Han, kana and Hangul.
 
 - *surfaces*: whole identifiers, folded. An identifier is a token that is more than a single run,
   such as ``foo.bar`` or ``C++``. Parts of an identifier that are identifiers themselves are added.
@@ -37,11 +37,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from os.path import commonprefix
 from string import punctuation
 from threading import Lock
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import unicodedataplus
 
@@ -55,11 +55,11 @@ from vocabtool.keywords.tokens import (
     Span,
     boundaries,
     canonical,
+    canonical_text,
     case_folded,
     folded_character,
     humps,
     in_one_word,
-    may_stand_alone,
     runs_of,
     surfaces_of,
     tokens,
@@ -86,7 +86,7 @@ _ENGLISH: Final = frozenset(
 _SAME_LANGUAGE: Final = {"porter": "english", "dutch_porter": "dutch"}
 
 
-RULE: Final = 3  # version of the rule; an index with another version must be rebuilt
+RULE: Final = 4  # version of the rule; an index with another version must be rebuilt
 
 MORE_FORMS: Final = 2 / 3  # the share of the term that matches more forms of a word with accents
 
@@ -114,7 +114,7 @@ class Terms:
     """The terms of one text.
 
     - ``words``, ``surfaces``: the terms of each field in text order, joined by spaces. In
-      ``words``, the additional terms of mixed-case runs come last.
+      ``words``, the additional terms come last.
     - ``count``: the number of terms of the field "words", including ``repeated``.
     - ``repeated``: more terms of the field "words". If a part of the text has the weight W, its
       terms are repeated here W - 1 times.
@@ -131,6 +131,8 @@ class QueryWord:
     """A word or identifier in a text, with its position and its terms.
 
     - ``words``: the terms of the field "words", at least one (``SKU-48007-H``: sku, 48007, h).
+    - ``in_a_row``: what a text with the word contains one after another: its single characters in
+      Han, kana and Hangul, otherwise ``words``.
     - ``humps``: more terms of "words", for parts of mixed-case runs (``parseHttp``: pars, http).
     - ``unstemmed``: mixed-case runs, folded but not stemmed (``DataFrame``: dataframe). Runs that
       stemming does not change are left out.
@@ -141,7 +143,6 @@ class QueryWord:
     - ``accented``: more terms of "words", for runs with accents.
     - ``shares``: the shares of both terms of each run with accents in the weight of the word. The
       term that matches more forms of the word has ``MORE_FORMS``, the other one has the rest.
-    - ``singles``: more terms of "words" in documents: single characters of Han, kana and Hangul.
     - ``spellings``: in queries, other spellings of the word, each a sequence of terms: ``wifi`` and
       ``Wi-Fi``, ``iphone15`` and ``iPhone 15``.
     """
@@ -150,6 +151,7 @@ class QueryWord:
     start: int
     end: int
     words: tuple[str, ...]
+    in_a_row: tuple[str, ...]
     humps: tuple[str, ...]
     unstemmed: tuple[str, ...]
     surfaces: tuple[str, ...]
@@ -157,22 +159,18 @@ class QueryWord:
     phrase: int | None = None
     accented: tuple[str, ...] = ()
     shares: tuple[tuple[str, float], ...] = ()
-    singles: tuple[str, ...] = ()
     spellings: tuple[tuple[Term, ...], ...] = ()
-
-    @property
-    def additional(self) -> tuple[str, ...]:
-        """The terms of "words" that come last in a document."""
-        return self.humps + self.unstemmed + self.accented + self.singles
 
 
 class _Cut(NamedTuple):
-    """A term of the field "words"; ``kind``: the attribute of :class:`QueryWord` it belongs to."""
+    """The terms of a run or a token, as the attributes of :class:`QueryWord`."""
 
-    term: str
-    place: Span
-    kind: Literal["words", "accented", "singles"] = "words"
-    share: float = 1.0
+    words: tuple[str, ...]
+    in_a_row: tuple[str, ...]
+    humps: tuple[str, ...] = ()
+    unstemmed: tuple[str, ...] = ()
+    accented: tuple[str, ...] = ()
+    shares: tuple[tuple[str, float], ...] = ()
 
 
 class Cutter:
@@ -201,7 +199,7 @@ class Cutter:
             version = f"PyStemmer {Stemmer.version()}"
             if language not in Stemmer.algorithms():
                 raise UnsupportedFormat(f"{version} has no stemmer for {language}")
-            self._stem = Stemmer.Stemmer(language).stemWord
+            self._stem = Stemmer.Stemmer(language, 0).stemWord  # its own cache is slow
             version += f" {language}"
         self._is_stop_word = _stop_words(_SAME_LANGUAGE.get(language, language))
         self._remembered = _Chunks()
@@ -213,7 +211,8 @@ class Cutter:
     def terms(self, texts: Sequence[str]) -> list[Terms]:
         remembered, found = self._remembered, []
         for text in texts:
-            joined = "".join(map(remembered.__getitem__, text.split()))
+            chunks = (text if text.isascii() else canonical_text(text)).split()
+            joined = "".join(map(remembered.__getitem__, chunks))
             words, surfaces = joined, ""
             if _BETWEEN in joined:
                 parts = joined.split(_BETWEEN)
@@ -232,12 +231,12 @@ class Cutter:
         for at, word in enumerate(words if _DIGIT.search(text) else ()):
             near = words[max(at - 1, 0) : at + 2]
             if not word.surfaces and _DIGIT.search(text, near[0].start, near[-1].end):
-                beside = [text[one.start : other.end].split() for one, other in pairwise(near)]
-                words[at] = replace(word, spellings=tuple(self._with_digits(word, beside)))
+                spellings = tuple(self._with_digits(text, word, pairwise(near)))
+                words[at] = replace(word, spellings=spellings)
         return words
 
     def _with_digits(
-        self, word: QueryWord, beside: Iterable[Sequence[str]]
+        self, text: str, word: QueryWord, beside: Iterable[tuple[QueryWord, QueryWord]]
     ) -> Iterator[tuple[Term, ...]]:
         """Yield other spellings of a plain word, if letters and digits meet in them.
 
@@ -251,148 +250,135 @@ class Cutter:
             for cuts in {bounds, *((bound,) for bound in bounds)}:
                 parts = [token[start:end] for start, end in pairwise((0, *cuts, len(token)))]
                 yield tuple(Term("words", self._term(part)) for part in parts)
+            # No phrase can have the identifier "Wi-Fi" of "Wi-Fi 6".
+            yield (Term("surfaces", self._term(token[: bounds[0]])),)
         for pair in beside:
-            joined = canonical("".join(pair)).text
-            if len(pair) == 2 and len(canonical(pair[0]).text) in boundaries(joined):
-                yield (Term("words", self._term(joined)),)
+            is_one_word = all(each.spellings or not each.surfaces for each in pair)
+            if is_one_word and text[pair[0].end : pair[1].start].isspace():
+                first, second = ["".join(runs_of(canonical(each.surface).text)) for each in pair]
+                if len(first) in boundaries(first + second):
+                    yield (Term("words", self._term(first + second)),)
 
     def spans(self, text: str) -> list[QueryWord]:
         """Return the words of a text. Quotation marks have no effect."""
         found, read = [], canonical(text)
-        for whole, spans in tokens(read.text):
-            token, is_compound = read.text[whole.start : whole.end], spans != (whole,)
-            runs = [read.text[run.start : min(run.end, run.start + MAX_TERM)] for run in spans]
-            cuts: list[_Cut] = []
-            if token.isascii():  # equivalent to the general case, but faster
-                words = tuple([self._stemmed(run.lower()) for run in runs])
-            else:
-                cuts = [cut for run in spans for cut in self._cuts(read.text, run)]
-                words = tuple([cut.term for cut in cuts if cut.kind == "words"])
-            if not words:
-                continue
-            parts: list[str] = []
-            unstemmed: list[str] = []
-            for run in () if token[1:].islower() else runs:  # lower case has no humps
-                stems, in_lower_case = self._cut_mixed(run)
-                parts += stems
-                unstemmed += in_lower_case
-            surfaces: tuple[str, ...] = ()
-            spellings: tuple[tuple[Term, ...], ...] = ((Term("surfaces", words[0]),),)
-            if is_compound:
-                surfaces, spellings = surfaces_of(token), ()
-                if joined := in_one_word(token, runs):
-                    term = self._term(joined)
-                    spellings = ((Term("words", term),),)
-                    if term and joined.isalpha():
-                        surfaces += (term,)
+        for whole, token, cut, surfaces, joined in self._tokens(read.text):
+            spellings: tuple[tuple[Term, ...], ...] = ()
+            if joined:
+                spellings = ((Term("words", joined),),)
+            elif not surfaces:
+                spellings = ((Term("surfaces", cut.words[0]),),)
             start, end = whole if read.places is None else read.source(whole)
             word = QueryWord(
                 surface=text[start:end],
                 start=start,
                 end=end,
-                words=words,
-                humps=tuple(parts),
-                unstemmed=tuple(unstemmed),
                 surfaces=surfaces,
-                stop=not is_compound and self._is_stop_word(case_folded(token)),
+                stop=not surfaces and self._is_stop_word(case_folded(token)),
                 spellings=spellings,
+                **cut._asdict(),
             )
-            if len(cuts) > len(words):
-                word = replace(
-                    word,
-                    accented=tuple([cut.term for cut in cuts if cut.kind == "accented"]),
-                    shares=tuple([(cut.term, cut.share) for cut in cuts if cut.share < 1]),
-                    singles=tuple([cut.term for cut in cuts if cut.kind == "singles"]),
-                )
             found.append(word)
         return found
+
+    def _tokens(self, text: str) -> Iterator[tuple[Span, str, _Cut, tuple[str, ...], str]]:
+        """Cut a text in canonical form.
+
+        Yield for each token its span, itself, the terms of its runs, its surfaces, and the term of
+        the word that its parts make together, or "".
+        """
+        for whole, spans in tokens(text):
+            runs = [text[run.start : run.end] for run in spans]
+            cut = self._cut(runs[0])
+            if len(runs) > 1:
+                cuts = zip(cut, *map(self._cut, runs[1:]), strict=True)
+                cut = _Cut(*(tuple(chain.from_iterable(each)) for each in cuts))
+            if not cut.words:
+                continue
+            token, surfaces, joined = text[whole.start : whole.end], tuple[str, ...](), ""
+            if spans != (whole,):
+                surfaces, joined = surfaces_of(token), self._term(in_one_word(token, runs))
+                if joined.isalpha():
+                    surfaces += (joined,)
+            yield whole, token, cut, surfaces, joined
 
     def places(self, text: str) -> Iterator[tuple[str, Span]]:
         """Yield every term of the field "words" with its position in the text."""
         read = canonical(text)
-        for _, runs in tokens(read.text):
-            for run in runs:
-                for cut in self._cuts(read.text, run):
-                    yield cut.term, read.source(cut.place)
-                written = read.text[run.start : min(run.end, run.start + MAX_TERM)]
-                stems, whole = self._cut_mixed(written)
-                for hump, stem in zip(humps(written), stems, strict=True):
-                    yield stem, read.source(Span(run.start + hump.start, run.start + hump.end))
-                for term in whole:
-                    yield term, read.source(run)
+        for start, end in chain.from_iterable(runs for _, runs in tokens(read.text)):
+            run = read.text[start:end]
+            cut = self._cut(run)
+            places = [(term, start, end) for term in cut.unstemmed + cut.accented]
+            parts = zip(cut.humps, humps(run[:MAX_TERM]), strict=True)
+            places += [(term, start + first, start + last) for term, (first, last) in parts]
+            if run[0].translate(SHAPES) in "ct":
+                at = [at for at, character in enumerate(run, start) if folded_character(character)]
+                pairs = zip(cut.words, at, at[1:] or at, strict=False)
+                places += [(term, first, last + 1) for term, first, last in pairs]
+                if cut.in_a_row != cut.words:
+                    singles = zip(cut.in_a_row, at, strict=True)
+                    places += [(term, first, first + 1) for term, first in singles]
+            else:
+                places += [(term, start, end) for term in cut.words]
+            for term, first, last in places:
+                yield term, read.source(Span(first, last))
 
     def _chunk(self, chunk: str) -> str:
-        """Return the terms of a chunk as one string, in the format of the cache.
+        """Return the terms of a chunk in canonical form as one string, in the format of the cache.
 
-        There are three groups: words, parts of mixed-case runs, surfaces. A space follows each
-        term, and ``_BETWEEN`` follows each group. If only words exist, ``_BETWEEN`` is left out.
+        There are three groups: words, additional words, surfaces. A space follows each term, and
+        ``_BETWEEN`` follows each group. If only words exist, ``_BETWEEN`` is left out.
         """
         core = chunk.rstrip(_NEVER_LAST).lstrip(_NEVER_FIRST)
-        if core.isascii() and core.isalnum() and len(core) <= MAX_TERM:  # equivalent, but faster
-            stems, whole = self._cut_mixed(core)
-            words, parts, surfaces = [self._stemmed(core.lower())], stems + whole, list[str]()
-        else:
-            cut = self.spans(chunk)
-            words = [word for each in cut for word in each.words]
-            parts = [part for each in cut for part in each.additional]
-            surfaces = [surface for each in cut for surface in each.surfaces]
+        if core[1:].islower():
+            core = core[0].lower() + core[1:]
+        if core != chunk:  # a word at the beginning or the end of a sentence
+            return self._remembered[core]
+        words, parts, surfaces = list[str](), list[str](), list[str]()
+        for *_, cut, own, _ in self._tokens(chunk):
+            words += cut.in_a_row
+            parts += cut.humps + cut.unstemmed + cut.accented
+            if cut.words != cut.in_a_row:
+                parts += cut.words
+            surfaces += own
         joined = [" ".join((*terms, "")) for terms in (words, parts, surfaces)]
         return _BETWEEN.join((*joined, "")) if parts or surfaces else joined[0]
 
-    def _cut_mixed(self, run: str) -> tuple[list[str], list[str]]:
-        """Return two lists: the stemmed parts of a mixed-case run, and the whole run in lower case.
-
-        The second list is empty if the whole run is its own stem. If the run has no parts, both
-        lists are empty.
-        """
-        found = humps(run)
-        if not found:
-            return [], []
-        whole = run.lower()
-        stems = [self._stemmed(whole[hump.start : hump.end]) for hump in found]
-        return stems, [whole] if self._stemmed(whole) != whole else []
-
-    def _cuts(self, text: str, run: Span) -> Iterator[_Cut]:
-        """Yield the terms of a run of a text in canonical form, without those of its humps."""
-        start = run.start
-        written = text[start : min(run.end, start + MAX_TERM)]
-        if written.isascii():
-            yield _Cut(self._stemmed(written.lower()), run)
-        elif written[0].translate(SHAPES) == "c":
-            characters = enumerate(text[start : run.end], start)
-            folded = [(at, term) for at, each in characters if (term := folded_character(each))]
-            for (at, one), (last, other) in pairwise(folded):
-                yield _Cut(one + other, Span(at, last + 1))
-            for at, term in folded:
-                if not folded[1:]:
-                    yield _Cut(term, Span(at, at + 1))
-                elif may_stand_alone(text[at]):
-                    yield _Cut(term, Span(at, at + 1), "singles")
-        else:  # folding may insert a separator and so give several words (one half: 1 and 2)
-            lower = case_folded(written)
-            for word in [lower] if lower.isascii() else runs_of(lower):
-                yield from self._spelled_both_ways(word[:MAX_TERM], run)
-
-    def _spelled_both_ways(self, word: str, run: Span) -> Iterator[_Cut]:
-        """Yield the terms of a case-folded word: without its accents, and with them."""
-        plain = without_marks(word)
-        stems = [self._stemmed(part) for part in ([plain] if plain.isascii() else runs_of(plain))]
-        # After marks are removed, characters other than letters and digits may remain.
-        terms = [part[:MAX_TERM] for stem in stems for part in runs_of(without_marks(stem))]
-        if plain == word or len(terms) != 1:
-            yield from (_Cut(term, run) for term in terms)
-            return
-        stem = self._stemmed(word)
-        share = MORE_FORMS if without_marks(stem) == terms[0] else 1 - MORE_FORMS
-        yield _Cut(terms[0], run, share=share)
-        accented = stem if stem != terms[0] else word
-        yield _Cut(accented[:MAX_TERM], run, "accented", 1 - share)
+    def _cut(self, run: str) -> _Cut:
+        """Return the terms of a run in canonical form."""
+        if run.isascii():
+            run = run[:MAX_TERM]
+            lower, parts = run.lower(), humps(run)
+            stem = (self._stemmed(lower),)
+            if not parts:
+                return _Cut(stem, stem)
+            stems = tuple([self._stemmed(lower[part.start : part.end]) for part in parts])
+            return _Cut(stem, stem, humps=stems, unstemmed=(lower,) if stem[0] != lower else ())
+        shape = run[0].translate(SHAPES)
+        if shape in "ct":
+            folded = tuple(filter(None, map(folded_character, run)))
+            pairs = tuple([one + other for one, other in pairwise(folded)]) or folded
+            return _Cut(pairs, folded if shape == "c" else pairs)
+        words, accented, shares = list[str](), list[str](), list[tuple[str, float]]()
+        for word in runs_of(
+            case_folded(run[:MAX_TERM])
+        ):  # folding may insert a separator (one half: 1 and 2)
+            plain = without_marks(word[:MAX_TERM])
+            stems = [self._stemmed(part) for part in runs_of(plain)]
+            # After marks are removed, characters other than letters and digits may remain.
+            terms = [part[:MAX_TERM] for stem in stems for part in runs_of(without_marks(stem))]
+            words += terms
+            if plain != word and len(terms) == 1:
+                stem = self._stemmed(word)
+                share = MORE_FORMS if without_marks(stem) == terms[0] else 1 - MORE_FORMS
+                other = (stem if stem != terms[0] else word)[:MAX_TERM]
+                accented.append(other)
+                shares += [(terms[0], share), (other, 1 - share)]
+        return _Cut((*words,), (*words,), accented=(*accented,), shares=(*shares,))
 
     def _term(self, word: str) -> str:
         """Return the term of a run that is no part of a text, such as ``email`` of ``e-mail``."""
-        if word.isascii():  # equivalent, but faster
-            return self._stemmed(word[:MAX_TERM].lower())
-        return next((term for term, *_ in self._cuts(word, Span(0, len(word)))), "")
+        return next(iter(self._cut(word).words), "")
 
     def _stemmed(self, word: str) -> str:
         if not word.isalpha() and any(map(str.isdigit, word)):

@@ -160,11 +160,8 @@ class TantivyWriter:
             for row, name, cut in zip(rows, ids, terms, strict=True):
                 document = tantivy.Document()
                 document.add_unsigned("row", row)
-                document.add_text("id", name)
-                for words in (
-                    cut.words,
-                    *cut.repeated,
-                ):  # tantivy finds no phrase across two values
+                document.add_bytes("id", name.encode())
+                for words in (cut.words, *cut.repeated):  # no phrase goes across two values
                     document.add_text("words", words)
                 if cut.surfaces:
                     document.add_text("surfaces", cut.surfaces)
@@ -331,7 +328,8 @@ class TantivyReader:
             )
             hits: list[Any] = self._searcher.search(query, self.documents, False).hits
             addresses = [address for _, address in hits]
-            ids = [self._searcher.doc(address)["id"][0] for address in addresses]
+            stored = [self._searcher.doc(address)["id"][0] for address in addresses]
+            ids = [id_.decode("utf-8", "replace") for id_ in stored]
             yield from zip(self._searcher.fast_field_values("row", addresses), ids, strict=True)
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
@@ -446,7 +444,7 @@ def _index_in(folder: Path) -> tantivy.Index:
     schema = (
         tantivy.SchemaBuilder()
         .add_unsigned_field("row", indexed=True, fast=True)
-        .add_text_field("id", stored=True, tokenizer_name="raw", index_option="basic")
+        .add_bytes_field("id", stored=True)
         .add_text_field("words", tokenizer_name="whitespace", index_option="position")
         .add_text_field("surfaces", tokenizer_name="whitespace", index_option="basic")
         .build()

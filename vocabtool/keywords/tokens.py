@@ -26,14 +26,15 @@ The patterns match the *shape* of a text: each character is replaced by an ASCII
 |--------|-----------------------------------------------------------------------|
 | ``a``  | letters and marks of all other scripts                                |
 | ``0``  | digits and other numbers                                              |
-| ``c``  | letters and marks of Han, kana, Hangul, Thai, ...                     |
+| ``c``  | letters and marks of Han, kana, Hangul, ...: one may be a word        |
+| ``t``  | letters and marks of Thai, Lao, Khmer and Myanmar                     |
 | ``f``  | what is ignored: soft hyphen, zero-width joiner, Arabic tatweel, ...  |
 | itself | possible joiners of an identifier: ``. : / \\ - _ @ # & + $ >``        |
 | space  | everything else: a separator                                          |
 
 Categories and scripts come from ``unicodedataplus``, so they do not depend on Python's version.
 
-Texts are compared in :func:`canonical` form: NFC, with ordinary widths.
+Texts are compared in :func:`canonical_text` form: NFC, with ordinary widths.
 
 *Folding* removes differences of case, width, ligatures, digits and accents: ``Café`` becomes
 ``cafe``, and ``٣`` becomes ``3``. Marks that modify a letter are removed: accents, Arabic vowel
@@ -69,9 +70,8 @@ import unicodedataplus
 MAX_TERM: Final = 1_000  # characters; longer terms are truncated
 
 JOINERS: Final = frozenset(r".:/\-_@#&+$>")
-# One character may be a word in these scripts.
 _SYLLABIC: Final = frozenset(("Han", "Hiragana", "Katakana", "Bopomofo", "Yi", "Hangul"))
-_PAIRED: Final = _SYLLABIC | {"Thai", "Lao", "Khmer", "Myanmar"}
+_WITHOUT_SPACES: Final = frozenset(("Thai", "Lao", "Khmer", "Myanmar"))
 _HYPHEN: Final = "\u2010"  # NFKC of the non-breaking hyphen
 _VOICING: Final = frozenset("\u3099\u309a")  # kana voicing marks: they make another letter
 _KANA: Final = _VOICING | {"\u30fc"}  # used in both kana scripts, so they have none of their own
@@ -89,8 +89,8 @@ _RUN: Final = r"[a0][a0f]*+"
 _JOINER: Final = r"(?:_++|://|(?:::|->|\.)_*+|:?\\{1,2}+|\+{1,2}+|[:/\-@#&$])"
 _LEAD: Final = r"(?:(?<!_)_++(?=[a0])|(?<!\.)\.(?=a)|[/\\$](?=a)|[#@](?=[a0]))?"
 _TRAIL: Final = r"(?:(?<=[af])(?:\+{1,2}+|#)(?![a0])|_++)?"
-_TOKEN: Final = re.compile(rf"{_LEAD}{_RUN}(?:{_JOINER}{_RUN})*{_TRAIL}|c[cf]*+")
-_RUNS: Final = re.compile(rf"{_RUN}|c[cf]*+")
+_TOKEN: Final = re.compile(rf"{_LEAD}{_RUN}(?:{_JOINER}{_RUN})*{_TRAIL}|c[cf]*+|t[tf]*+")
+_RUNS: Final = re.compile(rf"{_RUN}|c[cf]*+|t[tf]*+")
 _HUMP: Final = re.compile(r"[A-Z]+[0-9]*s?(?![a-z])|[A-Z]?[a-z]+[0-9]*")  # matches texts
 
 # Segments of identifiers, from coarse to fine: split at ``: @ # & + $`` (``file.py:12``), also at
@@ -132,8 +132,9 @@ class _Shapes(dict[int, str]):
         elif category[0] == "N":
             shape = "0"
         elif category[0] in "LM":
-            is_paired = plain[0] in _KANA or unicodedataplus.script(plain[0]) in _PAIRED
-            shape = "c" if is_paired else "a"
+            script = unicodedataplus.script(plain[0])
+            is_syllabic = script in _SYLLABIC or plain[0] in _KANA
+            shape = "c" if is_syllabic else "t" if script in _WITHOUT_SPACES else "a"
         else:
             shape = "f" if category == "Cf" and character != _BREAK else " "
         self[code] = shape
@@ -143,19 +144,33 @@ class _Shapes(dict[int, str]):
 SHAPES: Final = _Shapes()
 
 
-class _Visible(dict[int, str | None]):
-    """A table for ``str.translate`` that deletes ignored characters, and makes digits ASCII."""
+class _Folded(dict[int, str]):
+    """A table for ``str.translate``: NFKC and case folding, ASCII digits, no ignored characters."""
 
-    def __missing__(self, code: int) -> str | None:
+    def __missing__(self, code: int) -> str:
         character = chr(code)
-        shown = None if character.translate(SHAPES) == "f" else character
-        if unicodedataplus.category(character) == "Nd":
-            shown = str(unicodedataplus.decimal(character))
-        self[code] = shown
-        return shown
+        if character.translate(SHAPES) == "f":
+            folded = ""
+        elif unicodedataplus.category(character) == "Nd":
+            folded = str(unicodedataplus.decimal(character))
+        else:
+            folded = unicodedataplus.normalize("NFKC", character).casefold()
+        self[code] = folded
+        return folded
 
 
-_VISIBLE: Final = _Visible()
+class _Unmarked(dict[int, str]):
+    """A table for ``str.translate`` that removes accents, vowel points and nuktas."""
+
+    def __missing__(self, code: int) -> str:
+        apart = unicodedataplus.normalize("NFKD", chr(code))
+        bare = "".join(character for character in apart if not _is_addition(character))
+        self[code] = unicodedataplus.normalize("NFKC", bare.translate(_LATIN))
+        return self[code]
+
+
+_FOLDED: Final = _Folded()
+_UNMARKED: Final = _Unmarked()
 
 
 class Span(NamedTuple):
@@ -190,9 +205,15 @@ _WIDTHS: Final = {
 _WIDE: Final = re.compile("[\u3000\uff01-\uffee]")
 
 
-def canonical(text: str) -> Canonical:
+def canonical_text(text: str) -> str:
     """Return a text in NFC, with full-width and half-width characters of the ordinary width."""
-    if text.isascii() or (unicodedataplus.is_normalized("NFC", text) and not _WIDE.search(text)):
+    wide = text.translate(_WIDTHS) if _WIDE.search(text) else text
+    return str(unicodedataplus.normalize("NFC", wide))
+
+
+def canonical(text: str) -> Canonical:
+    """Return the :func:`canonical_text` of a text, with the places of its characters."""
+    if text.isascii() or canonical_text(text) == text:
         return Canonical(text)
     wide = text.translate(_WIDTHS)
     starts = [at for at, character in enumerate(wide) if not at or not _continues(character)]
@@ -221,6 +242,9 @@ def tokens(text: str) -> Iterator[tuple[Span, tuple[Span, ...]]]:
 
 
 def runs_of(text: str) -> list[str]:
+    """Return the runs of a case-folded text."""
+    if text.isalpha():  # equivalent for letters of one kind, but faster
+        return [text]
     return [text[slice(*run.span())] for run in _RUNS.finditer(text.translate(SHAPES))]
 
 
@@ -241,13 +265,6 @@ def humps(run: str) -> list[Span]:
 def folded_character(character: str) -> str:
     """Fold a single character; empty if it is ignored."""
     return "".join(without_marks(case_folded(character)).split())
-
-
-@cache
-def may_stand_alone(character: str) -> bool:
-    """Whether a single character may be a word, as in Chinese."""
-    plain = unicodedataplus.normalize("NFKC", character)
-    return unicodedataplus.script(plain[0]) in _SYLLABIC
 
 
 def boundaries(word: str) -> tuple[int, ...]:
@@ -301,20 +318,16 @@ def case_folded(text: str) -> str:
     """Apply NFKC and case folding, make digits ASCII, and remove ignored characters."""
     if text.isascii():
         return text.lower()
-    folded = unicodedataplus.normalize("NFKC", text.translate(_VISIBLE)).casefold()
-    return str(unicodedataplus.normalize("NFKC", folded))
+    return str(unicodedataplus.normalize("NFKC", text.translate(_FOLDED)))
 
 
 def without_marks(text: str) -> str:
     """Remove accents, vowel points and nuktas from a case-folded text; the result is in NFKC."""
     if text.isascii():
         return text
-    apart = unicodedataplus.normalize("NFKD", text)
-    bare = "".join(character for character in apart if not _is_addition(character))
-    return str(unicodedataplus.normalize("NFKC", bare.translate(_LATIN)))
+    return str(unicodedataplus.normalize("NFKC", text.translate(_UNMARKED)))
 
 
-@cache
 def _is_addition(character: str) -> bool:
     if unicodedataplus.category(character) not in {"Mn", "Me"} or character in _VOICING:
         return False

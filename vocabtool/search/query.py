@@ -174,13 +174,13 @@ def _exclusion(cutter: Cutter, text: str, start: int, end: int) -> tuple[Clause,
         return ()
     if quoted is None:
         return _of_word(spans[0])
-    terms = tuple(Term("words", stem) for span in spans for stem in span.words)
+    terms = tuple(Term("words", stem) for span in spans for stem in span.in_a_row)
     return (Clause(terms),) if 0 < len(terms) <= MAX_TERMS else ()
 
 
 def _of_word(word: QueryWord) -> tuple[Clause, ...]:
     """Return a clause for the terms of a word in a row, and one for each accented spelling."""
-    in_a_row = Clause(tuple(Term("words", stem) for stem in word.words))
+    in_a_row = Clause(tuple(Term("words", stem) for stem in word.in_a_row))
     return (in_a_row, *(Clause((Term("words", term),)) for term in word.accented))
 
 
@@ -300,7 +300,7 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
     alternatives = [each for each in operators if each.kind == "one of"]
     for each in cut:
         if each.phrase is not None:
-            in_phrase = tuple(Term("words", stem) for stem in each.words)
+            in_phrase = tuple(Term("words", stem) for stem in each.in_a_row)
             quoted[each.phrase] = quoted.get(each.phrase, ()) + in_phrase
             terms |= dict.fromkeys(in_phrase)
             if any(one.start <= each.start < one.end for one in alternatives):
@@ -399,7 +399,9 @@ def weigh_words(
                 identifier=identifier,
                 unknown=unknown,
                 exact=exact,
-                in_a_row=(exact,) if word.surfaces else stems,
+                in_a_row=(exact,)
+                if word.surfaces
+                else tuple([Term("words", term) for term in word.in_a_row]),
                 parts=parts,
                 terms=tuple(dict.fromkeys(terms)) if len(terms) > 1 else terms,
                 telling=(exact,) if identifier else stems,
