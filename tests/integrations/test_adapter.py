@@ -217,7 +217,7 @@ def test_metadata_come_back_as_they_went_in(commits: list[list[dict[str, Any]]])
         index = Index.create(Path(folder) / "index", dim=1)
         for number, metadatas in enumerate(commits):
             documents = [
-                Document(f"{number}.{at}", "foo", adapter.fields_of(metadata, ""))
+                adapter.document_of(f"{number}.{at}", "foo", metadata)
                 for at, metadata in enumerate(metadatas)
             ]
             adapter.add(index, documents, [[1.0]] * len(documents))
@@ -230,7 +230,7 @@ def test_metadata_come_back_as_they_went_in(commits: list[list[dict[str, Any]]])
 def test_refused_metadata(value: Any) -> None:
     """What JSON would change."""
     with pytest.raises(VocabtoolError, match=r"'new'.*JSON"):
-        adapter.fields_of({"key": value}, "new")
+        adapter.document_of("new", "foo", {"key": value})
 
 
 # Values in conditions.

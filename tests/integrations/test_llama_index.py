@@ -146,6 +146,9 @@ def test_hybrid_and_words(store: VocabtoolVectorStore) -> None:
     query.mode, query.alpha, query.hybrid_top_k = Mode.HYBRID, 1.0, 2
     hits = store.client.search("birch SKU-107", k=2, vector=vector(3), a=0.0)
     assert store.query(query).similarities == [hit.score for hit in hits]
+    query.alpha = None
+    by_settings = VocabtoolVectorStore(store.client, settings={"a": 0.0})
+    assert by_settings.query(query).similarities == [hit.score for hit in hits]
     query.sparse_top_k, query.mode = 3, Mode.SPARSE
     assert len(store.query(query).ids or ()) == 3
 

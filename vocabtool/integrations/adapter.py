@@ -46,9 +46,6 @@ WRITING: Final[defaultdict[str, Lock]] = defaultdict(Lock)
 Result = TypeVar("Result")
 
 
-# Changes.
-
-
 def add(
     index: Index,
     documents: Sequence[Document],
@@ -57,7 +54,7 @@ def add(
 ) -> int:
     """Add documents in one commit; return how many were added.
 
-    - ``documents``: documents with fields that :func:`fields_of` returned, and other fields.
+    - ``documents``: made by :func:`document_of`.
     - ``vectors``: the vector of each document. If it is ``None``, the model of the index makes it.
     - ``on_existing``: what to do with a document whose id is in the index.
 
@@ -76,14 +73,12 @@ def add(
 
 
 def delete(index: Index, ids: Iterable[str] | None = None, where: str | None = None) -> int:
-    """Delete documents in one commit; return how many were deleted.
+    """Delete the documents with these ids, or that satisfy ``where``, in one commit.
 
-    Without ``ids``, delete those that satisfy ``where``; without both, all documents.
+    Returns how many were deleted. Raises the errors of :meth:`vocabtool.Index.delete`.
     """
     with WRITING[index.name]:
-        if ids is not None:
-            return index.delete(ids)
-        return index.delete(where=where or ALWAYS, force=True)
+        return index.delete(ids, where=where, force=True)
 
 
 def in_thread(method: Callable[..., Result]) -> Callable[..., Coroutine[Any, Any, Result]]:
@@ -96,29 +91,27 @@ def in_thread(method: Callable[..., Result]) -> Callable[..., Coroutine[Any, Any
     return run
 
 
-# Metadata.
-
-
 def field_of(name: str) -> str:
     """Return the name of the field for the metadata key ``name``."""
     return PREFIX + name if TAKEN.fullmatch(name) else name
 
 
-def fields_of(metadata: Mapping[str, Any], id_: str) -> dict[str, Any]:
-    """Return the metadata of a document as fields: all of them as JSON, and values for filters.
+def document_of(
+    id_: str, text: str, metadata: Mapping[str, Any], others: Mapping[str, Any] | None = None
+) -> Document:
+    """Return a document with its metadata in fields: all of them as JSON, and values for filters.
 
     Strings, numbers, booleans and lists of such values become fields if their keys are allowed.
-    The keys of nested dictionaries become fields such as ``author.name``.
+    The keys of nested dictionaries become fields such as ``author.name``. Filters do not find a
+    value if earlier values of its key have another type.
 
-    Raises :class:`VocabtoolError` if JSON would change the metadata. ``id_``: for the message.
+    ``others``: other fields. Raises :class:`VocabtoolError` if JSON would change the metadata.
     """
     metadata = {name: value for name, value in metadata.items() if name != EXPLAINED}
-    if not metadata:
-        return {}
     try:
-        text = json.dumps(metadata, ensure_ascii=False)
-        text.encode()
-        if json.loads(text) != metadata:
+        exact = json.dumps(metadata, ensure_ascii=False)
+        exact.encode()
+        if json.loads(exact) != metadata:
             raise ValueError(f"got {reprlib.repr(metadata)}")
     except (TypeError, ValueError, RecursionError) as error:
         raise VocabtoolError(
@@ -126,13 +119,13 @@ def fields_of(metadata: Mapping[str, Any], id_: str) -> dict[str, Any]:
             "keys, and strings, numbers, booleans, None, lists and dictionaries; write dates as "
             f"texts, with isoformat(): {error}"
         ) from error
-    return {**dict(_columns(metadata)), EXACT: text}
+    return Document(id_, text, {**dict(_columns(metadata)), EXACT: exact, **(others or {})})
 
 
 def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata from which :func:`fields_of` made these fields.
+    """Return the metadata from which :func:`document_of` made these fields.
 
-    If the fields were not made by :func:`fields_of`, return them unchanged.
+    The fields of an index that was made without a framework are returned as they are.
     """
     with suppress(ValueError, TypeError, RecursionError):  # else the field is not ours
         if isinstance(exact := json.loads(fields.get(EXACT, "")), dict):
@@ -153,8 +146,8 @@ def why_found(hits: Hits, hit: Hit) -> dict[str, Any]:
     facts = hit.to_dict()
     for name in ("id", "text", "fields"):
         del facts[name]
-    unknown = [word.surface for word in hits.query.words if word.known is False]
-    facts |= {"unknown_words": unknown, "notes": [*hits.notes]}
+    facts["unknown_words"] = [word.surface for word in hits.query.words if word.known is False]
+    facts["notes"] = [*hits.notes]
     return {**metadata_of(hit.fields), EXPLAINED: facts}
 
 
@@ -176,15 +169,15 @@ def _fits(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, int) and LEAST <= value <= MOST)
 
 
-# Filters.
-
 NEVER: Final = "id is null"  # every document has an id
 ALWAYS: Final = "id is not null"
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in", "not in", "like", "ilike", "contains"]
 
 
-def join(word: Literal["and", "or"], tests: Sequence[str]) -> str:
-    """Join conditions. Without conditions, ``and`` is always true and ``or`` never."""
+def join(word: Literal["and", "or", "not"], tests: Sequence[str]) -> str:
+    """Join conditions; ``not`` means not all of them. Of none, ``and`` is true, ``or`` is not."""
+    if word == "not":
+        return f"not {join('and', tests)}"
     if not tests:
         return ALWAYS if word == "and" else NEVER
     return tests[0] if len(tests) == 1 else f"({f' {word} '.join(tests)})"
@@ -202,10 +195,8 @@ def compare(
 
     Raises :class:`InvalidCondition` for a comparison that no condition can express.
     """
-    if operator == "!=":
-        return f"not {compare(field, '=', value, fields)}"
-    if operator == "not in":
-        return f"not {compare(field, 'in', value, fields)}"
+    if operator in ("!=", "not in"):
+        return f"not {compare(field, '=' if operator == '!=' else 'in', value, fields)}"
     if not field:
         raise invalid("the name of a field must not be empty", field)
     name = '"' + field.replace('"', '""') + '"'

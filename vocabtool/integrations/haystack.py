@@ -19,7 +19,6 @@ from haystack.document_stores.types import DuplicatePolicy, FilterPolicy, apply_
 from haystack.errors import FilterError
 
 from vocabtool.choices import Language, Metric, OnExisting
-from vocabtool.documents.batch import Document as Stored
 from vocabtool.documents.batch import Kind
 from vocabtool.errors import InvalidCondition, NotFound
 from vocabtool.index.index import Index
@@ -33,9 +32,7 @@ POLICIES: Final[dict[DuplicatePolicy, OnExisting]] = {
 META: Final = "meta."
 OWN: Final = {"id": "id", "content": "text"}  # fields of a document, as an index calls them
 NOT_KEPT: Final = ("blob", "score", "embedding", "sparse_embedding", "meta")
-JUNCTIONS: Final = ("AND", "OR", "NOT")
 ORDERED: Final = (">", ">=", "<", "<=")
-LISTS: Final = ("in", "not in")
 EQUAL: Final[dict[str, adapter.Operator]] = {"==": "in", "!=": "not in"}
 DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ].*)?")
 
@@ -58,11 +55,9 @@ class VocabtoolDocumentStore:
     The model of the index makes the vectors of queries, and of documents that have no embedding. In
     an index without a model, documents without an embedding are found only by their words.
 
-    ``meta`` must be JSON. All of it is stored, but filters find only strings, numbers, booleans and
-    lists of such values. They do not find a value if earlier values of its key have another type.
+    ``meta`` is stored and found as :func:`~vocabtool.integrations.adapter.document_of` says.
     Embeddings are returned as the index stores them: in its number type, and with length 1 if it
-    compares them by cosines. If an index was made without Haystack, the fields of its documents
-    become their ``meta``.
+    compares them by cosines.
     """
 
     path: str
@@ -84,15 +79,12 @@ class VocabtoolDocumentStore:
             self._index = Index.create(self.path, self.model, dim=dim, dtype="float32", **own)
         size = self._index.configuration.dim
         if dim is not None and dim != size:
-            raise ValueError(
-                f"{self.path}: vectors have {size} numbers, but embedding_dim is {dim}"
-            )
+            raise ValueError(f"{self.path}: vectors of {size} numbers, but embedding_dim is {dim}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary from which :meth:`from_dict` makes a store over the same index."""
-        return default_to_dict(
-            self, **{field.name: getattr(self, field.name) for field in fields(self)}
-        )
+        arguments = {field.name: getattr(self, field.name) for field in fields(self)}
+        return default_to_dict(self, **arguments)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> VocabtoolDocumentStore:
@@ -135,9 +127,8 @@ class VocabtoolDocumentStore:
         ``policy``: what to do if a document exists. ``NONE`` means the same as ``FAIL``.
 
         Raises the errors of :meth:`Writer.add`, ``ValueError`` for a document that an index cannot
-        store, :class:`VocabtoolError` if JSON would change a ``meta``, and
-        ``DuplicateDocumentError`` if the policy is ``FAIL``, and a document exists or is given
-        twice.
+        store, :class:`VocabtoolError` if JSON would change a ``meta``, and, if the policy is
+        ``FAIL``, ``DuplicateDocumentError`` for a document that exists or is given twice.
         """
         for document in documents:
             if not isinstance(document, Document):
@@ -154,12 +145,7 @@ class VocabtoolDocumentStore:
                     what = f"{self.path}: the document {document.id!r} already exists"
                     raise DuplicateDocumentError(f"{what}, or occurs twice: use another policy")
                 existing.add(document.id)
-        rows = [
-            Stored(
-                document.id, document.content or "", adapter.fields_of(document.meta, document.id)
-            )
-            for document in documents
-        ]
+        rows = [adapter.document_of(row.id, row.content or "", row.meta) for row in documents]
         # Without a model, a document without an embedding has a vector of zeros.
         default = None if index.can_encode else np.zeros(index.configuration.dim)
         vectors = [default if row.embedding is None else row.embedding for row in documents]
@@ -168,17 +154,17 @@ class VocabtoolDocumentStore:
 
     def delete_documents(self, document_ids: list[str]) -> None:
         """Delete documents in one commit. Unknown ids are ignored."""
-        adapter.delete(self.index, document_ids or [])  # None would mean all of them
+        adapter.delete(self.index, document_ids or [])
 
     def delete_all_documents(self) -> None:
         """Delete all documents in one commit. The index keeps the types of the fields."""
-        adapter.delete(self.index)
+        adapter.delete(self.index, where=adapter.ALWAYS)
 
     def delete_by_filter(self, filters: Filters) -> int:
         """Delete the documents that match the filters, in one commit; return their number."""
         index = self.index
         with condition(filters, index) as where:
-            return adapter.delete(index, where=where)
+            return adapter.delete(index, where=where or adapter.ALWAYS)
 
     count_documents_async = in_thread(count_documents)
     filter_documents_async = in_thread(filter_documents)
@@ -186,9 +172,6 @@ class VocabtoolDocumentStore:
     delete_documents_async = in_thread(delete_documents)
     delete_all_documents_async = in_thread(delete_all_documents)
     delete_by_filter_async = in_thread(delete_by_filter)
-
-
-# Filters.
 
 
 @contextmanager
@@ -208,38 +191,36 @@ def _read(given: Any, kinds: Mapping[str, Kind], depth: int = 0) -> str:
     adapter.check_depth(depth, given)
     if not isinstance(given, Mapping):
         raise invalid("wanted a dictionary", given)
-    operator = given.get("operator")
+    operator: Any = given.get("operator")
     if "field" not in given:
-        adapter.check_operator(operator, JUNCTIONS, given)
+        adapter.check_operator(operator, ("AND", "OR", "NOT"), given)
         filters = given.get("conditions")
         if not isinstance(filters, list):
             raise invalid("'conditions' needs a list of filters", given)
         tests = [_read(item, kinds, depth + 1) for item in filters]
-        test = adapter.join("or" if operator == "OR" else "and", tests)
-        return f"not {test}" if operator == "NOT" else test
-    adapter.check_operator(operator, (*EQUAL, *ORDERED, *LISTS), given)
+        return adapter.join(operator.lower(), tests)
+    adapter.check_operator(operator, (*EQUAL, *ORDERED, "in", "not in"), given)
     if "value" not in given:
         raise invalid("no 'value'", given)
     field, value = given["field"], given["value"]
     if not isinstance(field, str) or field in NOT_KEPT:
-        raise invalid(
-            f"no filter can ask for the field {field!r}: use 'id', 'content', 'meta.…'", given
-        )
-    if operator in LISTS and not isinstance(value, list):
-        raise invalid(f"{operator!r} of the field {field!r} needs a list of values", given)
+        raise invalid(f"no filter tests the field {field!r}: use 'id', 'content', 'meta.…'", given)
     name = OWN.get(field) or adapter.field_of(field.removeprefix(META))
     if operator in ORDERED:
         if value is None:
             return adapter.NEVER
         moment = _moment(value)
-        if moment is None and isinstance(value, str | list | dict):
+        if moment is None and isinstance(value, str):
             raise invalid(f"{operator!r} compares numbers and dates in ISO 8601", given)
         return adapter.compare(name, operator, moment or value, kinds)
-    values = value if operator in LISTS else [value]
+    if operator in EQUAL:
+        operator, value = EQUAL[operator], [value]
+    if not isinstance(value, list):
+        raise invalid(f"{operator!r} of the field {field!r} needs a list of values", given)
     # A string that is a date equals the same string, and every string for the same time.
-    moments = [moment for moment in map(_moment, values) if moment is not None]
-    others = [item for item in values if not isinstance(item, datetime)]
-    return adapter.compare(name, EQUAL.get(operator, operator), [*others, *moments], kinds)
+    moments = [moment for moment in map(_moment, value) if moment is not None]
+    others = [item for item in value if not isinstance(item, datetime)]
+    return adapter.compare(name, operator, [*others, *moments], kinds)
 
 
 def _moment(value: object) -> datetime | None:
@@ -248,9 +229,6 @@ def _moment(value: object) -> datetime | None:
         if isinstance(value, str) and DATE.fullmatch(value):
             return datetime.fromisoformat(value)
     return value if isinstance(value, datetime) else None
-
-
-# Components.
 
 
 @component
@@ -292,34 +270,25 @@ class VocabtoolHybridRetriever:
         filters: Filters | None = None,
         top_k: int | None = None,
     ) -> dict[str, list[Document]]:
-        """Find documents, best first.
+        """Return documents under the key ``documents``, best first, each with its ``score``.
 
         - ``query``: the text of the query. Without it, only vectors are compared.
         - ``query_embedding``: the vector of the query. Default: the model of the index makes the
           vector from ``query``.
         - ``filters``, ``top_k``: as in the class, for this run only.
 
-        Returns the documents under the key ``documents``, each with its ``score``.
-
         Raises ``FilterError`` for an invalid filter, and the errors of :meth:`Index.search`.
         """
         index = self.document_store.index
-        policy = FilterPolicy(self.filter_policy)
-        chosen = apply_filter_policy(policy, self.filters, filters)
+        chosen = apply_filter_policy(FilterPolicy(self.filter_policy), self.filters, filters)
+        k = self.top_k if top_k is None else top_k
+        settings = self.settings or {}
         with condition(chosen, index) as where:
-            hits = index.search(
-                query,
-                vector=query_embedding,
-                k=self.top_k if top_k is None else top_k,
-                where=where,
-                **(self.settings or {}),
-            )
-        documents = [
-            Document(
-                id=hit.id, content=hit.text, meta=adapter.why_found(hits, hit), score=hit.score
-            )
-            for hit in hits
-        ]
+            hits = index.search(query, vector=query_embedding, k=k, where=where, **settings)
+        documents = []
+        for hit in hits:
+            meta = adapter.why_found(hits, hit)
+            documents.append(Document(id=hit.id, content=hit.text, meta=meta, score=hit.score))
         return {"documents": documents}
 
     run_async = in_thread(run)

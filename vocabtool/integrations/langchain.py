@@ -13,11 +13,9 @@ from typing import Any, Final, Self, cast
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.retrievers import BaseRetriever
-from langchain_core.vectorstores import VectorStore
-from pydantic import ConfigDict, Field, PrivateAttr
+from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
+from pydantic import ConfigDict
 
-from vocabtool.documents.batch import Document as Stored
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.errors import NotFound
@@ -32,7 +30,6 @@ OPERATORS: Final[dict[str, adapter.Operator]] = {
     **{"$like": "like", "$ilike": "ilike", "$contains": "contains"},
 }
 JUNCTIONS: Final = ("$and", "$or", "$not")
-OF_FIELDS: Final = (*OPERATORS, "$exists", "$not")
 
 Filter = str | Mapping[str, Any] | None
 
@@ -81,12 +78,9 @@ class VocabtoolVectorStore(VectorStore):
         self, index: Index | str | Path, embedding: Embeddings | Model | None = None
     ) -> None:
         own = _embeddings(embedding)
-        if isinstance(index, str | Path):
-            if isinstance(own, VocabtoolEmbeddings):
-                index, own = Index.open(index, own.model, **own.options), None
-            else:
-                index = Index.open(index)
-        self.index = index
+        if isinstance(index, str | Path) and isinstance(own, VocabtoolEmbeddings):
+            index, own = Index.open(index, own.model, **own.options), None
+        self.index = Index.open(index) if isinstance(index, str | Path) else index
         self._embedding = own
 
     @classmethod
@@ -111,8 +105,7 @@ class VocabtoolVectorStore(VectorStore):
         """
         own = _embeddings(embedding)
         if path is None or own is None:
-            missing = "path" if path is None else "embedding"
-            raise ValueError(f"{missing} is missing: pass path=FOLDER and embedding=MODEL")
+            raise ValueError("from_texts needs path=FOLDER and embedding=MODEL, got None")
         try:
             store = cls(path, own)
         except NotFound:
@@ -135,11 +128,8 @@ class VocabtoolVectorStore(VectorStore):
     ) -> list[str]:
         """Add texts in one commit; return their ids.
 
-        - ``metadatas``: the metadata of each text. JSON must be able to represent them. Filters
-          find strings, numbers, booleans and lists of such values. They do not find a value if
-          earlier values of its key have another type.
-        - ``ids``: the id of each text. A document that has this id is replaced. Default: random
-          ids.
+        - ``metadatas``: see :func:`~vocabtool.integrations.adapter.document_of`.
+        - ``ids``: a document that has one of these ids is replaced. Default: random ids.
         - ``others``: only ``batch_size``, which is ignored.
 
         Raises :class:`VocabtoolError` if JSON would change metadata, ``ValueError`` if the lists
@@ -153,10 +143,10 @@ class VocabtoolVectorStore(VectorStore):
         for what, values in (("metadatas", metadatas), ("ids", names)):
             if len(values) != len(texts):
                 raise ValueError(f"{len(values):,} {what} for {len(texts):,} texts")
-        documents = []
-        for text, metadata, name in zip(texts, metadatas, names, strict=True):
-            id_ = name or str(uuid.uuid4())
-            documents.append(Stored(id_, text, adapter.fields_of(metadata, id_)))
+        documents = [
+            adapter.document_of(name or str(uuid.uuid4()), text, metadata)
+            for name, text, metadata in zip(names, texts, metadatas, strict=True)
+        ]
         vectors: Sequence[Any] = [None] * len(texts)
         if self._embedding is not None:
             vectors = self._embedding.embed_documents(texts)
@@ -176,13 +166,15 @@ class VocabtoolVectorStore(VectorStore):
 
         ``filter``: delete the documents that match this filter; ``{}`` matches all. If both ``ids``
         and ``filter`` are ``None``, no document is deleted, as in ``InMemoryVectorStore``.
+
+        Raises ``ValueError`` if both are given, and :class:`InvalidCondition` for a wrong filter.
         """
         if others:
             raise TypeError(f"delete has no argument {min(others)!r}")
         where = condition(filter)
-        if ids is not None and where is not None:
-            raise ValueError("pass ids or filter, not both")
-        adapter.delete(self.index, [] if where is None and ids is None else ids, where)
+        if where is None and ids is None:
+            ids = []
+        adapter.delete(self.index, ids, where)
         return True
 
     def similarity_search(self, query: str, k: int = K, **kwargs: Any) -> list[Document]:
@@ -222,15 +214,13 @@ class VocabtoolVectorStore(VectorStore):
         return pairs
 
 
-class VocabtoolRetriever(BaseRetriever):
+class VocabtoolRetriever(VectorStoreRetriever):
     """The hybrid search of an index as a retriever.
 
     - ``index``, ``embedding``: as in :class:`VocabtoolVectorStore`.
     - ``k``, ``filter``, ``search_kwargs``: the arguments of every search. Arguments of ``invoke``
       replace them.
-
-    If the model knows no word of a query, and no document contains a word of the query, the result
-    is empty.
+    - ``others``: the other arguments of ``VectorStoreRetriever``.
 
     The metadata of each document have the key ``_vocabtool``, see
     :func:`~vocabtool.integrations.adapter.why_found`.
@@ -239,24 +229,18 @@ class VocabtoolRetriever(BaseRetriever):
     # A misspelt filter must not be ignored: it may say what a user is allowed to see.
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    index: Any
-    embedding: Any = None
-    k: int = Field(default=K, ge=1)
-    filter: Any = None
-    search_kwargs: dict[str, Any] = Field(default_factory=dict)
-    _store: VocabtoolVectorStore = PrivateAttr()
-
-    def model_post_init(self, context: Any, /) -> None:
-        super().model_post_init(context)
-        self._store = VocabtoolVectorStore(self.index, self.embedding)
-
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: Any, **kwargs: Any
-    ) -> list[Document]:
-        own: dict[str, Any] = {"k": self.k, "filter": self.filter, "explain": True}
-        return self._store.similarity_search(query, **{**own, **self.search_kwargs, **kwargs})
-
-    _aget_relevant_documents = adapter.in_thread(_get_relevant_documents)
+    def __init__(
+        self,
+        index: Index | str | Path,
+        embedding: Embeddings | Model | None = None,
+        k: int = K,
+        filter: Filter = None,  # noqa: A002 - as in LangChain
+        search_kwargs: Mapping[str, Any] | None = None,
+        **others: Any,
+    ) -> None:
+        store = VocabtoolVectorStore(index, embedding)
+        own = {"k": k, "filter": filter, "explain": True, **(search_kwargs or {})}
+        super().__init__(vectorstore=store, search_kwargs=own, **others)
 
 
 def condition(given: Filter) -> str | None:
@@ -286,29 +270,22 @@ def _read(given: Any, depth: int = 0) -> str:
             if not isinstance(filters, list | tuple) or not filters:
                 raise invalid(f"{name!r} needs a list of filters", value)
             inner = [_read(item, depth + 1) for item in filters]
-            tests.append(f"not {join('and', inner)}" if name == "$not" else join(name[1:], inner))
-        elif not isinstance(name, str) or name.startswith("$"):
+            tests.append(join(name.removeprefix("$"), inner))
+            continue
+        if not isinstance(name, str) or name.startswith("$"):
             adapter.check_operator(name, JUNCTIONS, value)
-        elif isinstance(value, Mapping):
-            tests.append(_read_field(name, value, depth))
-        else:
-            tests.append(compare(adapter.field_of(name), "=", value))
-    return join("and", tests)
-
-
-def _read_field(name: str, operands: Mapping[Any, Any], depth: int) -> str:
-    """Return the condition of a field. ``operands``: by operator, such as ``{"$gte": 2020}``."""
-    if not operands:
-        raise invalid(f"field {name!r} needs a value or an operator", operands)
-    field, tests = adapter.field_of(name), []
-    for operator, operand in operands.items():
-        adapter.check_operator(operator, OF_FIELDS, operands)
-        if operator == "$not":
-            tests.append(f"not {_read({name: operand}, depth + 1)}")
-        elif operator == "$exists":
-            tests.append(compare(field, "!=" if operand else "=", None))
-        else:
-            tests.append(compare(field, OPERATORS[operator], operand))
+        operands = value if isinstance(value, Mapping) else {"$eq": value}
+        if not operands:
+            raise invalid(f"field {name!r} needs a value or an operator", value)
+        field = adapter.field_of(name)
+        for operator, operand in operands.items():
+            adapter.check_operator(operator, (*OPERATORS, "$exists", "$not"), value)
+            if operator == "$not":
+                tests.append(f"not {_read({name: operand}, depth + 1)}")
+            elif operator == "$exists":
+                tests.append(compare(field, "!=" if operand else "=", None))
+            else:
+                tests.append(compare(field, OPERATORS[operator], operand))
     return join("and", tests)
 
 

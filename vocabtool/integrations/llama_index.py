@@ -15,7 +15,9 @@ from typing import Any, Final, cast
 from llama_index.core import schema
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
+from llama_index.core.constants import DATA_KEY, TYPE_KEY
 from llama_index.core.schema import BaseNode, TextNode
+from llama_index.core.storage.docstore.utils import json_to_doc
 from llama_index.core.vector_stores import types
 from llama_index.core.vector_stores.types import FilterOperator as Op
 from llama_index.core.vector_stores.types import VectorStoreQueryMode as Mode
@@ -29,10 +31,6 @@ from vocabtool.integrations import adapter
 from vocabtool.integrations.adapter import EXPLAINED, NODE, REF, compare, invalid, join
 from vocabtool.search.hits import Hit
 
-NODES: Final = (schema.Node, schema.IndexNode, schema.ImageNode, schema.ImageDocument)
-KINDS: Final[dict[str, type[BaseNode]]] = {
-    kind.class_name(): kind for kind in (*NODES, schema.Document)
-}
 # The arguments of a search, and the member of the query that has the number of nodes.
 MODES: Final[dict[Mode, tuple[dict[str, Any], str]]] = {
     Mode.DEFAULT: ({"fusion": "dense", "guarantee": False, "literal": True}, "similarity_top_k"),
@@ -58,12 +56,11 @@ class VocabtoolEmbedding(BaseEmbedding):
     _encoder: Encoder = PrivateAttr()
 
     def __init__(
-        self, model_name: Model, options: Mapping[str, Any] | None = None, **fields: Any
+        self, model_name: Model, options: dict[str, Any] | None = None, **fields: Any
     ) -> None:
-        options = {**(options or {})}
-        encoder = open_encoder(model_name, **options)
+        encoder = open_encoder(model_name, **(options or {}))
         name = str(model_name) if isinstance(model_name, str | Path) else repr(encoder)
-        super().__init__(**{"model_name": name, "options": options, **fields})
+        super().__init__(model_name=name, options=options or {}, **fields)
         self._encoder = encoder
 
     @classmethod
@@ -92,8 +89,7 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
     - ``is_embedding_query``: whether LlamaIndex makes the vectors of queries. If false, the model
       of the index makes them.
 
-    If an index was made without LlamaIndex, the fields of its documents become the metadata of
-    nodes. Each call sees the newest commit. Several threads may use one store.
+    Each call sees the newest commit. Several threads may use one store.
     """
 
     stores_text: bool = True
@@ -118,12 +114,9 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Add nodes in one commit; return their ids. A node replaces the node with the same id.
 
-        The model of the index makes the vectors of nodes without an embedding.
-
-        All metadata are stored, but filters find only strings, numbers, booleans and lists of such
-        values. Filters do not find a value if earlier values of its key have another type.
-
-        Raises the errors of :meth:`vocabtool.Writer.add`.
+        The model of the index makes the vectors of nodes without an embedding. Metadata are stored
+        as :func:`~vocabtool.integrations.adapter.document_of` says. Raises its errors and those of
+        :meth:`vocabtool.Writer.add`.
         """
         documents = [*map(_document_of, nodes)]
         adapter.add(self._index, documents, [node.embedding for node in nodes])
@@ -154,7 +147,7 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
 
     def clear(self) -> None:
         """Delete all nodes."""
-        adapter.delete(self._index)
+        adapter.delete(self._index, where=adapter.ALWAYS)
 
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: types.MetadataFilters | None = None
@@ -171,17 +164,14 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
     def query(self, query: types.VectorStoreQuery, **kwargs: Any) -> types.VectorStoreQueryResult:
         """Search the index; ``kwargs`` replace ``settings`` of the store.
 
-        The mode ``default`` searches by vectors alone, and its scores are similarities. In all
-        other modes, the scores are those of :meth:`vocabtool.Index.search`.
-        In the mode ``hybrid``, ``alpha`` of the query is the weight of the vectors, and documents
-        that contain an identifier from the text of the query, such as ``os.path``, come first.
+        The mode ``default`` searches by vectors alone, and its scores are similarities. In the mode
+        ``hybrid``, ``alpha`` of the query is the weight of the vectors.
 
         An empty list in ``node_ids`` or ``doc_ids`` allows no node. But with the text of a query,
         empty ``node_ids`` allow all nodes: ``VectorStoreIndex.as_retriever`` always passes them.
 
-        The metadata of each node have the key ``_vocabtool`` with the facts that
-        :func:`~vocabtool.integrations.adapter.why_found` lists. The key is excluded from prompts
-        and embeddings.
+        The metadata of each node have the key ``_vocabtool``, see
+        :func:`~vocabtool.integrations.adapter.why_found`. Prompts and embeddings leave it out.
 
         Raises ``ValueError`` for an unknown mode, :class:`vocabtool.InvalidCondition` for an
         invalid filter, and the errors of :meth:`vocabtool.Index.search`.
@@ -192,28 +182,23 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
             raise ValueError(f"the mode must be one of {modes}, got {mode.value!r}")
         arguments, top_k = MODES[mode]
         k = getattr(query, top_k) or query.similarity_top_k
-        own = {"k": k, **self.settings, **arguments}
-        if mode in (Mode.DEFAULT, Mode.HYBRID):
-            own["vector"] = query.query_embedding
-        if mode is Mode.HYBRID:
-            own["a"] = None if query.alpha is None else 1 - query.alpha
+        own = {"k": k, "vector": query.query_embedding, **self.settings, **arguments}
+        if query.alpha is not None:
+            own["a"] = 1 - query.alpha
         ids = query.node_ids
         if query.query_str is not None:
             ids = ids or None
         where = self._where(query.filters, {ID: ids, REF: query.doc_ids})
         hits = self._index.search(query.query_str or None, where=where, **{**own, **kwargs})
-        nodes: list[BaseNode] = []
-        similarities: list[float] = []
+        nodes = []
         for hit in hits:
             node = _node_of(hit)
             node.metadata = adapter.why_found(hits, hit)
             node.excluded_llm_metadata_keys.append(EXPLAINED)
             node.excluded_embed_metadata_keys.append(EXPLAINED)
             nodes.append(node)
-            similarity = hit.similarity if mode is Mode.DEFAULT else None
-            similarities.append(hit.score if similarity is None else similarity)
-        ids = [hit.id for hit in hits]
-        return types.VectorStoreQueryResult(nodes=nodes, similarities=similarities, ids=ids)
+        ids, scores = [hit.id for hit in hits], [hit.score for hit in hits]
+        return types.VectorStoreQueryResult(nodes=nodes, similarities=scores, ids=ids)
 
     async_add = adapter.in_thread(add)
     adelete = adapter.in_thread(delete)
@@ -239,22 +224,17 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
         return join("and", tests) if tests else None
 
 
-def _read(given: types.MetadataFilters, fields: Mapping[str, Kind], depth: int = 0) -> str:
-    """Return filters as a condition. ``fields``: the fields of the index."""
+def _read(
+    given: types.MetadataFilters | types.MetadataFilter, fields: Mapping[str, Kind], depth: int = 0
+) -> str:
+    """Return a filter as a condition. ``fields``: the fields of the index."""
     adapter.check_depth(depth, given)
-    tests = []
-    for item in given.filters:
-        if isinstance(item, types.MetadataFilters):
-            tests.append(_read(item, fields, depth + 1))
-        else:
-            tests.append(_read_filter(item, fields))
-    if not tests or given.condition in (None, types.FilterCondition.AND):
-        return join("and", tests)
-    some = join("or", tests)
-    return some if given.condition == types.FilterCondition.OR else f"not {some}"
-
-
-def _read_filter(given: types.MetadataFilter, fields: Mapping[str, Kind]) -> str:
+    if isinstance(given, types.MetadataFilters):
+        tests = [_read(item, fields, depth + 1) for item in given.filters]
+        if not tests or given.condition in (None, types.FilterCondition.AND):
+            return join("and", tests)
+        some = join("or", tests)
+        return some if given.condition == types.FilterCondition.OR else f"not {some}"
     name, operator, value = adapter.field_of(given.key), given.operator, given.value
     what, kind = f"{operator.value!r} of {given.key!r}", fields.get(name, "null")
     if operator == Op.IS_EMPTY:
@@ -281,25 +261,21 @@ def _read_filter(given: types.MetadataFilter, fields: Mapping[str, Kind]) -> str
 
 def _document_of(node: BaseNode) -> Document:
     """Return a node as a document; a field has as JSON what else a node has."""
-    text_of_node = {"text": True, "text_resource": {"text"}}  # it is the text of the document
-    left_out = {"embedding": True, "metadata": True, **text_of_node}
+    # The text of a node is the text of the document.
+    left_out: Any = {"embedding": True, "metadata": True, "text": True, "text_resource": {"text"}}
     content = node.model_dump(mode="json", exclude=left_out, exclude_defaults=True)
-    fields = {**adapter.fields_of(node.metadata, node.node_id), NODE: json.dumps(content)}
-    if node.ref_doc_id is not None:
-        fields[REF] = node.ref_doc_id
-    return Document(node.node_id, node.get_content(schema.MetadataMode.NONE), fields)
+    stored = json.dumps({TYPE_KEY: node.get_type(), DATA_KEY: content})
+    others = {NODE: stored, REF: node.ref_doc_id}
+    text = node.get_content(schema.MetadataMode.NONE)
+    return adapter.document_of(node.node_id, text, node.metadata, others)
 
 
 def _node_of(document: Document | Hit) -> BaseNode:
     metadata = adapter.metadata_of(document.fields)
-    with suppress(ValueError, TypeError, RecursionError):  # else the field is not ours
-        content = json.loads(str(document.fields.get(NODE)))
-        if isinstance(content, dict):
-            if document.text:  # a TextNode has it too
-                content["text_resource"] = {
-                    **content.get("text_resource", {}),
-                    "text": document.text,
-                }
-            kind = KINDS.get(content.get("class_name", ""), TextNode)
-            return kind.from_dict({**content, "metadata": metadata})
+    with suppress(ValueError, TypeError, LookupError, RecursionError):  # else the field is not ours
+        node = json.loads(str(document.fields.get(NODE)))
+        content = {**node[DATA_KEY], "metadata": metadata}
+        if document.text:  # a TextNode has it too
+            content["text_resource"] = {**content.get("text_resource", {}), "text": document.text}
+        return json_to_doc({TYPE_KEY: node[TYPE_KEY], DATA_KEY: content})
     return TextNode(id_=document.id, text=document.text, metadata=metadata)
