@@ -50,15 +50,15 @@ class LangChain:
         return self.store.add_texts(WORDS, METADATAS, ids=IDS)
 
     def metadatas(self) -> list[dict[str, Any]]:
-        return [each.metadata for each in self.store.get_by_ids(IDS)]
+        return [item.metadata for item in self.store.get_by_ids(IDS)]
 
     def equal(self, name: str, value: object) -> list[Any]:
         return [*self.store.index.ids(langchain.condition({name: value}))]
 
     def search(self, query: str, vector: list[float] | None, **settings: Any) -> Any:
         options = {"k": 3, "vector": vector, "explain": True, **settings}
-        found = self.store.similarity_search_with_score(query, **options)
-        return [(each.id, score, each.metadata) for each, score in found]
+        results = self.store.similarity_search_with_score(query, **options)
+        return [(item.id, score, item.metadata) for item, score in results]
 
 
 class Haystack:
@@ -70,16 +70,16 @@ class Haystack:
         return self.store.write_documents(rows)
 
     def metadatas(self) -> list[dict[str, Any]]:
-        return [each.meta for each in self.store.filter_documents()]
+        return [item.meta for item in self.store.filter_documents()]
 
     def equal(self, name: str, value: object) -> list[Any]:
-        asked = {"field": f"meta.{name}", "operator": "==", "value": value}
-        return [each.id for each in self.store.filter_documents(asked)]
+        filters = {"field": f"meta.{name}", "operator": "==", "value": value}
+        return [item.id for item in self.store.filter_documents(filters)]
 
     def search(self, query: str, vector: list[float] | None, **settings: Any) -> Any:
         options: Any = {"top_k": 3, "settings": {"explain": True, **settings}}
-        found = haystack.VocabtoolHybridRetriever(self.store, **options).run(query, vector)
-        return [(each.id, each.score, each.meta) for each in found["documents"]]
+        results = haystack.VocabtoolHybridRetriever(self.store, **options).run(query, vector)
+        return [(item.id, item.score, item.meta) for item in results["documents"]]
 
 
 class LlamaIndex:
@@ -91,23 +91,23 @@ class LlamaIndex:
         return self.store.add(rows)
 
     def metadatas(self) -> list[dict[str, Any]]:
-        return [each.metadata for each in self.store.get_nodes(IDS)]
+        return [item.metadata for item in self.store.get_nodes(IDS)]
 
     def equal(self, name: str, value: Any) -> list[Any]:
         one: Any = types.MetadataFilter(key=name, value=value)
-        asked = types.MetadataFilters(filters=[one])
-        return [each.node_id for each in self.store.get_nodes(filters=asked)]
+        filters = types.MetadataFilters(filters=[one])
+        return [item.node_id for item in self.store.get_nodes(filters=filters)]
 
     def search(self, query: str, vector: list[float] | None, **settings: Any) -> Any:
-        asked = types.VectorStoreQuery(
+        request = types.VectorStoreQuery(
             mode=types.VectorStoreQueryMode.HYBRID,
             query_str=query,
             query_embedding=vector,
             similarity_top_k=3,
         )
-        found = self.store.query(asked, **settings)
-        metadatas = [each.metadata for each in found.nodes or ()]
-        return [*zip(found.ids or (), found.similarities or (), metadatas, strict=True)]
+        results = self.store.query(request, **settings)
+        metadatas = [item.metadata for item in results.nodes or ()]
+        return [*zip(results.ids or (), results.similarities or (), metadatas, strict=True)]
 
 
 FRAMEWORKS: tuple[Any, ...] = (LangChain, Haystack, LlamaIndex)
@@ -159,11 +159,11 @@ def test_a_search_explains_as_that_of_the_index(path: str, framework: Any) -> No
         hits = index.search(query, vector=vector, k=3, explain=True)
         assert len(hits) == 3
         for (id_, score, metadata), hit in zip(store.search(query, vector), hits, strict=True):
-            told = metadata.pop("_vocabtool")
+            facts = metadata.pop("_vocabtool")
             assert (id_, score, metadata) == (hit.id, hit.score, METADATAS[IDS.index(hit.id)])
-            assert told["tier"] == hit.tier
-            assert told["explanation"] == hit.to_dict()["explanation"]
-            assert told["unknown_words"] == query.split()[1:]
+            assert facts["tier"] == hit.tier
+            assert facts["explanation"] == hit.to_dict()["explanation"]
+            assert facts["unknown_words"] == query.split()[1:]
     with pytest.raises(TypeError, match="where"):  # else it would replace the filter
         store.search("learn", None, where="id = 'x'")
 
@@ -181,8 +181,8 @@ def test_a_query_without_a_vector_is_told(path: str, framework: Any) -> None:
     adapter.add(Index.create(path, dim=2), [Document("a", "amber")], [[1.0, 0.0]])
     for vector, notes in (([1.0, 0.0], 0), (None, 1)):
         ((_, _, metadata),) = framework(path).search("amber", vector)
-        told = metadata["_vocabtool"]["notes"]
-        assert sum("only keywords were searched. Pass its" in each for each in told) == notes
+        facts = metadata["_vocabtool"]["notes"]
+        assert sum("only keywords were searched. Pass its" in item for item in facts) == notes
 
 
 def test_the_model_makes_the_vectors_that_are_missing(path: str) -> None:
@@ -205,7 +205,7 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 SCALARS = st.none() | st.booleans() | st.integers(-(1 << 70), 1 << 70) | FLOATS | TEXTS
 NAMES = st.sampled_from(["a", "b", "id", "text", "_metadata", "metadata.id", "", "é\n"])
 NESTED = st.recursive(
-    SCALARS, lambda part: st.lists(part, max_size=3) | st.dictionaries(NAMES, part, max_size=3)
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3)
 )
 
 
@@ -222,8 +222,8 @@ def test_metadata_come_back_as_they_went_in(commits: list[list[dict[str, Any]]])
             ]
             adapter.add(index, documents, [[1.0]] * len(documents))
         index.refresh()
-        found = [adapter.metadata_of(each.fields) for each in index.documents()]
-        assert repr(found) == repr([metadata for commit in commits for metadata in commit])
+        results = [adapter.metadata_of(item.fields) for item in index.documents()]
+        assert repr(results) == repr([metadata for commit in commits for metadata in commit])
 
 
 @pytest.mark.parametrize("value", [(1, 2), {1: 2}, {1}, float("nan"), b"b", "\ud800", Path("a")])

@@ -160,17 +160,17 @@ FILTERS: Final[list[tuple[Any, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "wanted"), FILTERS, ids=[str(each) for each, _ in FILTERS])
-def test_filters(store: VocabtoolVectorStore, asked: Any, wanted: str) -> None:
+@pytest.mark.parametrize(("filters", "wanted"), FILTERS, ids=[str(item) for item, _ in FILTERS])
+def test_filters(store: VocabtoolVectorStore, filters: Any, wanted: str) -> None:
     """A missing value equals ``None`` and no other value."""
-    found = store.similarity_search("foo", k=5, filter=asked)
-    assert sorted(str(each.id) for each in found) == [*wanted]
-    retriever = VocabtoolRetriever(index=store.index, filter=asked, k=5)
-    assert sorted(str(each.id) for each in retriever.invoke("foo bar baz")) == [*wanted]
+    results = store.similarity_search("foo", k=5, filter=filters)
+    assert sorted(str(item.id) for item in results) == [*wanted]
+    retriever = VocabtoolRetriever(index=store.index, filter=filters, k=5)
+    assert sorted(str(item.id) for item in retriever.invoke("foo bar baz")) == [*wanted]
 
 
 @pytest.mark.parametrize(
-    ("asked", "named"),
+    ("filters", "named"),
     [
         ({"year": {"$near": 1}}, "$near"),
         ({"$nor": [{"year": 1}]}, "$nor"),
@@ -184,9 +184,9 @@ def test_filters(store: VocabtoolVectorStore, asked: Any, wanted: str) -> None:
         (print, "print"),
     ],
 )
-def test_refused_filters(store: VocabtoolVectorStore, asked: Any, named: str) -> None:
+def test_refused_filters(store: VocabtoolVectorStore, filters: Any, named: str) -> None:
     with pytest.raises(InvalidCondition) as caught:
-        store.similarity_search("foo", filter=asked)
+        store.similarity_search("foo", filter=filters)
     assert named in str(caught.value)
 
 
@@ -196,9 +196,9 @@ def test_filters_nested_too_deep(store: VocabtoolVectorStore) -> None:
     for _ in range(5_000):
         deep = {"$and": [deep]}
         of_field = {"$not": of_field}
-    for asked in (deep, {"year": of_field}):
+    for filters in (deep, {"year": of_field}):
         with pytest.raises(InvalidCondition, match="nested"):
-            store.similarity_search("foo", filter=asked)
+            store.similarity_search("foo", filter=filters)
 
 
 def test_a_filter_of_an_empty_index(folder: Path) -> None:
@@ -227,8 +227,8 @@ def test_a_search_by_vector(store: VocabtoolVectorStore, folder: Path) -> None:
     vectors = np.array(model(folder).embed_documents(TEXTS))
     cosines = vectors @ np.array([0.6, 0.8, 0])
     order = [str(at) for at in np.argsort(-cosines)]
-    found = store.similarity_search_by_vector([0.6, 0.8, 0], k=5)
-    assert [each.id for each in found] == order
+    results = store.similarity_search_by_vector([0.6, 0.8, 0], k=5)
+    assert [item.id for item in results] == order
 
 
 def test_the_retriever_explains(store: VocabtoolVectorStore) -> None:
@@ -236,10 +236,10 @@ def test_the_retriever_explains(store: VocabtoolVectorStore) -> None:
     (plain,) = store.similarity_search("foo sku-77", k=1)
     assert plain.metadata == METADATAS[3]
     retriever = VocabtoolRetriever(index=store.index, k=1)
-    (found,) = retriever.invoke("foo sku-77")
-    told = found.metadata.pop("_vocabtool")
-    assert (found.metadata, told["unknown_words"]) == (METADATAS[3], ["sku-77"])
-    assert [word["surface"] for word in told["explanation"]["words"]] == ["sku-77"]
+    (document,) = retriever.invoke("foo sku-77")
+    facts = document.metadata.pop("_vocabtool")
+    assert (document.metadata, facts["unknown_words"]) == (METADATAS[3], ["sku-77"])
+    assert [word["surface"] for word in facts["explanation"]["words"]] == ["sku-77"]
     assert retriever.invoke("zzzz") == []  # no known word, and none in a document
 
 
@@ -252,8 +252,8 @@ def test_an_index_is_created_once(store: VocabtoolVectorStore, folder: Path) -> 
         path=path,
     )
     assert len(again.index) == len(TEXTS) + 1
-    (found,) = store.get_by_ids(["1"])  # the other object sees the commit
-    assert (found.page_content, found.metadata) == ("new", {})
+    (document,) = store.get_by_ids(["1"])  # the other object sees the commit
+    assert (document.page_content, document.metadata) == ("new", {})
     (folder / "other.txt").write_text("foo 0.5 0.25\nbar 0.5 0.75\n")
     other = VocabtoolEmbeddings(folder / "other.txt", rule="lower", weights="none")
     with pytest.raises(OtherModel):
@@ -293,7 +293,7 @@ def test_changes(store: VocabtoolVectorStore) -> None:
         options: Any = {"cleanup": "full", "key_encoder": "sha256"}
         done = index(given, records, store, **options)
         assert (done["num_added"], done["num_deleted"]) == wanted
-        assert sorted(each.text for each in store.index.documents()) == sorted(texts)
+        assert sorted(item.text for item in store.index.documents()) == sorted(texts)
 
 
 def test_an_argument_that_a_retriever_does_not_have(store: VocabtoolVectorStore) -> None:

@@ -61,7 +61,7 @@ def store() -> Iterator[VocabtoolVectorStore]:
         yield VocabtoolVectorStore(Index.create(Path(folder, "index"), dim=DIM))
 
 
-def asked(mode: Mode = Mode.DEFAULT, **query: Any) -> VectorStoreQuery:
+def query_of(mode: Mode = Mode.DEFAULT, **query: Any) -> VectorStoreQuery:
     return VectorStoreQuery(mode=mode, **query)
 
 
@@ -94,15 +94,15 @@ NODES: Final[list[BaseNode]] = [
 
 
 def test_nodes_come_back_as_they_went_in(store: VocabtoolVectorStore) -> None:
-    for at, each in enumerate(NODES):
-        each.embedding = vector(at).tolist()
-    assert store.add(NODES) == [each.node_id for each in NODES]
-    found = store.get_nodes()
-    assert [type(each) for each in found] == [type(each) for each in NODES]
-    assert [*map(without_embedding, found)] == [*map(without_embedding, NODES)]
+    for at, item in enumerate(NODES):
+        item.embedding = vector(at).tolist()
+    assert store.add(NODES) == [item.node_id for item in NODES]
+    results = store.get_nodes()
+    assert [type(item) for item in results] == [type(item) for item in NODES]
+    assert [*map(without_embedding, results)] == [*map(without_embedding, NODES)]
 
     # also those that a search explained, when they are added again
-    (hit,) = store.query(asked(query_embedding=vector(0).tolist())).nodes or ()
+    (hit,) = store.query(query_of(query_embedding=vector(0).tolist())).nodes or ()
     hit.embedding = vector(0).tolist()
     store.add([hit])
     assert store.get_nodes(["text"])[0].metadata == NODES[0].metadata
@@ -112,10 +112,10 @@ def test_nodes_come_back_as_they_went_in(store: VocabtoolVectorStore) -> None:
 def test_default_agrees_with_the_simple_store(store: VocabtoolVectorStore) -> None:
     nodes = [node(number) for number in range(30)]
     simple = SimpleVectorStore()
-    for each in (store, simple):
-        each.add(nodes)
+    for item in (store, simple):
+        item.add(nodes)
     for number in range(100, 110):
-        query = asked(
+        query = query_of(
             query_embedding=vector(number).tolist(),
             query_str="SKU-103",  # vectors alone: no code comes first
             similarity_top_k=7,
@@ -127,7 +127,7 @@ def test_default_agrees_with_the_simple_store(store: VocabtoolVectorStore) -> No
 
 def test_hybrid_and_words(store: VocabtoolVectorStore) -> None:
     store.add([node(number) for number in range(30)])
-    query = asked(query_str="birch SKU-107", query_embedding=vector(3).tolist())
+    query = query_of(query_str="birch SKU-107", query_embedding=vector(3).tolist())
     query.similarity_top_k = 4
     for mode, arguments in (
         (Mode.HYBRID, {"vector": vector(3)}),
@@ -135,14 +135,14 @@ def test_hybrid_and_words(store: VocabtoolVectorStore) -> None:
         (Mode.SPARSE, {"fusion": "keyword"}),
     ):
         query.mode = mode
-        found, hits = store.query(query), store.client.search(query.query_str, k=4, **arguments)
-        assert found.ids == [hit.id for hit in hits]
-        assert found.similarities == [hit.score for hit in hits]
-        assert found.ids[0] == "n7"
-        assert found.nodes is not None
-        assert "_vocabtool" in found.nodes[0].metadata
+        results, hits = store.query(query), store.client.search(query.query_str, k=4, **arguments)
+        assert results.ids == [hit.id for hit in hits]
+        assert results.similarities == [hit.score for hit in hits]
+        assert results.ids[0] == "n7"
+        assert results.nodes is not None
+        assert "_vocabtool" in results.nodes[0].metadata
         for kind in (schema.MetadataMode.LLM, schema.MetadataMode.EMBED):  # not in prompts
-            assert found.nodes[0].get_content(kind) == "delta SKU-107"
+            assert results.nodes[0].get_content(kind) == "delta SKU-107"
     query.mode, query.alpha, query.hybrid_top_k = Mode.HYBRID, 1.0, 2
     hits = store.client.search("birch SKU-107", k=2, vector=vector(3), a=0.0)
     assert store.query(query).similarities == [hit.score for hit in hits]
@@ -207,29 +207,29 @@ def every_filter() -> Iterator[MetadataFilter]:
 def selected(filters: MetadataFilters) -> list[str]:
     """By LlamaIndex, also nested: one level at a time."""
     by_id = {f"n{at}": metadata for at, metadata in enumerate(METADATA)}
-    found: dict[str, list[bool]] = {id_: [] for id_ in by_id}
-    for each in filters.filters:
-        if isinstance(each, MetadataFilters):
-            inner = selected(each)
+    results: dict[str, list[bool]] = {id_: [] for id_ in by_id}
+    for item in filters.filters:
+        if isinstance(item, MetadataFilters):
+            inner = selected(item)
             holds = [id_ in inner for id_ in by_id]
         else:
-            one = MetadataFilters(filters=[each])
+            one = MetadataFilters(filters=[item])
             holds = [*map(build_metadata_filter_fn(by_id.__getitem__, one), by_id)]
         for id_, hold in zip(by_id, holds, strict=True):
-            found[id_].append(hold)
+            results[id_].append(hold)
     if filters.condition == FilterCondition.NOT:
-        return [id_ for id_, holds in found.items() if not any(holds)]
+        return [id_ for id_, holds in results.items() if not any(holds)]
     join = any if filters.condition == FilterCondition.OR else all
-    return [id_ for id_, holds in found.items() if join(holds)]
+    return [id_ for id_, holds in results.items() if join(holds)]
 
 
 def test_every_operator_selects_what_llama_index_selects(filtered: VocabtoolVectorStore) -> None:
     count = 0
-    for each in every_filter():
+    for item in every_filter():
         for condition in (None, *FilterCondition):  # None is "and"
-            asked_for = MetadataFilters(filters=[each], condition=condition)
-            ours = [one.node_id for one in filtered.get_nodes(filters=asked_for)]
-            assert ours == selected(asked_for), asked_for
+            nested_filters = MetadataFilters(filters=[item], condition=condition)
+            ours = [one.node_id for one in filtered.get_nodes(filters=nested_filters)]
+            assert ours == selected(nested_filters), nested_filters
             count += 1
     assert count > 300
 
@@ -244,10 +244,12 @@ def test_nested_filters_and_what_they_restrict(filtered: VocabtoolVectorStore) -
         return MetadataFilters(filters=parts, condition=draw.choice([*FilterCondition]))
 
     for _ in range(200):
-        asked_for = tree(draw.randint(0, 3))
-        wanted = selected(asked_for)
-        query = asked(query_embedding=vector(2).tolist(), filters=asked_for, similarity_top_k=9)
-        assert sorted(filtered.query(query).ids or ()) == sorted(wanted), asked_for
+        nested_filters = tree(draw.randint(0, 3))
+        wanted = selected(nested_filters)
+        query = query_of(
+            query_embedding=vector(2).tolist(), filters=nested_filters, similarity_top_k=9
+        )
+        assert sorted(filtered.query(query).ids or ()) == sorted(wanted), nested_filters
         query.node_ids, query.doc_ids = ["n0", "n1", "n2", "n3"], ["doc0", "doc1"]
         assert {*(filtered.query(query).ids or ())} == {"n0", "n1", "n3"} & {*wanted}
 
@@ -272,26 +274,26 @@ def test_other_filters_are_refused_by_name(
     for _ in range(30):
         deep = MetadataFilters(filters=[deep], condition=FilterCondition.NOT)
     with pytest.raises(InvalidCondition, match="nested filters"):
-        filtered.query(asked(query_embedding=[0.0] * DIM, filters=deep))
+        filtered.query(query_of(query_embedding=[0.0] * DIM, filters=deep))
     assert len(filtered.client) == len(METADATA)
 
 
 def test_other_queries_are_refused(filtered: VocabtoolVectorStore) -> None:
     with pytest.raises(ValueError, match="got 'svm'"):
-        filtered.query(asked(Mode.SVM, query_embedding=[1.0] * DIM))
+        filtered.query(query_of(Mode.SVM, query_embedding=[1.0] * DIM))
     with pytest.raises(ValueError, match="needs the query's vector"):
-        filtered.query(asked(query_str="amber"))
+        filtered.query(query_of(query_str="amber"))
 
 
 # Changes.
 
 
 def ids(store: VocabtoolVectorStore) -> list[str]:
-    return [each.node_id for each in store.get_nodes()]
+    return [item.node_id for item in store.get_nodes()]
 
 
 def test_changes_of_an_empty_and_a_full_index(store: VocabtoolVectorStore) -> None:
-    assert store.query(asked(query_embedding=[1.0] * DIM, filters=equals("a", 1))).ids == []
+    assert store.query(query_of(query_embedding=[1.0] * DIM, filters=equals("a", 1))).ids == []
     store.delete("doc0")
     store.clear()
     store.add([])
@@ -306,14 +308,14 @@ def test_changes_of_an_empty_and_a_full_index(store: VocabtoolVectorStore) -> No
     changed = node(6, n=7)
     changed.text = "ember"
     store.add([changed])
-    assert [(each.get_content(), each.metadata) for each in store.get_nodes()] == [
+    assert [(item.get_content(), item.metadata) for item in store.get_nodes()] == [
         ("ember", {"n": 7})
     ]
-    assert [each.node_id for each in store.get_nodes(["x", "n6", "n6"])] == ["n6"]
+    assert [item.node_id for item in store.get_nodes(["x", "n6", "n6"])] == ["n6"]
     with pytest.raises(ValueError, match=r"to delete all nodes, call clear\(\)"):
         store.delete_nodes()
     assert store.get_nodes(["n6"], equals("n", 5)) == []
-    assert [each.node_id for each in store.get_nodes(["n6", "n5"], equals("n", 7))] == ["n6"]
+    assert [item.node_id for item in store.get_nodes(["n6", "n5"], equals("n", 7))] == ["n6"]
     with pytest.raises(VocabtoolError, match="no encoder"):
         store.add([node(1), TextNode(id_="n2", text="x")])
     store.clear()
@@ -337,9 +339,9 @@ def test_deletions_are_those_of_the_simple_store(
 ) -> None:
     simple, nodes = SimpleVectorStore(), [node(number, n=number) for number in range(4)]
     nodes.append(TextNode(id_="alone", text="amber", embedding=vector(4).tolist()))
-    for each in (store, simple):
-        each.add(nodes)
-        getattr(each, name)(*given)
+    for item in (store, simple):
+        item.add(nodes)
+        getattr(item, name)(*given)
     assert sorted(ids(store)) == sorted(simple.data.embedding_dict)
 
 
@@ -347,28 +349,31 @@ def test_deletions_are_those_of_the_simple_store(
 def test_ids_in_a_query_are_those_of_the_simple_store(
     store: VocabtoolVectorStore, wanted: list[str] | None
 ) -> None:
-    simple, query = SimpleVectorStore(), asked(query_embedding=vector(2).tolist(), node_ids=wanted)
-    for each in (store, simple):
-        each.add([node(number) for number in range(6)])
+    simple, query = (
+        SimpleVectorStore(),
+        query_of(query_embedding=vector(2).tolist(), node_ids=wanted),
+    )
+    for item in (store, simple):
+        item.add([node(number) for number in range(6)])
     assert store.query(query).ids == simple.query(query).ids
 
 
 def test_no_source_is_allowed(store: VocabtoolVectorStore) -> None:
     """An empty list allows none; the simple store ignores ``doc_ids``."""
     store.add([node(number) for number in range(6)])
-    assert store.query(asked(query_embedding=vector(2).tolist(), doc_ids=[])).ids == []
+    assert store.query(query_of(query_embedding=vector(2).tolist(), doc_ids=[])).ids == []
 
 
 def test_async_is_the_same(store: VocabtoolVectorStore) -> None:
     async def act() -> list[str]:
         await store.async_add([node(number) for number in range(9)])
-        query = asked(query_embedding=vector(4).tolist(), similarity_top_k=3)
+        query = query_of(query_embedding=vector(4).tolist(), similarity_top_k=3)
         assert (await store.aquery(query)).ids == store.query(query).ids
         await store.adelete("doc0")
         await store.adelete_nodes(["n1"])
-        found = [each.node_id for each in await store.aget_nodes()]
+        results = [item.node_id for item in await store.aget_nodes()]
         await store.aclear()
-        return found
+        return results
 
     assert asyncio.run(act()) == ["n2", "n4", "n5", "n7", "n8"]
     assert store.get_nodes() == []
@@ -381,7 +386,7 @@ def test_stores_and_embeddings_are_opened_again_from_what_they_tell(tmp_path: Pa
     embedding = VocabtoolEmbedding(f"static:{words}", {"weights": "none"}, embed_batch_size=5)
     for one in (store, embedding):
         copies = [type(one).from_json(one.to_json()), pickle.loads(pickle.dumps(one))]
-        assert [each.to_dict() for each in copies] == [one.to_dict()] * 2
+        assert [item.to_dict() for item in copies] == [one.to_dict()] * 2
     again = VocabtoolVectorStore.from_json(store.to_json())
     assert len(again.get_nodes()) == 10
     opened = VocabtoolEmbedding.from_json(embedding.to_json())
@@ -402,8 +407,8 @@ def test_inside_a_vector_store_index(tmp_path: Path) -> None:
     documents = [schema.Document(id_=f"d{at}", text=text) for at, text in enumerate(texts)]
     whole = VectorStoreIndex(
         [
-            TextNode(text=each.text, relationships={Relation.SOURCE: each.as_related_node_info()})
-            for each in documents
+            TextNode(text=item.text, relationships={Relation.SOURCE: item.as_related_node_info()})
+            for item in documents
         ],
         storage_context=StorageContext.from_defaults(vector_store=store),
         embed_model=embedding,
@@ -412,6 +417,6 @@ def test_inside_a_vector_store_index(tmp_path: Path) -> None:
     assert retriever.retrieve("where is SKU-48?")[0].node.get_content() == "cedar SKU-48"
     whole.delete_ref_doc("d1")
     again = VectorStoreIndex.from_vector_store(store, embed_model=embedding)
-    found = asyncio.run(again.as_retriever(similarity_top_k=9).aretrieve("birch bark"))
-    assert found[0].node.get_content() == "birch bark"
-    assert {each.node.get_content() for each in found} == {texts[0], texts[2], texts[3]}
+    results = asyncio.run(again.as_retriever(similarity_top_k=9).aretrieve("birch bark"))
+    assert results[0].node.get_content() == "birch bark"
+    assert {item.node.get_content() for item in results} == {texts[0], texts[2], texts[3]}

@@ -128,7 +128,8 @@ def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     The fields of an index that was made without a framework are returned as they are.
     """
     with suppress(ValueError, TypeError, RecursionError):  # else the field is not ours
-        if isinstance(exact := json.loads(fields.get(EXACT, "")), dict):
+        exact = json.loads(fields.get(EXACT, ""))
+        if isinstance(exact, dict):
             return exact
     return {name: value for name, value in fields.items() if name not in (NODE, REF)}
 

@@ -135,7 +135,8 @@ class VocabtoolVectorStore(VectorStore):
         Raises :class:`VocabtoolError` if JSON would change metadata, ``ValueError`` if the lists
         differ in length, and the errors of :meth:`vocabtool.Writer.add`.
         """
-        if unknown := others.keys() - {"batch_size"}:
+        unknown = others.keys() - {"batch_size"}
+        if unknown:
             raise TypeError(f"add_texts has no argument {min(unknown)!r}")
         texts = [*texts]
         metadatas = [{}] * len(texts) if metadatas is None else metadatas

@@ -60,7 +60,7 @@ class VocabtoolEmbedding(BaseEmbedding):
     ) -> None:
         encoder = open_encoder(model_name, **(options or {}))
         name = str(model_name) if isinstance(model_name, str | Path) else repr(encoder)
-        super().__init__(model_name=name, options=options or {}, **fields)
+        super().__init__(**{"model_name": name, "options": options or {}, **fields})
         self._encoder = encoder
 
     @classmethod
