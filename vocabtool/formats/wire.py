@@ -434,6 +434,10 @@ class Table:
         count, start = self._vector(at, item.itemsize)
         return np.frombuffer(self.buffer, item, count, start)
 
+    def text(self, field: int) -> bytes:
+        """Return the first ``MAX_NAME`` bytes of a string field; empty if absent."""
+        return self.vector(field, "u1")[:MAX_NAME].tobytes()
+
     def string(self, field: int) -> bytes:
         """Return a string field, which must be present."""
         if not self.has(field):
