@@ -415,7 +415,7 @@ def test_pieces_cover_the_text(
 ) -> None:
     """In order, none above the size, all but blanks; the overlap is what is asked, or less."""
     marked = MARKS[kind](text)
-    found = pieces.cut(marked, split, Sizes(size, overlap, measure))
+    found = [*pieces.cut(marked, split, Sizes(size, overlap, measure))]
     cut = marked.text
     assert all(count <= size for count in measure([cut[p.start : p.end] for p in found]))
     assert all(cut[p.start : p.end].strip() for p in found)
@@ -483,7 +483,7 @@ def test_hostile_texts_need_linear_time(kind: str) -> None:
     rolled = random.Random(3)
     mixed = ["".join(rolled.choices(opened, k=2000)) for _ in range(20)]
     for text in [*(each * (length // len(each)) for each in opened), *mixed]:
-        pieces.cut(MARKS[kind](text), "heading", Sizes(64, 8, pieces.WORDS))
+        list(pieces.cut(MARKS[kind](text), "heading", Sizes(64, 8, pieces.WORDS)))
 
 
 def test_titles_and_strings_need_linear_time() -> None:
@@ -493,6 +493,7 @@ def test_titles_and_strings_need_linear_time() -> None:
     assert headings.markdown(f"---\ntitle: 'x' {blanks}\n---\n").title == "x"
     assert headings.markdown(f"# x{blanks}}}").title == "x }"
     assert headings.markdown(f"# x{blanks}{{#id}}").title == "x"
+    assert len(headings.rst("--\n" * 260_000).headings) == 130_000
     assert headings.python("'''" + "a\n\\'''" * 40_000 + "\\").headings == []
 
 
@@ -501,7 +502,8 @@ def test_titles_and_strings_need_linear_time() -> None:
     [
         *(("markdown", "#\n", "MAX_HEADINGS"), ("markdown", "\na", "MAX_LINES")),
         *(("rst", "aa\n--\n\n", "MAX_HEADINGS"), ("html", "<h1>a</h1>", "MAX_HEADINGS")),
-        *(("html", "<b>a", "MAX_PLACES"), ("python", "def f\n", "MAX_HEADINGS")),
+        *(("html", "<b>", "MAX_TAGS"), ("markdown", "a", "MAX_MARKDOWN")),
+        ("python", "def f\n", "MAX_HEADINGS"),
     ],
 )
 def test_headings_and_places_have_limits(
@@ -512,6 +514,16 @@ def test_headings_and_places_have_limits(
     assert len(MARKS[kind](text * 3).headings) == (3 if limit == "MAX_HEADINGS" else 0)
     with pytest.raises(BadRow, match=r"more than [35]"):
         MARKS[kind](text * 4)
+
+
+def test_a_very_long_section(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is cut at a blank line, a line end or a blank first; all its pieces have its path."""
+    monkeypatch.setattr(pieces, "MAX_SECTION", 12)
+    text = "# A\n\nb c d\n\ne f g h\ni j k l m n o p q rstuvwxyzabcdefgh"
+    found = [*pieces.cut(headings.markdown(text), "heading", Sizes(99, 0, pieces.WORDS))]
+    assert {piece.path for piece in found} == {"A"}
+    wanted = ["# A\n\nb c d", "e f g h", "i j k l m", "n o p q", "rstuvwxyzab", "cdefgh"]
+    assert [text[piece.start : piece.end] for piece in found] == wanted
 
 
 def test_invalid_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

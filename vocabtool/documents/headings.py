@@ -10,14 +10,18 @@ import io
 import logging
 import re
 import tomllib
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import unescape
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from vocabtool.documents.batch import BadRow, check_parts
 from vocabtool.errors import UnsupportedFormat
@@ -28,9 +32,10 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 MAX_TITLE: Final = 200  # characters of a heading that are kept
-MAX_HEADINGS: Final = 1 << 18  # of a file; each needs much more memory than its bytes
-MAX_PLACES: Final = 1 << 20  # parts of text between tags
+MAX_HEADINGS: Final = 1 << 17  # of a file; each needs up to 10 µs and much memory
+MAX_TAGS: Final = 1 << 20  # of < in HTML; each tag needs 1 µs, and the text after it 2 µs more
 MAX_LINES: Final = 1 << 15  # of Markdown; its parser needs up to 60 µs for each
+MAX_MARKDOWN: Final = 8 << 20  # characters; its parser needs 0.1 µs for each
 MAX_PAGES: Final = 20_000  # of a PDF
 MAX_CHARACTERS: Final = 64 << 20  # of the text of a PDF or DOCX
 MAX_UNPACKED: Final = 128 << 20  # bytes of a DOCX, which is a zip archive
@@ -140,7 +145,8 @@ class MarkedText:
     - ``title``: the title of the whole document, or ``""``.
     - ``source``: the content of an HTML file from which ``text`` was taken; ``None`` if ``text`` is
       the whole file, or if the file is a notebook, a PDF or a DOCX.
-    - ``places``: for each part of ``text``: its offset, and its start and end in ``source``.
+    - ``places``: for each part of ``text``: its offset, and its start and end in ``source``. int64,
+      shape (parts, 3); ``None`` without a source.
     - ``is_paged``: whether the headings are only page numbers.
     - ``begin``: offset of the text after front matter.
     """
@@ -148,7 +154,7 @@ class MarkedText:
     text: str
     headings: Sequence[Heading] = ()
     title: str = ""
-    places: Sequence[tuple[int, int, int]] = field(default=(), repr=False)
+    places: NDArray[np.int64] | None = field(default=None, repr=False)
     source: str | None = field(default=None, repr=False)
     is_paged: bool = False
     begin: int = 0
@@ -203,11 +209,12 @@ def markdown(text: str) -> MarkedText:
     elif (toml := TOML.match(text, 0, MAX_FRONT)) and (stated_in := _toml(toml[1])) is not None:
         begin = min(toml.end() + 1, len(text))
         title = _clean(str(stated_in.get("title", "")))
-    starts = [begin, *(end.end() for end in LINE_END.finditer(text, begin)), len(text)]
-    if len(starts) > MAX_LINES:
+    ends = (end.end() for end in LINE_END.finditer(text, begin))
+    starts = [begin, *islice(ends, MAX_LINES), len(text)]
+    if len(starts) > MAX_LINES or len(text) > MAX_MARKDOWN:
         raise BadRow(
-            f"the file has more than {MAX_LINES:,} lines, too many to look for headings; "
-            "--input-format text (format=) reads it without"
+            f"the file has more than {MAX_LINES:,} lines or {MAX_MARKDOWN:,} characters, too many "
+            "to look for headings; --input-format text (format=) reads it without"
         )
     parser, tokens = MarkdownIt("commonmark"), _HeadingTokens()
     # Only blocks are parsed; the parser itself would replace the line ends, too.
@@ -236,12 +243,14 @@ def rst(text: str) -> MarkedText:
     end = 0  # of the title before
     for underline in UNDERLINE.finditer(padded, 1):
         start = padded.rfind("\n", end, underline.start())
+        if start < end:
+            continue  # the title before has this line as its underline
         title = padded[start + 1 : underline.start()].rstrip()
         line = underline[0].strip()
         width = len(title.strip())
-        if start < end or not width or len(line) < min(width, SHORT):
+        if not width or len(line) < min(width, SHORT):
             continue
-        above = padded.rfind("\n", end, max(start, 0))
+        above = padded.rfind("\n", end, start)
         before = padded[above + 1 : start].strip() if above >= end else ""
         if before != line and (title[0].isspace() or (before and not before.startswith(".. "))):
             continue  # an indented block, or the last line of a paragraph
@@ -271,7 +280,9 @@ def decode_html(content: bytes) -> str:
 
 def html(source: str) -> MarkedText:
     """Return the visible text of HTML, with blank lines between blocks, and its headings."""
-    parts, places, headings = list[str](), list[tuple[int, int, int]](), Headings()
+    if source.count("<") > MAX_TAGS:
+        raise BadRow(f"the file has more than {MAX_TAGS:,} tags")
+    parts, places, headings = list[str](), array("q"), Headings()
     length, gap, title, pre, at = 0, "", "", 0, 0
     opened: tuple[int, int, int] | None = None  # level of an open heading, offset, first part
 
@@ -290,10 +301,8 @@ def html(source: str) -> MarkedText:
             data = " ".join(words)
         else:
             ends_blank = False
-        if len(places) >= MAX_PLACES:
-            raise BadRow(f"the file has more than {MAX_PLACES:,} parts of text between tags")
         data = (gap if length else "") + data
-        places.append((length, start, end))
+        places.extend((length, start, end))
         parts.append(data)
         length += len(data)
         gap = " " if ends_blank else ""
@@ -321,7 +330,8 @@ def html(source: str) -> MarkedText:
             opened = None if tag["end"] else (int(name[1]), begun, len(parts))
     if at < len(source):
         put(at, len(source))
-    return MarkedText("".join(parts), headings, title or first_title(headings), places, source)
+    of_parts = np.frombuffer(places, np.int64).reshape(-1, 3)
+    return MarkedText("".join(parts), headings, title or first_title(headings), of_parts, source)
 
 
 def python(text: str) -> MarkedText:
@@ -455,11 +465,16 @@ def docx(_: bytes, path: Path) -> MarkedText:
         document = library.Document(str(path))
         styles = {style.style_id: style.name or "" for style in document.styles}
         row, paragraph, run = qn("w:tr"), qn("w:p"), qn("w:r")
+        # As Run.text in python-docx reads a run, which takes three times as long.
+        texts = [qn(f"w:{name}") for name in ("br", "cr", "noBreakHyphen", "ptab", "t", "tab")]
         strip_elements(document.element, FALLBACK, qn("w:txbxContent"), with_tail=False)
         for block in document.element.body.iter(row, paragraph):
             if next(block.iterancestors(row), None) is not None:
                 continue  # a part of a row
-            lines = ("".join(each.text for each in one.iter(run)) for one in block.iter(paragraph))
+            lines = (
+                "".join(str(child) for one in line.iter(run) for child in one.iterchildren(*texts))
+                for line in block.iter(paragraph)
+            )
             content = "  ".join(filter(None, lines)).strip()
             style = "" if block.tag == row else styles.get(block.style, "")
             if content and (heading := HEADING_STYLE.match(style)):

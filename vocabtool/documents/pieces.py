@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
-from operator import itemgetter
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -48,7 +47,10 @@ from vocabtool.vocabulary import decode
 MAX_FILE_BYTES: Final = 64 << 20  # of a file that is read as a whole; a longer one is invalid
 READ_BYTES: Final = 1 << 20  # at a time: a larger buffer takes longer than a small file
 WORD: Final = 16  # characters that count as a word, if there are fewer blanks
+MAX_SECTION: Final = 1 << 19  # characters that are cut at once; each word of them needs 200 bytes
+BATCH: Final = 1 << 18  # characters of sections that are cut together
 TOKENS: Final = 8  # tokens of a character; a longer text is counted
+SHORT_TEXT: Final = 80  # characters; a shorter text is quicker to split than to translate
 BOM: Final = "\ufeff"
 ALONE: Final = re.compile(r"\r(?!\n)")  # CR as a line end
 BETWEEN_HEADINGS: Final = " > "  # between the headings of a path
@@ -81,7 +83,7 @@ AS_LETTERS: Final = bytes(b"x "[chr(code).isspace()] for code in range(256))  # 
 
 
 def _words(text: str) -> int:
-    if text.isascii():  # quicker than to split
+    if len(text) > SHORT_TEXT and text.isascii():  # quicker than to split
         return (b" " + text.encode().translate(AS_LETTERS)).count(b" x")
     return len(text.split())
 
@@ -117,31 +119,51 @@ def sizes_of(request: Request) -> Sizes:
     return Sizes(size, options.overlap, measure)
 
 
-def cut(marked: MarkedText, split: Split, sizes: Sizes) -> list[Piece]:
-    """Return the pieces in order. Only front matter and blanks around pieces are left out."""
+def cut(marked: MarkedText, split: Split, sizes: Sizes) -> Iterator[Piece]:
+    """Yield the pieces in order. Only front matter and blanks around pieces are left out."""
     text, begin, paths = marked.text, marked.begin, [(-1, "", -1), *_paths(marked.headings)]
     starts = [at for at, _, _ in paths]
 
     def path_at(at: int) -> tuple[str, int]:
         return paths[bisect_right(starts, at) - 1][1:]
 
+    bounds: Iterable[int] = [begin, len(text)]
     if split == "heading":
         bounds = _sections(marked)
-    elif split == "paragraph":
-        bounds = [begin, *(found.end() for found in PARAGRAPH.finditer(text, begin)), len(text)]
-    elif split == "line":
-        bounds = [begin, *(found.end() for found in LINE.finditer(text, begin)), len(text)]
-    else:
-        bounds = [begin, len(text)]
-    sections = [span for pair in pairwise(bounds) if (span := _trim(text, pair))]
+    elif split in ("paragraph", "line"):
+        place = PARAGRAPH if split == "paragraph" else LINE
+        ends = (match.end() for match in place.finditer(text, begin))
+        bounds = chain([begin], ends, [len(text)])
+    sections = (span for pair in pairwise(bounds) if (span := _trim(text, pair)))
     if split == "file":
-        return [Piece(start, end, "") for start, end in sections]
-    pieces = []
-    for section, found in zip(sections, _fit(text, sections, sizes), strict=True):
-        # A section of several headings belongs to the last of them, the only one with a text.
-        path = path_at(section[1] - 1) if split == "heading" else None
-        pieces += [Piece(*span, *(path or path_at(span[0]))) for span in found]
-    return pieces
+        yield from (Piece(start, end, "") for start, end in sections)
+        return
+    # A section of several headings belongs to the last of them, the only one with a text.
+    parts = (
+        (part, path_at(section[1] - 1) if split == "heading" else None)
+        for section in sections
+        for part in _parts(text, section)
+    )
+    for batch in in_batches(
+        parts, MAX_ROWS, weight=lambda part: part[0][1] - part[0][0], most=BATCH
+    ):
+        spans = _fit(text, [part for part, _ in batch], sizes)
+        for (_, path), pieces in zip(batch, spans, strict=True):
+            yield from (Piece(*span, *(path or path_at(span[0]))) for span in pieces)
+
+
+def _parts(text: str, section: Span) -> Iterator[Span]:
+    """Cut a section that is too long to be cut into pieces at once, at the best places."""
+    start, end = section
+    while end - start > MAX_SECTION:
+        middle, limit = start + MAX_SECTION // 2, start + MAX_SECTION
+        places = (text.rfind(sign, middle, limit) for sign in ("\n\n", "\n", " "))
+        at = next((place for place in places if place >= 0), limit)
+        if part := _trim(text, (start, at)):
+            yield part
+        start = at
+    if part := _trim(text, (start, end)):
+        yield part
 
 
 def _paths(headings: Sequence[Heading]) -> list[tuple[int, str, int]]:
@@ -359,10 +381,9 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
     for piece in cut(marked, options.split or "heading", sizes):
         path, text = piece.path, as_bytes(marked.text[piece.start : piece.end])
         start, end = piece.start, piece.end
-        if places := marked.places:  # the offsets in the source
-            first = bisect_right(places, start, key=itemgetter(0)) - 1
-            last = bisect_right(places, end - 1, key=itemgetter(0)) - 1
-            start, end = places[max(first, 0)][1], places[max(last, 0)][2]
+        if (places := marked.places) is not None:  # the offsets in the source
+            first, last = np.searchsorted(places[:, 0], (start, end - 1), "right") - 1
+            start, end = int(places[max(first, 0), 1]), int(places[max(last, 0), 2])
         if start > counted:
             line += told.count("\n", counted, start)
             counted = start
@@ -407,7 +428,7 @@ def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
             except BadRow as bad:
                 request.refuse(int(batch.numbers[row]), str(bad))
                 continue
-            spans = cut(marked, split, sizes) or [Piece(marked.begin, len(text), "")]
+            spans = [*cut(marked, split, sizes)] or [Piece(marked.begin, len(text), "")]
             for number, piece in enumerate(spans, 1):
                 content = as_bytes(text[piece.start : piece.end])
                 yield row, b"%b#%d" % (id_, number), content, piece
