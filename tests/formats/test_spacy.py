@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -113,7 +114,6 @@ def test_a_level_too_high(tmp_path: Path) -> None:
         ("key2row", b"\x81\x01\x02\x03", "1 bytes follow the map (at byte 3)"),
         ("key2row", b"\x81\1\xcd\xff\xff", "key2row needs row 65,535, but the array has shape "),
         ("vectors", b"nothin", "not a NumPy array: it begins with 6e 6f 74 68 69 6e (at byte 0)"),
-        ("vectors.cfg", b"{", "not JSON: "),
     ],
 )
 def test_damaged(tmp_path: Path, file: str, data: bytes, why: str) -> None:
@@ -127,12 +127,18 @@ def test_damaged(tmp_path: Path, file: str, data: bytes, why: str) -> None:
     assert warning.endswith(": the words with vectors are not read")
 
 
-@pytest.mark.parametrize("data", [b'{"a": 1}', b"[1]", b"nothing", b"null", b"{}"])
-def test_damaged_strings(tmp_path: Path, data: bytes) -> None:
-    """Without strings there is nothing to read."""
+@pytest.mark.parametrize(
+    ("file", "data"),
+    [
+        *(("strings.json", data) for data in (b'{"a": 1}', b"[1]", b"nothing", b"null", b"{}")),
+        *(("vectors.cfg", data) for data in (b"{", b"[]")),
+    ],
+)
+def test_damaged_lists_and_settings(tmp_path: Path, file: str, data: bytes) -> None:
+    """Without strings, and where it is not known what the vectors are, nothing is read."""
     pipeline(tmp_path / "m")
-    (tmp_path / "m/vocab/strings.json").write_bytes(data)
-    with pytest.raises(InvalidFile, match=r"vocab/strings\.json: "):
+    (tmp_path / "m/vocab" / file).write_bytes(data)
+    with pytest.raises(InvalidFile, match=rf"vocab/{re.escape(file)}: "):
         vocabtool.inspect(tmp_path / "m")
 
 

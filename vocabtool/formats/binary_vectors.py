@@ -387,19 +387,19 @@ def _read_fasttext(source: Source) -> Findings:
         notes.append(f"pruned by quantisation to {pruned:,} n-grams; some words were removed too")
     places = (Place(source.name, "dictionary"),)
     entries, behind = _entries(buffer, HEAD.size, 0, words)
-    found = [Vocabulary("words", "vectors", entries, places=places, notes=tuple(notes))]
+    vocabularies = [Vocabulary("words", "vectors", entries, places=places, notes=tuple(notes))]
     entries, behind = _entries(buffer, behind, 1, labels)
     if labels:
         note = ("these are labels that the model assigns to texts",)
-        found.append(Vocabulary("labels", "list", entries, places=places, notes=note))
+        vocabularies.append(Vocabulary("labels", "list", entries, places=places, notes=note))
     position = behind + 8 * max(pruned, 0)
     if position + MATRIX.size <= len(buffer) and buffer[position] in (0, 1):
         quantised, rows, columns = MATRIX.unpack_from(buffer, position)
         left = len(buffer) - position - MATRIX.size
         if quantised or (columns == dim and 0 <= 4 * rows * columns <= left):
-            return Findings([*found])
+            return Findings([*vocabularies])
     damaged = "the vectors after the dictionary are damaged or truncated; its words are complete"
-    return Findings([*found], [damaged])
+    return Findings([*vocabularies], [damaged])
 
 
 FASTTEXT: Final = Reader(
@@ -419,10 +419,10 @@ def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteS
         if end < 0 or behind > len(buffer):
             what = f"an entry of the dictionary is truncated or longer than {MAX_WORD:,} bytes"
             raise InvalidFile(what, offset=start)
-        _, found = BEHIND.unpack_from(buffer, end + 1)
-        if found != wanted:
+        _, kind = BEHIND.unpack_from(buffer, end + 1)
+        if kind != wanted:
             what = (
-                f"an entry of type {found}, wanted {wanted}: all words (type 0) precede all labels "
+                f"an entry of type {kind}, wanted {wanted}: all words (type 0) precede all labels "
                 "(type 1)"
             )
             raise InvalidFile(what, offset=behind - 1)
@@ -435,9 +435,7 @@ def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteS
 # spaCy: the folder ``vocab`` of a pipeline (explosion/spaCy, spacy/vocab.pyx and vectors.pyx).
 
 STRINGS: Final = "strings.json"  # all strings of the pipeline, including labels and shapes of words
-KEYS: Final = (
-    "key2row"  # a MessagePack map from keys (hashes of words) to rows, which may be shared
-)
+KEYS: Final = "key2row"  # a MessagePack map from keys (hashes of words) to rows, perhaps shared
 SETTINGS: Final = "vectors.cfg"
 FLORET: Final = (
     "floret vectors, whose rows belong to parts of words: no word is unknown, and no list of words "
@@ -458,9 +456,9 @@ neg nmod nn npadvmod nsubj nsubjpass num number oprd obj obl parataxis partmod p
 possessive preconj prep prt punct quantmod relcl rcmod root xcomp acl ENT_KB_ID MORPH ENT_ID IDX
 _"""
 SYMBOLS: Final = {
-    0: "",
-    **dict(enumerate(FEATURES.split(), 64)),
-    **dict(enumerate(LABELS.split(), 380)),
+    0: b"",
+    **dict(enumerate(FEATURES.encode().split(), 64)),
+    **dict(enumerate(LABELS.encode().split(), 380)),
 }
 
 
@@ -468,72 +466,62 @@ def read_spacy(folder: Path) -> Findings | None:
     """Read the words of a pipeline, or of its ``vocab`` folder; ``None`` for any other folder.
 
     If the vectors cannot be read, the result has a warning and all strings instead of the words.
-    Raises :class:`UnsupportedFormat` for floret vectors.
+    Raises :class:`UnsupportedFormat` for floret vectors, and :class:`InvalidFile` if the strings or
+    the settings are damaged.
     """
-    vocab, within = folder / "vocab", "vocab/"
-    if not (vocab / STRINGS).is_file():
-        vocab, within = folder, ""
-        if not ((vocab / STRINGS).is_file() and (vocab / KEYS).is_file()):
-            return None
+    within = "vocab/" if (folder / "vocab" / STRINGS).is_file() else ""
+    vocab = folder / within
+    if not within and not ((vocab / STRINGS).is_file() and (vocab / KEYS).is_file()):
+        return None
     with reading(within + STRINGS):
         document = json_file.parse(files.read_linkless(vocab / STRINGS))
         if document != [] and (reason := json_file.why_no_texts(document)):
             raise InvalidFile(reason)
         strings = json_file.strings(document, "text")
+    if (vocab / SETTINGS).is_file():
+        with reading(within + SETTINGS):
+            settings = json_file.parse(files.read_linkless(vocab / SETTINGS))
+            if json_file.expect(settings, dict, SETTINGS).get("mode") == "floret":
+                raise UnsupportedFormat(FLORET)
     place = Place(within + STRINGS, "whole list")
     pipes = [path.name for path in sorted(folder.glob("*transformer")) if path.is_dir()]
     findings = Findings(format="spaCy vocab")
     findings.warnings += (f"{pipe}/: the pieces of its tokenizer are not read" for pipe in pipes)
-    is_floret = False
     if (vocab / KEYS).is_file():
         with findings.warning(effect="the words with vectors are not read"):
-            is_floret = _are_floret(vocab, within)
-            words = None if is_floret else _words_with_vectors(strings, vocab, within)
+            words = _words_with_vectors(strings, vocab, within)
             if words is not None:
                 why = "all strings of the pipeline, including labels and shapes of words"
                 findings.found += [words, PassedOver(STRINGS, len(strings), place, why)]
-    if is_floret:
-        raise UnsupportedFormat(FLORET, file=within + SETTINGS)
     if not findings.found:
         notes = (json_file.POSITIONS,)
         findings.found.append(Vocabulary(STRINGS, "list", strings, places=(place,), notes=notes))
     return findings
 
 
-def _are_floret(vocab: Path, within: str) -> bool:
-    if not (vocab / SETTINGS).is_file():
-        return False
-    with reading(within + SETTINGS):
-        settings = json_file.parse(files.read_linkless(vocab / SETTINGS))
-        return bool(json_file.expect(settings, dict, SETTINGS).get("mode") == "floret")
-
-
 def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocabulary | None:
     with reading(within + KEYS):
-        rows = _integer_map(files.read_linkless(vocab / KEYS))
-    if not rows:
+        row_of = _integer_map(files.read_linkless(vocab / KEYS))
+    if not row_of:
         return None
     with reading(within + "vectors"):
         files.refuse_link(vocab / "vectors")
         with (vocab / "vectors").open("rb") as file:
             shape = read_array_head(file).shape
-    last = max(rows.values())
+    last = max(row_of.values())
     if len(shape) != 2 or last >= shape[0]:
         what = f"{KEYS} needs row {last:,}, but the array has shape {shape}"
         raise InvalidFile(what, file=within + KEYS)
-    position = dict(zip(_hashes(strings).tolist(), range(len(strings)), strict=True))
-    at = [position[key] for key in rows if key in position]
-    ids = [row for key, row in rows.items() if key in position]
-    ids += [row for key, row in rows.items() if key in SYMBOLS]
-    labels = [SYMBOLS[key].encode() for key in rows if key in SYMBOLS]
+    word_of = {**dict(zip(_hashes(strings).tolist(), strings, strict=True)), **SYMBOLS}
+    keys = [key for key in row_of if key in word_of]
     notes = [f"{shape[1]:,} dimensions; the id of a word is the row of its vector"]
-    if missing := len(rows) - len(ids):
+    if missing := len(row_of) - len(keys):
         notes.append(f"{missing:,} vectors belong to words that are not in {STRINGS}")
     return Vocabulary.from_ids(
         "words",
         "vectors",
-        ByteStrings.of([*(strings[i] for i in at), *labels]),
-        np.array(ids, np.int64),
+        ByteStrings.of(word_of[key] for key in keys),
+        np.array([row_of[key] for key in keys], np.int64),
         places=(Place(within + KEYS, "words with a vector"),),
         notes=tuple(notes),
     )
