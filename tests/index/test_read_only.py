@@ -127,6 +127,22 @@ def test_writing_is_refused_by_name(folder: Path, way: str, tmp_path: Path) -> N
         assert "--force" not in said and "damaged" not in said
 
 
+def test_a_server_that_shall_write_needs_the_right(folder: Path, way: str) -> None:
+    """It says so at the start, even if its lock is there already and may be written."""
+    folder.chmod(0o755)
+    (folder / ".server.lock").touch()
+    folder.chmod(0o555)
+    serve = (sys.executable, "-m", "tests.plain_command", "serve", folder, "--writable")
+    with limited(way, folder, *serve, "--port", "0") as server:
+        try:
+            messages = server.communicate(timeout=60)[1]
+        finally:
+            server.kill()
+    assert server.returncode == 3
+    assert str(folder) in messages
+    assert "--writable" in messages or "Read-only file system" in messages
+
+
 READER: Final = """
 import sys, time
 from vocabtool import Index

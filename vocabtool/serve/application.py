@@ -5,6 +5,7 @@ The page uses no library and needs no build step: the files in ``page/`` are sen
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sys
@@ -25,7 +26,7 @@ from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
 import vocabtool
-from vocabtool.errors import VocabtoolError
+from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.serve import answers
 from vocabtool.serve.catalog import Catalog, ServedIndex
 from vocabtool.serve.guard import Guard, Protection
@@ -39,6 +40,10 @@ PAGE: Final = ("/", "/page/{name}")
 SERVED: Final = (
     "another server with --writable serves this folder; start this one without --writable, or stop "
     "the other"
+)
+NOT_WRITABLE: Final = (
+    "this process may not write here; start the server without --writable, or as the owner of the "
+    "folder"
 )
 BACKLOG: Final = 2048  # connections that wait to be accepted
 
@@ -143,13 +148,17 @@ class ServeOptions:
 def run(options: ServeOptions) -> None:
     """Serve until a signal arrives. Running requests are finished before the server stops.
 
-    Raises :class:`FolderInUse` if another server already writes to one of the folders.
+    Raises :class:`FolderInUse` if another server already writes to one of the folders, and
+    :class:`NotFound` if this process may not write to a folder to which requests may write.
     """
     print_logs(options.log_texts)
     app = application(options.catalog(), options.protection, log_texts=options.log_texts)
     with ExitStack() as locks:
         for folder in options.indexes.values() if options.writable else ():
             if isinstance(folder, Path):
+                for path in (folder, *folder.rglob("*")):
+                    if not os.access(path, os.W_OK):
+                        raise NotFound(f"{path}: {NOT_WRITABLE}")
                 locks.enter_context(lock_folder(folder, name=SERVER_LOCK, busy=SERVED))
         serve(settings(app), options)
 
