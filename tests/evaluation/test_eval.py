@@ -146,9 +146,12 @@ HUGE = b"{'descr': '<f4', 'fortran_order': False, 'shape': (999999999999, 999)}\
             ("qrels", "1\td1\t1\n1\td1\t0\n", "judged twice"),
         ),
         ("v.npy", np.arange(3.0), "a matrix"),
-        ("v.npy", np.array([["a", None]], object), "array of numbers, got object"),
+        ("v.npy", np.array([["a", None]], object), "an array of Python objects"),
         ("v.npy", b"\x93NUMPY\1\0" + bytes((len(HUGE), 0)) + HUGE, "truncated: expected"),
-        *(("v.npy", each, "not a .npy") for each in (b"", b"PK\x03\x04 zip", b"\x93NUMPY\x01")),
+        *(
+            ("v.npy", each, "not a NumPy array")
+            for each in (b"", b"PK\x03\x04 zip", b"\x93NUMPY\x01")
+        ),
     ],
 )
 def test_other_files_are_refused(
@@ -163,7 +166,8 @@ def test_other_files_are_refused(
     else:
         data = content if isinstance(content, bytes) else content.encode()
         (tmp_path / name).write_bytes(data)
-    with pytest.raises(errors.InvalidFile, match=rf"^{tmp_path / name}: .*{what}"):
+    refused = (errors.InvalidFile, errors.UnsupportedFormat)
+    with pytest.raises(refused, match=rf"^{tmp_path / name}: .*{what}"):
         evaluation(capsysbinary, own, tmp_path, "--vectors", tmp_path / "v.npy")
 
 

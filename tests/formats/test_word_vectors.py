@@ -251,7 +251,7 @@ UNSUPPORTED: dict[str, tuple[Callable[[], bytes], str]] = {
     "names": (lambda: npz(a=MATRIX), "without the arrays"),
     "2d": (lambda: npz(words=MATRIX, vectors=MATRIX), "wanted text in one dimension"),
     "integers": (lambda: npz(words=TEXTS, vectors=np.arange(5)), "wanted two-dimensional floats"),
-    "nested": (lambda: npy("(" * 9000), "neither numbers nor text"),
+    "nested": (lambda: npy("(" * 9000), "not an array of numbers or text"),
 }
 NOT_UNICODE = np.frombuffer(b"\xff" * 20, "<U1")
 DAMAGED: dict[str, tuple[Callable[[], bytes], str]] = {

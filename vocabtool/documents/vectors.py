@@ -11,7 +11,6 @@ The format of .npy: numpy.org/doc/stable/reference/generated/numpy.lib.format.ht
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,7 +18,6 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
-from tokenize import TokenError
 from typing import Any, BinaryIO, Final, NoReturn, TypeAlias
 
 import google_crc32c
@@ -49,6 +47,7 @@ from vocabtool.errors import (
     reading,
     refuse_pointer,
 )
+from vocabtool.formats.binary_vectors import read_array_head
 from vocabtool.vocabulary import decode
 
 Vectors: TypeAlias = NDArray[np.float32]
@@ -61,10 +60,6 @@ VECTOR: Final = "vector"
 VECTOR_BYTES: Final = 4 << 20  # of vectors, as float32, that are read at a time
 ID_ROWS: Final = 1 << 13  # ids that are read at a time
 MAX_DIM: Final = 1 << 16  # numbers in a vector
-HEADERS: Final[dict[tuple[int, int], Callable[[BinaryIO], tuple[Any, Any, Any]]]] = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
 BY_POSITION: Final = (
     "vectors without ids belong to documents by position. Give one vector for each document, in "
     "order, or give the vectors ids: a Parquet file with a column 'id'"
@@ -221,27 +216,18 @@ def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) 
 def map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]:
     """Return a function that maps the array of a ``.npy`` file, whose size is checked here.
 
-    ``one``: whether a vector is a matrix of one row. Raises :class:`InvalidFile`.
+    ``one``: whether a vector is a matrix of one row. Raises :class:`InvalidFile`, and
+    :class:`UnsupportedFormat` for an array of other values than numbers and texts.
     """
     file.seek(0)
-    try:
-        version = np.lib.format.read_magic(file)
-        if version not in HEADERS:
-            raise ValueError(f"version {version}")
-        shape, is_fortran, dtype = HEADERS[version](file)
-    except (ValueError, SyntaxError, TypeError, RecursionError, TokenError) as error:
-        raise InvalidFile(f"not a .npy file, or damaged: {error}") from error
-    if dtype.hasobject or min(shape, default=0) < 0:
-        raise InvalidFile(f"expected an array of numbers, got {dtype} of shape {shape}")
-    if one and len(shape) == 1:
-        shape = (1, *shape)
-    start, size = file.tell(), os.fstat(file.fileno()).st_size
-    wanted = math.prod(shape) * dtype.itemsize
-    if start + wanted > size:
-        raise InvalidFile(f"truncated: expected {wanted:,} bytes of numbers, got {size - start:,}")
-    if not wanted:
+    head = read_array_head(file)
+    shape = (1, *head.shape) if one and len(head.shape) == 1 else head.shape
+    size = os.fstat(file.fileno()).st_size - head.start
+    if head.size > size:
+        raise InvalidFile(f"truncated: expected {head.size:,} bytes of numbers, got {size:,}")
+    if not head.size:
         return lambda: np.zeros([min(length, 1) for length in shape], np.float32)
-    return lambda: np.memmap(file, dtype, "r", start, shape, "F" if is_fortran else "C")
+    return lambda: np.memmap(file, head.dtype, "r", head.start, shape, head.order)
 
 
 class Matcher:

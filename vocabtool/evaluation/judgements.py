@@ -271,7 +271,7 @@ def read_qrels(path: str | Path) -> Qrels:
 def read_query_vectors(path: str | Path) -> NDArray[Any]:
     """Read a ``.npy`` file: a matrix with one row for each query. Pickled arrays are refused.
 
-    Raises :class:`NotFound` and :class:`InvalidFile`.
+    Raises :class:`NotFound`, :class:`InvalidFile` and :class:`UnsupportedFormat`.
     """
     with reading(str(path)), Path(path).open("rb") as file:
         matrix = map_npy(file)()

@@ -204,7 +204,11 @@ class ArrayHead:
 
 
 def read_array_head(file: BinaryIO) -> ArrayHead:
-    """Read an array's header, and leave ``file`` at the first value."""
+    """Read an array's header, and leave ``file`` at the first value.
+
+    Raises :class:`InvalidFile`, and :class:`UnsupportedFormat` for values that are neither numbers
+    nor text.
+    """
     fixed = file.read(8)
     if not fixed.startswith(NUMPY_MAGIC) or len(fixed) < 8 or fixed[6] not in (1, 2, 3):
         raise InvalidFile(f"not a NumPy array: it begins with {fixed.hex(' ')}", offset=0)
@@ -215,7 +219,7 @@ def read_array_head(file: BinaryIO) -> ArrayHead:
     text = file.read(length)
     match = DICTIONARY.fullmatch(text)
     if match is None:
-        raise UnsupportedFormat(f"array values are neither numbers nor text: {text[:80]!r}")
+        raise UnsupportedFormat(f"not an array of numbers or text: its header is {text[:80]!r}")
     descr, by_column, shape = match.groups()
     try:
         dtype = np.dtype(descr.decode())
