@@ -139,10 +139,10 @@ def open_vectors(
             file = opened.enter_context(Path(name).open("rb"))
             refuse_pointer(file.peek(len(GIT_LFS[0])))
             if ending == ".npy":
-                found = GivenVectors(name, map_npy(file, one=one))
+                vectors = GivenVectors(name, map_npy(file, one=one))
             else:
-                found = _open_parquet(name, file, temporary)
-        yield found
+                vectors = _open_parquet(name, file, temporary)
+        yield vectors
 
 
 def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) -> GivenVectors:
@@ -173,13 +173,13 @@ def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) 
 
     def ids() -> Iterator[pa.StringArray]:
         first = 0
-        for part in read(ID, ID_ROWS):
-            if part.null_count:
-                row = first + int(np.argmin(np.asarray(part.is_valid())))
+        for array in read(ID, ID_ROWS):
+            if array.null_count:
+                row = first + int(np.argmin(np.asarray(array.is_valid())))
                 what = f"row {row:,}: field {ID!r}: expected an id, got null"
                 raise InvalidFile(what, file=name)
-            yield as_strings(part, ID)
-            first += len(part)
+            yield as_strings(array, ID)
+            first += len(array)
 
     first = next(read(column, VECTOR_BYTES // (4 * MAX_DIM)), None)
     count, dim = (
@@ -190,15 +190,15 @@ def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) 
     @cache
     def copy_vectors() -> BinaryIO:
         copy, start = temporary(), 0
-        for part in read(column, VECTOR_BYTES // (4 * dim)):
-            vectors, wrong = vectors_in(part, column)
+        for array in read(column, VECTOR_BYTES // (4 * dim)):
+            vectors, wrong = vectors_in(array, column)
             if not wrong and vectors.shape[1] != dim:
                 wrong = {0: f"expected {dim:,} numbers, got {vectors.shape[1]:,}"}
             for row, what in wrong.items():
                 given.refuse(start + row, what)
             with reading(f"{name}: its copy in a temporary file"):
                 copy.write(vectors.data)
-            start += len(part)
+            start += len(array)
         if start != count:
             raise InvalidFile("has fewer rows than its footer states", file=name)
         copy.flush()
@@ -267,8 +267,8 @@ class Matcher:
             raise InvalidFile(what, file=batch.place(at))
         size = max(1, VECTOR_BYTES // (4 * given.dim))
         for first in range(0, count, size):
-            part = batch if count <= size else batch.part(first, first + size)
-            yield replace(part, vectors=given.take(rows[first : first + size]))
+            documents = batch if count <= size else batch.part(first, first + size)
+            yield replace(documents, vectors=given.take(rows[first : first + size]))
 
     def finish(self) -> str | None:
         """Raise ``VocabtoolError`` if vectors are left. If they have ids, return a note instead."""
@@ -307,13 +307,13 @@ def _counts(given: GivenVectors, documents: int) -> str:
 
 def checksum_of(given: ArrayLike) -> str:
     """Return a text with the shape, the type and the CRC-32C of an array in memory."""
-    array, found = np.asarray(given), 0
+    array, checksum = np.asarray(given), 0
     step = max(1, VECTOR_BYTES // max(array[:1].nbytes, 1))
     for start in range(0, len(array), step):
-        found = google_crc32c.extend(
-            found, np.ascontiguousarray(array[start : start + step]).tobytes()
+        checksum = google_crc32c.extend(
+            checksum, np.ascontiguousarray(array[start : start + step]).tobytes()
         )
-    return f"{array.dtype} {array.shape} {found:08x}"
+    return f"{array.dtype} {array.shape} {checksum:08x}"
 
 
 def dim_of(given: Given | None, sources: Sources, options: ReadOptions) -> int:
