@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -60,6 +61,22 @@ def test_time_of_a_request(small: Path, held: threading.Event) -> None:
         while (answer := client.post(SEARCH, json=ASKED)).status_code == 429:
             pass
         assert answer.status_code == 200
+
+
+def test_explanation_of_a_long_text(tmp_path: Path) -> None:
+    """A text of 5 MB is explained in its best 4,096 characters; a request that lasts is ended."""
+    index = Index.create(str(tmp_path / "small"), dim=4, vocabulary=["amber"])
+    with index.writer() as writer:
+        writer.add([{"id": "long", "text": "amber " * 900_000}], np.ones((1, 4), np.float32))
+    explain = ASKED | {"explain": True}
+    with limited(tmp_path / "small") as client:
+        (hit,) = client.post(SEARCH, json=explain).json()["hits"]
+        marks = hit["explanation"]["highlights"]
+        assert marks == [[6 * at, 6 * at + 5] for at in range(len(marks))]
+        assert 0 < len(marks) < 1_000
+    with limited(tmp_path / "small", seconds=1e-6) as client:
+        answer = client.post(SEARCH, json=explain)
+        assert (answer.status_code, answer.json()["title"]) == (504, "Gateway Timeout")
 
 
 def test_bodies_of_all_requests(small: Path) -> None:
