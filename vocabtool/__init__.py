@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from vocabtool.errors import (
+    DuplicateId,
     FolderInUse,
     FolderNotEmpty,
     InvalidCondition,
@@ -61,6 +62,7 @@ __all__ = [
     "ByteStrings",
     "Diff",
     "Document",
+    "DuplicateId",
     "EmbedReport",
     "Encoder",
     "FolderInUse",

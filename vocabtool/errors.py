@@ -12,6 +12,7 @@
     ├── NoSpace           the disk is full: what was to be written was taken back
     ├── FolderInUse       another process, or this one, already writes to the folder
     ├── FolderNotEmpty    the folder has other files than expected             (FileExistsError)
+    ├── DuplicateId       a document with the id of another one
     ├── InvalidCondition  invalid condition on the fields of documents         (ValueError)
     └── OtherModel        the index was made with another model                (ValueError)
 """
@@ -122,6 +123,24 @@ class FolderNotEmpty(VocabtoolError, FileExistsError):
             what += f": contains a run with other settings; nothing was changed:{listed}\n"
             what += "Undo the change, write to another folder, or start over with --force"
         super().__init__(what)
+
+
+class DuplicateId(VocabtoolError):
+    """A document with the id of another document, which must not be replaced.
+
+    ``id``: this id. ``where``: where the other document is, as text.
+    """
+
+    def __init__(self, id: str, where: str) -> None:  # noqa: A002 - the standard term
+        self.id = id
+        self.where = where
+        super().__init__(id, where)  # both, so that it can be pickled
+
+    def __str__(self) -> str:
+        return (
+            f"document {self.id!r} is {self.where}: to replace the earlier one, use --existing "
+            "update (in Python on_existing='update'); to keep it, use 'skip'"
+        )
 
 
 class InvalidCondition(VocabtoolError, ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import pickle
 import random
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ from llama_index.core.vector_stores.types import VectorStoreQueryMode as Mode
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
 from tests.builders.small_indexes import DIM, made, temporary_folder, vector
-from vocabtool import Index, InvalidCondition, VocabtoolError
+from vocabtool import Document, Index, InvalidCondition, VocabtoolError
 from vocabtool.integrations.llama_index import VocabtoolEmbedding, VocabtoolVectorStore
 
 WORDS: Final = ("amber", "birch", "cedar", "delta")
@@ -107,6 +108,21 @@ def test_nodes_come_back_as_they_went_in(store: VocabtoolVectorStore) -> None:
     store.add([hit])
     assert store.get_nodes(["text"])[0].metadata == NODES[0].metadata
     assert len(store.client) == len(NODES)
+
+
+def test_no_address_of_somebody_elses_index_is_opened(
+    store: VocabtoolVectorStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ImageDocument opens its address when it is made; the JSON of a node may ask for one."""
+    opened: list[str] = []
+    monkeypatch.setattr(schema, "is_image_url_pil", opened.append)
+    for kind in (schema.ObjectType.DOCUMENT, schema.ObjectType.IMAGE):
+        content = {"class_name": "ImageDocument", "image_url": "http://example.com/a.png"}
+        fields = {"_node": json.dumps({"__type__": kind, "__data__": content})}
+        with store.client.writer() as writer:
+            writer.add([Document(kind.name, "amber", fields)], [vector(1)])
+    assert [one.get_content() for one in store.get_nodes()] == ["amber", "amber"]
+    assert opened == []
 
 
 def test_default_agrees_with_the_simple_store(store: VocabtoolVectorStore) -> None:

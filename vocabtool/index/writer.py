@@ -22,7 +22,7 @@ from vocabtool.documents.batch import Batch, SkipCounter
 from vocabtool.documents.options import PATH_FIRST, OnError
 from vocabtool.embedding.shards import as_utf8
 from vocabtool.encoders.encoder import Encoder, Vectors
-from vocabtool.errors import VocabtoolError
+from vocabtool.errors import DuplicateId, VocabtoolError
 from vocabtool.index.database import ENCODED
 from vocabtool.index.documents import (
     PLAIN,
@@ -284,10 +284,7 @@ class Writer:
             for id_ in ids:
                 if id_ in existing or id_ in seen:
                     where = "twice among the documents" if id_ in seen else "in the index already"
-                    raise VocabtoolError(
-                        f"document {id_!r} is {where}: to replace the earlier one, use --existing "
-                        "update (in Python on_existing='update'); to keep it, use 'skip'"
-                    )
+                    raise DuplicateId(id_, where)
                 seen.add(id_)
         elif on_existing == "skip":
             places = {id_: place for place, id_ in reversed(list(enumerate(ids)))}

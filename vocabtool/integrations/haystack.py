@@ -20,7 +20,7 @@ from haystack.errors import FilterError
 
 from vocabtool.choices import Language, Metric, OnExisting
 from vocabtool.documents.batch import Kind
-from vocabtool.errors import InvalidCondition, NotFound
+from vocabtool.errors import DuplicateId, InvalidCondition, NotFound
 from vocabtool.index.index import Index
 from vocabtool.integrations import adapter
 from vocabtool.integrations.adapter import in_thread, invalid
@@ -138,18 +138,15 @@ class VocabtoolDocumentStore:
                 what = "an index stores documents with a content, without blob or sparse_embedding"
                 raise ValueError(f"document {document.id!r}: {what}")
         index, on_existing = self.index, POLICIES.get(policy, "error")
-        if on_existing == "error":
-            existing = {*index.get_many(document.id for document in documents)}
-            for document in documents:
-                if document.id in existing:
-                    what = f"{self.path}: the document {document.id!r} already exists"
-                    raise DuplicateDocumentError(f"{what}, or occurs twice: use another policy")
-                existing.add(document.id)
         rows = [adapter.document_of(row.id, row.content or "", row.meta) for row in documents]
         # Without a model, a document without an embedding has a vector of zeros.
         default = None if index.can_encode else np.zeros(index.configuration.dim)
         vectors = [default if row.embedding is None else row.embedding for row in documents]
-        added = adapter.add(index, rows, vectors, on_existing)
+        try:
+            added = adapter.add(index, rows, vectors, on_existing)
+        except DuplicateId as error:
+            what = f"{self.path}: the document {error.id!r} is {error.where}: use another policy"
+            raise DuplicateDocumentError(what) from error
         return len(documents) if on_existing == "update" else added
 
     def delete_documents(self, document_ids: list[str]) -> None:
@@ -281,10 +278,9 @@ class VocabtoolHybridRetriever:
         """
         index = self.document_store.index
         chosen = apply_filter_policy(FilterPolicy(self.filter_policy), self.filters, filters)
-        k = self.top_k if top_k is None else top_k
-        settings = self.settings or {}
+        own = {**(self.settings or {}), "k": self.top_k if top_k is None else top_k}
         with condition(chosen, index) as where:
-            hits = index.search(query, vector=query_embedding, k=k, where=where, **settings)
+            hits = index.search(query, vector=query_embedding, where=where, **own)
         documents = []
         for hit in hits:
             meta = adapter.why_found(hits, hit)

@@ -1,7 +1,4 @@
-"""An index as a vector store or retriever of LangChain, and an encoder as LangChain's embeddings.
-
-Metadata become fields, which filters can test. Metadata are returned exactly as written.
-"""
+"""An index as a vector store or retriever of LangChain, and an encoder as its embeddings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """An index as a vector store of LlamaIndex, and an encoder as LlamaIndex's embedding.
 
-Metadata become fields, which filters can test. Metadata are returned exactly as written. All
-other attributes of a node, except its text, are stored as JSON in one field.
+All attributes of a node except its text and metadata are stored as JSON in one field.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.constants import DATA_KEY, TYPE_KEY
 from llama_index.core.schema import BaseNode, TextNode
-from llama_index.core.storage.docstore.utils import json_to_doc
 from llama_index.core.vector_stores import types
 from llama_index.core.vector_stores.types import FilterOperator as Op
 from llama_index.core.vector_stores.types import VectorStoreQueryMode as Mode
@@ -40,6 +38,11 @@ MODES: Final[dict[Mode, tuple[dict[str, Any], str]]] = {
 COMPARISONS: Final[dict[Op, adapter.Operator]] = {
     **{Op.EQ: "=", Op.GT: ">", Op.GTE: ">=", Op.LT: "<", Op.LTE: "<=", Op.IN: "in"},
     **{Op.NE: "!=", Op.NIN: "not in", Op.CONTAINS: "contains", Op.TEXT_MATCH: "contains"},
+}
+# What the JSON of a node becomes. ImageDocument is left out: it opens the address in its JSON.
+CLASSES: Final[dict[str, type[BaseNode]]] = {
+    kind.get_type(): kind
+    for kind in (TextNode, schema.Document, schema.IndexNode, schema.ImageNode, schema.Node)
 }
 
 
@@ -186,8 +189,8 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
         if query.alpha is not None:
             own["a"] = 1 - query.alpha
         ids = query.node_ids
-        if query.query_str is not None:
-            ids = ids or None
+        if query.query_str is not None and not ids:
+            ids = None
         where = self._where(query.filters, {ID: ids, REF: query.doc_ids})
         hits = self._index.search(query.query_str or None, where=where, **{**own, **kwargs})
         nodes = []
@@ -215,10 +218,9 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
         ``one_of``: fields, each with the values that it may have; ``None``: with any.
         """
         self._index.refresh()
-        fields, tests = self._index.manifest.fields, []
-        for field, values in one_of.items():
-            if values is not None:
-                tests.append(compare(field, "in", values, fields))
+        fields = self._index.manifest.fields
+        lists = ((field, values) for field, values in one_of.items() if values is not None)
+        tests = [compare(field, "in", values, fields) for field, values in lists]
         if filters is not None:
             tests.append(_read(filters, fields))
         return join("and", tests) if tests else None
@@ -277,5 +279,5 @@ def _node_of(document: Document | Hit) -> BaseNode:
         content = {**node[DATA_KEY], "metadata": metadata}
         if document.text:  # a TextNode has it too
             content["text_resource"] = {**content.get("text_resource", {}), "text": document.text}
-        return json_to_doc({TYPE_KEY: node[TYPE_KEY], DATA_KEY: content})
+        return CLASSES[node[TYPE_KEY]].from_dict(content)
     return TextNode(id_=document.id, text=document.text, metadata=metadata)
