@@ -126,8 +126,7 @@ class Terms:
     repeated: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class QueryWord:
+class QueryWord(NamedTuple):
     """A word or identifier in a text, with its position and its terms.
 
     - ``words``: the terms of the field "words", at least one (``SKU-48007-H``: sku, 48007, h).
@@ -136,15 +135,15 @@ class QueryWord:
     - ``humps``: more terms of "words", for parts of mixed-case runs (``parseHttp``: pars, http).
     - ``unstemmed``: mixed-case runs, folded but not stemmed (``DataFrame``: dataframe). Runs that
       stemming does not change are left out.
-    - ``surfaces``: the terms of the field "surfaces", beginning with the whole identifier. Empty
-      for a plain word.
-    - ``stop``: whether the word is a stop word.
-    - ``phrase``: the number, from 0, of the quoted phrase that contains the word, or ``None``.
     - ``accented``: more terms of "words", for runs with accents.
     - ``shares``: the shares of both terms of each run with accents in the weight of the word. The
       term that matches more forms of the word has ``MORE_FORMS``, the other one has the rest.
+    - ``surfaces``: the terms of the field "surfaces", beginning with the whole identifier. Empty
+      for a plain word.
+    - ``stop``: whether the word is a stop word.
     - ``spellings``: in queries, other spellings of the word, each a sequence of terms: ``wifi`` and
       ``Wi-Fi``, ``iphone15`` and ``iPhone 15``.
+    - ``phrase``: the number, from 0, of the quoted phrase that contains the word, or ``None``.
     """
 
     surface: str
@@ -154,16 +153,16 @@ class QueryWord:
     in_a_row: tuple[str, ...]
     humps: tuple[str, ...]
     unstemmed: tuple[str, ...]
+    accented: tuple[str, ...]
+    shares: tuple[tuple[str, float], ...]
     surfaces: tuple[str, ...]
     stop: bool
+    spellings: tuple[tuple[Term, ...], ...]
     phrase: int | None = None
-    accented: tuple[str, ...] = ()
-    shares: tuple[tuple[str, float], ...] = ()
-    spellings: tuple[tuple[Term, ...], ...] = ()
 
 
 class _Cut(NamedTuple):
-    """The terms of a run or a token, as the attributes of :class:`QueryWord`."""
+    """The terms of a run or a token: attributes of :class:`QueryWord`, in the same order."""
 
     words: tuple[str, ...]
     in_a_row: tuple[str, ...]
@@ -227,12 +226,12 @@ class Cutter:
         for at, word in enumerate(words if quoted else ()):
             phrase = bisect_right(quoted, (word.start, len(text))) - 1
             if phrase >= 0 and word.end <= quoted[phrase][1]:
-                words[at] = replace(word, phrase=phrase)
+                words[at] = word._replace(phrase=phrase)
         for at, word in enumerate(words if _DIGIT.search(text) else ()):
             near = words[max(at - 1, 0) : at + 2]
             if not word.surfaces and _DIGIT.search(text, near[0].start, near[-1].end):
                 spellings = tuple(self._with_digits(text, word, pairwise(near)))
-                words[at] = replace(word, spellings=spellings)
+                words[at] = word._replace(spellings=spellings)
         return words
 
     def _with_digits(
@@ -269,16 +268,9 @@ class Cutter:
             elif not surfaces:
                 spellings = ((Term("surfaces", cut.words[0]),),)
             start, end = whole if read.places is None else read.source(whole)
-            word = QueryWord(
-                surface=text[start:end],
-                start=start,
-                end=end,
-                surfaces=surfaces,
-                stop=not surfaces and self._is_stop_word(case_folded(token)),
-                spellings=spellings,
-                **cut._asdict(),
-            )
-            found.append(word)
+            stop = not surfaces and self._is_stop_word(case_folded(token))
+            place = text[start:end], start, end
+            found.append(QueryWord(*place, *cut, surfaces, stop, spellings))
         return found
 
     def _tokens(self, text: str) -> Iterator[tuple[Span, str, _Cut, tuple[str, ...], str]]:

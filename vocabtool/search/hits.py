@@ -412,7 +412,7 @@ def explain_hits(
         if word.word.phrase is not None:
             marked_words.append(word.word)
         elif word.counts:
-            marked_words.append(replace(word.word, words=word.parts))
+            marked_words.append(word.word._replace(words=word.parts))
     marked = [tuple(highlights(hit.text, marked_words, store.cutter)) for hit in hits]
     whys = map(Explanation, *legs, matched, alone, marked, best.fused_ranks)
     return tuple(replace(hit, explanation=why) for hit, why in zip(hits, whys, strict=True))
