@@ -103,8 +103,8 @@ def test_extract(model: Path, tmp_path: Path) -> None:
         "invalid UTF-8",
     ]
     document = json.loads(output("extract", model, "--format", "json"))  # loses nothing
-    assert document["token"] == ["the", "naïve", "a\nb", "\\xff\\xfe", ""]
-    assert document["base64"] == ["", "", "", base64.b64encode(b"\xff\xfe").decode(), ""]
+    assert document["tokens"] == ["the", "naïve", "a\nb", "\\xff\\xfe", ""]
+    assert document["base64"] == {"3": base64.b64encode(b"\xff\xfe").decode()}
     output("extract", model, "-o", tmp_path / "words.parquet")
     assert vocabtool.read(tmp_path / "words.parquet") == vocabtool.extract(model)
 

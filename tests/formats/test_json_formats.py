@@ -65,7 +65,7 @@ DEEP = {
     "tokenizer type": '{"model": {"type": DEEP, "vocab": {"a": 0}}}',
     "Keras tokenizer": '{"config": {"word_index": {"a": 1}, "num_words": DEEP}}',
     "TF.js": '{"modelTopology": {"node": DEEP}, "weightsManifest": [{"paths": DEEP}]}',
-    "own": '{"fingerprint": DEEP, "name": DEEP, "id": [], "token": [], "base64": []}',
+    "own": '{"fingerprint": DEEP, "name": DEEP, "first_id": 0, "tokens": []}',
 }
 
 

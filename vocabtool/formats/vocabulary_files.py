@@ -5,9 +5,11 @@ text     One entry per line, each ending in ``\n``; no ids. Entries with line br
          look escaped are escaped, too. Backslashes are doubled, but only in escaped entries.
 CSV      Columns ``id``, ``token`` and ``base64``, as pyarrow writes them. ``base64`` is empty, or
          contains an entry that is not UTF-8. The ``token`` of such an entry is escaped for display.
-JSON     Everything: ``fingerprint``, name, kind and other facts, then the same columns as lists.
-Parquet  Everything: the same columns, and the same facts as JSON in the metadata under the key
-         ``vocabtool``. The same version of pyarrow produces the same bytes.
+Parquet  Everything: the same columns; in the metadata, the key ``vocabtool`` has the other facts as
+         JSON, with a ``fingerprint``. The same version of pyarrow produces the same bytes.
+JSON     Everything: the same facts, then the list ``tokens``. ``ids`` is present only if the ids do
+         not count up from ``first_id``, and ``base64`` only if an entry is not UTF-8: it maps the
+         position of each such entry to its bytes.
 
 JSON, CSV and Parquet are recognised as models. Text is read as a word list (``word_list.py``).
 """
@@ -87,8 +89,8 @@ def _format_of(path: str | Path, given: FileFormat | None) -> FileFormat:
     ending = Path(path).suffix
     format_ = given or ENDINGS.get(ending.lower() or ".txt")
     if format_ is None or format_ not in ENDINGS.values():
-        expected = f"expected {', '.join(ENDINGS)}"
-        raise UnknownFormat(f"{path}: unknown extension or format {given or ending!r} ({expected})")
+        what = f"unknown extension or format {given or ending!r}"
+        raise UnknownFormat(f"{path}: {what} (expected {', '.join(ENDINGS)})")
     return format_
 
 
@@ -111,7 +113,12 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
         "places": [place._asdict() for place in vocabulary.places],
     }
     if format == "json":
-        text = json.dumps(facts | columns, ensure_ascii=False, indent=2)
+        facts |= {"first_id": vocabulary.first_id, "tokens": tokens}
+        if vocabulary.ids is not None:
+            facts["ids"] = columns["id"]
+        if len(stored.not_utf8):
+            facts["base64"] = {str(row): encoded[row] for row in stored.not_utf8.tolist()}
+        text = json.dumps(facts, ensure_ascii=False, indent=2)
         # Lone surrogates (from ``vocabulary.decode``) stay escaped.
         file.write(text.encode("utf-8", "backslashreplace") + b"\n")
         return 0
@@ -130,7 +137,13 @@ def _read_document(file: BinaryIO, format_: FileFormat) -> dict[str, Any]:
     """Return the columns of a file and its facts. CSV has no facts."""
     data = file.read()
     if format_ == "json":
-        return json_file.expect(json_file.parse(data), dict, "the document")
+        document = json_file.expect(json_file.parse(data), dict, "the document")
+        tokens = json_file.expect(document.get("tokens"), list, "tokens")
+        first = json_file.expect(document.get("first_id"), int, "first_id")
+        others = json_file.expect(document.get("base64", {}), dict, "base64")
+        encoded = [others.get(str(row), "") for row in range(len(tokens))]
+        ids = document.get("ids", range(first, first + len(tokens)))
+        return {**document, **dict(zip(TYPES, (ids, tokens, encoded), strict=True))}
     import pyarrow as pa
     from pyarrow import csv, parquet
 
