@@ -255,7 +255,7 @@ def _read_folder(folder: Path) -> Findings:
     paths = sorted(folder.iterdir())
     if len(paths) > MAX_FILES:
         raise UnsupportedFormat(f"a folder of more than {MAX_FILES:,} files; pass a single file")
-    findings, formats, tokenizer = Findings(), [], None
+    findings, formats, tokenizer = Findings(), dict[str, None](), None
     try:
         tokenizer = tokenizer_folder.read(folder)
     except tokenizer_folder.UnknownIds as error:
@@ -271,58 +271,58 @@ def _read_folder(folder: Path) -> Findings:
         name = printable(os.fsencode(path.name))
         try:
             with reading(name):
-                result = _read_part(path)
+                result = _read_in_folder(path)
         except UnknownFormat as error:  # other JSON, for example settings or a weights index
             findings.found.append(PassedOver(name, 0, Place(name, "whole file"), error.what))
+            continue
         except VocabtoolError as error:
             if name == findings.main:
                 raise  # the entries of another file would be those of another tokenizer
             findings.warnings.append(str(error))
-        else:
-            if result is not None:
-                if tokenizer is not None and path.name == tokenizer.file:
-                    result.found = [
-                        tokenizer.correct(found) if isinstance(found, Vocabulary) else found
-                        for found in result.found
-                    ]
-                formats.append(result.format or "")
-                findings.found += result.found
-                findings.warnings += (f"{name}: {warning}" for warning in result.warnings)
+            continue
+        if result.format is None:
+            continue
+        formats[result.format] = None
+        findings.warnings += (f"{name}: {warning}" for warning in result.warnings)
+        if tokenizer is not None and path.name == tokenizer.file:
+            result.found = [
+                tokenizer.correct(finding) if isinstance(finding, Vocabulary) else finding
+                for finding in result.found
+            ]
+        findings.found += result.found
+        for finding in result.found:
+            if isinstance(finding, Vocabulary):
+                files_of.setdefault(finding.name, set()).add(finding.places[0].file)
     if not formats:
-        others = [each for each in findings.found if isinstance(each, PassedOver)]
-        passed_over = (f"{each.name}: {each.why}" for each in others)
-        raise graph_files.no_model_in(folder, (*findings.warnings, *passed_over))
-    for found in findings.found:
-        if isinstance(found, Vocabulary):
-            files_of.setdefault(found.name, set()).add(found.places[0].file)
+        skipped = (finding for finding in findings.found if isinstance(finding, PassedOver))
+        reasons = [*findings.warnings, *(f"{finding.name}: {finding.why}" for finding in skipped)]
+        raise graph_files.no_model_in(folder, tuple(reasons))
     findings.found = [
-        replace(found, name=f"{found.places[0].file}/{found.name}")
-        if isinstance(found, Vocabulary) and len(files_of[found.name]) > 1
-        else found
-        for found in findings.found
+        replace(finding, name=f"{finding.places[0].file}/{finding.name}")
+        if isinstance(finding, Vocabulary) and len(files_of[finding.name]) > 1
+        else finding
+        for finding in findings.found
     ]
-    findings.format = f"folder: {', '.join(dict.fromkeys(formats))}"
+    findings.format = f"folder: {', '.join(formats)}"
     return findings
 
 
-def _read_part(path: Path) -> Findings | None:
-    """Read one file of a folder. Returns ``None`` if the file is silently skipped."""
+def _read_in_folder(path: Path) -> Findings:
+    """Read one file of a folder. The result has no format if the file is silently skipped."""
     from vocabtool.formats import word_list
 
     if leads_away(path):
         raise UnknownFormat("symbolic links are not followed")
     source = Source.open(path)
     refuse_pointer(source.head)
-    reader = next((each for each in other_readers() if each.recognise(source) is None), None)
+    reader = next((one for one in other_readers() if one.recognise(source) is None), None)
     if reader is REFUSED:
         raise UnknownFormat(str(refusal(source)))
-    if reader is word_list.READER:
-        # SentencePiece writes its pieces to a .model, and again with scores to a .vocab
-        scored = path.suffix == ".vocab" and path.with_suffix(".model").is_file()
-        if scored or WORD_LISTS.fullmatch(path.name) is None:
-            return None
-    if reader is None:
-        return None
+    # SentencePiece writes its pieces to a .model, and again with scores to a .vocab
+    scored = path.suffix == ".vocab" and path.with_suffix(".model").is_file()
+    is_list = WORD_LISTS.fullmatch(path.name) is not None and not scored
+    if reader is None or (reader is word_list.READER and not is_list):
+        return Findings()
     result = reader.read(source)
     return replace(result, format=result.format or reader.format)
 

@@ -33,7 +33,14 @@ import numpy as np
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import hf_tokenizer, json_file, sentencepiece, word_list
-from vocabtool.formats.encoder_files import CONFIG, MODULES, SENTENCES, TOKENIZER, TOKENIZER_CONFIG
+from vocabtool.formats.encoder_files import (
+    CONFIG,
+    MODULES,
+    SENTENCES,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    read_settings,
+)
 from vocabtool.formats.files import MAX_FILE, leads_away, read_file
 from vocabtool.vocabulary import ALPHABET, USED, Place, Unknown, Vocabulary
 
@@ -174,9 +181,8 @@ class _Files:
         """Return the object in a JSON file; an empty one if there is no such file."""
         if not self.has(name):
             return {}
-        data = self.read(name, MAX_SETTINGS)
-        with reading(name):
-            return dict(json_file.expect(json_file.parse(data), dict, name))
+        self.used[name] = None
+        return dict(read_settings(self.folder / name, dict))
 
     def is_static(self) -> bool:
         """Whether it is a static embedding, whose library reads ``tokenizer.json`` alone."""
@@ -201,23 +207,23 @@ MAX_DIGITS: Final = 10
 
 def _content(token: object) -> str | None:
     """Return the text of a token, which is a string or an object with a ``content``."""
-    found = token.get("content") if isinstance(token, dict) else token
-    return found if isinstance(found, str) and found else None
+    content = token.get("content") if isinstance(token, dict) else token
+    return content if isinstance(content, str) and content else None
 
 
-def _with_flags(token: object, **flags: bool) -> Json | None:
-    """Describe an added token without its id; ``None`` if it has no text."""
+def _described(token: object, **flags: bool) -> list[Json]:
+    """Describe an added token without its id. The list is empty if the token has no text."""
     stated = token if isinstance(token, dict) else {}
     content = _content(token)
     own = {flag: stated.get(flag) is True for flag in FLAGS}
-    return None if content is None else {"content": content, **own, **flags}
+    return [] if content is None else [{"content": content, **own, **flags}]
 
 
 def _special(settings: Json) -> Iterator[Json]:
     for key, value in settings.items():
         if key.endswith("_token") or key in ("additional_special_tokens", "extra_special_tokens"):
-            listed = value if isinstance(value, list) else [value]
-            yield from filter(None, (_with_flags(token, special=True) for token in listed))
+            for token in value if isinstance(value, list) else [value]:
+                yield from _described(token, special=True)
 
 
 def _added_in_settings(files: _Files) -> Iterator[Json]:
@@ -225,22 +231,19 @@ def _added_in_settings(files: _Files) -> Iterator[Json]:
     settings = files.settings(TOKENIZER_CONFIG)
     special = [*_special(settings)]
     decoder = settings.get("added_tokens_decoder")
-    numbered: list[tuple[int, Json | None]] = []
     if isinstance(decoder, dict):
-        for number, token in decoder.items():
-            if number.isdecimal() and len(number) < MAX_DIGITS:
-                numbered.append((int(number), _with_flags(token)))
+        numbers = (number for number in decoder if number.isdecimal() and len(number) < MAX_DIGITS)
+        for number in sorted(numbers, key=int):
+            yield from _described(decoder[number])
     else:
         special += _special(files.settings(SPECIAL_MAP))
         names = {token["content"] for token in special}
-        for content, number in files.settings(json_file.ADDED).items():
-            if json_file.is_id(number):
-                is_special = content in names
-                flags = {"normalized": not is_special, "special": is_special}
-                numbered.append((number, _with_flags(content, **flags)))
-    for _, described in sorted(numbered, key=lambda token: token[0]):
-        if described is not None:
-            yield described
+        added = files.settings(json_file.ADDED)
+        for content in sorted(
+            filter(lambda name: json_file.is_id(added[name]), added), key=added.get
+        ):
+            is_special = content in names
+            yield from _described(content, normalized=not is_special, special=is_special)
     yield from special
 
 
@@ -286,29 +289,24 @@ def _from_tokenizer_json(files: _Files) -> tuple[Json, str] | None:
     if files.is_static():
         return document, TOKENIZER
     settings, name = files.settings(TOKENIZER_CONFIG), files.tokenizer_class()
-    steps = [*hf_tokenizer.parts(document.get("normalizer"))]
-    for part in (*steps, *hf_tokenizer.parts(document.get("pre_tokenizer"))):
-        _obey(part, settings, name)
+    prefix = settings.get("add_prefix_space")
+    normalizers = [*hf_tokenizer.parts(document.get("normalizer"))]
+    for step in (*normalizers, *hf_tokenizer.parts(document.get("pre_tokenizer"))):
+        kind = step.get("type")
+        if kind == "BertNormalizer":
+            for key, own, default in BERT_SETTINGS:
+                if key in settings or name in BERT_LIKE:
+                    step[own] = settings.get(key, default)
+        elif kind == "ByteLevel" and isinstance(prefix, bool):
+            step["add_prefix_space"] = prefix
+        elif kind == "Metaspace" and isinstance(prefix, bool):
+            first = "first" if settings.get("legacy") is False else "always"
+            step["prepend_scheme"] = first if prefix else "never"
     if name == "Albert":
-        tables = [part for part in steps if part.get("type") == "Precompiled"]
+        tables = [step for step in normalizers if step.get("type") == "Precompiled"]
         document["normalizer"] = sequence("normalizers", _albert(settings, tables))
     usual = BERT_SPECIAL if name in BERT_LIKE else ()
     return _with_added(document, _added_in_settings(files), usual), TOKENIZER
-
-
-def _obey(part: Json, settings: Json, name: str | None) -> None:
-    """Change a normalizer or pre-tokenizer as the settings say."""
-    if part.get("type") == "BertNormalizer":
-        for key, own, default in BERT_SETTINGS:
-            if key in settings or name in BERT_LIKE:
-                part[own] = settings.get(key, default)
-    prefix = settings.get("add_prefix_space")
-    if isinstance(prefix, bool):
-        if part.get("type") == "ByteLevel":
-            part["add_prefix_space"] = prefix
-        elif part.get("type") == "Metaspace":
-            first = "first" if settings.get("legacy") is False else "always"
-            part["prepend_scheme"] = first if prefix else "never"
 
 
 # SentencePiece.
@@ -484,16 +482,16 @@ def document(
     }
 
 
-def sequence(key: str, parts: Iterable[Json]) -> Json | None:
-    listed = list(parts)
+def sequence(key: str, steps: Iterable[Json]) -> Json | None:
+    listed = list(steps)
     return {"type": "Sequence", key: listed} if listed else None
 
 
-def with_ends(found: Json, ids: Mapping[str, int], start: str, end: str) -> Json:
+def with_ends(made: Json, ids: Mapping[str, int], start: str, end: str) -> Json:
     if start not in ids or end not in ids:
-        return found
+        return made
     tokens = {"cls": [start, ids[start]], "sep": [end, ids[end]]}
-    return {**found, "post_processor": {"type": "BertProcessing", **tokens}}
+    return {**made, "post_processor": {"type": "BertProcessing", **tokens}}
 
 
 def split(pattern: str) -> Json:
@@ -519,9 +517,8 @@ def replace(old: str, new: str, *, regex: bool = False) -> Json:
 
 def added_tokens(ids: Mapping[str, int], contents: Iterable[str], **flags: bool) -> list[Json]:
     """Describe each token in ``contents`` that has an id. ``flags``: settings of these tokens."""
-    plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
-    found = sorted((ids[token], token) for token in set(contents) if token and token in ids)
-    return [{"id": number, "content": token, **plain, **flags} for number, token in found]
+    numbered = sorted((ids[token], token) for token in set(contents) if token and token in ids)
+    return [{"id": number, "content": token, **PLAIN, **flags} for number, token in numbered]
 
 
 def pairs(rank_of: Mapping[str, float]) -> list[str]:
@@ -532,24 +529,24 @@ def pairs(rank_of: Mapping[str, float]) -> list[str]:
     longest = max(map(len, rank_of), default=0)
     if longest > MAX_PIECE:
         raise InvalidFile(f"a token has {longest:,} characters; wanted at most {MAX_PIECE:,}")
-    found = [
+    merges = [
         (rank, at, f"{token[:at]} {token[at:]}")
         for token, rank in rank_of.items()
         if " " not in token
         for at in range(1, len(token))
         if token[:at] in rank_of and token[at:] in rank_of
     ]
-    return [pair for _, _, pair in sorted(found)]
+    return [pair for _, _, pair in sorted(merges)]
 
 
 def listed_pairs(lines: Iterable[bytes], ids: Mapping[str, int]) -> list[str]:
-    found: dict[str, None] = {}
+    merges: dict[str, None] = {}
     for line in lines:
         text = line.decode("utf-8", "replace")
         left, right = text[:1] + text[1:].partition(" ")[0], text[1:].partition(" ")[2]
         if left in ids and right in ids and left + right in ids and " " not in right:
-            found[f"{left} {right}"] = None
-    return list(found)
+            merges[f"{left} {right}"] = None
+    return list(merges)
 
 
 def bpe(ids: Mapping[str, int], merges: list[str], **settings: Any) -> Json:
