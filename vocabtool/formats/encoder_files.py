@@ -104,28 +104,28 @@ def find_static(path: Path) -> EmbeddingFiles:
         if not is_safetensors(opened.read(LENGTH + 1)):
             raise UnknownFormat(f"{path}: not a file of safetensors")
     try:
-        found = _in_folder(path.parent)
+        embedding = _in_folder(path.parent)
     except UnknownFormat as error:
         why = f"{path}: tensors without the files of a static embedding beside them"
         raise UnknownFormat(why, (error.what,)) from error
-    if found.tensors != path:
-        raise UnknownFormat(f"{path}: the model's tensors are in another file: {found.tensors}")
-    return found
+    if embedding.tensors != path:
+        raise UnknownFormat(f"{path}: the model's tensors are in another file: {embedding.tensors}")
+    return embedding
 
 
 def _in_folder(folder: Path) -> EmbeddingFiles:
-    part, normalize = folder, False
+    home, normalize = folder, False
     if (folder / MODULES).is_file():
         names, modules = read_modules(folder)
         if names not in (("StaticEmbedding",), ("StaticEmbedding", "Normalize")):
             raise UnknownFormat(f"{folder / MODULES}: its modules are {', '.join(names) or 'none'}")
         normalize = names[-1] == "Normalize"
-        part = _module_folder(folder, modules[0])
-    tensors, tokenizer, config = part / WEIGHTS, part / TOKENIZER, folder / CONFIG
-    has_modules, has_config = (folder / MODULES).is_file(), part == folder and config.is_file()
+        home = _module_folder(folder, modules[0])
+    tensors, tokenizer, config = home / WEIGHTS, home / TOKENIZER, folder / CONFIG
+    has_modules, has_config = (folder / MODULES).is_file(), home == folder and config.is_file()
     wanted = (tensors, tokenizer) if has_modules else (tensors, tokenizer, config)
     if missing := [file.name for file in wanted if not file.is_file()]:
-        raise UnknownFormat(f"{part}: not a static embedding: no {' and no '.join(missing)}")
+        raise UnknownFormat(f"{home}: not a static embedding: no {' and no '.join(missing)}")
     if has_config and EMBEDDINGS[0] in read_header(tensors):
         return EmbeddingFiles("model2vec", tensors, tokenizer, config)
     if not has_modules:
@@ -418,11 +418,11 @@ def check_graph(file: Path) -> Graph:
 
 
 def _external_file(model: Path, buffer: Buffer, facts: list[Span]) -> Path:
-    found: dict[bytes, list[bytes]] = {}
+    stated: dict[bytes, list[bytes]] = {}
     for fact in facts:
         key, value = (wire.last_bytes(buffer, fact, field) for field in (1, 2))
-        found.setdefault(key, []).append(value)
-    places = {named_file(model.parent, name) for name in found.get(b"location", [b""])}
+        stated.setdefault(key, []).append(value)
+    places = {named_file(model.parent, name) for name in stated.get(b"location", [b""])}
     if len(places) > 1:
         raise InvalidFile("a tensor is in several files")
     (file,) = places
@@ -433,7 +433,7 @@ def _external_file(model: Path, buffer: Buffer, facts: list[Span]) -> Path:
         raise InvalidFile(f"{name}, {what}")
     if not file.is_file():
         raise NotFound(f"{model}: its tensors are in {name}, which is missing; download it, too")
-    numbers = [*found.get(b"offset", [b"0"]), *found.get(b"length", [b"0"])]
+    numbers = [*stated.get(b"offset", [b"0"]), *stated.get(b"length", [b"0"])]
     if not all(number.isdigit() and len(number) < 20 for number in numbers):
         raise InvalidFile(f"a tensor in {name}: its offset and length are not whole numbers")
     needed, size = sum(map(int, numbers)), file.stat().st_size
@@ -445,7 +445,7 @@ def _external_file(model: Path, buffer: Buffer, facts: list[Span]) -> Path:
 
 def read_all_settings(model: OnnxFiles) -> Settings:
     lower = find_settings(model.folders, SENTENCES)[1].get("do_lower_case") is True
-    folder = next((each for each in model.folders if (each / MODULES).is_file()), None)
+    folder = next((home for home in model.folders if (home / MODULES).is_file()), None)
     if folder is not None:
         modules, described = read_modules(folder)
         pooling: tuple[Pooling, ...] = ()

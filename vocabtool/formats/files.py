@@ -185,7 +185,7 @@ def _check_members(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]
         name = member.orig_filename.replace("\\", "/")
         shown = printable(name.encode("utf-8", "surrogateescape"))
         parts = name.removesuffix("/").split("/")
-        if any(part in ("", ".", "..") for part in parts) or set(name) & {"\0", ":"}:
+        if any(step in ("", ".", "..") for step in parts) or set(name) & {"\0", ":"}:
             raise InvalidFile(f"the path of the member {shown!r} leads out of the archive")
         if name in checked and not name.endswith("/"):
             raise InvalidFile(f"two members are named {shown!r}")
@@ -219,8 +219,8 @@ def find(handle: str) -> Path:
     import shlex
     import tempfile  # slow to import
 
-    told = os.environ.get(CACHE_DIR)
-    cache = Path(told or Path(tempfile.gettempdir(), "tfhub_modules"))
+    stated = os.environ.get(CACHE_DIR)
+    cache = Path(stated or Path(tempfile.gettempdir(), "tfhub_modules"))
     encoded = handle.encode("utf-8", "surrogateescape")
     name = hashlib.sha1(encoded, usedforsecurity=False).hexdigest()
     folder = cache / name
@@ -231,7 +231,7 @@ def find(handle: str) -> Path:
     raise NotFound(
         f"{handle} is not in the local cache of TensorFlow Hub.\n"
         f"Looked for the folder {name} in {cache} "
-        f"({CACHE_DIR if told else f'{CACHE_DIR} is not set'}).\n"
+        f"({CACHE_DIR if stated else f'{CACHE_DIR} is not set'}).\n"
         "To download it into the cache:\n"
         f"  python -c {shlex.quote(resolve)}\n"
         "Or, without TensorFlow, download it into a folder, and pass the folder as the model:\n"

@@ -51,12 +51,14 @@ def parts(step: object) -> Iterator[Json]:
     """Yield the parts of a step in order. A ``Sequence`` is replaced by its parts."""
     waiting = [step]
     while waiting:
-        part = waiting.pop()
-        if not isinstance(part, dict):
+        current = waiting.pop()
+        if not isinstance(current, dict):
             continue
-        inner = next((part[key] for key in SEQUENCES if isinstance(part.get(key), list)), None)
+        inner = next(
+            (current[key] for key in SEQUENCES if isinstance(current.get(key), list)), None
+        )
         if inner is None:
-            yield part
+            yield current
         else:
             waiting += reversed(inner)
 
@@ -187,14 +189,14 @@ def _unknown(
 
 def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]]:
     byte_level, blanks = False, []
-    for part in (part for name in STEPS for part in parts(document.get(name))):
-        byte_level |= part.get("type") == "ByteLevel"
-        pattern, content = part.get("pattern"), part.get("content")
+    for step in (step for name in STEPS for step in parts(document.get(name))):
+        byte_level |= step.get("type") == "ByteLevel"
+        pattern, content = step.get("pattern"), step.get("content")
         replaced = pattern.get("String") if isinstance(pattern, dict) else None
-        if part.get("type") == "Metaspace":
-            replacement = part.get("replacement")
+        if step.get("type") == "Metaspace":
+            replacement = step.get("replacement")
             blanks.append(replacement if isinstance(replacement, str) else META)
-        elif part.get("type") == "Replace" and (replaced, content) in ((" ", META), (META, " ")):
+        elif step.get("type") == "Replace" and (replaced, content) in ((" ", META), (META, " ")):
             blanks.append(META)
     for key, usual in OWN_MARKS:
         mark = model.get(key)

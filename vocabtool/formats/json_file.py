@@ -188,9 +188,9 @@ def parse_ids(vocabulary: Mapping[str, Any], what: str) -> NDArray[np.int64]:
     values = vocabulary.values()
     if set(map(type, values)) <= {int}:  # true and false are not ids
         with suppress(OverflowError):
-            found = np.fromiter(values, np.int64, len(vocabulary))
-            if not len(found) or (found.min() >= 0 and found.max() <= MAX_ID):
-                return found
+            ids = np.fromiter(values, np.int64, len(vocabulary))
+            if not len(ids) or (ids.min() >= 0 and ids.max() <= MAX_ID):
+                return ids
     entry, value = next(pair for pair in vocabulary.items() if not is_id(pair[1]))
     got = f"{value:,}" if type(value) is int and abs(value) < 1 << 99 else kind(value)
     wanted = f"wanted a whole number from 0 to {MAX_ID:,}"
@@ -280,7 +280,7 @@ def why_no_whitespace_tokenizer(document: object) -> str | None:
         return "do_lower_case is not true or false"
     for key in ("vocab", "stop_words"):
         listed = document.get(key)
-        if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+        if not isinstance(listed, list) or not all(isinstance(text, str) for text in listed):
             return f"{key} is not a list of texts"
     return None
 

@@ -229,8 +229,8 @@ def read(model: str | Path) -> tuple[Path, Findings]:
         except UnknownFormat as error:
             if reader is GRAPH_FILE:
                 raise
-            found = ((other.format, other.recognise(source)) for other in other_readers())
-            reasons = (f"{format_}: {reason}" for format_, reason in found if reason is not None)
+            answers = ((other.format, other.recognise(source)) for other in other_readers())
+            reasons = (f"{format_}: {reason}" for format_, reason in answers if reason is not None)
             raise UnknownFormat(error.what, (*error.tried, *reasons)) from error
         return source.file, replace(result, format=result.format or reader.format)
 
@@ -411,7 +411,7 @@ def split_name(model: str) -> tuple[str, str | None]:
 def choose(model: Model, name: str | None = None) -> Vocabulary:
     """Return the vocabulary that :func:`extract` selects."""
     if name is not None:
-        names = [found.name for found in model.vocabularies]
+        names = [vocabulary.name for vocabulary in model.vocabularies]
         if name in names:
             return model.vocabularies[names.index(name)]
         from difflib import get_close_matches
@@ -430,7 +430,7 @@ def choose(model: Model, name: str | None = None) -> Vocabulary:
     lines = [f"{model.path}: no vocabulary found ({model.format}; {count} lists skipped)."]
     lines += (f"Not read: {warning}" for warning in model.warnings)
     if model.vocabularies:
-        others = ", ".join(found.name for found in model.vocabularies)
+        others = ", ".join(vocabulary.name for vocabulary in model.vocabularies)
         lines.append(f"It has only integers; select them with --name: {others}")
     if count:
         lines.append("`vocabtool inspect --all` lists skipped lists and the reasons.")

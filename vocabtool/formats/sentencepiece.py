@@ -60,12 +60,14 @@ def vocabulary_of(
     have the same id.
     """
     unknown, marker = None if unknown_id is None else Unknown(unknown_id), MARKERS[kind]
-    found = Vocabulary.from_ids("", kind, entries, ids, unknown=unknown, notes=notes, marker=marker)
-    ascending = found.id_array()
+    vocabulary = Vocabulary.from_ids(
+        "", kind, entries, ids, unknown=unknown, notes=notes, marker=marker
+    )
+    ascending = vocabulary.id_array()
     for at in np.flatnonzero(ascending[1:] == ascending[:-1])[:1].tolist():
-        first, second = found.stored[at], found.stored[at + 1]
+        first, second = vocabulary.stored[at], vocabulary.stored[at + 1]
         raise InvalidFile(f"two pieces have id {ascending[at]}: {first!r} and {second!r}")
-    return found
+    return vocabulary
 
 
 def looks_like_model(data: bytes) -> bool:
@@ -139,8 +141,8 @@ def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, ND
     types = np.zeros(len(records), np.uint8)
     for at in range(0, len(records), CHUNK):
         chunk = slice(at, at + CHUNK)
-        part = ByteStrings(data, records.starts[chunk], records.ends[chunk])
-        starts[chunk], ends[chunk], types[chunk] = _usual_pieces(part)
+        batch = ByteStrings(data, records.starts[chunk], records.ends[chunk])
+        starts[chunk], ends[chunk], types[chunk] = _usual_pieces(batch)
         for index in (at + np.flatnonzero(types[chunk] == 0)).tolist():
             span = int(records.starts[index]), int(records.ends[index])
             text, kind = (0, 0), NORMAL

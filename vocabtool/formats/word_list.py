@@ -130,15 +130,15 @@ def integers(strings: ByteStrings) -> NDArray[np.int64]:
 
 def _positions(data: bytes, byte: bytes) -> Offsets:
     dtype = np.dtype(np.int32 if len(data) < 2**31 else np.int64)
-    found: Offsets = np.empty(data.count(byte) + 1, dtype)
+    positions: Offsets = np.empty(data.count(byte) + 1, dtype)
     filled = 0
     for start in range(0, len(data), PIECE):
         piece = np.frombuffer(data, np.uint8, min(PIECE, len(data) - start), start)
         here = np.flatnonzero(piece == byte[0])
-        found[filled : filled + len(here)] = here + start
+        positions[filled : filled + len(here)] = here + start
         filled += len(here)
-    found[filled] = len(data)
-    return found
+    positions[filled] = len(data)
+    return positions
 
 
 def _column(lines: ByteStrings, index: int, cuts: Offsets | None, offset: int) -> Column:
@@ -216,8 +216,8 @@ def why_not_words(head: bytes, size: int) -> str | None:
     """
     if not head:
         return "an empty file"
-    if found := CONTROLS.search(head):
-        return f"not text: byte {found[0][0]:#04x} at {found.start():,}"
+    if control := CONTROLS.search(head):
+        return f"not text: byte {control[0][0]:#04x} at {control.start():,}"
     for beginning, what in OTHER_TEXTS:
         if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(beginning):
             return what
@@ -286,7 +286,7 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
             )
     marker = guess_marker(entries)
     places = (np.flatnonzero(entries.equal_to(entry)) for entry in UNKNOWNS)
-    unknown = next((Unknown(int(found[0])) for found in places if len(found)), None)
+    unknown = next((Unknown(int(at[0])) for at in places if len(at)), None)
     if unknown is not None:
         shown = printable(entries[unknown.id])
         notes.append(f"{shown} is treated as the unknown entry because of its name")
@@ -335,7 +335,7 @@ def _yaml_entries(data: bytes) -> ByteStrings:
                 "one on each line, in the order of their ids"
             )
         entry_of[id_] = entry
-    for missing in (each for each in range(len(entry_of)) if each not in entry_of):
+    for missing in (id_ for id_ in range(len(entry_of)) if id_ not in entry_of):
         raise UnsupportedFormat(f"no entry has id {missing:,}, wanted 0 to {len(entry_of) - 1:,}")
     return ByteStrings.of(entry_of[id_] for id_ in range(len(entry_of)))
 
@@ -344,17 +344,17 @@ def _yaml_text(written: str) -> bytes:
     """Return the text of a YAML scalar. Raises ``ValueError``, ``LookupError`` or
     ``OverflowError`` for another value.
     """
-    found = YAML_ENTRY.fullmatch(written)
-    if found is None:
+    match = YAML_ENTRY.fullmatch(written)
+    if match is None:
         raise ValueError(written)
-    if found["double"] is None:
-        return (found["plain"] or found["single"].replace("''", "'")).encode()
+    if match["double"] is None:
+        return (match["plain"] or match["single"].replace("''", "'")).encode()
 
     def character(escape: re.Match[str]) -> str:
         code = escape[1]
         return chr(int(code[1:], 16)) if len(code) > 1 else YAML_NAMED[code]
 
-    return YAML_ESCAPE.sub(character, found["double"]).encode()
+    return YAML_ESCAPE.sub(character, match["double"]).encode()
 
 
 def note_escaped(lines: ByteStrings) -> list[str]:
@@ -390,17 +390,17 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None]
         if lines < 2 or split.count(delimiter) != lines:
             continue
         try:
-            held, numbers = read_columns(split, 0, 1, delimiter)
+            entries, numbers = read_columns(split, 0, 1, delimiter)
         except InvalidFile:  # two in one line, none in another
             continue
-        if not isinstance(held, ByteStrings) or not isinstance(numbers, ByteStrings):
+        if not isinstance(entries, ByteStrings) or not isinstance(numbers, ByteStrings):
             raise AssertionError("a column contains numbers, wanted text")
-        held = ByteStrings(data, held.starts, held.ends)
-        if all(map(NUMBER.fullmatch, numbers)) and 2 * held.distinct > len(held):
+        entries = ByteStrings(data, entries.starts, entries.ends)
+        if all(map(NUMBER.fullmatch, numbers)) and 2 * entries.distinct > len(entries):
             try:
-                return held, integers(numbers)
+                return entries, integers(numbers)
             except InvalidFile:
-                return held, None
+                return entries, None
     return None
 
 

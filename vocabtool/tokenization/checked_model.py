@@ -95,19 +95,19 @@ def dangerous_ops(graphs: Sequence[MetaGraph]) -> tuple[str, ...]:
     An op in several places is listed once.
     """
     graph = graphs[pick_serving([graph.tags for graph in graphs])]
-    found: dict[bytes, str] = {}
+    lines: dict[bytes, str] = {}
     linker = Linker(graph)
     for body in graph.bodies:
         for node in body:
-            if node.op not in found and _reaches_out(linker, body, node):
+            if node.op not in lines and _reaches_out(linker, body, node):
                 place = graph.place(body, node.name).place
-                found[node.op] = f"{printable(node.op)} at {place}"
+                lines[node.op] = f"{printable(node.op)} at {place}"
     elsewhere = (
         f"the asset {printable(name)!r} is a path, not the name of a file"
         for _, name in graph.assets
         if name in (b"", b".", b"..") or any(c in name for c in b"/\\:\0")
     )
-    return (*found.values(), *elsewhere)
+    return (*lines.values(), *elsewhere)
 
 
 def _reaches_out(linker: Linker, body: Body, node: Node) -> bool:
@@ -234,6 +234,6 @@ def _load(folder: str) -> Any:
 def reason_of(error: Exception) -> str:
     """Return the line of a TensorFlow error's message that states the reason."""
     lines = [line.strip() for line in str(error).splitlines()]
-    told = [line for line in lines if line and not line.startswith("[[")]
-    line = told[-1 if told[:1] == [GRAPH_FAILS] else 0] if told else type(error).__name__
+    reasons = [line for line in lines if line and not line.startswith("[[")]
+    line = reasons[-1 if reasons[:1] == [GRAPH_FAILS] else 0] if reasons else type(error).__name__
     return printable(line[:MAX_LINE].encode("utf-8", "replace"))

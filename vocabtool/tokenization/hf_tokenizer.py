@@ -149,9 +149,9 @@ class HFWordTokenizer:
         self._mark = blank_mark(document)
         # Whether each part between added tokens begins with the marker, even without a blank.
         self._mark_says_nothing = any(
-            part.get("type") == "Prepend"
-            or (part.get("type") == METASPACE and _scheme(part) == "always")
-            for part in list_of_parts(document)
+            step.get("type") == "Prepend"
+            or (step.get("type") == METASPACE and _scheme(step) == "always")
+            for step in list_of_parts(document)
         )
         self._byte_level = is_byte_level(document)
         self._lower = document.get(LOWER) is True
@@ -165,10 +165,10 @@ class HFWordTokenizer:
                 self._chunking = None
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        found = self.chunks_of(texts)
-        if found is None:
+        divided = self.chunks_of(texts)
+        if divided is None:
             return self._look_up(texts)
-        of_texts, offsets = found
+        of_texts, offsets = divided
         encoded = of_texts.view(pa.binary()).dictionary_encode()
         lookup = self._look_up(encoded.dictionary.view(pa.string()))
         tokens = TokenCodes(lookup.codes, lookup.offsets, lookup.distinct)
@@ -190,8 +190,8 @@ class HFWordTokenizer:
         return tuple(map(self._entry, self._cut([given]).pieces))
 
     def chunks(self, texts: pa.StringArray) -> pa.StringArray:
-        found = self.chunks_of(texts)
-        return texts if found is None else found[0]
+        divided = self.chunks_of(texts)
+        return texts if divided is None else divided[0]
 
     def chunks_of(self, texts: pa.StringArray) -> tuple[pa.StringArray, Integers] | None:
         """Return the chunks of n texts, and the offsets of each text's chunks: shape (n + 1,).
@@ -227,19 +227,19 @@ class HFWordTokenizer:
             read = [text.lower() for text in read]
         with library_errors("the tokenizers library fails on a text"):
             encoded = _encode(self._speller, read)
-        found: list[str | Added] = encoded.tokens
+        tokens: list[str | Added] = encoded.tokens
         numbers = np.array(encoded.ids, np.int64)
         for at in np.flatnonzero(numbers).tolist():
             content = self._contents[int(numbers[at])]
-            found[at] = (content, self._added[content])
+            tokens[at] = (content, self._added[content])
         offsets = _offsets(encoded.word_ids, len(read))
-        distinct = dict.fromkeys(found)
-        plain = [each for each in distinct if isinstance(each, str)]
-        added = [each for each in distinct if not isinstance(each, str)]
-        places = {each: at for at, each in enumerate(chain[str | Added](plain, added))}
-        codes = np.fromiter(map(places.__getitem__, found), np.int32, len(found))
+        distinct = dict.fromkeys(tokens)
+        plain = [token for token in distinct if isinstance(token, str)]
+        added = [token for token in distinct if not isinstance(token, str)]
+        places = {token: at for at, token in enumerate(chain[str | Added](plain, added))}
+        codes = np.fromiter(map(places.__getitem__, tokens), np.int32, len(tokens))
         # Whether some pre-tokens contain several words.
-        joined = self._mark is not None and any(self._mark in each[1:] for each in plain)
+        joined = self._mark is not None and any(self._mark in token[1:] for token in plain)
         cuts = self._cut(plain, spans=joined)
         known = self._known_words(plain, added, cuts)
         cuts = Pieces(  # added tokens come last, one piece each
@@ -290,20 +290,20 @@ class HFWordTokenizer:
         """Return the pieces of each string. A string that the model rejects has no pieces."""
         try:
             with library_errors("the tokenizers library fails on a word"):
-                found = _encode(self._model, strings)
+                encoded = _encode(self._model, strings)
         except VocabtoolError:
             if len(strings) < 2:
                 return Pieces([], np.zeros(0, np.int64), np.zeros(len(strings) + 1, np.int64), [])
-            each = [self._cut([string], spans=spans) for string in strings]
+            cuts = [self._cut([string], spans=spans) for string in strings]
             return Pieces(
-                [piece for one in each for piece in one.pieces],
-                np.concatenate([one.ids for one in each]),
-                starts_of([len(one.pieces) for one in each]),
-                [span for one in each for span in one.spans],
+                [piece for one in cuts for piece in one.pieces],
+                np.concatenate([one.ids for one in cuts]),
+                starts_of([len(one.pieces) for one in cuts]),
+                [span for one in cuts for span in one.spans],
             )
-        offsets = _offsets(found.word_ids, len(strings))
-        ids = np.array(found.ids, np.int64)
-        return Pieces(found.tokens, ids, offsets, found.offsets if spans else [])
+        offsets = _offsets(encoded.word_ids, len(strings))
+        ids = np.array(encoded.ids, np.int64)
+        return Pieces(encoded.tokens, ids, offsets, encoded.offsets if spans else [])
 
     def _known_words(self, plain: list[str], added: list[Added], cuts: Pieces) -> NDArray[np.bool_]:
         starts, ends = cuts.offsets[:-1], cuts.offsets[1:]
@@ -340,14 +340,14 @@ class HFWordTokenizer:
         first, last = cuts.offsets[at : at + 2].tolist()
         mark = self._mark or META
         # If the model skips unknown characters, the position of a piece is uncertain.
-        told = bool(known[at]) or self.unknown_id >= 0
-        inner = [i for i in range(first + 1, last) if told and cuts.pieces[i].startswith(mark)]
+        certain = bool(known[at]) or self.unknown_id >= 0
+        inner = [i for i in range(first + 1, last) if certain and cuts.pieces[i].startswith(mark)]
         for start, end in pairwise((first, *inner, last)):
             begin = cuts.spans[start][0] if start > first else 0
             stop = cuts.spans[end][0] if end < last else len(text)
             ids = cuts.ids[start:end].tolist()
             pieces = zip(map(str.encode, cuts.pieces[start:end]), ids, strict=True)
-            is_known = bool(known[at]) or (told and self.unknown_id not in ids)
+            is_known = bool(known[at]) or (certain and self.unknown_id not in ids)
             yield SpelledWord(self._readable(text[begin:stop]), tuple(pieces), is_known)
 
     def _entry(self, piece: str) -> bytes:
@@ -413,15 +413,15 @@ def _encode(tokenizer: Any, strings: Sequence[str]) -> Any:
     # encode_batch releases the interpreter's lock, but starts threads. Later forks would then warn.
     if current_thread() is main_thread():
         return tokenizer.encode(strings, **options)
-    (found,) = tokenizer.encode_batch([strings], **options)
-    return found
+    (encoded,) = tokenizer.encode_batch([strings], **options)
+    return encoded
 
 
 def _check_parts(document: Json) -> None:
     """Refuse steps that make texts far longer, and tables in which the library would read on."""
     growth, before = 1, 0
-    for part in list_of_parts(document):
-        table = part.get("precompiled_charsmap")
+    for step in list_of_parts(document):
+        table = step.get("precompiled_charsmap")
         if isinstance(table, str) and table:
             try:
                 charsmap = binascii.a2b_base64(table, strict_mode=True)
@@ -430,11 +430,11 @@ def _check_parts(document: Json) -> None:
             sentencepiece.check_charsmap(charsmap)
         prepended, content = (
             len(text.encode("utf-8", "replace")) if isinstance(text, str) else 0
-            for text in (part.get("prepend"), part.get("content"))
+            for text in (step.get("prepend"), step.get("content"))
         )
         before += prepended  # by key, because older files have no types
-        if "content" in part:
-            pattern = part.get("pattern")  # a regular expression may match between characters
+        if "content" in step:
+            pattern = step.get("pattern")  # a regular expression may match between characters
             regular = isinstance(pattern, dict) and "Regex" in pattern
             growth *= max(1, content + regular)
     if growth > MAX_GROWTH or before > MAX_PREPENDED:
@@ -492,22 +492,22 @@ PLAIN: Final = {
 
 def list_of_parts(document: Json) -> list[Json]:
     """Return all normalizers, then all pre-tokenizers. A ``Sequence`` is replaced by its parts."""
-    return [part for key in BEFORE for part in hf_tokenizer.parts(document.get(key))]
+    return [step for key in BEFORE for step in hf_tokenizer.parts(document.get(key))]
 
 
 def is_byte_level(document: Json) -> bool:
-    return any(part.get("type") == BYTE_LEVEL for part in list_of_parts(document))
+    return any(step.get("type") == BYTE_LEVEL for step in list_of_parts(document))
 
 
 def blank_mark(document: Json) -> str | None:
     """Return the marker that replaces a blank, usually ``▁``; ``None`` if blanks stay."""
-    for part in list_of_parts(document):
-        if part.get("type") == METASPACE:
-            mark = part.get("replacement")
+    for step in list_of_parts(document):
+        if step.get("type") == METASPACE:
+            mark = step.get("replacement")
             return mark if isinstance(mark, str) and mark else META
-        if part.get("type") in ("Replace", "Prepend") and META in (
-            part.get("content"),
-            part.get("prepend"),
+        if step.get("type") in ("Replace", "Prepend") and META in (
+            step.get("content"),
+            step.get("prepend"),
         ):
             return META
     return None
@@ -520,15 +520,15 @@ def find_chunking(document: Json) -> Chunking | None:
     - ``before``: Before each blank, for tokenizers that join a blank to the next word.
     """
     normalizers = hf_tokenizer.parts(document.get("normalizer"))
-    if not all(part.get("type") in LOCAL_NORMALIZERS for part in normalizers):
+    if not all(step.get("type") in LOCAL_NORMALIZERS for step in normalizers):
         return None
     first, *others = list(hf_tokenizer.parts(document.get("pre_tokenizer"))) or [{}]
     if first.get("type") in BLANK_SPLITTERS:
         alone = all(
-            _scheme(part) == "always"
-            if part.get("type") == METASPACE
-            else part.get("type") in CUT_FURTHER
-            for part in others
+            _scheme(step) == "always"
+            if step.get("type") == METASPACE
+            else step.get("type") in CUT_FURTHER
+            for step in others
         )
         return "behind" if alone else None
     cuts = {BYTE_LEVEL: first.get("use_regex", True), METASPACE: first.get("split", True)}
@@ -548,8 +548,8 @@ def _describe(document: Json, model_type: str, added: dict[str, int]) -> Iterato
         shown = ", ".join(printable(token.encode("utf-8", "replace")) for token in list(added)[:3])
         tokens = f"{len(added):,} added token" + "s" * (len(added) > 1)
         yield f"keep {tokens} whole: {shown}" + ", ..." * (len(added) > 3)
-    for part in list_of_parts(document):
-        yield from _describe_part(part)
+    for step in list_of_parts(document):
+        yield from _describe_part(step)
     model = document["model"]
     if model_type == "WordPiece":
         most = model.get("max_input_chars_per_word", 100)
@@ -563,45 +563,45 @@ def _describe(document: Json, model_type: str, added: dict[str, int]) -> Iterato
         yield PLAIN.get(model_type, likely)
 
 
-def _describe_part(part: Json) -> Iterator[str]:
-    match part.get("type"):
+def _describe_part(step: Json) -> Iterator[str]:
+    match step.get("type"):
         case "BertNormalizer":
-            lower = part.get("lowercase", True)
-            accents = part.get("strip_accents")
-            if part.get("clean_text", True):
+            lower = step.get("lowercase", True)
+            accents = step.get("strip_accents")
+            if step.get("clean_text", True):
                 yield "remove control characters, replace white space by blanks"
-            if part.get("handle_chinese_chars", True):
+            if step.get("handle_chinese_chars", True):
                 yield "put blanks around Chinese characters"
             if lower if accents is None else accents:
                 yield "remove accents"
             if lower:
                 yield "lower-case"
         case "Metaspace":
-            mark = _quote(part.get("replacement", META))
-            where = {"always": "every part", "first": "the text"}.get(_scheme(part))
+            mark = _quote(step.get("replacement", META))
+            where = {"always": "every part", "first": "the text"}.get(_scheme(step))
             put = f", put one before {where}" if where else ""
-            cut = ", split before each one" if part.get("split", True) else ""
+            cut = ", split before each one" if step.get("split", True) else ""
             yield f"replace blanks by {mark}{put}{cut}"
         case "ByteLevel":
-            cut = "split into words with the preceding blank, " * part.get("use_regex", True)
-            put = "put a blank before the text, " * part.get("add_prefix_space", True)
+            cut = "split into words with the preceding blank, " * step.get("use_regex", True)
+            put = "put a blank before the text, " * step.get("add_prefix_space", True)
             yield f"{put}{cut}write every byte as a character"
         case str(kind) if kind in PLAIN:
             yield PLAIN[kind]
         case kind:
             settings = [
                 f"{name if name.isidentifier() else _quote(name)} {_quote(value)}"
-                for name, value in part.items()
+                for name, value in step.items()
                 if name != "type"
             ]
             yield ", ".join((_quote(kind), *settings))
 
 
-def _scheme(part: Json) -> str:
-    scheme = part.get("prepend_scheme")
+def _scheme(step: Json) -> str:
+    scheme = step.get("prepend_scheme")
     if isinstance(scheme, str):
         return scheme
-    return "always" if part.get("add_prefix_space", True) else "never"  # as in older files
+    return "always" if step.get("add_prefix_space", True) else "never"  # as in older files
 
 
 def _quote(value: object) -> str:

@@ -83,10 +83,10 @@ def infer_steps(point: TracePoint) -> TextSteps | Unclear:
         (point, ())
     ]  # steps: the last comes first
     seen = 0
-    found: list[TextSteps] = []
+    ways: list[TextSteps] = []
     unclear: list[Unclear] = []
     while waiting:
-        if len(found) + len(unclear) + len(waiting) > MAX_WAYS:
+        if len(ways) + len(unclear) + len(waiting) > MAX_WAYS:
             return Unclear("", f"more than {MAX_WAYS} paths lead to the lookup")
         seen += 1
         if seen > MAX_OPS * MAX_WAYS:
@@ -99,15 +99,15 @@ def infer_steps(point: TracePoint) -> TextSteps | Unclear:
             continue
         if isinstance(before, bytes):
             text = printable(before).removeprefix("serving_default_")
-            found.append((steps[::-1], text))
+            ways.append((steps[::-1], text))
         else:
             own, points = before
-            waiting += [(each, (*steps, *reversed(own))) for each in points]
-    if unclear or not found:
+            waiting += [(source, (*steps, *reversed(own))) for source in points]
+    if unclear or not ways:
         return next(iter(unclear), Unclear("", "no text reaches the lookup"))
-    if len({steps for steps, _ in found}) > 1:
+    if len({steps for steps, _ in ways}) > 1:
         return Unclear("", "texts reach the lookup by different rules")
-    return found[0]
+    return ways[0]
 
 
 def _step_back(point: TracePoint) -> tuple[tuple[Step, ...], list[TracePoint]] | bytes:
@@ -279,9 +279,9 @@ def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]
     """
     opened = graph_files.open_graphs(model)
     findings, graphs = read_model(opened)
-    found = findings.model(opened.path, small=True)
+    contents = findings.model(opened.path, small=True)
     linker, tables = graphs[pick_serving([graph.tags for graph in opened.graphs])]
-    named = {vocabulary.sha256: vocabulary for vocabulary in reversed(found.vocabularies)}
+    named = {vocabulary.sha256: vocabulary for vocabulary in reversed(contents.vocabularies)}
     paths: dict[tuple[str, Rule | Unclear, str], LookupPath] = {}
     for path in _lookup_paths(linker, tables):
         # Skip lookups of pieces, and lookups that only run for batches without texts.
@@ -296,10 +296,10 @@ def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]
         ngrams = isinstance(path.rule, Rule) and path.rule.ngrams
         return (ngrams, isinstance(path.rule, Unclear), -len(path.vocabulary))
 
-    return found, tuple(sorted(paths.values(), key=order))
+    return contents, tuple(sorted(paths.values(), key=order))
 
 
-def choose(paths: Sequence[LookupPath], found: Model, name: str | None) -> LookupPath:
+def choose(paths: Sequence[LookupPath], model: Model, name: str | None) -> LookupPath:
     """Return the first of ``paths`` whose vocabulary has a given name.
 
     ``name``: The name of the vocabulary; ``None`` allows any vocabulary.
@@ -311,14 +311,14 @@ def choose(paths: Sequence[LookupPath], found: Model, name: str | None) -> Looku
         names = dict.fromkeys(path.vocabulary.name for path in paths)
         listed = "".join(f"\n  {known}" for known in names) or " none"
         raise NoVocabulary(
-            f"{found.path}: the model looks up no words in a vocabulary named {name!r}; it looks "
+            f"{model.path}: the model looks up no words in a vocabulary named {name!r}; it looks "
             f"up words in:{listed}"
         )
-    files = [v.places[0].file for v in found.vocabularies if v.kind == "sentencepiece" and v.places]
-    model = next((Path(found.path, file) for file in files if file.endswith(".model")), None)
-    rule = f"--rule tokenizer:{model}" if model else "--rule"
+    files = [v.places[0].file for v in model.vocabularies if v.kind == "sentencepiece" and v.places]
+    file = next((Path(model.path, file) for file in files if file.endswith(".model")), None)
+    rule = f"--rule tokenizer:{file}" if file else "--rule"
     raise NoVocabulary(
-        f"{found.path}: no supported op of the model looks words up (the model takes ids, "
+        f"{model.path}: no supported op of the model looks words up (the model takes ids, "
         f"or its tokenizer is not supported); use {rule} to name a rule that splits texts into "
         "words, and --name to name the vocabulary (`vocabtool inspect` lists the vocabularies)"
     )

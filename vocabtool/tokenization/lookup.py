@@ -131,13 +131,13 @@ def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
 
     The bool says whether the op first splits texts into words, as :class:`BertSplit` does.
     """
-    found = read_wordpiece(buffer)
+    vocabulary = read_wordpiece(buffer)
     model = wire.flatbuffer_root(buffer)
     longest = model.integer(MAX_BYTES)
     if longest < 1:
         raise InvalidFile(f"the largest word length must be at least 1, got {longest}")
     wordpiece = WordPiece(
-        dict(zip(found.stored, found.id_array().tolist(), strict=True)),
+        dict(zip(vocabulary.stored, vocabulary.id_array().tolist(), strict=True)),
         suffix_indicator=model.string(INDICATOR),
         max_bytes_per_word=longest,
         unknown_token=model.string(UNKNOWN_TOKEN),
@@ -371,25 +371,25 @@ class PieceTokenizer(NamedTuple):
     vocabulary: Vocabulary
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        found = self.tokenizer.look_up(texts)
-        spelled = found.spelled
+        lookup = self.tokenizer.look_up(texts)
+        spelled = lookup.spelled
         if spelled is None:  # whole words
-            words = as_bytes(found.distinct)
-            spelled = Spellings(words, found.known, np.arange(len(words) + 1))
+            words = as_bytes(lookup.distinct)
+            spelled = Spellings(words, lookup.known, np.arange(len(words) + 1))
         entries = self.vocabulary.positions
-        held = np.array([entries.get(piece, -1) for piece in spelled.pieces], np.int64)
-        held[~spelled.known] = -1
-        missed = starts_of(held < 0)
+        places = np.array([entries.get(piece, -1) for piece in spelled.pieces], np.int64)
+        places[~spelled.known] = -1
+        missed = starts_of(places < 0)
         starts, ends = spelled.offsets[:-1], spelled.offsets[1:]
-        known = found.known & (missed[ends] == missed[starts])
+        known = lookup.known & (missed[ends] == missed[starts])
         single = known & (ends - starts == 1)
         positions = np.full(len(known), -1, np.int64)
-        positions[single] = held[starts[single]]
+        positions[single] = places[starts[single]]
         ids = np.full(len(known), -1, np.int64)
         ids[single] = self.vocabulary.id_array()[positions[single]]
-        if found.spelled is not None:
-            found = found._replace(spelled=spelled._replace(known=held >= 0))
-        return found._replace(known=known, ids=ids, positions=positions)
+        if lookup.spelled is not None:
+            lookup = lookup._replace(spelled=spelled._replace(known=places >= 0))
+        return lookup._replace(known=known, ids=ids, positions=positions)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
         return self.tokenizer.pieces(word)
@@ -474,12 +474,12 @@ class WhitespaceWords(SplitStep):
 
     def split(self, text: bytes) -> list[bytes]:
         given, words = decode(text), []
-        for part in (given.lower() if self.lower else given).split():
-            bare = part.strip(string.punctuation)
-            forms = (part, bare, bare.lower())
-            found = next((f for f in forms if f in self.stop_words or f in self.entries), forms[-1])
-            if found and found not in self.stop_words:
-                words.append(encode(found))
+        for chunk in (given.lower() if self.lower else given).split():
+            bare = chunk.strip(string.punctuation)
+            forms = (chunk, bare, bare.lower())
+            word = next((f for f in forms if f in self.stop_words or f in self.entries), forms[-1])
+            if word and word not in self.stop_words:
+                words.append(encode(word))
         return words
 
     def describe(self) -> str:
@@ -520,11 +520,11 @@ class SentencePieceTokenizer:
             rows = []
             for text in texts:
                 pieces: list[Piece] = []
-                for part in split(text):
-                    if part in self.added:
-                        pieces.append((part, processor.piece_to_id(part.decode())))
+                for stretch in split(text):
+                    if stretch in self.added:
+                        pieces.append((stretch, processor.piece_to_id(stretch.decode())))
                     else:
-                        pieces += without.cut([part])[0]
+                        pieces += without.cut([stretch])[0]
                 rows.append(tuple(pieces))
             return rows
         if not texts:

@@ -121,7 +121,7 @@ class TracePoint(NamedTuple):
 
     def constant(self) -> Tensor | None:
         """Return the tensor's value if it is the same constant for all callers, else ``None``."""
-        found: dict[bytes, Tensor] = {}  # by the bytes of the value
+        values: dict[bytes, Tensor] = {}  # by the bytes of the value
         waiting, seen = [self], 0
         while waiting:
             here = waiting.pop()
@@ -131,7 +131,7 @@ class TracePoint(NamedTuple):
                 return None
             if node is None:
                 waiting += [here.outside(*call) for call in here.callers()]
-                if not waiting and not found:  # no callers: may be a captured constant
+                if not waiting and not values:  # no callers: may be a captured constant
                     origin = here.linker.origin(here.body, here.reference)
                     node = origin.node if origin is not None else None
                     return node.tensor_of(b"value") if node and node.op == b"Const" else None
@@ -142,10 +142,10 @@ class TracePoint(NamedTuple):
             elif node.op in SAME:
                 waiting.append(here.input(0))
             elif node.op == b"Const" and (tensor := node.tensor_of(b"value")) is not None:
-                found.setdefault(bytes(tensor.buffer[slice(*tensor.span)]), tensor)
+                values.setdefault(bytes(tensor.buffer[slice(*tensor.span)]), tensor)
             else:
                 return None
-        return next(iter(found.values())) if len(found) == 1 else None
+        return next(iter(values.values())) if len(values) == 1 else None
 
     def scalar(self) -> bytes | int | None:
         """Return the value if the tensor is one constant string or integer, else ``None``."""
@@ -171,16 +171,16 @@ class TracePoint(NamedTuple):
         return Unclear(printable(self.maker.op), why)
 
     def constant_input(self, position: int) -> bytes | int:
-        found = self.input(position).scalar()
-        if found is None:
+        value = self.input(position).scalar()
+        if value is None:
             raise self.refuse("one of its inputs must be a constant, but is computed")
-        return found
+        return value
 
     def text_constant(self, position: int) -> bytes:
-        found = self.constant_input(position)
-        if not isinstance(found, bytes):
+        value = self.constant_input(position)
+        if not isinstance(value, bytes):
             raise self.refuse("one of its inputs must be a string, but is a number")
-        return found
+        return value
 
     def pattern(self, text: bytes) -> str:
         try:
@@ -324,11 +324,11 @@ def _join(op: TracePoint) -> StepsOfOp:
     before = after = b""
     for position, reference in enumerate(op.maker.data_inputs):
         if op.input(position).scalar() is not None:
-            part = op.text_constant(position)
+            string = op.text_constant(position)
             if text is None:
-                before += part + separator
+                before += string + separator
             else:
-                after += separator + part
+                after += separator + string
         elif text is None:
             text = reference
         else:
@@ -381,8 +381,8 @@ def _strided_slice(op: TracePoint) -> StepsOfOp:
     begins, ends, axes = map(node.integer_of, (b"begin_mask", b"end_mask", b"new_axis_mask"))
     drops = node.integer_of(b"shrink_axis_mask") or node.integer_of(b"ellipsis_mask")
     if steps is not None and not drops:
-        each = enumerate(steps.integers().tolist())
-        if all(axes >> i & 1 or (begins >> i & ends >> i & 1 and by == 1) for i, by in each):
+        numbered = enumerate(steps.integers().tolist())
+        if all(axes >> i & 1 or (begins >> i & ends >> i & 1 and by == 1) for i, by in numbered):
             return (), node.data_input(0)
     raise op.refuse("it might leave out words")
 

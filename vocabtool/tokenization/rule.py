@@ -320,7 +320,7 @@ def tokenizer_file(spec: str) -> Path | None:
     path = Path(file)
     if path.is_dir() and tokenizer_folder.read(path) is not None:
         return path
-    inside = chain.from_iterable(sorted(path.glob(each)) for each in TOKENIZERS)
+    inside = chain.from_iterable(sorted(path.glob(pattern)) for pattern in TOKENIZERS)
     return next(filter(Path.is_file, inside), path)
 
 

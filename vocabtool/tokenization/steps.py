@@ -152,8 +152,8 @@ class SplitAtAny(SplitStep):
     def split(self, text: bytes) -> list[bytes]:
         if not self.delimiters or not text:
             return [text[i : i + 1] for i in range(len(text))]
-        parts = re.split(b"[" + re.escape(self.delimiters) + b"]", text)
-        return [part for part in parts if part] if self.skip_empty else parts
+        words = re.split(b"[" + re.escape(self.delimiters) + b"]", text)
+        return [word for word in words if word] if self.skip_empty else words
 
     def describe(self) -> str:
         if not self.delimiters:
@@ -438,14 +438,17 @@ def _compile(pattern: str) -> Any:
 @cache
 def _matches_whitespace_apart(pattern: str) -> bool:
     """Return whether each match of a pattern is either all whitespace or has no whitespace."""
-    found = _ALTERNATIVES.fullmatch(pattern)
-    if found is None or (pattern[0] == "(") != (pattern[-1] == ")"):
+    match = _ALTERNATIVES.fullmatch(pattern)
+    if match is None or (pattern[0] == "(") != (pattern[-1] == ")"):
         return False
-    asked = re.findall(rf"({_ELEMENT})(\+?)(\|?)", found["all"])
-    blank = [any(_compile(each).fullmatch(bytes((b,))) for b in WHITESPACE) for each, *_ in asked]
+    elements = re.findall(rf"({_ELEMENT})(\+?)(\|?)", match["all"])
+    blank = [
+        any(_compile(element).fullmatch(bytes((b,))) for b in WHITESPACE)
+        for element, *_ in elements
+    ]
     start = 0
-    for at, (name, more, bar) in enumerate(asked, 1):
-        if bar or at == len(asked):
+    for at, (name, more, bar) in enumerate(elements, 1):
+        if bar or at == len(elements):
             if any(blank[start:at]) and at - start > 1:
                 return False
             if blank[at - 1] and more and _ONLY_BLANKS.fullmatch(name) is None:

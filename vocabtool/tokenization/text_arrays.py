@@ -120,8 +120,8 @@ def text_bytes(text: str | bytes) -> bytes:
 
 
 def as_bytes(array: pa.StringArray) -> list[bytes]:
-    found: list[bytes] = array.view(pa.binary()).to_pylist()
-    return found
+    values: list[bytes] = array.view(pa.binary()).to_pylist()
+    return values
 
 
 def not_utf8(texts: pa.StringArray) -> int:
@@ -165,8 +165,8 @@ def map_unless_ascii(
 def list_offsets(lists: pa.ListArray) -> Integers:
     """Return the offsets of a list array without nulls, shifted to begin at 0: shape (n + 1,)."""
     offsets = lists.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
-    found: Integers = offsets - (offsets[0] if len(offsets) else 0)
-    return found
+    shifted: Integers = offsets - (offsets[0] if len(offsets) else 0)
+    return shifted
 
 
 def text_bounds(texts: pa.StringArray) -> NDArray[np.int32]:

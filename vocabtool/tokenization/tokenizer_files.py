@@ -225,48 +225,50 @@ USER_DEFINED: Final = 4
 NORMAL: Final = (1, USER_DEFINED, 5)  # pieces that a unigram model matches
 
 
-def _gguf(found: gguf.GGUFTokenizer) -> Json:
-    tokens = [token or b"[EMPTY_%d]" % at for at, token in enumerate(found.tokens)]
+def _gguf(tokenizer: gguf.GGUFTokenizer) -> Json:
+    tokens = [token or b"[EMPTY_%d]" % at for at, token in enumerate(tokenizer.tokens)]
     try:
         ids = {token.decode(): number for number, token in enumerate(tokens)}
     except UnicodeDecodeError as error:
         raise InvalidFile(f"a token is not UTF-8: {error}") from error
     if len(ids) < len(tokens):
         raise InvalidFile(f"{len(tokens) - len(ids):,} tokens occur twice")
-    build = MODELS.get(found.model)
+    build = MODELS.get(tokenizer.model)
     if build is None:
-        raise UnsupportedFormat(f"the tokenizer {found.model!r} is not supported; {OTHERWISE}")
-    whole = [token for token, kind in zip(ids, found.types, strict=False) if kind == USER_DEFINED]
-    return build(found, ids, added_tokens(ids, {*whole, *KEPT_WHOLE}.difference(PLAIN_ENDS)))
+        raise UnsupportedFormat(f"the tokenizer {tokenizer.model!r} is not supported; {OTHERWISE}")
+    whole = [
+        token for token, kind in zip(ids, tokenizer.types, strict=False) if kind == USER_DEFINED
+    ]
+    return build(tokenizer, ids, added_tokens(ids, {*whole, *KEPT_WHOLE}.difference(PLAIN_ENDS)))
 
 
-def _unknown(found: gguf.GGUFTokenizer, ids: Mapping[str, int], otherwise: int) -> str:
-    number = otherwise if found.unknown is None else found.unknown
-    token = next((token for token, each in ids.items() if each == number), None)
+def _unknown(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], otherwise: int) -> str:
+    number = otherwise if tokenizer.unknown is None else tokenizer.unknown
+    token = next((token for token, id_ in ids.items() if id_ == number), None)
     if token is None:
         raise InvalidFile(f"the unknown token has id {number:,}, but there are {len(ids):,} tokens")
     return token
 
 
-def _gguf_scored(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
+def _gguf_scored(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
     """Describe SentencePiece's BPE. It first merges the pair that makes the best-scored piece."""
-    if not len(found.scores):
+    if not len(tokenizer.scores):
         raise InvalidFile("no scores of tokens (tokenizer.ggml.scores), which this tokenizer needs")
-    ranks = dict(zip(ids, (-found.scores).tolist(), strict=True))
-    unknown = _unknown(found, ids, 0)
+    ranks = dict(zip(ids, (-tokenizer.scores).tolist(), strict=True))
+    unknown = _unknown(tokenizer, ids, 0)
     model = bpe(ids, pairs(ranks), unk_token=unknown, fuse_unk=False, byte_fallback=True)
     prefix = {"type": "Prepend", "prepend": "▁"}
-    begin = [prefix] if found.flags.get("add_space_prefix", True) else []
+    begin = [prefix] if tokenizer.flags.get("add_space_prefix", True) else []
     return document(model, [*begin, replace(" ", "▁")], [], added)
 
 
-def _gguf_bpe(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
+def _gguf_bpe(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
     """Describe a byte-level BPE with llama.cpp's patterns, or a BPE of characters (Gemma 4)."""
-    merges = listed_pairs(found.merges, ids)
-    name = "gemma4" if found.model == "gemma4" else found.pre or "default"
+    merges = listed_pairs(tokenizer.merges, ids)
+    name = "gemma4" if tokenizer.model == "gemma4" else tokenizer.pre or "default"
     if name in RAW:  # no merges make the tokens that consist of newlines
-        newlines = (token for token in ids if not token.strip("\n"))
-        added = added_tokens(ids, [*(each["content"] for each in added), *newlines])
+        newlines = (newline for newline in ids if not newline.strip("\n"))
+        added = added_tokens(ids, [*(token["content"] for token in added), *newlines])
         model = bpe(ids, merges, byte_fallback=True, fuse_unk=False)
         return document(model, [replace(" ", "▁")], [split(r"[^\n]+|\n+")], added)
     patterns = GGUF.get(name)
@@ -278,32 +280,34 @@ def _gguf_bpe(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Jso
     return document(model, [], byte_level(patterns), added)
 
 
-def _gguf_bert(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
-    lower = found.flags.get("normalizer.lowercase", True)
-    accents = found.flags.get("normalizer.strip_accents", lower)
-    return bert(ids, added, lower, accents, unknown=_unknown(found, ids, 100), marks_starts=True)
+def _gguf_bert(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
+    lower = tokenizer.flags.get("normalizer.lowercase", True)
+    accents = tokenizer.flags.get("normalizer.strip_accents", lower)
+    return bert(
+        ids, added, lower, accents, unknown=_unknown(tokenizer, ids, 100), marks_starts=True
+    )
 
 
-def _gguf_unigram(found: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
+def _gguf_unigram(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
     """Describe SentencePiece's unigram model. Control tokens get names that no text contains."""
-    if not len(found.scores) or not found.types:
+    if not len(tokenizer.scores) or not tokenizer.types:
         raise InvalidFile("no scores or no types of tokens, which this tokenizer needs")
-    if found.flags.get("treat_whitespace_as_suffix"):
+    if tokenizer.flags.get("treat_whitespace_as_suffix"):
         raise UnsupportedFormat(f"treat_whitespace_as_suffix is not supported; {OTHERWISE}")
-    lowest = float(found.scores.min())
+    lowest = float(tokenizer.scores.min())
     pieces = []
-    for token, kind, score in zip(ids, found.types, found.scores.tolist(), strict=True):
+    for token, kind, score in zip(ids, tokenizer.types, tokenizer.scores.tolist(), strict=True):
         own = token if kind in NORMAL else f"\0{token}"
         pieces.append([own, 0.0 if kind == USER_DEFINED else score if kind in NORMAL else lowest])
-    number = ids[_unknown(found, ids, 2)]
+    number = ids[_unknown(tokenizer, ids, 2)]
     steps: list[Json] = []
-    if found.charsmap:
-        charsmap = base64.b64encode(found.charsmap).decode()
+    if tokenizer.charsmap:
+        charsmap = base64.b64encode(tokenizer.charsmap).decode()
         steps.append({"type": "Precompiled", "precompiled_charsmap": charsmap})
-    merged = found.flags.get("remove_extra_whitespaces", False)
+    merged = tokenizer.flags.get("remove_extra_whitespaces", False)
     if merged:
         steps += [replace(r"\A +| +\z", "", regex=True), replace(" {2,}", " ", regex=True)]
-    if merged or found.flags.get("add_space_prefix", False):
+    if merged or tokenizer.flags.get("add_space_prefix", False):
         steps.append({"type": "Prepend", "prepend": "▁"})
     model = {"type": "Unigram", "unk_id": number, "vocab": pieces, "byte_fallback": False}
     return document(model, [*steps, replace(" ", "▁")], [], added)

@@ -105,26 +105,23 @@ class Words:
 
         Raises :class:`VocabtoolError` if the rule cannot be determined.
         """
-        words = cls._of(model, name, rule)
+        if isinstance(model, Vocabulary):
+            if rule is None:
+                raise VocabtoolError(f"{model.name}: {LIST}")
+            words = cls(model, "named", _tokenizer_by_rule(model, rule), rule=rule)
+        else:
+            from vocabtool.formats import registry
+
+            if rule is not None:
+                vocabulary = registry.extract(model, name)
+                words = cls(vocabulary, "named", _tokenizer_by_rule(vocabulary, rule), rule=rule)
+            elif registry.has_graphs(model):
+                words = _from_graph(model, name)
+            else:
+                words = _from_file(model, name)
+            words = replace(words, source=(model, name))
         notes = (note for note in words.vocabulary.notes if note.startswith(STILL_A_VECTOR))
         return replace(words, notes=(*words.notes, *notes))
-
-    @classmethod
-    def _of(cls, model: str | Path | Vocabulary, name: str | None, rule: str | None) -> Words:
-        if rule is not None:
-            if isinstance(model, Vocabulary):
-                return cls(model, "named", _tokenizer_by_rule(model, rule), rule=rule)
-            from vocabtool.formats.registry import extract
-
-            vocabulary = extract(model, name)
-            tokenizer = _tokenizer_by_rule(vocabulary, rule)
-            return cls(vocabulary, "named", tokenizer, rule=rule, source=(model, name))
-        if isinstance(model, Vocabulary):
-            raise VocabtoolError(f"{model.name}: {LIST}")
-        from vocabtool.formats import registry
-
-        words = _from_graph(model, name) if registry.has_graphs(model) else _from_file(model, name)
-        return replace(words, source=(model, name))
 
     def look_up(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
         """Return all words of many texts as arrays, with their ids and whether they are known."""
@@ -163,11 +160,11 @@ class Words:
 
         The list is empty for a model of whole words.
         """
-        found = self.look_up([text])
-        if found.pieces is None:
+        lookup = self.look_up([text])
+        if lookup.pieces is None:
             return []
-        split = found.codes[found.pieces[found.codes] >= pieces]
-        return [decode(word) for word in as_bytes(found.distinct.take(split))]
+        split = lookup.codes[lookup.pieces[lookup.codes] >= pieces]
+        return [decode(word) for word in as_bytes(lookup.distinct.take(split))]
 
     def pieces(self, word: str | bytes) -> list[str]:
         """Return the subword pieces of a word.
@@ -257,17 +254,17 @@ def _from_file(model: str | Path, name: str | None) -> Words:
     from vocabtool.formats import registry
     from vocabtool.tokenization.tokenizer_files import tokenizer_for
 
-    found = registry.inspect(model, small=name is not None)
-    chosen = registry.choose(found, name)
+    contents = registry.inspect(model, small=name is not None)
+    chosen = registry.choose(contents, name)
     path = graph_files.path_of(model)
-    others = [other for other in found.vocabularies if other is not chosen and name is None]
+    others = [other for other in contents.vocabularies if other is not chosen and name is None]
     for vocabulary in (chosen, *others):
         own = tokenizer_for(path, vocabulary)
         if own is None:
             continue
         tokenizer, file = own
-        notes = found.warnings
-        left_out = [other.name for other in found.vocabularies if other is not vocabulary]
+        notes = contents.warnings
+        left_out = [other.name for other in contents.vocabularies if other is not vocabulary]
         if name is None and left_out:
             listed = ", ".join(left_out)
             notes = (*notes, f"other vocabularies, to be chosen with --name: {listed}")
@@ -275,12 +272,12 @@ def _from_file(model: str | Path, name: str | None) -> Words:
         return Words(vocabulary, "recovered", tokenizer, notes=notes, rule=rule)
     if chosen.rule is not None:
         words = Words.of(chosen, rule=chosen.rule)
-        return replace(words, how="recovered", notes=found.warnings)
+        return replace(words, how="recovered", notes=contents.warnings)
     if chosen.kind == "vectors":
         rule, reason = guess_rule(chosen)
         note = f"no --rule given: using {rule}, because {reason}"
         words = Words.of(chosen, rule=rule)
-        return replace(words, how="guessed", notes=(*found.warnings, note))
+        return replace(words, how="guessed", notes=(*contents.warnings, note))
     if chosen.kind not in SUBWORDS and not (chosen.marker or guess_marker(chosen.stored)):
         raise VocabtoolError(f"{path}: {LIST}")
     marker = chosen.marker or guess_marker(chosen.stored)
@@ -314,10 +311,10 @@ def _from_graph(model: str | Path, name: str | None) -> Words:
     from vocabtool.tokenization import infer_rule
     from vocabtool.tokenization.op_steps import Unclear
 
-    found, paths = infer_rule.read_lookup_paths(model)
-    chosen = infer_rule.choose(paths, found, name)
+    contents, paths = infer_rule.read_lookup_paths(model)
+    chosen = infer_rule.choose(paths, contents, name)
     tokenizer = chosen.tokenizer()
-    others, notes = [], list(found.warnings)
+    others, notes = [], list(contents.warnings)
     for path in paths:
         if isinstance(path.rule, Unclear):
             if path.vocabulary.name == chosen.vocabulary.name:
