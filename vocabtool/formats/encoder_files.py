@@ -98,38 +98,28 @@ def find_static(path: Path) -> EmbeddingFiles:
     ``path``: the folder of the embedding, or the file of its tensors. Raises :class:`UnknownFormat`
     if ``path`` is not such an embedding.
     """
-    if path.is_dir():
-        return _in_folder(path)
-    with reading(str(path)), path.open("rb") as opened:
-        if not is_safetensors(opened.read(LENGTH + 1)):
-            raise UnknownFormat(f"{path}: not a file of safetensors")
-    try:
-        embedding = _in_folder(path.parent)
-    except UnknownFormat as error:
-        why = f"{path}: tensors without the files of a static embedding beside them"
-        raise UnknownFormat(why, (error.what,)) from error
-    if embedding.tensors != path:
-        raise UnknownFormat(f"{path}: the model's tensors are in another file: {embedding.tensors}")
-    return embedding
-
-
-def _in_folder(folder: Path) -> EmbeddingFiles:
-    home, normalize = folder, False
+    folder = path if path.is_dir() else path.parent
+    if folder != path:
+        with reading(str(path)), path.open("rb") as opened:
+            if not is_safetensors(opened.read(LENGTH + 1)):
+                raise UnknownFormat(f"{path}: not a file of safetensors")
+    home, names = folder, tuple[str, ...]()
     if (folder / MODULES).is_file():
         names, modules = read_modules(folder)
         if names not in (("StaticEmbedding",), ("StaticEmbedding", "Normalize")):
             raise UnknownFormat(f"{folder / MODULES}: its modules are {', '.join(names) or 'none'}")
-        normalize = names[-1] == "Normalize"
         home = _module_folder(folder, modules[0])
     tensors, tokenizer, config = home / WEIGHTS, home / TOKENIZER, folder / CONFIG
-    has_modules, has_config = (folder / MODULES).is_file(), home == folder and config.is_file()
-    wanted = (tensors, tokenizer) if has_modules else (tensors, tokenizer, config)
+    wanted = (tensors, tokenizer) if names else (tensors, tokenizer, config)
     if missing := [file.name for file in wanted if not file.is_file()]:
         raise UnknownFormat(f"{home}: not a static embedding: no {' and no '.join(missing)}")
-    if has_config and EMBEDDINGS[0] in read_header(tensors):
+    if path not in (folder, tensors):
+        raise UnknownFormat(f"{path}: the model's tensors are in another file: {tensors}")
+    if home == folder and config.is_file() and EMBEDDINGS[0] in read_header(tensors):
         return EmbeddingFiles("model2vec", tensors, tokenizer, config)
-    if not has_modules:
+    if not names:
         raise UnknownFormat(f"{tensors}: not a static embedding: no tensor {EMBEDDINGS[0]!r}")
+    normalize = names[-1] == "Normalize"
     return EmbeddingFiles("sentence-transformers", tensors, tokenizer, normalize=normalize)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import json_file
-from vocabtool.formats.reader import Findings, JsonReader, Source
+from vocabtool.formats.reader import Findings, JsonReader
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary
 
 KINDS: Final[dict[str, Kind]] = {
@@ -98,11 +98,11 @@ def vocabulary(document: Any, name: str) -> Vocabulary:
     )
 
 
-def _read(document: Any, source: Source) -> Findings:
-    return Findings([vocabulary(document, source.name)])
-
-
-READER: Final = JsonReader("Hugging Face tokenizer.json", recognise, _read)
+READER: Final = JsonReader(
+    "Hugging Face tokenizer.json",
+    recognise,
+    lambda document, source: Findings([vocabulary(document, source.name)]),
+)
 
 
 def _type(model: Json) -> str:

@@ -196,9 +196,22 @@ class HFWordTokenizer:
     def chunks_of(self, texts: pa.StringArray) -> tuple[pa.StringArray, Integers] | None:
         """Return the chunks of n texts, and the offsets of each text's chunks: shape (n + 1,).
 
-        ``None`` if the texts cannot be split into chunks.
+        ``None`` if cutting might change the words of these texts.
         """
-        return None if self._chunking is None else cut_into_chunks(texts, self._chunking)
+        if self._chunking is None:
+            return None
+        data = text_data(texts)
+        if self._chunking == "behind":
+            doubtful = any(bool((data == byte).any()) for byte in DOUBTFUL_BLANKS)
+            return None if doubtful else chunks(texts)
+        printed = (data >= FIRST) & (data <= LAST)
+        begins = np.zeros(len(data) + 1, np.bool_)
+        if len(data) > 2:
+            begins[1:-2] = (data[1:-1] == SPACE) & printed[:-2] & printed[2:]
+        bounds = text_bounds(texts) - text_bounds(texts)[0]
+        begins[np.maximum(bounds[1:] - 1, 0)] = False  # the next byte belongs to another text
+        begins[bounds] = True
+        return cut_before(texts, np.flatnonzero(begins))
 
     def with_tokens(self, words: Iterable[str], **flags: bool) -> Any:
         """Return a copy as a ``tokenizers.Tokenizer``, with ``words`` as additional added tokens.
@@ -442,27 +455,6 @@ def _check_parts(document: Json) -> None:
             f"the normalizer can make a text {growth:,} times as long and prepend {before:,} bytes "
             f"(allowed: {MAX_GROWTH} times and {MAX_PREPENDED:,} bytes)"
         )
-
-
-def cut_into_chunks(
-    texts: pa.StringArray, chunking: Chunking
-) -> tuple[pa.StringArray, Integers] | None:
-    """Return the chunks of n texts, and the offsets of each text's chunks: shape (n + 1,).
-
-    ``None`` if cutting might change the words of these texts.
-    """
-    data = text_data(texts)
-    if chunking == "behind":
-        doubtful = any(bool((data == byte).any()) for byte in DOUBTFUL_BLANKS)
-        return None if doubtful else chunks(texts)
-    printed = (data >= FIRST) & (data <= LAST)
-    begins = np.zeros(len(data) + 1, np.bool_)
-    if len(data) > 2:
-        begins[1:-2] = (data[1:-1] == SPACE) & printed[:-2] & printed[2:]
-    bounds = text_bounds(texts) - text_bounds(texts)[0]
-    begins[np.maximum(bounds[1:] - 1, 0)] = False  # the next byte belongs to another text
-    begins[bounds] = True
-    return cut_before(texts, np.flatnonzero(begins))
 
 
 # What a tokenizer.json says.
