@@ -737,10 +737,11 @@ class Index:
                 there = ", ".join((*ARGUMENTS, *CHOICES))
                 raise TypeError(f"search has no argument {name!r}; its arguments are {there}")
         began = perf_counter()
-        chosen, manifest = Settings(**settings), snapshot.manifest
+        manifest = snapshot.manifest
         held = manifest.configuration
-        if chosen.a is None and manifest.calibration is not None:
-            chosen = replace(chosen, a=manifest.calibration.a)
+        if settings.get("a") is None and manifest.calibration is not None:
+            settings = {**settings, "a": manifest.calibration.a}
+        chosen = Settings(**settings)
         made: Vectors | list[Vectors | None] = [None] * len(texts)
         if given is not None:
             with np.errstate(over="ignore"):  # infinity is refused by the vector leg

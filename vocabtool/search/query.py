@@ -294,7 +294,9 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
     cut = every_word[:MAX_WORDS]
     words = weigh_words(cut, store.known_words, settings.is_identifier())
     counting = [word for word in words if word.counts]
-    terms = dict.fromkeys(term for word in counting for term in word.terms + word.telling)
+    terms = set[Term]()
+    for word in counting:
+        terms.update(word.terms, word.telling)
     quoted: dict[int, tuple[Term, ...]] = {}
     either = set[int]()  # a document needs only one of these phrases
     alternatives = [each for each in operators if each.kind == "one of"]
@@ -302,7 +304,7 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
         if each.phrase is not None:
             in_phrase = tuple(Term("words", stem) for stem in each.in_a_row)
             quoted[each.phrase] = quoted.get(each.phrase, ()) + in_phrase
-            terms |= dict.fromkeys(in_phrase)
+            terms.update(in_phrase)
             if any(one.start <= each.start < one.end for one in alternatives):
                 either.add(each.phrase)
     asking = counting
@@ -311,8 +313,8 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
             asking = [word for word in counting if word.unknown]
         case "dense":
             asking = []
-    spellings = chain.from_iterable([word.word.spellings for word in asking])
-    terms |= dict.fromkeys(chain.from_iterable(spellings))
+    for word in asking:
+        terms.update(*word.word.spellings)
     is_weighted = settings.fusion == "coverage"
     counted, frequencies = term_clauses(asking, store, terms, is_weighted=is_weighted)
     should = (*counted.values(), *_other_spellings(asking, store, frequencies, counted))
@@ -375,14 +377,16 @@ def weigh_words(
             is_unknown_word = status is not None and not known and is_word(word.surface)
             unknown = (identifier and unseen) or is_unknown_word
         stems = tuple([Term("words", stem) for stem in word.words])
-        exact, parts, terms = stems[0], word.words, stems
-        more = word.unstemmed + word.accented
-        if word.surfaces or word.humps or more:
-            parts += word.humps
+        exact, in_a_row, terms = stems[0], stems, stems
+        if word.in_a_row != word.words:
+            in_a_row = tuple([Term("words", term) for term in word.in_a_row])
+        parts, more = word.words + word.humps, word.unstemmed + word.accented
+        if len(parts) > len(stems) or more:
             terms = tuple([Term("words", stem) for stem in parts + more])
         if word.surfaces or identifier:
             if word.surfaces:
                 exact = Term("surfaces", word.surfaces[0])
+                in_a_row = (exact,)
             # Single characters are in too many documents to be useful, so only the whole of
             # ``e.g.`` is searched, like any other word.
             longer = tuple(part for part in parts if len(part) >= MIN_TELLING)
@@ -399,9 +403,7 @@ def weigh_words(
                 identifier=identifier,
                 unknown=unknown,
                 exact=exact,
-                in_a_row=(exact,)
-                if word.surfaces
-                else tuple([Term("words", term) for term in word.in_a_row]),
+                in_a_row=in_a_row,
                 parts=parts,
                 terms=tuple(dict.fromkeys(terms)) if len(terms) > 1 else terms,
                 telling=(exact,) if identifier else stems,
